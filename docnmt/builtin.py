@@ -1,0 +1,74 @@
+"""Every built-in component by name. Importing this module registers them all and imports none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from docnmt.registry import ARCHITECTURES, CRITERIA, GENERATORS, MODELS, TASKS, Architecture
+
+#: Sizes by suffix: layers, width, heads, feed-forward width (encoder and decoder alike).
+SIZES = {"_tiny": (2, 128, 4, 512), "_small": (3, 256, 4, 1024), "": (6, 512, 8, 2048), "_big": (6, 1024, 16, 4096)}
+
+
+def _size(suffix: str) -> Mapping[str, Any]:
+    layers, width, heads, ffn = SIZES[suffix]
+    return {
+        "encoder_layers": layers, "decoder_layers": layers, "embed_dim": width, "heads": heads, "ffn_dim": ffn,
+    }  # fmt: skip
+
+
+def _translation_model(name: str, target: str, config: str, help: str) -> None:
+    MODELS.add(name, f"docnmt.models.{target}", config=f"docnmt.models.config:{config}", help=help)
+    for suffix in SIZES:
+        size = _size(suffix)
+        note = "{encoder_layers}+{decoder_layers} layers, width {embed_dim}, {heads} heads".format(**size)
+        ARCHITECTURES.add(name + suffix, Architecture(name, partial(dict, size)), help=f"{help} ({note})")
+
+
+TASKS.add(
+    "document_translation",
+    "docnmt.tasks.document_translation:DocumentTranslation",
+    config="docnmt.tasks.config:DocumentTranslationConfig",
+    help="translate documents, sentence for sentence, with their structure",
+)
+_translation_model(
+    "transformer", "transformer:Transformer", "TransformerConfig", "every sentence by itself: the control"
+)
+_translation_model(
+    "hier_transformer", "hier_transformer:HierTransformer", "HierTransformerConfig",
+    "attention over source2token summaries of the document's sentences",
+)  # fmt: skip
+_translation_model(
+    "cond_transformer", "cond_transformer:CondTransformer", "CondTransformerConfig",
+    "ConditionalAttention: each word reads the words of its top t sentences (eq. 7)",
+)  # fmt: skip
+_translation_model(
+    "hier_cond_transformer", "hier_cond_transformer:HierCondTransformer", "HierCondTransformerConfig",
+    "HierarchicalCondAtt: the top t sentences are found by descending a tree",
+)  # fmt: skip
+CRITERIA.add(
+    "label_smoothed_cross_entropy",
+    "docnmt.criterions.cross_entropy:LabelSmoothedCrossEntropy",
+    config="docnmt.criterions.config:LabelSmoothedCrossEntropyConfig",
+    help="cross-entropy with label smoothing, chunked over tokens",
+)
+CRITERIA.add(
+    "cross_entropy",
+    "docnmt.criterions.cross_entropy:CrossEntropy",
+    config="docnmt.criterions.config:CrossEntropyConfig",
+    help="cross-entropy, chunked over tokens",
+)
+GENERATORS.add(
+    "beam_search", "docnmt.generation.beam_search:BeamSearch",
+    config="docnmt.generation.config:BeamSearchConfig", help="the --beam best hypotheses at every step",
+)  # fmt: skip
+GENERATORS.add(
+    "greedy", "docnmt.generation.greedy:Greedy",
+    config="docnmt.generation.config:GreedyConfig", help="the best token at every step",
+)  # fmt: skip
+GENERATORS.add(
+    "sampling", "docnmt.generation.sampling:Sampling",
+    config="docnmt.generation.config:SamplingConfig", help="tokens drawn from the model, with --temperature and --top-k/--top-p",
+)  # fmt: skip

@@ -1,0 +1,100 @@
+"""Files that appear whole or not at all, and folders that are ours before we write into them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from docnmt.errors import UserError
+
+
+def fsync_path(path: Path) -> None:
+    """Force a file, or a folder's list of names, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
+
+    Raises:
+        UserError: the system refused (disk full, no permission); whatever stood at `path` is untouched.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        fsync_path(temporary)
+        os.replace(temporary, path)
+        fsync_path(path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file whole or not at all, readable by a person."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Path]:
+    """A temporary folder beside `path` that takes its place on success and is removed otherwise.
+
+    `marker` is the file that shows a folder to be ours (`meta.json`).
+
+    Raises:
+        UserError: `path` exists and is not empty, and it is not ours or `overwrite` is False.
+    """
+    check_folder(path, marker=marker, overwrite=overwrite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            fsync_path(file)
+        os.chmod(temporary, 0o755)
+        old = path.with_name(f".{path.name}.{os.getpid()}.old")
+        if path.exists():
+            os.replace(path, old)
+        os.replace(temporary, path)
+        fsync_path(path.parent)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
+    """Refuse, before any work is done, to write over something.
+
+    Raises:
+        UserError: `path` is a file, or a folder that is not empty and either not ours or `overwrite` is False.
+    """
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise UserError(f"{path}: is a file, expected a folder; choose another name")
+    if any(path.iterdir()) and not (path / marker).exists():
+        raise UserError(f"{path}: is not empty and was not written by docnmt ({marker} is missing); choose another")
+    if any(path.iterdir()) and not overwrite:
+        raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another folder")

@@ -1,0 +1,154 @@
+"""How a packed batch is divided: tokens into sentences, sentences into documents (contract, section 1).
+
+All tokens of all sentences of all documents of a batch stand in one row, without padding. A layout says where each
+sentence and each document begins. Embeddings, projections, feed-forward layers and losses never look at it; attention
+kernels do, through `Spans`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def _membership(offsets: Tensor) -> Tensor:
+    """The index of the span each element belongs to: offsets [0, 2, 2, 5] → [0, 0, 2, 2, 2]."""
+    lengths = offsets.diff()
+    return torch.repeat_interleave(torch.arange(len(lengths), device=offsets.device), lengths)
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Consecutive spans of one packed row: what an attention kernel needs to know.
+
+    `offsets` (B+1,) int64: the index where each span begins; the last entry is the length of the row.
+    """
+
+    offsets: Tensor
+
+    @cached_property
+    def host(self) -> np.ndarray:
+        """The offsets as a NumPy array: read once, so that kernels plan without waiting for the device."""
+        return self.offsets.cpu().numpy()
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """(B,) int64 on the host."""
+        return np.diff(self.host)
+
+    @cached_property
+    def max_length(self) -> int:
+        """Length of the longest span; 0 without spans."""
+        return int(self.lengths.max(initial=0))
+
+    @cached_property
+    def span_of_token(self) -> Tensor:
+        """(T,) int64 on the device of `offsets`."""
+        return _membership(self.offsets)
+
+    @cached_property
+    def plans(self) -> dict[Any, Any]:
+        """What kernels derived from these offsets (index arrays by kernel and partner), kept for the next layer."""
+        return {}
+
+    @property
+    def num_tokens(self) -> int:
+        return int(self.host[-1])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentLayout:
+    """Tokens in sentences in documents.
+
+    Attributes:
+        sentence_offsets: (S+1,) int64, the token index where each sentence begins; the last entry is the number of
+            tokens T.
+        document_offsets: (D+1,) int64, the sentence index where each document begins; the last entry is S.
+    """
+
+    sentence_offsets: Tensor
+    document_offsets: Tensor
+
+    def __post_init__(self) -> None:
+        for name in ("sentence_offsets", "document_offsets"):
+            offsets = getattr(self, name)
+            if offsets.dtype != torch.int64 or offsets.dim() != 1 or len(offsets) == 0:
+                raise ValueError(
+                    f"{name}: expected a non-empty int64 vector, got {offsets.dtype} of shape {tuple(offsets.shape)}"
+                )
+
+    @classmethod
+    def from_lengths(cls, lengths: Sequence[Sequence[int]]) -> DocumentLayout:
+        """The layout of documents given as lists of sentence lengths: `[[5, 3], [7]]` is two documents.
+
+        Raises:
+            ValueError: a length is negative.
+        """
+        sentences = [int(length) for document in lengths for length in document]
+        if any(length < 0 for length in sentences):
+            raise ValueError(f"sentence lengths must not be negative, got {min(sentences)}")
+        documents = [len(document) for document in lengths]
+        return cls(
+            torch.from_numpy(np.concatenate([[0], np.cumsum(sentences, dtype=np.int64)]).astype(np.int64)),
+            torch.from_numpy(np.concatenate([[0], np.cumsum(documents, dtype=np.int64)]).astype(np.int64)),
+        )
+
+    @cached_property
+    def sentences(self) -> Spans:
+        """Token spans of the sentences."""
+        return Spans(self.sentence_offsets)
+
+    @cached_property
+    def documents(self) -> Spans:
+        """Token spans of the documents."""
+        return Spans(self.sentence_offsets[self.document_offsets])
+
+    @cached_property
+    def document_sentences(self) -> Spans:
+        """Sentence spans of the documents."""
+        return Spans(self.document_offsets)
+
+    @property
+    def num_tokens(self) -> int:
+        return self.sentences.num_tokens
+
+    @property
+    def num_sentences(self) -> int:
+        return len(self.sentence_offsets) - 1
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.document_offsets) - 1
+
+    @property
+    def sentence_of_token(self) -> Tensor:
+        """(T,) int64."""
+        return self.sentences.span_of_token
+
+    @property
+    def document_of_sentence(self) -> Tensor:
+        """(S,) int64."""
+        return self.document_sentences.span_of_token
+
+    @property
+    def document_of_token(self) -> Tensor:
+        """(T,) int64."""
+        return self.documents.span_of_token
+
+    def to(self, device: torch.device | str) -> DocumentLayout:
+        """The same layout on `device`; the host's copy of the offsets travels along, so no kernel waits for it."""
+        if torch.device(device) == self.sentence_offsets.device:
+            return self
+        moved = DocumentLayout(self.sentence_offsets.to(device), self.document_offsets.to(device))
+        for name in ("sentences", "documents", "document_sentences"):
+            getattr(moved, name).__dict__["host"] = getattr(self, name).host
+        return moved
