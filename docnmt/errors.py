@@ -18,3 +18,7 @@ class UsageError(UserError):
         super().__init__(
             self.problems[0] if len(self.problems) == 1 else f"{len(self.problems)} problems: {'; '.join(numbered)}"
         )
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived. Training saves before it lets this pass; everything else just ends with status 143."""

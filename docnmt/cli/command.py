@@ -15,17 +15,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from docnmt.config import Section, Setting, build, read_yaml, settings
-from docnmt.errors import UsageError, UserError
+from docnmt.errors import Terminated, UsageError, UserError
 from docnmt.version import __version__
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
-
-
-class Terminated(BaseException):
-    """SIGTERM arrived. Training saves before it lets this pass; everything else just ends with status 143."""
 
 
 def peek(argv: Sequence[str], *names: str) -> dict[str, str]:
@@ -117,6 +113,16 @@ class Command:
         if problems:
             raise UsageError(problems)
         return resolved
+
+    def given(self, argv: Sequence[str], sections: Sequence[Section]) -> dict[str, Any]:
+        """What the command line and the `--config` file say, by field name, before it is known which sections apply.
+
+        Nothing is checked and nothing is converted; `--help` and `--version` wait for `parse`.
+        """
+        rest = [word for word in argv if word not in ("-h", "--help", "--version")]
+        known = vars(self._parser(sections).parse_known_args(rest)[0])
+        file = read_yaml(Path(known["config"])) if known["config"] else {}
+        return {**{key.replace("-", "_"): value for key, value in file.items()}, **known}
 
     def _parser(self, sections: Sequence[Section]) -> _Parser:
         parser = _Parser(
