@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from docnmt.registry import ARCHITECTURES, CRITERIA, GENERATORS, MODELS, TASKS, Architecture
+from docnmt.registry import ARCHITECTURES, CRITERIA, FUSIONS, GENERATORS, MODELS, POSITIONS, TASKS, Architecture
 
 #: Sizes by suffix: layers, width, heads, feed-forward width (encoder and decoder alike).
 SIZES = {"_tiny": (2, 128, 4, 512), "_small": (3, 256, 4, 1024), "": (6, 512, 8, 2048), "_big": (6, 1024, 16, 4096)}
@@ -72,3 +72,30 @@ GENERATORS.add(
     "sampling", "docnmt.generation.sampling:Sampling",
     config="docnmt.generation.config:SamplingConfig", help="tokens drawn from the model, with --temperature and --top-k/--top-p",
 )  # fmt: skip
+for _name, _help in {
+    "sinusoidal": "sines and cosines of the word's index",
+    "learned": "a learned vector for each word index",
+    "multi_level": "one encoding for each structural level (word, sentence, paragraph, section), added up",
+    "rope": "rotary positions, inside attention",
+    "relative": "learned embeddings of the distance between words, inside attention",
+    "alibi": "a penalty that grows with the distance between words, inside attention",
+    "rope_input": "what the notebooks of Fusion Matters call RoPE: a sinusoidal table in another order, fused",
+    "relative_input": "what those notebooks call relative: a learned table of unit variance, fused",
+    "none": "no position: attention sees a bag of words",
+}.items():
+    POSITIONS.add(_name, f"docnmt.modules.positions.build:{_name}", help=_help)
+for _name, _class, _help in (
+    ("add", "Add", "E + P"),
+    ("mul", "Multiply", "E ∘ P"),
+    ("concat", "Concat", "W[E; P] + b"),
+    ("gate_scalar", "ScalarGate", "gE + (1-g)P, one gate a token from [E; P]"),
+    ("gate_vector", "VectorGate", "gE + (1-g)P, one gate a feature from [E; P]"),
+    ("gate_mlp", "MlpGate", "gE + (1-g)P, one gate a feature from a network on [E; P]"),
+    ("mlp", "Mlp", "a network on [E; P], no gate"),
+    ("gate_conv", "ConvolutionGate", "gE + (1-g)P, the gate from a depth-wise convolution over P"),
+    ("none", "Ignore", "control: E alone"),
+    ("scale", "Scale", "control: aE + bP, learned scalars"),
+    ("gate_constant", "ConstantGate", "control: gE + (1-g)P, one learned scalar gate"),
+    ("gate_content", "ContentGate", "control: gE, the gate from E alone"),
+):
+    FUSIONS.add(_name, f"docnmt.modules.fusion:{_class}", help=_help)

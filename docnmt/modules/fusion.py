@@ -1,0 +1,258 @@
+"""How positions join word embeddings: the operators of "Fusion Matters" (Hallam and Tseng 2026) and controls for it.
+
+E are the embeddings (times √d where the model says so), P the positions. Every operator is called alike:
+`fusion(embeddings, positions, offsets=None)`, both (T, d) packed with sequence `offsets`, or (B, L, d) → same shape.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from docnmt.registry import FUSIONS
+
+
+class Fusion(nn.Module, ABC):
+    """An operator for embeddings of width `d_model`; `combine` is its equation."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+
+    def forward(self, embeddings: Tensor, positions: Tensor, offsets: Tensor | None = None) -> Tensor:
+        """Embeddings and positions of one shape → the same shape.
+
+        Args:
+            embeddings, positions: (T, d) packed or (B, L, d).
+            offsets: (B+1,) int64, where each packed sequence begins; only operators that look at neighbours need it,
+                and take a packed row without it for one sequence.
+
+        Raises:
+            ValueError: the shapes differ, or offsets do not fit.
+        """
+        if embeddings.shape != positions.shape:
+            raise ValueError(
+                f"fusion: embeddings and positions must have one shape, got {tuple(embeddings.shape)} and "
+                f"{tuple(positions.shape)}"
+            )
+        if offsets is not None and (embeddings.dim() != 2 or int(offsets[-1]) != len(embeddings)):
+            raise ValueError(
+                f"fusion: offsets ending at {int(offsets[-1])} need packed rows (T, d) of that many tokens, got "
+                f"{tuple(embeddings.shape)}"
+            )
+        return self.combine(embeddings, positions, offsets)
+
+    @abstractmethod
+    def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """The fused embeddings; arguments as for `forward`, already checked."""
+
+
+class Add(Fusion):
+    """H = E + P (eq. 1)."""
+
+    def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        return e + p
+
+
+class Multiply(Fusion):
+    """H = E ∘ P, from the authors' notebooks."""
+
+    def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        return e * p
+
+
+class Ignore(Fusion):
+    """H = E: the control without any position."""
+
+    def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        return e
+
+
+class Scale(Fusion):
+    """H = aE + bP with learned scalars, both 1 at first: the control for whatever a gate does by scale alone."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.scales = nn.Parameter(torch.ones(2))
+
+    def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        return self.scales[0] * e + self.scales[1] * p
+
+
+class Concat(Fusion):
+    """H = W[E; P] + b (eq. 2; the bias is the notebooks')."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.projection = nn.Linear(2 * d_model, d_model)
+
+    def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        h: Tensor = self.projection(torch.cat([e, p], dim=-1))
+        return h
+
+
+class Mlp(Fusion):
+    """H = W2 ReLU(W1[E; P] + b1) + b2, from the authors' notebooks: a network in place of a gate."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.network = _network(d_model)
+
+    def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        h: Tensor = self.network(torch.cat([e, p], dim=-1))
+        return h
+
+
+class Gate(Fusion):
+    """H = g E + (1 − g) P with g = σ(score) in (0, 1) (eq. 4); subclasses say where the score comes from."""
+
+    def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        g = self.gate(e, p, offsets)
+        return g * e + (1 - g) * p
+
+    def gate(self, embeddings: Tensor, positions: Tensor, offsets: Tensor | None = None) -> Tensor:
+        """The gate's values (…, 1), or (…, d) with one gate a feature: 1 is all word, 0 all position."""
+        return torch.sigmoid(self.score(embeddings, positions, offsets))
+
+    @abstractmethod
+    def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """What the sigmoid makes a gate of: (…, 1) or (…, d)."""
+
+
+class ScalarGate(Gate):
+    """score = w·[E; P] + b: one gate a token (eq. 3)."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.projection = nn.Linear(2 * d_model, self.width(d_model))
+
+    @staticmethod
+    def width(d_model: int) -> int:
+        """Gates a token."""
+        return 1
+
+    def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        score: Tensor = self.projection(torch.cat([e, p], dim=-1))
+        return score
+
+
+class VectorGate(ScalarGate):
+    """score = W[E; P] + b: one gate a feature, from the authors' notebooks."""
+
+    @staticmethod
+    def width(d_model: int) -> int:
+        return d_model
+
+
+class MlpGate(Gate):
+    """score = W2 ReLU(W1[E; P] + b1) + b2: one gate a feature (section 11.1)."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.network = _network(d_model)
+
+    def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        score: Tensor = self.network(torch.cat([e, p], dim=-1))
+        return score
+
+
+class ConstantGate(Gate):
+    """One learned scalar gate for all tokens, 1/2 at first: the control for what a gate does without looking."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.logit = nn.Parameter(torch.zeros(1))
+
+    def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        return self.logit.expand(*e.shape[:-1], 1)
+
+
+class ContentGate(Gate):
+    """H = g E with g = σ(w·E + b): the control in which the gate only weighs words; there is no position at all."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.projection = nn.Linear(d_model, 1)
+
+    def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        return self.gate(e, p, offsets) * e
+
+    def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        score: Tensor = self.projection(e)
+        return score
+
+
+class ConvolutionGate(Gate):
+    """score_i = Σ_{k=−K..K} w_k ∘ P_{i+k} (eq. 5): a depth-wise convolution over P, which is 0 outside the sequence.
+
+    Args:
+        radius: K.
+        scalar: sum the features to one gate a token, as the text around eq. 5 has it, instead of one gate a feature.
+    """
+
+    def __init__(self, d_model: int, radius: int = 1, scalar: bool = False) -> None:
+        super().__init__(d_model)
+        if radius < 0:
+            raise ValueError(f"gate_conv: radius must not be negative, got {radius}")
+        self.scalar = scalar
+        bound = (2 * radius + 1) ** -0.5  # as torch initialises a depth-wise convolution
+        self.weight = nn.Parameter(torch.empty(2 * radius + 1, d_model).uniform_(-bound, bound))
+
+    def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        radius, length = len(self.weight) // 2, p.shape[-2]
+        score = self.weight[radius] * p
+        place, room = _places(p, offsets)
+        for k in range(1, min(radius, length - 1) + 1):
+            before = nn.functional.pad(p[..., :-k, :], (0, 0, k, 0)) * (place >= k)[:, None]
+            after = nn.functional.pad(p[..., k:, :], (0, 0, 0, k)) * (room >= k)[:, None]
+            score = score + self.weight[radius - k] * before + self.weight[radius + k] * after
+        return score.sum(-1, keepdim=True) if self.scalar else score
+
+
+def _places(p: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
+    """For each row how many rows of its own sequence stand before it and after it, (T,) or (L,) each."""
+    index = torch.arange(p.shape[-2], device=p.device)
+    if offsets is None:
+        return index, p.shape[-2] - 1 - index
+    lengths = offsets.diff()
+    starts = torch.repeat_interleave(offsets[:-1], lengths, output_size=len(index))
+    ends = torch.repeat_interleave(offsets[1:], lengths, output_size=len(index))
+    return index - starts, ends - 1 - index
+
+
+def _network(d_model: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(2 * d_model, d_model), nn.ReLU(), nn.Linear(d_model, d_model))
+
+
+class Normed(Fusion):
+    """A layer norm after another operator: the control in which no operator can act by the scale of its output."""
+
+    def __init__(self, fusion: Fusion, d_model: int) -> None:
+        super().__init__(d_model)
+        self.fusion, self.norm = fusion, nn.LayerNorm(d_model)
+
+    def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        h: Tensor = self.norm(self.fusion(e, p, offsets))
+        return h
+
+
+def build_fusion(name: str, d_model: int, *, norm_after: bool = False, **options: Any) -> Fusion:
+    """The operator `name` (registry of fusions) for width `d_model`.
+
+    Args:
+        norm_after: put a layer norm behind it.
+        options: the operator's own: `gate_conv` takes `radius` (K, 1) and `scalar` (False).
+
+    Raises:
+        ValueError: no such operator, or an option that it does not have.
+    """
+    operator = FUSIONS.get(name)
+    try:
+        inspect.signature(operator).bind(d_model, **options)
+    except TypeError as error:
+        raise ValueError(f"fusion '{name}': {error}") from None
+    fusion: Fusion = operator(d_model, **options)
+    return Normed(fusion, d_model) if norm_after else fusion

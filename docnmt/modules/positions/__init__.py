@@ -1,0 +1,22 @@
+"""Where a token stands: encodings that enter with the embeddings, and families that act inside attention.
+
+`build_position(name, d_model)` gives both halves of any family by its registered name; at most one of them is there.
+"""
+
+from docnmt.modules.positions.attention import Alibi, AttentionPosition, RelativeKeys, Rotary
+from docnmt.modules.positions.build import Position, PositionSettings, build_position
+from docnmt.modules.positions.multi_level import MultiLevel
+from docnmt.modules.positions.tables import Learned, Sinusoidal
+
+__all__ = [
+    "Alibi",
+    "AttentionPosition",
+    "Learned",
+    "MultiLevel",
+    "Position",
+    "PositionSettings",
+    "RelativeKeys",
+    "Rotary",
+    "Sinusoidal",
+    "build_position",
+]

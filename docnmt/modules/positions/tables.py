@@ -1,0 +1,86 @@
+"""Encodings of one index: a row of sines and cosines, or a learned row."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import torch
+from torch import Tensor, nn
+
+logger = logging.getLogger(__name__)
+
+
+def sinusoids(length: int, d_model: int, *, concatenated: bool = False) -> Tensor:
+    """(length, d_model) float64: sin and cos of i / 10000^(2f / d_model), f = 0, 1, … (Vaswani et al. 2017, 3.5).
+
+    Features alternate sin, cos, sin, … as in the paper; `concatenated` puts all sines first.
+    """
+    frequencies = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model))
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies  # (length, d_model / 2)
+    pairs = torch.stack([angles.sin(), angles.cos()], dim=1 if concatenated else 2)
+    return pairs.flatten(1)[:, :d_model]
+
+
+class Sinusoidal(nn.Module):
+    """Sines and cosines of one column of the positions. Any index is encoded exactly: the table grows when needed.
+
+    Args:
+        d_model: width of the encoding; even.
+        column: which level's index to encode (0 word, 1 sentence, 2 paragraph, 3 section).
+        shift: rotate the features by this many places, so that several levels can be told apart in their sum.
+        concatenated: all sines before all cosines: what the notebooks of "Fusion Matters" call RoPE.
+
+    Raises:
+        ValueError: `d_model` is odd.
+    """
+
+    table: Tensor
+
+    def __init__(self, d_model: int, *, column: int = 0, shift: int = 0, concatenated: bool = False) -> None:
+        super().__init__()
+        if d_model % 2:
+            raise ValueError(f"sinusoidal positions need an even width, got {d_model}")
+        self.d_model, self.column, self.shift, self.concatenated = d_model, column, shift, concatenated
+        self.register_buffer("table", torch.empty(0, d_model), persistent=False)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """(T, 4) → (T, d_model); an unknown index (-1) is encoded as 0."""
+        index = positions[:, self.column].clamp(min=0)
+        needed = int(index.max()) + 1 if len(index) else 0
+        if needed > len(self.table):
+            length = max(512, 1 << (needed - 1).bit_length())
+            table = sinusoids(length, self.d_model, concatenated=self.concatenated).roll(self.shift, dims=1)
+            self.table = table.to(self.table)
+        return self.table.index_select(0, index)
+
+
+class Learned(nn.Module):
+    """A learned row for each index of one column. Indices past the end use the last row; the first time is reported.
+
+    Args:
+        d_model: width of the encoding.
+        length: number of rows.
+        column: as in `Sinusoidal`.
+        std: standard deviation of the rows' initial values; 1/√d_model when None.
+        option: the name of the option that sets `length`, for the report.
+    """
+
+    def __init__(
+        self, d_model: int, *, length: int, column: int = 0, std: float | None = None, option: str = "--max-positions"
+    ) -> None:
+        super().__init__()
+        self.column, self.option, self.reported = column, option, False
+        self.weight = nn.Parameter(torch.empty(length, d_model).normal_(std=d_model**-0.5 if std is None else std))
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """(T, 4) → (T, d_model); an unknown index (-1) is encoded as 0."""
+        index = positions[:, self.column]
+        if not self.reported and len(index) and int(index.max()) >= len(self.weight):
+            self.reported = True
+            level = ("word", "sentence", "paragraph", "section")[self.column]
+            logger.warning(
+                "a %s index of %d is past the %d learned positions: all indices from %d on share the last one (%s)",
+                level, int(index.max()), len(self.weight), len(self.weight) - 1, self.option,
+            )  # fmt: skip
+        return nn.functional.embedding(index.clamp(0, len(self.weight) - 1), self.weight)
