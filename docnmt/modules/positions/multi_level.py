@@ -14,7 +14,7 @@ class MultiLevel(nn.Module):
     The word level is sinusoidal. Were the higher levels encoded alike, word 3 of sentence 5 and word 5 of sentence 3
     would be the same point; so each level's features are rotated against the word's, fast frequencies onto slow ones,
     which makes the levels nearly orthogonal for the indices that texts have. The scales start at 1/√(levels − 1): all
-    higher levels together vary as much as the word level, however many there are. With scales of 0 this is `Sinusoidal`.
+    higher levels together vary as much as the word level, however many there are. With scales of 0 it is `Sinusoidal`.
 
     A level that is unknown (-1) has its own embedding, initially 0. In training a level that a corpus may lack
     (paragraph, section) is hidden from a whole batch with probability `level_dropout`, so that it is learned.
