@@ -1,0 +1,34 @@
+"""One finished target text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """What a search found.
+
+    Attributes:
+        tokens: token ids, `</s>` at the end included, `<s>` not.
+        score: sum of `token_scores` / len(tokens) ** lenpen.
+        token_scores: natural log-probability of each token, given those before it.
+    """
+
+    tokens: tuple[int, ...]
+    score: float
+    token_scores: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What a search must know of one unit of text to be written.
+
+    Attributes:
+        number: which unit this is: puts results in order and picks the random stream of sampling.
+        limits: for each sentence that the unit must have, the most tokens it may have; its end (`<brk>` between
+            sentences, `</s>` after the last) is counted.
+    """
+
+    number: int
+    limits: tuple[int, ...]

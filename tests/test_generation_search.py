@@ -1,0 +1,258 @@
+"""Search against models small enough to be checked by hand or by trying everything."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
+from docnmt.generation.beam_search import BeamSearch, beam_search
+from docnmt.generation.config import BeamSearchConfig, GreedyConfig, SamplingConfig
+from docnmt.generation.greedy import Greedy
+from docnmt.generation.hypothesis import Hypothesis, Slot
+from docnmt.generation.sampling import Sampling, truncate
+from docnmt.generation.search import decode, run
+
+A, B, VOCABULARY = 5, 6, 7
+#: (slot's number, tokens so far) → log-probabilities (VOCABULARY,)
+Distribution = Callable[[int, tuple[int, ...]], Tensor]
+
+
+class PrefixState:
+    """Remembers what every row has read, as a decoder's cache would."""
+
+    def __init__(self, slots: Sequence[Slot], width: int) -> None:
+        self.width = width
+        self.rows: list[tuple[int, tuple[int, ...]]] = [(s.number, ()) for s in slots for _ in range(width)]
+
+    def reorder(self, rows: Tensor) -> None:
+        self.rows = [self.rows[row] for row in rows.tolist()]
+        numbers = [number for number, _ in self.rows]
+        assert all(len(set(numbers[i : i + self.width])) == 1 for i in range(0, len(numbers), self.width))
+
+    def append(self, other: PrefixState) -> None:
+        self.rows += other.rows
+
+
+def stepper(distribution: Distribution) -> Callable[[Tensor, PrefixState], Tensor]:
+    def step(tokens: Tensor, state: PrefixState) -> Tensor:
+        assert len(tokens) == len(state.rows)
+        state.rows = [
+            (number, (*read, token)) for (number, read), token in zip(state.rows, tokens.tolist(), strict=True)
+        ]
+        assert all(read[0] == BOS for _, read in state.rows)
+        return torch.stack([distribution(number, read[1:]) for number, read in state.rows])
+
+    return step
+
+
+def scripted(script: dict[tuple[int, ...], dict[int, float]]) -> Distribution:
+    """Probabilities by prefix; what is not named has none."""
+
+    def distribution(_: int, prefix: tuple[int, ...]) -> Tensor:
+        probabilities = torch.zeros(VOCABULARY)
+        for token, probability in script.get(prefix, {EOS: 1.0}).items():
+            probabilities[token] = probability
+        return probabilities.log()
+
+    return distribution
+
+
+def random_model(number: int, prefix: tuple[int, ...]) -> Tensor:
+    """Random but reproducible, different in every slot; specials included, so that constraints have work to do."""
+    noise = np.random.default_rng([number, len(prefix), *prefix]).normal(size=VOCABULARY)
+    return torch.log_softmax(torch.from_numpy(noise).float(), dim=0)
+
+
+def search(distribution: Distribution, options: BeamSearchConfig, slots: Sequence[Slot]) -> list[list[Hypothesis]]:
+    return beam_search(stepper(distribution), PrefixState(slots, options.beam), options, slots=slots)
+
+
+def log_probability(distribution: Distribution, number: int, tokens: Sequence[int]) -> list[float]:
+    return [float(distribution(number, tuple(tokens[:i]))[token]) for i, token in enumerate(tokens)]
+
+
+SCRIPT = {
+    (): {A: 0.6, B: 0.4},
+    (A,): {A: 0.45, B: 0.35, EOS: 0.2},
+    (B,): {A: 0.05, B: 0.05, EOS: 0.9},
+    (A, A): {A: 0.5, EOS: 0.5},
+    (A, B): {EOS: 0.8, B: 0.2},
+}
+
+
+def test_beam_search_by_hand() -> None:
+    # A=.6 B=.4 | BE .36, AA .27, AB .21, AE .12 | ABE .168, AAE .135, AAA .135
+    found = search(scripted(SCRIPT), BeamSearchConfig(beam=2, nbest=2, lenpen=0.0, min_len=0), [Slot(0, (9,))])[0]
+    assert [h.tokens for h in found] == [(B, EOS), (A, B, EOS)]
+    assert [h.score for h in found] == pytest.approx([math.log(0.36), math.log(0.168)], abs=1e-6)
+    assert found[1].token_scores == pytest.approx([math.log(0.6), math.log(0.35), math.log(0.8)], abs=1e-6)
+
+
+def test_greedy_follows_the_best_token() -> None:
+    options = GreedyConfig(lenpen=0.0)
+    slots = [Slot(0, (3,))]
+    found = run(stepper(scripted(SCRIPT)), PrefixState(slots, 1), Greedy(options), slots)[0]
+    assert [h.tokens for h in found] == [(A, A, EOS)]  # A A, then closed by its limit of three tokens
+    assert found[0].score == pytest.approx(math.log(0.6 * 0.45 * 0.5), abs=1e-6)
+
+
+@pytest.mark.parametrize("lenpen", [0.0, 0.6, 1.0, 2.0])
+def test_length_penalty_divides_by_the_length_with_its_end(lenpen: float) -> None:
+    options = BeamSearchConfig(beam=8, nbest=8, lenpen=lenpen)
+    for hypothesis in search(scripted(SCRIPT), options, [Slot(0, (4,))])[0]:
+        total = sum(log_probability(scripted(SCRIPT), 0, hypothesis.tokens))
+        assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens) ** lenpen, abs=1e-6)
+        assert sum(hypothesis.token_scores) == pytest.approx(total, abs=1e-6)
+
+
+def test_a_long_hypothesis_wins_with_a_length_penalty_only() -> None:
+    script = {(): {A: 0.5, EOS: 0.5}, (A,): {A: 0.9, EOS: 0.1}, (A, A): {A: 0.1, EOS: 0.9}}
+    for lenpen, best in [(0.0, (EOS,)), (1.0, (A, A, EOS))]:
+        options = BeamSearchConfig(beam=3, lenpen=lenpen, min_len=0)
+        assert search(scripted(script), options, [Slot(0, (5,))])[0][0].tokens == best
+
+
+def everything(
+    number: int, limits: tuple[int, ...], lenpen: float, min_len: int
+) -> list[tuple[float, tuple[int, ...]]]:
+    """(score, tokens) of every text that a slot may hold, best first: plain enumeration."""
+    sentences = [
+        [
+            (*words, EOS if i == len(limits) - 1 else BRK)
+            for length in range(min_len, limit)
+            for words in itertools.product([UNK, A, B], repeat=length)
+        ]
+        for i, limit in enumerate(limits)
+    ]
+    texts = [tuple(itertools.chain(*parts)) for parts in itertools.product(*sentences)]
+    scored = [(sum(log_probability(random_model, number, t)) / len(t) ** lenpen, t) for t in texts]
+    return sorted(scored, key=lambda item: -item[0])
+
+
+@pytest.mark.parametrize("limits", [(4,), (2, 3), (2, 2, 2)])
+@pytest.mark.parametrize(("lenpen", "min_len"), [(0.0, 0), (1.0, 1), (1.7, 0)])
+def test_a_wide_beam_is_exhaustive(limits: tuple[int, ...], lenpen: float, min_len: int) -> None:
+    options = BeamSearchConfig(beam=400, nbest=5, lenpen=lenpen, min_len=min_len)
+    slots = [Slot(3, limits), Slot(8, limits)]
+    for slot, found in zip(slots, search(random_model, options, slots), strict=True):
+        best = everything(slot.number, limits, lenpen, min_len)[:5]
+        assert [h.tokens for h in found] == [tokens for _, tokens in best]
+        assert [h.score for h in found] == pytest.approx([score for score, _ in best], abs=1e-5)
+
+
+def test_units_of_several_sentences_have_exactly_their_breaks() -> None:
+    slots = [Slot(n, limits) for n, limits in enumerate([(4,), (3, 5), (6, 2, 4), (2, 2, 2, 2, 2)])]
+    for beam in (1, 2, 5):
+        for slot, found in zip(slots, search(random_model, BeamSearchConfig(beam=beam), slots), strict=True):
+            sentences: list[list[int]] = [[]]
+            for token in found[0].tokens:
+                sentences[-1].append(token)
+                if token == BRK:
+                    sentences.append([])
+            assert len(sentences) == len(slot.limits)
+            assert all(2 <= len(s) <= limit for s, limit in zip(sentences, slot.limits, strict=True))
+            assert [s[-1] for s in sentences] == [BRK] * (len(sentences) - 1) + [EOS]
+
+
+def test_a_break_is_forced_where_the_model_never_writes_one() -> None:
+    def stubborn(_: int, prefix: tuple[int, ...]) -> Tensor:
+        return torch.tensor([-30.0, -30.0, -30.0, -30.0, -30.0, 0.0, -1.0])
+
+    found = search(stubborn, BeamSearchConfig(beam=2), [Slot(0, (3, 2))])[0]
+    assert found[0].tokens == (A, A, BRK, A, EOS)
+
+
+@pytest.mark.parametrize("options", [BeamSearchConfig(beam=3, nbest=2), SamplingConfig(nbest=2, top_p=0.9)])
+def test_specials_are_never_written(options: BeamSearchConfig | SamplingConfig) -> None:
+    def loves_specials(number: int, prefix: tuple[int, ...]) -> Tensor:
+        scores = random_model(number, prefix).clone()
+        scores[[BOS, MASK, BRK]] += 10.0
+        return scores
+
+    slots = [Slot(n, (7,)) for n in range(10)]
+    generator = BeamSearch(options) if isinstance(options, BeamSearchConfig) else Sampling(options)
+    for found in run(stepper(loves_specials), PrefixState(slots, generator.width), generator, slots):
+        assert all(not {BOS, MASK, BRK} & set(h.tokens) and h.tokens[-1] == EOS for h in found)
+
+
+@pytest.mark.parametrize(
+    "options", [BeamSearchConfig(beam=3, nbest=3), GreedyConfig(), SamplingConfig(nbest=2, top_k=3)]
+)
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("capacity", [1, 3, 12])
+def test_neighbours_change_nothing(
+    options: BeamSearchConfig | GreedyConfig | SamplingConfig, order: int, capacity: int
+) -> None:
+    classes = {BeamSearchConfig: BeamSearch, GreedyConfig: Greedy, SamplingConfig: Sampling}
+
+    def results(slots: list[Slot], capacity: int) -> dict[int, list[Hypothesis]]:
+        generator = classes[type(options)](options)  # type: ignore[arg-type]
+        begin = lambda entering: PrefixState(entering, generator.width)  # noqa: E731
+        with torch.inference_mode():
+            found = list(decode(stepper(random_model), begin, generator, slots, capacity=capacity))
+        assert sorted(slot.number for slot, _ in found) == sorted(slot.number for slot in slots)
+        return {slot.number: hypotheses for slot, hypotheses in found}
+
+    slots = [Slot(n, (3 + n % 5,) * (1 + n % 3)) for n in range(12)]
+    alone = {n: found for slot in slots for n, found in results([slot], 1).items()}
+    assert results(slots[::order], capacity) == alone
+
+
+def test_the_unknown_penalty_keeps_unk_out() -> None:
+    script = {(): {UNK: 0.8, A: 0.2}}
+    assert search(scripted(script), BeamSearchConfig(beam=2), [Slot(0, (3,))])[0][0].tokens == (UNK, EOS)
+    assert search(scripted(script), BeamSearchConfig(beam=2, unkpen=5.0), [Slot(0, (3,))])[0][0].tokens == (A, EOS)
+
+
+def test_logits_and_log_probabilities_are_the_same() -> None:
+    options, slots = BeamSearchConfig(beam=4, nbest=4), [Slot(1, (6,))]
+    shifted = search(lambda n, prefix: random_model(n, prefix) + 3.0, options, slots)[0]
+    plain = search(random_model, options, slots)[0]
+    assert [h.tokens for h in shifted] == [h.tokens for h in plain]
+    assert [h.score for h in shifted] == pytest.approx([h.score for h in plain], abs=1e-5)
+
+
+def test_scores_that_are_no_numbers_are_refused() -> None:
+    for generator in (BeamSearch(BeamSearchConfig()), Sampling(SamplingConfig())):
+        slots = [Slot(0, (4,))]
+        with pytest.raises(ValueError, match="NaN"):
+            run(
+                stepper(lambda *_: torch.full((VOCABULARY,), math.nan)),
+                PrefixState(slots, generator.width),
+                generator,
+                slots,
+            )
+
+
+def test_samples_follow_the_distribution_and_the_seed() -> None:
+    slots = [Slot(n, (4,)) for n in range(400)]
+
+    def samples(seed: int) -> list[tuple[int, ...]]:
+        generator = Sampling(SamplingConfig(seed=seed, min_len=0))
+        found = run(stepper(scripted(SCRIPT)), PrefixState(slots, 1), generator, slots)
+        assert all(
+            list(h.token_scores) == pytest.approx(log_probability(scripted(SCRIPT), 0, h.tokens)) for [h] in found
+        )
+        return [h.tokens for [h] in found]
+
+    first = samples(1)
+    assert samples(1) == first
+    assert samples(2) != first
+    share = sum(tokens == (B, EOS) for tokens in first) / len(first)
+    assert share == pytest.approx(0.36, abs=4 * math.sqrt(0.36 * 0.64 / 400))
+
+
+def test_truncation_keeps_the_most_probable() -> None:
+    log_probs = torch.tensor([[0.05, 0.4, 0.3, 0.25]]).log()
+    assert truncate(log_probs, 0, 1.0).tolist()[0] == pytest.approx([0.05, 0.4, 0.3, 0.25])
+    assert truncate(log_probs, 2, 1.0).tolist()[0] == pytest.approx([0, 4 / 7, 3 / 7, 0])
+    assert truncate(log_probs, 0, 0.7).tolist()[0] == pytest.approx([0, 4 / 7, 3 / 7, 0])
+    assert truncate(log_probs, 0, 0.71).tolist()[0] == pytest.approx([0, 0.4 / 0.95, 0.3 / 0.95, 0.25 / 0.95])
+    assert truncate(log_probs, 0, 0.01).tolist()[0] == pytest.approx([0, 1, 0, 0])
