@@ -1,0 +1,18 @@
+"""The papers' equations on tensors: pure functions, differentiable, without parameters (contract, section 2)."""
+
+from docnmt.functional.conditional import conditional_attention
+from docnmt.functional.hierarchical import hierarchical_conditional_attention
+from docnmt.functional.source2token import source2token
+from docnmt.functional.step import conditional_attention_step
+from docnmt.functional.top_t import keep_top_t
+from docnmt.functional.tree import SentenceTree, build_tree
+
+__all__ = [
+    "SentenceTree",
+    "build_tree",
+    "conditional_attention",
+    "conditional_attention_step",
+    "hierarchical_conditional_attention",
+    "keep_top_t",
+    "source2token",
+]

@@ -1,0 +1,56 @@
+"""Source2token self-attention: one vector a sentence (paper 002, equations 1 and 2)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from docnmt.layout import Spans
+
+
+def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: Tensor) -> Tensor:
+    """Attention of one learned query over the tokens of each sentence: softmax(keys·query / √d_k) values.
+
+    Args:
+        query: (h, d_k), one for all sentences.
+        keys: (T, h, d_k).
+        values: (T, h, d_v).
+        sentence_offsets: (S+1,) int64, the token index where each sentence begins.
+
+    Returns:
+        (S, h, d_v).
+
+    Raises:
+        ValueError: shapes do not fit, or a sentence has no token.
+    """
+    spans = Spans(sentence_offsets)
+    if query.shape != keys.shape[1:] or keys.shape[:2] != values.shape[:2] or len(keys) != spans.num_tokens:
+        raise ValueError(
+            f"source2token: expected query (h, d_k), keys (T, h, d_k), values (T, h, d_v) with T = {spans.num_tokens} "
+            f"from sentence_offsets, got {tuple(query.shape)}, {tuple(keys.shape)}, {tuple(values.shape)}"
+        )
+    empty = (spans.lengths == 0).nonzero()[0]
+    if len(empty):
+        raise ValueError(f"source2token: sentence {empty[0]} has no token, so there is nothing to attend to")
+    if keys.dtype in (torch.float16, torch.bfloat16):
+        return source2token(query.float(), keys.float(), values.float(), sentence_offsets).to(values.dtype)
+    scores = torch.einsum("thd,hd->th", keys, query) / math.sqrt(query.shape[-1])
+    weights = spans_softmax(scores, spans)
+    return sum_over_spans(weights.unsqueeze(-1) * values, spans)
+
+
+def spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
+    """Softmax over the tokens of each span. scores (T, ...) → (T, ...)."""
+    span = spans.span_of_token
+    index = span.view(-1, *(1,) * (scores.dim() - 1)).expand_as(scores)
+    top = scores.new_full((len(spans), *scores.shape[1:]), -torch.inf)
+    top = top.scatter_reduce_(0, index, scores.detach(), "amax")
+    exponentials = (scores - top[span]).exp()
+    return exponentials / sum_over_spans(exponentials, spans)[span]
+
+
+def sum_over_spans(values: Tensor, spans: Spans) -> Tensor:
+    """(T, ...) → (number of spans, ...)."""
+    return values.new_zeros((len(spans), *values.shape[1:])).index_add(0, spans.span_of_token, values)

@@ -1,0 +1,176 @@
+"""ConstructBT: a binary tree over the sentence summaries of every document (paper 002, section 3.3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.layout import Spans
+
+
+@dataclass(frozen=True, eq=False)
+class TreeIndex:
+    """The shape of the trees of all documents; a function of the number of sentences of each document alone.
+
+    Nodes are numbered document after document, in each document level after level from the leaves to the root. So the
+    trees of two batches are joined by joining their nodes and their document offsets, and the tree of one document is
+    `nodes[node_spans.offsets[d] : node_spans.offsets[d + 1]]`. Node i of level l stands for the sentences
+    [i·2^l, (i+1)·2^l) of its document; its children are nodes 2i and 2i+1 of level l - 1, if there are as many.
+
+    Attributes:
+        document_offsets: (D+1,) int64, the sentence index where each document begins.
+        node_spans: node spans of the documents.
+        level_size: (L, D) int64 on the host, nodes in each level of each document; 0 above a root.
+        level_start: (L, D) int64 on the host, the first node of each level.
+    """
+
+    document_offsets: Tensor
+    node_spans: Spans
+    level_size: np.ndarray
+    level_start: np.ndarray
+
+    @classmethod
+    def from_offsets(cls, document_offsets: Tensor) -> TreeIndex:
+        lengths = Spans(document_offsets).lengths
+        sizes = [lengths]
+        while sizes[-1].max(initial=0) > 1:
+            sizes.append(np.where(sizes[-1] > 1, -(-sizes[-1] // 2), 0))
+        level_size = np.stack(sizes)
+        ends = np.cumsum(level_size, 0)
+        offsets = np.concatenate([[0], np.cumsum(ends[-1])]).astype(np.int64)
+        return cls(
+            document_offsets,
+            Spans(torch.from_numpy(offsets).to(document_offsets.device)),
+            level_size,
+            offsets[:-1] + ends - level_size,
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        return self.node_spans.num_tokens
+
+    @property
+    def num_levels(self) -> int:
+        return len(self.level_size)
+
+    @cached_property
+    def levels(self) -> tuple[Tensor, ...]:
+        """The nodes of each level of all documents, leaves first; level 0 is the sentences in order."""
+        return tuple(
+            self._tensor(np.repeat(start - (np.cumsum(size) - size), size) + np.arange(size.sum()))
+            for start, size in zip(self.level_start, self.level_size, strict=True)
+        )
+
+    @property
+    def leaves(self) -> Tensor:
+        """(S,) int64, the leaf of each sentence."""
+        return self.levels[0]
+
+    @property
+    def document_of_node(self) -> Tensor:
+        """(N,) int64."""
+        return self.node_spans.span_of_token
+
+    @cached_property
+    def place(self) -> Tensor:
+        """(N,) int64, where each node stands in its level."""
+        place = torch.empty(self.num_nodes, dtype=torch.int64, device=self.document_offsets.device)
+        for nodes in self.levels:
+            place[nodes] = torch.arange(len(nodes), device=nodes.device)
+        return place
+
+    @cached_property
+    def children(self) -> Tensor:
+        """(N, 2) int64, left and right child; -1 where there is none."""
+        children = np.full((self.num_nodes, 2), -1)
+        for level in range(1, self.num_levels):
+            size, below = self.level_size[level], self.level_size[level - 1]
+            nodes = self.levels[level].cpu().numpy()
+            index = nodes - np.repeat(self.level_start[level], size)
+            left = np.repeat(self.level_start[level - 1], size) + 2 * index
+            has_right = 2 * index + 1 < np.repeat(below, size)
+            children[nodes, 0] = left
+            children[nodes, 1] = np.where(has_right, left + 1, -1)
+        return self._tensor(children)
+
+    @cached_property
+    def parents(self) -> Tensor:
+        """(N,) int64; -1 for a root."""
+        parents = torch.full((self.num_nodes,), -1, device=self.document_offsets.device)
+        for side in self.children.unbind(-1):
+            has = (side >= 0).nonzero().squeeze(-1)
+            parents[side[has]] = has
+        return parents
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.document_offsets.device)
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceTree:
+    """The trees of all documents of a batch: nodes (N, d), leaves and copies included, and their shape."""
+
+    nodes: Tensor
+    index: TreeIndex
+
+
+def build_tree(summaries: Tensor, document_offsets: Tensor, merge: Callable[[Tensor, Tensor], Tensor]) -> SentenceTree:
+    """ConstructBT for every document at once (paper 002, section 3.3.1).
+
+    A document of n sentences has at most 2n + ⌈log2 n⌉ nodes.
+
+    Args:
+        summaries: (S, d), one a sentence.
+        document_offsets: (D+1,) int64, the sentence index where each document begins.
+        merge: two (P, d), left and right children → (P, d) parents. Called once a level for all full pairs of all
+            documents; a node without a sibling is copied up.
+
+    Raises:
+        ValueError: there are not as many summaries as sentences, or `merge` returns another shape.
+    """
+    index = TreeIndex.from_offsets(document_offsets)
+    if summaries.dim() != 2 or len(summaries) != len(index.leaves):
+        raise ValueError(
+            f"summaries: expected (S, d) with S = {len(index.leaves)} from document_offsets, "
+            f"got {tuple(summaries.shape)}"
+        )
+    levels = [summaries]
+    for nodes in index.levels[1:]:
+        left, right = index.children[nodes].unbind(-1)
+        below = levels[-1]
+        parents = below.index_select(0, index.place[left])
+        pairs = (right >= 0).nonzero().squeeze(-1)
+        merged = merge(parents[pairs], below.index_select(0, index.place[right[pairs]]))
+        if merged.shape != (len(pairs), summaries.shape[1]):
+            raise ValueError(f"merge: expected to return {(len(pairs), summaries.shape[1])}, got {tuple(merged.shape)}")
+        levels.append(parents.index_copy(0, pairs, merged.to(parents.dtype)))
+    return SentenceTree(_join_levels(levels, index), index)
+
+
+def cumulative_keys(node_k: Tensor, index: TreeIndex) -> Tensor:
+    """The sum of the keys on the path from the root to each node: q·sum is the node's cumulative relevance.
+
+    node_k (N, ...) → (N, ...).
+    """
+    levels: list[Tensor] = []
+    for nodes in reversed(index.levels):
+        own = node_k.index_select(0, nodes)
+        if levels:
+            parents = index.parents[nodes]
+            above = torch.cat([levels[-1], levels[-1].new_zeros(1, *own.shape[1:])])
+            own = own + above.index_select(0, torch.where(parents >= 0, index.place[parents], len(above) - 1))
+        levels.append(own)
+    return _join_levels(levels[::-1], index)
+
+
+def _join_levels(levels: list[Tensor], index: TreeIndex) -> Tensor:
+    """Values level by level → values node by node."""
+    order = torch.cat(index.levels)
+    inverse = torch.empty_like(order)
+    inverse[order] = torch.arange(len(order), device=order.device)
+    return torch.cat(levels).index_select(0, inverse)
