@@ -1,0 +1,28 @@
+"""Cross-entropy of a text's label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from docnmt.criterions.config import CrossEntropyConfig
+
+
+class Classification:
+    """−log p(label) in nats, summed over texts; logs how many labels are right (so the mean is the accuracy)."""
+
+    Config: type = CrossEntropyConfig
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    @classmethod
+    def build(cls, config: Any, task: Any) -> Classification:
+        return cls()
+
+    def __call__(self, model: nn.Module, batch: Any) -> tuple[Tensor, int, dict[str, float]]:
+        """The model's logits (B, C) against `batch.labels` (B,): summed loss, B, sums to log."""
+        logits = model(batch)
+        loss = F.cross_entropy(logits.float(), batch.labels, reduction="sum")
+        correct = (logits.detach().argmax(-1) == batch.labels).sum().item()
+        return loss, len(batch.labels), {"accuracy": float(correct)}

@@ -1,0 +1,90 @@
+"""How good labels are: accuracy, macro-F1, confusion matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationScores:
+    """Counts of true labels (rows) against predicted ones (columns), and what follows from them.
+
+    Attributes:
+        confusion: (C, C) int64.
+        labels: the C names, in the order of both axes.
+    """
+
+    confusion: np.ndarray
+    labels: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """Texts scored."""
+        return int(self.confusion.sum())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of texts with the right label, in 0…1; 0 without texts."""
+        return float(np.trace(self.confusion) / max(self.count, 1))
+
+    @property
+    def f1(self) -> np.ndarray:
+        """(C,) harmonic mean of precision and recall: 2·TP / (true + predicted); 0 where both counts are 0."""
+        both = self.confusion.sum(0) + self.confusion.sum(1)
+        scores: np.ndarray = 2 * np.diag(self.confusion) / np.maximum(both, 1)
+        return scores
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean F1 of the labels that occur, as truth or as prediction."""
+        occurs = (self.confusion.sum(0) + self.confusion.sum(1)) > 0
+        return float(self.f1[occurs].mean()) if occurs.any() else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "accuracy": self.accuracy,
+            "macro_f1": self.macro_f1,
+            "count": self.count,
+            "labels": list(self.labels),
+            "f1": [float(value) for value in self.f1],
+            "confusion": self.confusion.tolist(),
+        }
+
+    def __str__(self) -> str:
+        """The scores and the matrix, for people."""
+        width = max(6, *(len(label) for label in self.labels), len(str(self.confusion.max(initial=0)))) + 1
+        head = "truth \\ predicted"
+        first = max(len(head), *(len(label) for label in self.labels))
+        rows = [
+            f"{label:>{first}}" + "".join(f"{count:>{width}}" for count in row) + f"{f1:>{width}.3f}"
+            for label, row, f1 in zip(self.labels, self.confusion.tolist(), self.f1, strict=True)
+        ]
+        return "\n".join(
+            [
+                f"accuracy {100 * self.accuracy:.2f}, macro-F1 {100 * self.macro_f1:.2f}, {self.count:,} texts",
+                f"{head:>{first}}" + "".join(f"{label:>{width}}" for label in (*self.labels, "F1")),
+                *rows,
+            ]
+        )
+
+
+def classification_scores(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]) -> ClassificationScores:
+    """Scores of predicted label numbers (N,) against true ones (N,), each in 0…C−1.
+
+    Raises:
+        ValueError: lengths differ, or a number is outside the labels.
+    """
+    truth, predicted = np.asarray(truth), np.asarray(predicted)
+    if truth.shape != predicted.shape or truth.ndim != 1:
+        raise ValueError(f"expected as many predictions as true labels, got {predicted.shape} and {truth.shape}")
+    classes = len(labels)
+    for name, numbers in (("true", truth), ("predicted", predicted)):
+        if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < classes:
+            raise ValueError(f"{name} labels must be 0 to {classes - 1}, got {numbers.min()} to {numbers.max()}")
+    counts = np.bincount(truth * classes + predicted, minlength=classes**2).reshape(classes, classes)
+    return ClassificationScores(counts.astype(np.int64), tuple(labels))

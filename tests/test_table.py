@@ -1,0 +1,93 @@
+"""Tables of labelled texts: three formats, one content; every fault named with its file and line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from docnmt.data.table import read_labelled
+from docnmt.errors import UserError
+
+ROWS = [("1", 'He said "no, thanks"'), ("sport", "a\ttab and Ünïcode \u2028 inside"), ("0", "")]
+
+
+def write(path: Path, content: str) -> Path:
+    path.write_bytes(content.encode())
+    return path
+
+
+def test_formats_agree(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path / "a.tsv", "".join(f"{label}\t{text}\n" for label, text in ROWS)),
+        write(tmp_path / "b.tsv", "label\ttext\r\n" + "".join(f"{label}\t{text}\r\n" for label, text in ROWS)),
+        write(tmp_path / "c.jsonl", "".join(json.dumps({"id": 7, "label": a, "text": b}) + "\n" for a, b in ROWS)),
+    ]
+    for name, header in (("d.csv", ["text", "more", "label"]), ("e.csv", None)):
+        with (tmp_path / name).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            if header:
+                writer.writerow(header)
+            writer.writerows([text, "x", label] if header else [label, text] for label, text in ROWS)
+        files.append(tmp_path / name)
+    for path in files:
+        table = read_labelled(path)
+        assert list(zip(table.labels, table.texts, strict=True)) == ROWS, path.name
+
+
+def test_ag_news_as_published(tmp_path: Path) -> None:
+    table = read_labelled(write(tmp_path / "train.csv", '"3","Wall St.","Short-sellers\nare back"\n"4","b","c"\n'))
+    assert table.labels == ["3", "4"]
+    assert table.texts == ["Wall St. Short-sellers\nare back", "b c"]
+    assert table.place(1).endswith("train.csv:3")
+
+
+def test_whole_number_labels_of_json_are_names(tmp_path: Path) -> None:
+    assert read_labelled(write(tmp_path / "a.jsonl", '{"label": 3, "text": "x"}\n')).labels == ["3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "1\tx\n", r"a\.txt: expected a \.tsv"),
+        ("a.tsv", "1\tx\nno tab\n", r"a\.tsv:2: expected label, tab, text"),
+        ("a.tsv", "1\tx\n\n", r"a\.tsv:2: expected label, tab, text"),
+        ("a.tsv", "\tx\n", r"a\.tsv:1: the label is empty"),
+        ("a.tsv", "", r"a\.tsv: has no rows"),
+        ("a.tsv", "label\ttext\n", r"a\.tsv: has no rows"),
+        ("a.tsv", "1\tx\0y\n", r"a\.tsv:1: the text has a NUL"),
+        ("a.jsonl", '{"label": 1, "text": "x"}\n{"label": 1,\n', r"a\.jsonl:2: not a JSON object"),
+        ("a.jsonl", '{"label": 1}\n', r"a\.jsonl:1: expected an object with 'label' and a string 'text'"),
+        ("a.jsonl", '{"label": true, "text": "x"}\n', r"a\.jsonl:1: expected 'label' to be .* got True"),
+        ("a.jsonl", '{"text": "x"}\n', r"a\.jsonl:1: expected 'label' to be .* got None"),
+        ("a.csv", "label,text\n1,x\n2\n", r"a\.csv:3: expected a label and a text, got 1"),
+        ("a.csv", '1,"never closed\n', r"a\.csv:1: not valid CSV"),
+    ],
+)
+def test_faults_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_labelled(write(tmp_path / name, content))
+
+
+def test_missing_file_and_wrong_encoding(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.tsv: cannot be read: No such file"):
+        read_labelled(tmp_path / "none.tsv")
+    (tmp_path / "latin.tsv").write_bytes("1\tcafé\n".encode("latin-1"))
+    with pytest.raises(UserError, match=r"latin\.tsv: not valid UTF-8"):
+        read_labelled(tmp_path / "latin.tsv")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from([".tsv", ".csv", ".jsonl"]), st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused_in_one_line(tmp_path: Path, suffix: str, content: bytes) -> None:
+    path = tmp_path / f"fuzz{suffix}"
+    path.write_bytes(content)
+    try:
+        rows = len(read_labelled(path))
+    except UserError as error:
+        rows = str(error).count(str(path))
+    assert rows > 0
