@@ -1,0 +1,76 @@
+"""Lines of raw text into sentences, by rules: enough to hand running text to a model that was trained on sentences.
+
+A sentence ends at `.`, `!`, `?` or `…` and the closing quotes and brackets behind it, where white space follows and then
+something that can begin a sentence; `。`, `！` and `？` end one anywhere. A full stop ends none behind a known
+abbreviation, an initial, a dotted abbreviation (`e.g.`, `U.S.`, `z. B.`) or, in languages that write ordinals with a
+full stop (German and others), a number of one or two digits. Nothing is ever lost: the sentences of a line, joined by
+single spaces, are the line up to white space.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: Abbreviations that are followed by a capital inside a sentence, without their full stop; compared without case.
+#: Those that also end sentences as a rule (etc., usw., Inc.) are not in here.
+_GENERAL = "dr prof st vs al ca cf op ed vol chr"
+_ENGLISH = (
+    "mr mrs ms messrs jr sr rev hon gov sen rep gen col lt capt cmdr maj sgt adm pres supt insp mt ft "
+    "jan feb mar apr aug sept oct nov dec mon tue wed thu fri sat sun approx viz dept univ assn bros"
+)
+_GERMAN = (
+    "hr hrn fr frl dipl ing med phil jur rer nat habil bzw evtl ggf inkl exkl zzgl abzgl vgl sog bspw allg "
+    "insb bes urspr geb gest verh gegr hl str pl tel abt abb abs abschn anm bd bde jh jhd jan feb apr jun jul aug sept "
+    "okt nov dez mo di mi do fr sa so mio mrd tsd min max mind höchst zz zt hrsg übers"
+)
+ABBREVIATIONS: dict[str, frozenset[str]] = {
+    "": frozenset(_GENERAL.split()),
+    "en": frozenset(f"{_GENERAL} {_ENGLISH}".split()),
+    "de": frozenset(f"{_GENERAL} {_GERMAN}".split()),
+}
+#: Abbreviations that announce a number: no end before a digit.
+_BEFORE_NUMBERS = frozenset("no nr nos nrn fig figs p pp s sec ch chap art abs kap eq bd ziff rn vv".split())
+#: Languages that write `3. Mai` for the third.
+_ORDINAL_LANGUAGES = frozenset("de da nb nn no fi et lv cs sk sl hr sr bs hu tr is".split())
+
+_CLOSING = "\"'”’»›)\\]}“‘"
+_OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
+_CANDIDATE = re.compile(rf"([.!?…]+)([{_CLOSING}]*)(\s+)(?=[{_OPENING}\s]*(\S))|[。！？]+[{_CLOSING}」』）]*")
+_LAST_WORD = re.compile(r"[^\s(\[{\"'„“»«‚‘]*$")
+
+
+def split_sentences(line: str, language: str = "") -> list[str]:
+    """The sentences of one line, in order, without white space around them; none of a blank line.
+
+    Args:
+        language: ISO code (`en`, `de`, `de-AT` …); other languages use what is common to all.
+    """
+    language = re.split(r"[-_]", language.lower())[0]
+    sentences, begin = [], 0
+    for match in _CANDIDATE.finditer(line):
+        if match[1] is None or _ends(line[begin : match.start()], match, language):
+            sentences.append(line[begin : match.end()])
+            begin = match.end()
+    sentences.append(line[begin:])
+    return [" ".join(sentence.split()) for sentence in sentences if sentence.strip()]
+
+
+def _ends(before: str, match: re.Match[str], language: str) -> bool:
+    """Whether a sentence ends at a candidate; `before` is the sentence up to its mark."""
+    marks, closing, following = match[1], match[2], match[4]
+    if following.islower():
+        return False
+    if marks != "." or closing:
+        return True
+    last = _LAST_WORD.search(before)
+    word = last[0] if last else ""
+    if word.isdigit():
+        counted = re.search(r"\.\s+\d+$", before) is not None  # `S. 5.` is no ordinal
+        return counted or len(word) > 2 or language not in _ORDINAL_LANGUAGES
+    if len(word) == 1 and word.isalpha():
+        return word == "I"
+    folded = word.lower()
+    if following.isdigit() and folded in _BEFORE_NUMBERS:
+        return False
+    dotted = "." in word and all(len(part) <= 1 for part in word.split("."))
+    return not dotted and folded not in ABBREVIATIONS.get(language, ABBREVIATIONS[""])
