@@ -60,7 +60,7 @@ def test_the_same_seed_writes_the_same_files(folder, tmp_path):
     for file in folder.iterdir():
         assert file.read_bytes() == (tmp_path / file.name).read_bytes(), file.name
     make.main(
-        ["--out", str(tmp_path), "--train-documents", "1200", "--test-documents", "60", "--seed", "2", "--groups", "12"]
+        ["--out", str(tmp_path), "--train-documents", "2400", "--test-documents", "60", "--seed", "2", "--groups", "12"]
     )
     assert (folder / "train.en").read_bytes() != (tmp_path / "train.en").read_bytes()
 
