@@ -1,7 +1,7 @@
 """Lines of raw text into sentences, by rules: enough to hand running text to a model that was trained on sentences.
 
-A sentence ends at `.`, `!`, `?` or `…` and the closing quotes and brackets behind it, where white space follows and then
-something that can begin a sentence; `。`, `！` and `？` end one anywhere. A full stop ends none behind a known
+A sentence ends at `.`, `!`, `?` or `…` and the closing quotes and brackets behind it, where white space follows and
+then something that can begin a sentence; `。`, `！` and `？` end one anywhere. A full stop ends none behind a known
 abbreviation, an initial, a dotted abbreviation (`e.g.`, `U.S.`, `z. B.`) or, in languages that write ordinals with a
 full stop (German and others), a number of one or two digits. Nothing is ever lost: the sentences of a line, joined by
 single spaces, are the line up to white space.
@@ -29,9 +29,11 @@ ABBREVIATIONS: dict[str, frozenset[str]] = {
     "de": frozenset(f"{_GENERAL} {_GERMAN}".split()),
 }
 #: Abbreviations that announce a number: no end before a digit.
-_BEFORE_NUMBERS = frozenset("no nr nos nrn fig figs p pp s sec ch chap art abs kap eq bd ziff rn vv".split())
+_NUMBERED = "no nr nos nrn fig figs p pp s sec ch chap art abs kap eq bd ziff rn vv"
+_BEFORE_NUMBERS = frozenset(_NUMBERED.split())
 #: Languages that write `3. Mai` for the third.
-_ORDINAL_LANGUAGES = frozenset("de da nb nn no fi et lv cs sk sl hr sr bs hu tr is".split())
+_ORDINALS = "de da nb nn no fi et lv cs sk sl hr sr bs hu tr is"
+_ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
 
 _CLOSING = "\"'”’»›)\\]}“‘"
 _OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
