@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from docnmt.registry import ARCHITECTURES, CRITERIA, FUSIONS, GENERATORS, MODELS, POSITIONS, TASKS, Architecture
+from docnmt.registry import (
+    ARCHITECTURES,
+    CONTEXTS,
+    CRITERIA,
+    FUSIONS,
+    GENERATORS,
+    MERGES,
+    MODELS,
+    POSITIONS,
+    TASKS,
+    Architecture,
+)
 
 #: Sizes by suffix: layers, width, heads, feed-forward width (encoder and decoder alike).
 SIZES = {"_tiny": (2, 128, 4, 512), "_small": (3, 256, 4, 1024), "": (6, 512, 8, 2048), "_big": (6, 1024, 16, 4096)}
@@ -72,6 +83,36 @@ GENERATORS.add(
     "sampling", "docnmt.generation.sampling:Sampling",
     config="docnmt.generation.config:SamplingConfig", help="tokens drawn from the model, with --temperature and --top-k/--top-p",
 )  # fmt: skip
+TASKS.add(
+    "text_classification",
+    "docnmt.tasks.text_classification:TextClassification",
+    config="docnmt.tasks.text_classification_config:TextClassificationConfig",
+    help="label texts",
+)
+_CLASSIFIER = "an encoder with a mean over words, to study how positions join embeddings"
+MODELS.add(
+    "fusion_classifier",
+    "docnmt.models.fusion_classifier:FusionClassifier",
+    config="docnmt.models.config_classifier:FusionClassifierConfig",
+    help=_CLASSIFIER,
+)
+for _suffix, _overrides in {
+    "": {"encoder_layers": 4, "embed_dim": 256, "heads": 8, "ffn_dim": 1024, "activation": "gelu"},
+    "_arxiv": {"encoder_layers": 2, "embed_dim": 128, "heads": 8, "ffn_dim": 256, "activation": "relu"},
+    **{suffix: {k: v for k, v in _size(suffix).items() if k != "decoder_layers"} for suffix in SIZES if suffix},
+}.items():
+    _note = "{encoder_layers} layers, width {embed_dim}, {heads} heads".format(**_overrides)
+    ARCHITECTURES.add(
+        "fusion_classifier" + _suffix,
+        Architecture("fusion_classifier", partial(dict, _overrides)),
+        help=f"{_CLASSIFIER} ({_note})",
+    )
+CRITERIA.add(
+    "classification",
+    "docnmt.criterions.classification:Classification",
+    config="docnmt.criterions.config:CrossEntropyConfig",
+    help="cross-entropy of a text's label",
+)
 for _name, _help in {
     "sinusoidal": "sines and cosines of the word's index",
     "learned": "a learned vector for each word index",
@@ -99,3 +140,14 @@ for _name, _class, _help in (
     ("gate_content", "ContentGate", "control: gE, the gate from E alone"),
 ):
     FUSIONS.add(_name, f"docnmt.modules.fusion:{_class}", help=_help)
+for _name, _class, _help in (
+    ("mean", "MeanMerge", "the mean of both children"),
+    ("source2token", "Source2TokenMerge", "source2token over both children, shared by the whole tree"),
+    ("multidim_source2token", "MultiDimSource2TokenMerge", "source2token feature by feature, shared by the whole tree"),
+):
+    MERGES.add(_name, f"docnmt.modules.source2token:{_class}", help=_help)
+for _name, _class, _help in (
+    ("summaries", "SummaryAttention", "over the summaries of the document's sentences"),
+    ("conditional", "ConditionalAttention", "over the words of the top t sentences, by summaries or by a tree of them"),
+):
+    CONTEXTS.add(_name, f"docnmt.modules.context:{_class}", help=_help)

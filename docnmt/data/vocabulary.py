@@ -1,0 +1,44 @@
+"""A vocabulary of whole words: lower-cased text between white space, as in "Fusion Matters"."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+#: Every word that is not in the vocabulary.
+UNKNOWN = "<unk>"
+
+
+class WordVocabulary:
+    """Words by number; 0 is every other word.
+
+    Args:
+        words: the words of numbers 1, 2, …
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = (UNKNOWN, *words)
+        self._numbers = {word: number for number, word in enumerate(self.words)}
+
+    @classmethod
+    def count(cls, texts: Iterable[str], *, size: int, min_frequency: int) -> WordVocabulary:
+        """The `size` − 1 most frequent words that occur `min_frequency` times or more; ties in alphabetical order."""
+        counts = Counter(word for text in texts for word in tokenise(text))
+        counts.pop(UNKNOWN, None)
+        frequent = sorted((word for word, n in counts.items() if n >= min_frequency), key=lambda w: (-counts[w], w))
+        return cls(frequent[: size - 1])
+
+    def encode(self, text: str) -> np.ndarray:
+        """(n,) int64 numbers of the text's words."""
+        numbers = (self._numbers.get(word, 0) for word in tokenise(text))
+        return np.fromiter(numbers, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def tokenise(text: str) -> list[str]:
+    """Lower-cased, split at white space."""
+    return text.lower().split()

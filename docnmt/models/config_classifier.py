@@ -1,0 +1,74 @@
+"""What the text classifier can be told. No torch here: this dataclass is also the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from docnmt.config import option
+from docnmt.models.position_rules import fusion_problems
+from docnmt.registry import FUSIONS, POSITIONS
+
+
+@dataclass(frozen=True)
+class FusionClassifierConfig:
+    """An encoder with a mean over its words ("Fusion Matters", the notebooks' setting for AG News and IMDB)."""
+
+    encoder_layers: int = option(4, "layers of the encoder")
+    embed_dim: int = option(256, "width of the model")
+    heads: int = option(8, "attention heads; divides --embed-dim")
+    ffn_dim: int = option(1024, "inner width of the feed-forward blocks")
+    dropout: float = option(0.1, "dropout on the output of every block and on the pooled text")
+    activation: Literal["relu", "gelu"] = option("gelu", "of the feed-forward blocks")
+    norm: Literal["pre", "post"] = option("post", "layer norm before a block, or after its residual sum")
+    attention: Literal["softmax", "linear"] = option("softmax", "softmax attention, or kernelised in linear time")
+    position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
+    position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names)
+    norm_after_fusion: bool = option(False, "a layer norm on the fused embeddings")
+    scale_embeddings: bool = option(True, "multiply embeddings by the square root of their width")
+    gate_conv_radius: int | None = option(None, "gate_conv: K, positions looked at on either side [1]")
+    gate_conv_scalar: bool | None = option(None, "gate_conv: one gate a word instead of one a feature [false]")
+    levels: int | None = option(None, "multi_level: 1 word, 2 also sentence, 3 paragraph, 4 section [2]")
+    position_count: Literal["unit", "document"] | None = option(
+        None, "multi_level: words count inside their sentence, or from the text's start [unit]"
+    )
+    max_positions: int | None = option(None, "learned, relative_input: rows of the table [4096]")
+    relative_distance: int | None = option(None, "relative: distances beyond it share an embedding [16]")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = [
+            f"--{name.replace('_', '-')}: must be at least {least}, got {getattr(self, name)}"
+            for name, least in _LEAST.items()
+            if getattr(self, name) is not None and getattr(self, name) < least
+        ]
+        if not found and self.embed_dim % self.heads:
+            found.append(f"--heads {self.heads} does not divide --embed-dim {self.embed_dim}")
+        if not 0 <= self.dropout < 1:
+            found.append(f"--dropout: must be in [0, 1), got {self.dropout}")
+        if self.levels is not None and self.levels > 4:
+            found.append(f"--levels: must be 1 to 4, got {self.levels}")
+        found += fusion_problems(self.position, self.position_fusion)
+        if self.attention == "linear" and self.position in ("relative", "alibi"):
+            found.append(
+                f"--attention linear has no scores that --position {self.position} could act on; use rope or another"
+            )
+        for names, by, users in _OWNERS:
+            for name in names:
+                if getattr(self, name) is not None and getattr(self, by) not in users:
+                    flag, own = name.replace("_", "-"), by.replace("_", "-")
+                    found.append(f"--{flag} has no effect with --{own} {getattr(self, by)}; it belongs to {users[0]}")
+        return found
+
+
+_LEAST = {
+    "encoder_layers": 0, "embed_dim": 1, "heads": 1, "ffn_dim": 1, "gate_conv_radius": 0, "levels": 1,
+    "max_positions": 1, "relative_distance": 1,
+}  # fmt: skip
+#: Options that only some values of another option use.
+_OWNERS = (
+    (("gate_conv_radius", "gate_conv_scalar"), "position_fusion", ("gate_conv",)),
+    (("levels", "position_count"), "position", ("multi_level",)),
+    (("max_positions",), "position", ("learned", "relative_input")),
+    (("relative_distance",), "position", ("relative",)),
+)

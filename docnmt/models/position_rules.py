@@ -1,0 +1,22 @@
+"""Which positions and fusions go together. No torch here: configuration classes ask it while options are read."""
+
+from __future__ import annotations
+
+#: Families that have nothing to fuse, and why.
+NOTHING_TO_FUSE = {
+    "rope": "rotary positions turn queries and keys inside attention; use rope_input, or another family",
+    "relative": "relative positions act on attention scores; use relative_input, or another family",
+    "alibi": "ALiBi acts on attention scores; use another family",
+    "none": "there are no positions",
+}
+
+
+def fusion_problems(position: str, fusion: str) -> list[str]:
+    """Why an operator cannot be had with a family: those without an input table have nothing to fuse.
+
+    `add` (the default, which then adds nothing) and `none` go with all of them.
+    """
+    if position in NOTHING_TO_FUSE and fusion not in ("add", "none"):
+        reason = NOTHING_TO_FUSE[position]
+        return [f"--position-fusion {fusion}: --position {position} has nothing to fuse: {reason}"]
+    return []
