@@ -1,0 +1,24 @@
+"""What the criteria can be told. No torch here: these dataclasses are also the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docnmt.config import option
+
+
+@dataclass(frozen=True)
+class CrossEntropyConfig:
+    """Nothing to set."""
+
+
+@dataclass(frozen=True)
+class LabelSmoothedCrossEntropyConfig:
+    """Cross-entropy against a softened truth."""
+
+    label_smoothing: float = option(0.1, "share of the probability given to all labels alike")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        inside = 0 <= self.label_smoothing < 1
+        return [] if inside else [f"--label-smoothing: must be in [0, 1), got {self.label_smoothing}"]

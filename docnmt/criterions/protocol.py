@@ -1,0 +1,19 @@
+"""What training needs from a criterion."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+
+class Criterion(Protocol):
+    """A loss.
+
+    `metrics` are the names of the sums it logs, so that a misspelt `--best-checkpoint-metric` is refused at the start.
+    """
+
+    metrics: tuple[str, ...]
+
+    def __call__(self, model: nn.Module, batch: Any) -> tuple[Tensor, int, dict[str, float]]:
+        """The summed loss, the sample size it is divided by, and further sums to log (divided likewise)."""

@@ -1,0 +1,203 @@
+"""A checkpoint: ONE safetensors file with everything that using or continuing a model needs.
+
+Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only where training can go on), and the
+task's own (`tokenizer.*`). The safetensors header carries one key, `docnmt`: a JSON object described by `HEADER`.
+Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from docnmt.errors import UserError
+from docnmt.files import replacing
+from docnmt.version import __version__
+
+#: Version of the layout described here; a reader refuses any other.
+FORMAT = 1
+
+#: The header's keys and their types: names of the registered parts, `config` by section and name, the task's state,
+#: progress (None where the optimizer is left out), the hash of the data, threads and device of the training process.
+HEADER: dict[str, tuple[type, ...]] = {
+    "format": (int,), "docnmt": (str,), "arch": (str,), "model": (str,), "criterion": (str,), "task": (str,),
+    "config": (dict,), "task_state": (dict,), "progress": (dict,), "fingerprint": (str,), "threads": (int,),
+    "device": (str,), "scores": (dict,),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A checkpoint's content: JSON header and tensors on the CPU."""
+
+    path: Path
+    header: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+    def group(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors under `prefix.`, without it."""
+        return {n.removeprefix(f"{prefix}."): t for n, t in self.tensors.items() if n.startswith(f"{prefix}.")}
+
+    @property
+    def task_tensors(self) -> dict[str, Tensor]:
+        """The tensors that are neither the model's nor the optimizer's."""
+        return {n: t for n, t in self.tensors.items() if not n.startswith(("model.", "optimizer."))}
+
+
+def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write a checkpoint whole or not at all.
+
+    Raises:
+        UserError: the system refused (disk full, no permission); an earlier file at `path` is untouched.
+    """
+    text = json.dumps({"format": FORMAT, "docnmt": __version__, **header}, ensure_ascii=False)
+    stored = {name: _storable(tensor) for name, tensor in tensors.items()}
+    with replacing(path) as temporary:
+        try:
+            safetensors.torch.save_file(stored, temporary, metadata={"docnmt": text})
+        except safetensors.SafetensorError as error:
+            raise OSError(None, _reason(error)) from error
+
+
+def _storable(tensor: Tensor) -> Tensor:
+    """A contiguous CPU tensor that shares its memory with no other."""
+    tensor = tensor.detach().cpu().contiguous()
+    return tensor.clone() if tensor.untyped_storage().nbytes() != tensor.nbytes else tensor
+
+
+def _reason(error: Exception) -> str:
+    """The system's words in an error of the safetensors library: `Error while serializing: I/O error: …`."""
+    return str(error).rpartition(": ")[2].partition(" (os error")[0]
+
+
+def read_header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
+    """The header of a checkpoint, checked, and the shape of every tensor; no tensor is read.
+
+    Raises:
+        UserError: there is no such file, or it is not a checkpoint that this version reads.
+    """
+    with _opened(path) as file:
+        header = _checked(path, file.metadata())
+        return header, {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+
+def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
+    """Read a checkpoint; without `optimizer` those tensors are left on disk.
+
+    Raises:
+        UserError: there is no such file, or it is not a checkpoint that this version reads.
+    """
+    with _opened(path) as file:
+        header = _checked(path, file.metadata())
+        names = [name for name in file.keys() if optimizer or not name.startswith("optimizer.")]  # noqa: SIM118
+        return Checkpoint(path, header, {name: file.get_tensor(name) for name in names})
+
+
+def _opened(path: Path) -> Any:
+    if not path.is_file():
+        raise UserError(f"{path}: no such checkpoint")
+    try:
+        return safetensors.safe_open(path, framework="pt", device="cpu")
+    except (safetensors.SafetensorError, OSError) as error:
+        raise UserError(f"{path}: is not a whole safetensors file: {error}; use another checkpoint") from error
+
+
+def _checked(path: Path, metadata: Mapping[str, str] | None) -> dict[str, Any]:
+    try:
+        header = json.loads((metadata or {})["docnmt"])
+    except KeyError:
+        raise UserError(f"{path}: is a safetensors file, but not written by docnmt") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: its header is not valid JSON: {error}") from error
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+        raise UserError(f"{path}: its header names no format version")
+    if header["format"] != FORMAT:
+        raise UserError(
+            f"{path}: is in checkpoint format {header['format']} (written by docnmt {header.get('docnmt')}); "
+            f"docnmt {__version__} reads format {FORMAT}"
+        )
+    for name, kinds in HEADER.items():
+        if not isinstance(header.get(name), kinds):
+            raise UserError(f"{path}: '{name}' in its header is missing or not a {kinds[0].__name__}")
+    for section, values in header["config"].items():
+        if not isinstance(values, dict):
+            raise UserError(f"{path}: the configuration of '{section}' in its header is not a mapping")
+    return header
+
+
+def unique_state(model: nn.Module) -> dict[str, Tensor]:
+    """The model's state with a tensor that goes by several names (tied embeddings) under the first of them only."""
+    seen: set[tuple[int, torch.Size]] = set()
+    state = {}
+    for name, tensor in model.state_dict().items():
+        place = (tensor.data_ptr(), tensor.shape)
+        if tensor.numel() == 0 or place not in seen:
+            state[name] = tensor
+        seen.add(place)
+    return state
+
+
+def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Copy `tensors` into a model, after checking all of them against it.
+
+    Raises:
+        UserError: missing or unexpected tensors, other shapes or number types; it names the file and the tensors.
+    """
+    own = unique_state(model)
+    problems = [f"'model.{name}' is missing" for name in own if name not in tensors]
+    problems += [f"'model.{name}' is not part of this architecture" for name in tensors if name not in own]
+    for name in own.keys() & tensors.keys():
+        stored, built = tensors[name], own[name]
+        if stored.shape != built.shape or stored.dtype != built.dtype:
+            problems.append(
+                f"'model.{name}' is {stored.dtype} of shape {tuple(stored.shape)}, "
+                f"the architecture has {built.dtype} of shape {tuple(built.shape)}"
+            )
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise UserError(f"{path}: does not fit its own configuration: {'; '.join(sorted(problems)[:3])}{more}")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """The optimizer's moments by name: `optimizer.exp_avg.<parameter>`."""
+    return {
+        f"optimizer.{key}.{name}": value
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, checkpoint: Checkpoint) -> None:
+    """Give the optimizer its moments back.
+
+    Raises:
+        UserError: a moment has no parameter or another shape, or a parameter lacks one; it names file and tensor.
+    """
+    parameters = dict(model.named_parameters())
+    moments: dict[str, dict[str, Tensor]] = {}
+    for full, tensor in checkpoint.group("optimizer").items():
+        key, _, name = full.partition(".")
+        if name not in parameters or (tensor.dim() and tensor.shape != parameters[name].shape):
+            raise UserError(f"{checkpoint.path}: tensor 'optimizer.{full}' does not fit the model; it cannot continue")
+        moments.setdefault(name, {})[key] = tensor
+    expected = {key for held in moments.values() for key in held}
+    for name, held in moments.items():
+        if held.keys() != expected:
+            missing = sorted(expected - held.keys())[0]
+            raise UserError(f"{checkpoint.path}: tensor 'optimizer.{missing}.{name}' is missing; it cannot continue")
+    state = optimizer.state_dict()
+    order = [p for group in optimizer.param_groups for p in group["params"]]
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    state["state"] = {i: moments[names[id(p)]] for i, p in enumerate(order) if names[id(p)] in moments}
+    optimizer.load_state_dict(state)

@@ -1,0 +1,89 @@
+"""What is in a checkpoint, and what a run is going to be, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from docnmt.config import to_dict
+from docnmt.training.checkpoint import read_header
+from docnmt.training.journal import format_values
+from docnmt.training.probe import largest_batches, probe
+from docnmt.training.run import Run
+from docnmt.training.trainer import open_epoch
+
+
+def describe_checkpoint(path: Path) -> str:
+    """Architecture, parameters by module, configuration, progress, vocabulary size and scores of a checkpoint.
+
+    Raises:
+        UserError: the file is not a checkpoint that this version reads.
+    """
+    header, shapes = read_header(path)
+    progress, best = header["progress"], header["progress"].get("best")
+    model = {name.removeprefix("model."): shape for name, shape in shapes.items() if name.startswith("model.")}
+    moments = sum(name.startswith("optimizer.") for name in shapes)
+    written = f"format {header['format']}, docnmt {header['docnmt']}, {path.stat().st_size / 1e6:.1f} MB"
+    facts: dict[str, Any] = {
+        "checkpoint": f"{path} ({written})",
+        "arch": f"{header['arch']} (model {header['model']})",
+        "task": header["task"],
+        "criterion": header["criterion"],
+        "progress": f"update {progress.get('update')}, epoch {progress.get('epoch')}",
+        "best": f"{best[1]:.4g} at update {best[0]:,}" if best else "not validated",
+        "scores": format_values(header["scores"]) or "none",
+        "data": f"fingerprint {header['fingerprint']}",
+        "optimizer": f"{moments} tensors: training can continue" if moments else "none: to use, not to continue",
+    }
+    if "averaged" in header:
+        facts["averaged"] = ", ".join(header["averaged"])
+    lines = [f"{name:<12}{value}" for name, value in facts.items()]
+    return "\n".join([*lines, "", *parameter_table(model), "", *options_table(header["config"])])
+
+
+def parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Parameters by module (two levels deep) and in total."""
+    counts: dict[str, int] = {}
+    for name, shape in shapes.items():
+        parts = name.split(".")
+        module = ".".join(parts[: min(2, max(len(parts) - 1, 1))])
+        counts[module] = counts.get(module, 0) + math.prod(shape)
+    width = max(map(len, counts), default=0)
+    rows = [f"  {module:<{width}}  {count:>13,}" for module, count in counts.items()]
+    return [f"parameters: {sum(counts.values()):,}", *rows]
+
+
+def options_table(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """All options by section."""
+    lines = []
+    for section, values in config.items():
+        lines.append(f"{section}:")
+        lines += [f"  --{name.replace('_', '-'):<28} {value}" for name, value in values.items()]
+    return lines
+
+
+def describe_run(run: Run) -> str:
+    """What `--dry-run` prints: options, parameters, the batches of the epoch under way and the memory they take."""
+    epoch = open_epoch(run)
+    sizes, plan = epoch.data.sizes, epoch.plan
+    tokens = np.array([sizes[units].sum() for units in plan])
+    updates = math.ceil(len(plan) / run.training.update_freq)
+    over = int((sizes > run.training.max_tokens).sum())
+    largest = [f"{sizes[units].sum():,} tokens in {len(units)} units" for units in largest_batches(sizes, plan)]
+    measured = probe(run, epoch.data, plan)
+    where = "GPU" if run.device.type == "cuda" else "process"
+    shapes = {name: tuple(parameter.shape) for name, parameter in run.model.named_parameters()}
+    return "\n".join([
+        *options_table({name: to_dict(values) for name, values in run.config.items()}), "",
+        *parameter_table(shapes), "",
+        f"batches: {len(plan):,} of {tokens.min():,} to {tokens.max():,} tokens (median {np.median(tokens):,.0f}) "
+        f"from {len(sizes):,} units, {updates:,} updates an epoch",
+        f"units above --max-tokens, each a batch of its own: {over:,}",
+        f"largest batch: {'; largest unit in: '.join(largest)}",
+        f"memory: {measured.peak_memory / 2**20:,.0f} MiB at the most, measured on the largest batch ({where})",
+        f"start: update {run.state.update:,}, epoch {run.state.epoch}, batch {run.state.batches:,}",
+    ])  # fmt: skip

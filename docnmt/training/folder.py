@@ -1,0 +1,103 @@
+"""The folder of one training run: what it holds, who may write there, which checkpoints stay."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from docnmt.config import to_dict
+from docnmt.errors import UserError
+from docnmt.files import write_text
+from docnmt.training.loading import BEST, LAST
+
+#: The file by which a folder is known to be ours; also a `--config` that repeats the run.
+CONFIG, LOG = "config.yaml", "train.jsonl"
+_OURS = re.compile(r"config\.yaml|train\.jsonl|\.lock|checkpoint_(last|best|(best_)?\d+)\.safetensors")
+_TEMPORARY = re.compile(r"\.(config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.\d+\.tmp")
+
+
+class RunFolder:
+    """A `--save-dir`.
+
+    Raises:
+        UserError: the path is a file, or a folder that is not empty and not ours.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if path.exists() and not path.is_dir():
+            raise UserError(f"--save-dir {path}: is a file, expected a folder; choose another name")
+        names = [file.name for file in path.iterdir()] if path.exists() else []
+        strange = [name for name in names if not _OURS.fullmatch(name) and not _TEMPORARY.fullmatch(name)]
+        if strange and not {CONFIG, LAST} & set(names):
+            raise UserError(
+                f"--save-dir {path}: is not empty and was not written by docnmt-train ({CONFIG} is missing); "
+                "choose another folder"
+            )
+
+    @property
+    def last(self) -> Path:
+        return self.path / LAST
+
+    @property
+    def best(self) -> Path:
+        return self.path / BEST
+
+    @property
+    def log(self) -> Path:
+        return self.path / LOG
+
+    def kept(self, kind: str = "") -> dict[int, Path]:
+        """The checkpoints under names of their own by their update, ascending; `kind` "best_" gives the best."""
+        found = {}
+        for file in self.path.glob("checkpoint_*.safetensors"):
+            match = re.fullmatch(rf"checkpoint_{kind}(\d+)\.safetensors", file.name)
+            if match:
+                found[int(match[1])] = file
+        return dict(sorted(found.items()))
+
+    def keep(self, update: int, kind: str = "") -> Path:
+        """The path of a checkpoint under a name of its own."""
+        return self.path / f"checkpoint_{kind}{update}.safetensors"
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Make the folder, hold its lock against a second training, and sweep up after one that was killed.
+
+        Raises:
+            UserError: another process trains here, or the folder cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise UserError(f"--save-dir {self.path}: cannot be written: {error.strerror or error}") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UserError(f"--save-dir {self.path}: another docnmt-train is writing there") from None
+            for file in self.path.iterdir():
+                if _TEMPORARY.fullmatch(file.name):
+                    file.unlink()
+            yield
+
+    def clear(self) -> None:
+        """Delete the run that the folder holds, and nothing else."""
+        for file in self.path.iterdir():
+            if _OURS.fullmatch(file.name) and file.name != ".lock":
+                file.unlink()
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Write the resolved configuration as a `--config` file that repeats the run."""
+        import yaml
+
+        text = "# the resolved configuration; docnmt-train --config THIS_FILE repeats or continues the run\n"
+        for section, values in config.items():
+            given = {k.replace("_", "-"): v for k, v in to_dict(values).items() if v is not None and k != "overwrite"}
+            text += f"\n# {section}\n" + (yaml.safe_dump(given, sort_keys=False, allow_unicode=True) if given else "")
+        write_text(self.path / CONFIG, text)

@@ -1,0 +1,95 @@
+"""A trained model, ready to use, from a checkpoint alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from docnmt import builtin  # noqa: F401  (registers every component)
+from docnmt.config import from_dict
+from docnmt.errors import UserError
+from docnmt.registry import MODELS, TASKS
+from docnmt.tasks.protocol import TaskState
+from docnmt.training.checkpoint import Checkpoint, load_checkpoint, load_state
+from docnmt.training.config import NoOptions
+
+#: The names of the checkpoints every run has.
+LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A model in evaluation mode and what it came with."""
+
+    model: nn.Module
+    task: Any
+    model_config: Any
+    arch: str
+    header: dict[str, Any]
+
+
+def find_checkpoint(path: str | Path) -> Path:
+    """A checkpoint file for a file or a folder; of a folder its best, or its last where none was validated.
+
+    Raises:
+        UserError: there is none.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        if not path.is_file():
+            raise UserError(f"{path}: no such checkpoint or folder of checkpoints")
+        return path
+    for name in (BEST, LAST):
+        if (path / name).is_file():
+            return path / name
+    raise UserError(f"{path}: holds neither {BEST} nor {LAST}; is it the --save-dir of a training run?")
+
+
+def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> LoadedModel:
+    """The model of a checkpoint file, or of a `--save-dir`, whose best is taken.
+
+    Raises:
+        UserError: nothing there, damaged, or made with a plug-in that is not loaded; it names file and tensor.
+    """
+    checkpoint = load_checkpoint(find_checkpoint(path), optimizer=False)
+    task = restore_task(checkpoint)
+    model, model_config = restore_model(checkpoint, task)
+    return LoadedModel(model.to(device).eval(), task, model_config, checkpoint.header["arch"], checkpoint.header)
+
+
+def restore_task(checkpoint: Checkpoint) -> Any:
+    """The task of a checkpoint, without its data folder."""
+    name = _known(checkpoint, TASKS, "task")
+    config = _config(checkpoint, TASKS.config(name), "task")
+    return TASKS.get(name).restore(config, TaskState(checkpoint.header["task_state"], checkpoint.task_tensors))
+
+
+def restore_model(checkpoint: Checkpoint, task: Any) -> tuple[nn.Module, Any]:
+    """The model of a checkpoint with its weights, on the CPU, and its configuration."""
+    name = _known(checkpoint, MODELS, "model")
+    config = _config(checkpoint, MODELS.config(name), "model")
+    try:
+        model: nn.Module = task.build_model(MODELS.get(name), config)
+    except (RuntimeError, ValueError, MemoryError, OverflowError) as error:
+        raise UserError(f"{checkpoint.path}: no model can be built from its configuration: {error}") from error
+    load_state(model, checkpoint.group("model"), checkpoint.path)
+    return model, config
+
+
+def _config(checkpoint: Checkpoint, config: type | None, section: str) -> Any:
+    stored = checkpoint.header["config"].get(section, {})
+    return from_dict(config or NoOptions, stored, where=f"{checkpoint.path}: configuration of the {section}")
+
+
+def _known(checkpoint: Checkpoint, registry: Any, kind: str) -> str:
+    name: str = checkpoint.header[kind]
+    if name not in registry:
+        raise UserError(
+            f"{checkpoint.path}: was made with the {kind} '{name}', which is not built in; "
+            "give the --user-dir of the plug-in that has it"
+        )
+    return name

@@ -1,0 +1,206 @@
+"""One training run put together: from resolved options to task, model, optimizer and the state it continues from."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from docnmt.config import Section, build, settings, to_dict
+from docnmt.criterions.protocol import Criterion
+from docnmt.data.batching import plan_batches
+from docnmt.errors import UsageError, UserError
+from docnmt.optim.config import OptimizationConfig
+from docnmt.optim.optimizer import build_optimizer
+from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
+from docnmt.tasks.protocol import Dataset, Task
+from docnmt.training.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    load_optimizer,
+    load_state,
+    optimizer_tensors,
+    save_checkpoint,
+    unique_state,
+)
+from docnmt.training.config import SECTIONS, RunConfig, TrainingConfig
+from docnmt.training.folder import RunFolder
+from docnmt.training.state import TrainingState
+
+
+@dataclass(eq=False)
+class Run:
+    """Everything the loop works on."""
+
+    config: dict[str, Any]
+    folder: RunFolder
+    task: Task
+    model: nn.Module
+    criterion: Criterion
+    optimizer: torch.optim.Optimizer
+    device: torch.device
+    state: TrainingState
+    scores: dict[str, float] = field(default_factory=dict)
+    saved: int | None = None
+    saved_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def limits(self) -> RunConfig:
+        limits: RunConfig = self.config["run"]
+        return limits
+
+    @property
+    def training(self) -> TrainingConfig:
+        training: TrainingConfig = self.config["training"]
+        return training
+
+    @property
+    def optimization(self) -> OptimizationConfig:
+        optimization: OptimizationConfig = self.config["optimization"]
+        return optimization
+
+    def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
+        """The batches of a dataset in this epoch."""
+        return plan_batches(
+            data.sizes, self.training.max_tokens, max_units=self.training.max_sentences,
+            seed=self.training.seed, epoch=self.state.epoch, shuffle=shuffle,
+        )  # fmt: skip
+
+    def autocast(self) -> torch.autocast:
+        """bfloat16 where it is safe, if `--bf16`."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16)
+
+    def save(self, path: Path, *, optimizer: bool) -> None:
+        """Write a checkpoint; without `optimizer` it can be used and averaged, not continued."""
+        task_state = self.task.state()
+        tensors = {f"model.{name}": tensor for name, tensor in unique_state(self.model).items()} | task_state.tensors
+        if optimizer:
+            tensors |= optimizer_tensors(self.optimizer, self.model)
+        training = self.training
+        header = {
+            "arch": training.arch,
+            "model": ARCHITECTURES.get(training.arch).model,
+            "criterion": training.criterion,
+            "task": training.task,
+            "config": {name: to_dict(self.config[name]) for name in SECTIONS},
+            "task_state": task_state.json,
+            "progress": self.state.to_json(),
+            "fingerprint": self.task.fingerprint,
+            "threads": torch.get_num_threads(),
+            "device": self.device.type,
+            "scores": self.scores,
+        }
+        save_checkpoint(path, header, tensors)
+
+
+def prepare(config: dict[str, Any]) -> Run:
+    """Build a run from resolved sections, continuing from the save-dir's last checkpoint if there is one.
+
+    Raises:
+        UserError: the save-dir is not ours, an option differs from the run it holds, or data or checkpoint is damaged.
+    """
+    limits, training = config["run"], config["training"]
+    folder = RunFolder(Path(limits.save_dir))
+    device = pick_device(limits.device)
+    checkpoint = load_checkpoint(folder.last) if folder.last.exists() and not limits.overwrite else None
+    if checkpoint is not None:
+        check_same(config, checkpoint)
+    task = TASKS.get(training.task).load(config["task"], Path(limits.data))
+    if checkpoint is not None and checkpoint.header["fingerprint"] != task.fingerprint:
+        raise UserError(
+            f"{limits.data}: is not the data that {folder.last} was trained on (its fingerprint differs); "
+            "give the same data, or another --save-dir"
+        )
+    seed_everything(training.seed, 0)
+    model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
+    criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
+    check_metric(training, task, criterion)
+    state = TrainingState()
+    if checkpoint is not None:
+        load_state(model, checkpoint.group("model"), checkpoint.path)
+    model.to(device)
+    optimizer = build_optimizer(config["optimization"], model)
+    run = Run(config, folder, task, model, criterion, optimizer, device, state)
+    if checkpoint is not None:
+        restore(run, checkpoint)
+    return run
+
+
+def restore(run: Run, checkpoint: Checkpoint) -> None:
+    """Put optimizer and progress where the checkpoint was."""
+    run.state = TrainingState.from_json(checkpoint.header["progress"], where=str(checkpoint.path))
+    run.scores, run.saved = checkpoint.header["scores"], run.state.update
+    if run.state.update and not checkpoint.group("optimizer"):
+        raise UserError(f"{checkpoint.path}: holds no optimizer state, so training cannot continue from it")
+    load_optimizer(run.optimizer, run.model, checkpoint)
+    for name, now in (("threads", torch.get_num_threads()), ("device", run.device.type)):
+        if checkpoint.header[name] != now:
+            print(
+                f"warning: {checkpoint.path} was trained with {name} {checkpoint.header[name]}, this process has "
+                f"{now}: the run continues, but not bit by bit as without the interruption", file=sys.stderr,
+            )  # fmt: skip
+
+
+def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
+    """Refuse to continue a run under other options; those of the section `run` may change.
+
+    Raises:
+        UsageError: naming every option that differs with its old and its new value.
+    """
+    problems = []
+    for name in SECTIONS:
+        if name == "run":
+            continue
+        stored = checkpoint.header["config"].get(name, {})
+        # what newer code added has its default; what is no longer known is left out of the comparison
+        known = {s.name for s in settings(type(config[name]))}
+        values = {key: value for key, value in stored.items() if key in known}
+        old = to_dict(build([Section(name, type(config[name]))], values, {}, lambda key: "")[name])
+        for key, new in to_dict(config[name]).items():
+            if old[key] != new:
+                problems.append(f"--{key.replace('_', '-')} was {old[key]} and is now {new}")
+    if problems:
+        where = f"{checkpoint.path} holds a run with other options; give the same, or another --save-dir"
+        raise UsageError([f"{where}: {problem}" for problem in problems[:1]] + problems[1:])
+
+
+def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> None:
+    """Refuse a misspelt `--best-checkpoint-metric` before anything is trained.
+
+    Raises:
+        UsageError: naming the metrics there are.
+    """
+    there = ("loss", *criterion.metrics, *(("ppl",) if "nll" in criterion.metrics else ()), *task.metrics)
+    if training.best_checkpoint_metric not in there:
+        raise UsageError(
+            f"--best-checkpoint-metric: there is no '{training.best_checkpoint_metric}' with --task {training.task} "
+            f"and --criterion {training.criterion}; there are {', '.join(there)}"
+        )
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of `--device`.
+
+    Raises:
+        UsageError: no such device here.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(f"--device {name}: cannot be used here: {str(error).splitlines()[0]}") from error
+    return device
+
+
+def seed_everything(seed: int, update: int) -> None:
+    """Seed torch for one update; update 0 is the model's initial weights."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, update]).generate_state(1, np.uint64)[0]))

@@ -1,0 +1,106 @@
+"""How far a training run is: everything besides tensors that continuing it needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from docnmt.errors import UserError
+
+
+@dataclass
+class TrainingState:
+    """Progress of a run. Random numbers follow from (seed, update) and (seed, epoch), so none are kept.
+
+    Attributes:
+        update: optimizer steps done.
+        epoch: the pass over the data under way, from 1.
+        batches: batches of this epoch done.
+        validated: the update of the last scheduled validation; so a validation that a signal stopped is repeated.
+        concluded: the update of the last validation outside the schedule, made when a limit was reached.
+        history: [update, score] of every scheduled validation, in the metric's own direction.
+        best: [update, score] of checkpoint_best.
+        interval: sums since the last line of the log.
+        whole_epoch: sums since the epoch began.
+        seconds: time spent training, validations included.
+    """
+
+    update: int = 0
+    epoch: int = 1
+    batches: int = 0
+    validated: int = 0
+    concluded: int = 0
+    history: list[list[float]] = field(default_factory=list)
+    best: list[float] | None = None
+    interval: dict[str, float] = field(default_factory=dict)
+    whole_epoch: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; numbers survive the way there and back exactly."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Any, *, where: str) -> TrainingState:
+        """The state back from `to_json`.
+
+        Raises:
+            UserError: a value is missing, unknown or not of its type; `where` names the file.
+        """
+        kinds = {f.name: type(f.default) for f in dataclasses.fields(cls)}
+        checks = {int: _is_count, float: _is_number}
+        for name in ("history", "best", "interval", "whole_epoch"):
+            kinds.pop(name)
+        known = isinstance(values, dict) and values.keys() == {f.name for f in dataclasses.fields(cls)}
+        if (
+            not known
+            or not all(checks[kind](values[name]) for name, kind in kinds.items())
+            or not (values["best"] is None or _is_pair(values["best"]))
+            or not (isinstance(values["history"], list) and all(_is_pair(pair) for pair in values["history"]))
+            or not all(_are_sums(values[name]) for name in ("interval", "whole_epoch"))
+        ):
+            raise UserError(f"{where}: the progress in its header is damaged; use another checkpoint")
+        return cls(**values)
+
+    def advance(self, *, batches: int, sums: dict[str, float]) -> None:
+        """One update over `batches` batches is done; add its sums to those of the interval and of the epoch."""
+        self.update += 1
+        self.batches += batches
+        self.seconds += sums["seconds"]
+        for total in (self.interval, self.whole_epoch):
+            for name, value in {**sums, "updates": 1}.items():
+                total[name] = total.get(name, 0.0) + value
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(_is_number(item) for item in value)
+
+
+def _are_sums(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_number(item) for item in value.values())
+
+
+def averages(sums: dict[str, float]) -> dict[str, float]:
+    """Sums of an interval as what is logged: per label, with perplexity, mean gradient norm and tokens a second.
+
+    `sums` holds `size`, `updates`, `seconds`, `gnorm` (the last three where there were updates), `loss` and the
+    criterion's own.
+    """
+    size = max(sums.get("size", 0.0), 1.0)
+    values = {k: v / size for k, v in sums.items() if k not in ("size", "updates", "seconds", "gnorm")}
+    if "nll" in values:
+        values["ppl"] = math.exp(min(values["nll"], 700.0))
+    if sums.get("updates"):
+        values["gnorm"] = sums["gnorm"] / sums["updates"]
+        values["tokens_per_second"] = sums["size"] / max(sums["seconds"], 1e-9)
+    return values

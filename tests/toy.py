@@ -1,0 +1,183 @@
+"""A task, two models and their data, small enough that training takes milliseconds: next-number prediction.
+
+Every unit is a row of numbers that count upwards with noise. Registered like a plug-in, so the same code also shows
+that training knows nothing of translation.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from docnmt.config import option
+from docnmt.errors import UserError
+from docnmt.registry import register_architecture, register_model, register_task
+from docnmt.tasks.protocol import TaskState
+
+
+@dataclass(frozen=True)
+class ToyTaskConfig:
+    shift: int = option(0, "added to every score of `evaluate`")
+
+
+@dataclass(frozen=True, eq=False)
+class ToyBatch:
+    tokens: Tensor
+    labels: Tensor
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device | str) -> ToyBatch:
+        return ToyBatch(self.tokens.to(device), self.labels.to(device))
+
+
+class ToyDataset:
+    def __init__(self, split: str, rows: list[np.ndarray]) -> None:
+        self.split, self.rows = split, rows
+        self.sizes = np.array([len(row) - 1 for row in rows], dtype=np.int64)
+
+    def batch(self, units: np.ndarray) -> ToyBatch:
+        rows = [self.rows[i] for i in units]
+        tokens, labels = (np.concatenate([row[cut] for row in rows]) for cut in (slice(0, -1), slice(1, None)))
+        return ToyBatch(torch.from_numpy(tokens), torch.from_numpy(labels))
+
+    def describe(self, units: np.ndarray) -> str:
+        return f"{self.split} rows {', '.join(map(str, units))}"
+
+
+@register_task("toy")
+class ToyTask:
+    """Predict the next number."""
+
+    Config = ToyTaskConfig
+    metrics = ("bleu",)
+
+    def __init__(self, config: ToyTaskConfig, state: TaskState, rows: dict[str, list[np.ndarray]]) -> None:
+        self.config, self._state, self.rows = config, state, rows
+        self.vocabulary: int = state.json["vocabulary"]
+        self.fingerprint = str(state.json["fingerprint"])
+        self.evaluations = 0
+
+    @classmethod
+    def load(cls, config: ToyTaskConfig, data_dir: Path) -> ToyTask:
+        meta = json.loads((data_dir / "meta.json").read_text())
+        rows = {
+            split: [np.array(row, dtype=np.int64) for row in json.loads((data_dir / f"{split}.json").read_text())]
+            for split in ("train", "valid")
+        }
+        state = TaskState({k: meta[k] for k in ("vocabulary", "fingerprint")}, {"tokenizer.model": torch.arange(3)})
+        return cls(config, state, rows)
+
+    @classmethod
+    def restore(cls, config: ToyTaskConfig, state: TaskState) -> ToyTask:
+        if "tokenizer.model" not in state.tensors:
+            raise UserError("the checkpoint lacks the tensor tokenizer.model")
+        return cls(config, state, {})
+
+    def state(self) -> TaskState:
+        return self._state
+
+    def build_model(self, model_class: Any, model_config: Any) -> nn.Module:
+        model: nn.Module = model_class.build(model_config, self)
+        return model
+
+    def dataset(
+        self, split: str, model: nn.Module, *, seed: int = 0, epoch: int = 0, training: bool = False
+    ) -> ToyDataset:
+        return ToyDataset(split, self.rows[split])
+
+    def evaluate(self, model: nn.Module, split: str, options: Any) -> dict[str, float]:
+        weight = next(model.parameters())
+        return {"bleu": float(weight.double().abs().sum()) + self.config.shift}
+
+
+@dataclass(frozen=True)
+class ToyModelConfig:
+    width: int = option(8, "width of the embedding")
+    dropout: float = option(0.2, "dropout on the features")
+
+
+@register_model("toy")
+class ToyModel(nn.Module):
+    """A bigram model with tied embeddings, dropout and a buffer."""
+
+    Config = ToyModelConfig
+
+    def __init__(self, *, vocabulary: int, width: int, dropout: float) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.hidden = nn.Linear(width, width)
+        self.norm = nn.BatchNorm1d(width)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(width, vocabulary)
+        self.output.weight = self.embedding.weight
+
+    @classmethod
+    def build(cls, config: ToyModelConfig, task: ToyTask) -> ToyModel:
+        return cls(vocabulary=task.vocabulary, width=config.width, dropout=config.dropout)
+
+    def forward(self, batch: ToyBatch) -> Tensor:
+        features: Tensor = self.dropout(torch.tanh(self.hidden(self.embedding(batch.tokens))))
+        return self.norm(features) if len(features) > 1 else features
+
+
+@dataclass(frozen=True)
+class OtherModelConfig(ToyModelConfig):
+    poison: int = option(-1, "a batch that holds this number has a NaN loss")
+    signal_at: int = option(-1, "in the forward pass of this count, the process sends itself SIGTERM")
+
+
+@register_model("toy_other")
+class OtherModel(ToyModel):
+    """The toy model that can be made to fail."""
+
+    Config = OtherModelConfig
+
+    @classmethod
+    def build(cls, config: OtherModelConfig, task: ToyTask) -> OtherModel:
+        model = cls(vocabulary=task.vocabulary, width=config.width, dropout=config.dropout)
+        model.config, model.calls = config, 0
+        return model
+
+    def forward(self, batch: ToyBatch) -> Tensor:
+        import os
+        import signal
+
+        self.calls += 1
+        if self.calls == self.config.signal_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        features = super().forward(batch)
+        return features * float("nan") if (batch.tokens == self.config.poison).any() else features
+
+
+@register_architecture("toy", "toy_wide")
+def toy_wide() -> dict[str, Any]:
+    """The toy model, twice as wide."""
+    return {"width": 16}
+
+
+def write_toy_data(folder: Path, *, rows: int = 60, vocabulary: int = 11, seed: int = 0) -> Path:
+    """A data folder of the toy task."""
+    rng = np.random.default_rng(seed)
+
+    def row() -> list[int]:
+        length, first = int(rng.integers(2, 12)), int(rng.integers(vocabulary))
+        return [int((first + i + (rng.random() < 0.1)) % vocabulary) for i in range(length)]
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, count in (("train", rows), ("valid", 12)):
+        (folder / f"{split}.json").write_text(json.dumps([row() for _ in range(count)]))
+    meta = {"task": "toy", "vocabulary": vocabulary, "fingerprint": f"toy-{rows}-{vocabulary}-{seed}"}
+    (folder / "meta.json").write_text(json.dumps(meta))
+    return folder
+
+
+__all__ = ["OtherModel", "ToyModel", "ToyTask", "write_toy_data"]
