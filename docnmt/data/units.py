@@ -1,0 +1,61 @@
+"""Units: what a model reads and writes at once, as ranges of a corpus's sentences.
+
+Training, search and scoring know only units, so that no architecture is a special case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Units:
+    """One row a unit; arrays (U,) int64 of sentence numbers, `last` exclusive.
+
+    Attributes:
+        first, last: the sentences of the source that the unit reads and of the target that it writes.
+        document: which document it is of.
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+    document: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def sentence_units(document_offsets: np.ndarray) -> Units:
+    """Every sentence by itself."""
+    first = np.arange(int(document_offsets[-1]), dtype=np.int64)
+    document = np.repeat(np.arange(len(document_offsets) - 1, dtype=np.int64), np.diff(document_offsets))
+    return Units(first, first + 1, document)
+
+
+def document_units(document_offsets: np.ndarray, costs: np.ndarray | None = None, limit: int | None = None) -> Units:
+    """Every document with sentences by itself; with a `limit`, cut at sentence ends into pieces of at most that cost.
+
+    Args:
+        costs: (S,) tokens of each sentence, needed with a limit.
+        limit: a piece holds as many sentences as fit, and at least one.
+    """
+    offsets = np.asarray(document_offsets, dtype=np.int64)
+    document = np.flatnonzero(np.diff(offsets) > 0)
+    first, last = offsets[document], offsets[document + 1]
+    if limit is None or costs is None:
+        return Units(first, last, document)
+    total = np.concatenate([[0], np.cumsum(costs, dtype=np.int64)])
+    long = total[last] - total[first] > limit
+    pieces: list[tuple[int, int, int]] = []
+    for begin, end, number in zip(first[long], last[long], document[long], strict=True):
+        while begin < end:
+            fits = int(np.searchsorted(total, total[begin] + limit, side="right")) - 1
+            stop = min(max(fits, int(begin) + 1), int(end))
+            pieces.append((int(begin), stop, int(number)))
+            begin = stop
+    cut = np.array(pieces, dtype=np.int64).reshape(-1, 3)
+    rows = np.concatenate([np.stack([first[~long], last[~long], document[~long]], axis=1), cut])
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    return Units(rows[:, 0], rows[:, 1], rows[:, 2])

@@ -1,0 +1,136 @@
+"""From a configuration to the modules of an encoder-decoder: the parts that all architectures have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from torch import nn
+
+from docnmt.errors import UsageError
+from docnmt.models.config import TransformerConfig
+from docnmt.models.encoder_decoder import Decoder, Encoder
+from docnmt.modules.attention import CrossAttention, SelfAttention
+from docnmt.modules.embedding import Embedding
+from docnmt.modules.fusion import build_fusion
+from docnmt.modules.layers import ContextPlacement, DecoderLayer, EncoderLayer, FeedForward, Residual
+from docnmt.modules.positions import Position, build_position
+
+
+class Vocabularies(Protocol):
+    """What a model must know of a translation task."""
+
+    source_vocabulary_size: int
+    target_vocabulary_size: int
+    joined: bool
+
+
+class ContextParts(Protocol):
+    """An architecture's context attention: how it is made, and where."""
+
+    placement: ContextPlacement
+    in_encoder: bool
+    in_decoder: bool
+    per_layer: bool
+
+    def attention(self) -> nn.Module:
+        """One layer's context attention."""
+
+    def summarise(self) -> nn.Module:
+        """A summary encoder."""
+
+
+def embeddings(config: TransformerConfig, task: Vocabularies, position: Position) -> tuple[Embedding, Embedding, nn.Linear]:
+    """Source and target embeddings and the output layer, their matrices shared as the configuration says.
+
+    Raises:
+        UsageError: sharing was asked for and the vocabularies differ.
+    """
+    width = config.embed_dim
+    if config.share_embeddings and not task.joined:
+        raise UsageError(
+            "--share-embeddings needs one vocabulary for both languages, and the data was preprocessed with "
+            "--no-joined-dictionary; give --no-share-embeddings"
+        )
+    source = nn.Embedding(task.source_vocabulary_size, width)
+    target = source if config.share_embeddings else nn.Embedding(task.target_vocabulary_size, width)
+    for matrix in {source, target}:
+        nn.init.normal_(matrix.weight, std=width**-0.5)
+    output = nn.Linear(width, task.target_vocabulary_size, bias=False)
+    output.weight = target.weight
+
+    def embedding(tokens: nn.Embedding) -> Embedding:
+        fusion = None if position.input is None else build_fusion(config.position_fusion, width)
+        return Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout)
+
+    return embedding(source), embedding(target), output
+
+
+def encoder_decoder(
+    config: TransformerConfig, task: Vocabularies, *, context: ContextParts | None = None, **position_settings: Any
+) -> dict[str, Any]:
+    """The modules of an `EncoderDecoder` as its keyword arguments."""
+    position = build_position(config.position, config.embed_dim, **position_settings)
+    source, target, output = embeddings(config, task, position)
+    in_encoder = context if context is not None and context.in_encoder else None
+    in_decoder = context if context is not None and context.in_decoder else None
+    once = in_encoder is not None and not in_encoder.per_layer
+    return {
+        "encoder": Encoder(
+            embedding=source,
+            layers=[_encoder_layer(config, position, in_encoder) for _ in range(config.encoder_layers)],
+            norm=_final_norm(config),
+            summarise=in_encoder.summarise() if in_encoder is not None and once else None,
+            checkpoint_activations=config.checkpoint_activations,
+        ),
+        "decoder": Decoder(
+            embedding=target,
+            layers=[_decoder_layer(config, position, in_decoder) for _ in range(config.decoder_layers)],
+            norm=_final_norm(config),
+            summarise=None if in_decoder is None else in_decoder.summarise(),
+            checkpoint_activations=config.checkpoint_activations,
+        ),
+        "output": output,
+    }
+
+
+def _encoder_layer(config: TransformerConfig, position: Position, context: ContextParts | None) -> EncoderLayer:
+    return EncoderLayer(
+        attention=_self_attention(config, position, causal=False, heads=context and context.placement.self_heads),
+        feed_forward=_feed_forward(config),
+        residual=_residual(config),
+        context=None if context is None else context.attention(),
+        summarise=context.summarise() if context is not None and context.per_layer else None,
+        own_block=context is None or context.placement.own_block,
+    )
+
+
+def _decoder_layer(config: TransformerConfig, position: Position, context: ContextParts | None) -> DecoderLayer:
+    d_head = config.embed_dim // config.heads
+    cross_heads = config.heads if context is None else context.placement.self_heads
+    return DecoderLayer(
+        attention=_self_attention(config, position, causal=True, heads=None),
+        cross=CrossAttention(d_model=config.embed_dim, heads=cross_heads, d_head=d_head),
+        feed_forward=_feed_forward(config),
+        residual=_residual(config),
+        context=None if context is None else context.attention(),
+        own_block=context is None or context.placement.own_block,
+    )
+
+
+def _self_attention(config: TransformerConfig, position: Position, *, causal: bool, heads: int | None) -> SelfAttention:
+    heads, d_head = heads or config.heads, config.embed_dim // config.heads
+    inside = None if position.attention is None else position.attention(heads, d_head)
+    return SelfAttention(d_model=config.embed_dim, heads=heads, d_head=d_head, causal=causal, position=inside)
+
+
+def _feed_forward(config: TransformerConfig) -> FeedForward:
+    return FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation)
+
+
+def _residual(config: TransformerConfig) -> Callable[[], Residual]:
+    return lambda: Residual(d_model=config.embed_dim, dropout=config.dropout, norm=config.norm)
+
+
+def _final_norm(config: TransformerConfig) -> nn.Module:
+    return nn.LayerNorm(config.embed_dim) if config.norm == "pre" else nn.Identity()

@@ -1,0 +1,105 @@
+"""What each translation architecture can be told. No torch here: these dataclasses are also the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from docnmt.config import option
+from docnmt.registry import FUSIONS, MERGES, POSITIONS
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The encoder-decoder that all architectures share."""
+
+    encoder_layers: int = option(6, "layers of the encoder")
+    decoder_layers: int = option(6, "layers of the decoder")
+    embed_dim: int = option(512, "width of the model")
+    heads: int = option(8, "attention heads; divides --embed-dim")
+    ffn_dim: int = option(2048, "inner width of the feed-forward blocks")
+    dropout: float = option(0.1, "dropout on embeddings and on the output of every block")
+    activation: Literal["relu", "gelu"] = option("relu", "of the feed-forward blocks")
+    norm: Literal["pre", "post"] = option("pre", "layer norm before a block, or after its residual sum")
+    share_embeddings: bool = option(True, "one matrix for source, target and output (needs a joined dictionary)")
+    position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
+    position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names)
+    checkpoint_activations: bool = option(False, "recompute layers in the backward pass: less memory, a third slower")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = [
+            f"--{name.replace('_', '-')}: must be at least 1, got {getattr(self, name)}"
+            for name in ("encoder_layers", "decoder_layers", "embed_dim", "heads", "ffn_dim")
+            if getattr(self, name) < 1
+        ]
+        if not found and self.embed_dim % self.heads:
+            found.append(f"--heads {self.heads} does not divide --embed-dim {self.embed_dim}")
+        if not 0 <= self.dropout < 1:
+            found.append(f"--dropout: must be in [0, 1), got {self.dropout}")
+        if self.position in ("rope", "relative", "alibi", "none") and self.position_fusion != "add":
+            found.append(
+                f"--position-fusion {self.position_fusion} has nothing to fuse: --position {self.position} puts nothing "
+                "beside the embeddings; choose a family that does (sinusoidal, learned, multi_level)"
+            )
+        if self.position_fusion == "gate_conv":
+            found.append(
+                "--position-fusion gate_conv reads the next word's position, which a decoder does not have at a "
+                "sentence's end; choose another operator (gate_scalar, gate_mlp) or use it in text classification"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class HierTransformerConfig(TransformerConfig):
+    """Whole documents: structural positions and a context attention in encoder and decoder (002, figure 1)."""
+
+    position: str = option("multi_level", "position family", choices=POSITIONS.names)
+    levels: int = option(3, "structural levels that positions know: 1 word, 2 sentence, 3 paragraph, 4 section")
+    position_count: Literal["unit", "document"] = option(
+        "unit", "count positions inside the parent unit, or from the document's start (the paper's PE135,4,2)"
+    )
+    level_dropout: float = option(0.1, "in training, how often a document's paragraphs and sections are hidden")
+    context_placement: Literal["block", "heads", "replace"] = option(
+        "block", "context attention as a block of its own, as extra heads, or in place of self-attention heads"
+    )
+    context_heads: int | None = option(None, "heads of the context attention [--heads; half of them for 'replace']")
+    context_sides: Literal["both", "encoder", "decoder"] = option("both", "where there is a context attention")
+    summary_input: Literal["layer", "embeddings"] = option(
+        "layer", "source2token reads every encoder layer's own input (eq. 5), or the embeddings once (figure 1)"
+    )
+
+    def problems(self) -> list[str]:
+        found = super().problems()
+        if not 1 <= self.levels <= 4:
+            found.append(f"--levels: must be 1 to 4, got {self.levels}")
+        if not 0 <= self.level_dropout <= 1:
+            found.append(f"--level-dropout: must be in [0, 1], got {self.level_dropout}")
+        if self.context_heads is not None and self.context_heads < 1:
+            found.append(f"--context-heads: must be at least 1, got {self.context_heads}")
+        if self.context_placement == "replace" and (self.context_heads or 1) >= self.heads:
+            found.append(
+                f"--context-placement replace: --context-heads {self.context_heads or 1} leaves no self-attention "
+                f"head of --heads {self.heads}"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class CondTransformerConfig(HierTransformerConfig):
+    """ConditionalAttention (002, eq. 7)."""
+
+    top_t: int = option(4, "sentences that each word and head keeps")
+
+    def problems(self) -> list[str]:
+        return super().problems() + ([f"--top-t: must be at least 1, got {self.top_t}"] if self.top_t < 1 else [])
+
+
+@dataclass(frozen=True)
+class HierCondTransformerConfig(CondTransformerConfig):
+    """HierarchicalCondAtt (002, section 3.3)."""
+
+    merge: str = option("source2token", "Merge(left, right) of the tree", choices=MERGES.names)
+    select_on: Literal["cumulative", "node"] = option(
+        "cumulative", "the top t of a tree level are chosen by the sum of relevances on their path, or by their own"
+    )

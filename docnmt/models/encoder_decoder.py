@@ -1,0 +1,187 @@
+"""The spine of every translation architecture: packed encoder, packed decoder, and the same decoder one token at a time.
+
+An architecture is a file beside this one that says which unit of text it reads and which context attention it has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from docnmt.batch import PackedText, TranslationBatch
+from docnmt.layout import DocumentLayout
+from docnmt.modules.attention import CrossKeys, KeyValueCache
+from docnmt.modules.context import ContextKeys, DocumentStore
+from docnmt.modules.embedding import Embedding
+from docnmt.modules.layers import DecoderLayer, EncoderLayer, LayerState
+
+
+class Encoder(nn.Module):
+    """Embedding, layers, final norm.
+
+    Args:
+        summarise: makes summaries once of the embeddings for all layers (002, figure 1), or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        embedding: Embedding,
+        layers: list[EncoderLayer],
+        norm: nn.Module,
+        summarise: nn.Module | None = None,
+        checkpoint_activations: bool = False,
+    ) -> None:
+        super().__init__()
+        self.embedding, self.layers, self.norm = embedding, nn.ModuleList(layers), norm
+        self.summarise = summarise
+        self.checkpoint_activations = checkpoint_activations
+
+    def forward(self, source: PackedText) -> Tensor:
+        """(T, d) encoder states of the packed source."""
+        x = self.embedding(source.tokens, source.positions, source.layout.sentence_offsets)
+        shared = None if self.summarise is None else self.summarise(x, source.layout)
+        for layer in self.layers:
+            x = _run(layer, self.checkpoint_activations and self.training, x, source.layout, shared)
+        states: Tensor = self.norm(x)
+        return states
+
+
+class Decoder(nn.Module):
+    """Embedding, layers, final norm; `summarise` makes the one document store of all layers from the encoder's output."""
+
+    def __init__(
+        self,
+        *,
+        embedding: Embedding,
+        layers: list[DecoderLayer],
+        norm: nn.Module,
+        summarise: nn.Module | None = None,
+        checkpoint_activations: bool = False,
+    ) -> None:
+        super().__init__()
+        self.embedding, self.layers, self.norm = embedding, nn.ModuleList(layers), norm
+        self.summarise = summarise
+        self.checkpoint_activations = checkpoint_activations
+
+    def forward(self, target: PackedText, states: Tensor, source_layout: DocumentLayout) -> Tensor:
+        """(Tq, d) features of the packed target, given the encoder's states (Tk, d)."""
+        store: DocumentStore | None = None if self.summarise is None else self.summarise(states, source_layout)
+        x = self.embedding(target.tokens, target.positions, target.layout.sentence_offsets)
+        for layer in self.layers:
+            save = self.checkpoint_activations and self.training
+            x = _run(layer, save, x, target.layout, states, source_layout, store)
+        features: Tensor = self.norm(x)
+        return features
+
+
+def _run(layer: nn.Module, save_memory: bool, *inputs: Any) -> Tensor:
+    """The layer's output; with `save_memory` its inner activations are computed again in the backward pass."""
+    output: Tensor = checkpoint(layer, *inputs, use_reentrant=False) if save_memory else layer(*inputs)
+    return output
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Everything that belongs to source documents and not to hypotheses; made once, never reordered.
+
+    Attributes:
+        source: the packed source. cross: per decoder layer, keys and values (T, h, d_h) of all words.
+        context: per decoder layer, the context attention's keys, or None without one.
+        starts: (S, 4) positions of the first target token of each sentence.
+    """
+
+    source: PackedText
+    cross: list[tuple[Tensor, Tensor]]
+    context: list[ContextKeys | None]
+    starts: Tensor
+
+
+@dataclass
+class DecoderState:
+    """Live hypotheses. Rows stand slot by slot, `beam` of them each; a slot writes one sentence of the memory.
+
+    Attributes:
+        sentences: (N,) which sentence of the memory each slot writes.
+        lengths: (R,) tokens that each row has read so far.
+    """
+
+    memory: Memory
+    beam: int
+    sentences: Tensor
+    lengths: Tensor
+    layers: list[LayerState]
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keep `rows`, in that order: still slot by slot, `beam` each; a slot may vanish with all its rows."""
+        slots = rows[:: self.beam] // self.beam
+        all_stay = len(slots) == len(self.sentences) and bool((slots.diff() == 1).all())
+        for layer in self.layers:
+            layer.select(rows, None if all_stay else slots)
+        self.sentences, self.lengths = self.sentences[slots], self.lengths[rows]
+
+    def append(self, other: DecoderState) -> None:
+        """Add the slots of another state over the same memory behind this one's."""
+        if other.memory is not self.memory or other.beam != self.beam:
+            raise ValueError("states can be joined only when they share one memory and one beam size")
+        for mine, theirs in zip(self.layers, other.layers, strict=True):
+            mine.append(theirs)
+        self.sentences = torch.cat([self.sentences, other.sentences])
+        self.lengths = torch.cat([self.lengths, other.lengths])
+
+
+class EncoderDecoder(nn.Module):
+    """A translation model: `forward` for training, `encode`, `begin` and `step` for search.
+
+    Class attributes say how the data plan cuts text for it:
+        unit: what is read at once, `sentence` or `document`.
+    """
+
+    unit: ClassVar[str] = "sentence"
+
+    def __init__(self, *, encoder: Encoder, decoder: Decoder, output: nn.Linear, position_count: str = "unit") -> None:
+        super().__init__()
+        self.encoder, self.decoder, self.output = encoder, decoder, output
+        self.position_count = position_count
+
+    def forward(self, batch: TranslationBatch) -> Tensor:
+        """Features (T, d) of the packed target tokens; `output` turns them into scores of the vocabulary."""
+        states = self.encoder(batch.source)
+        features: Tensor = self.decoder(batch.target, states, batch.source.layout)
+        return features
+
+    def encode(self, source: PackedText) -> Memory:
+        """Encode packed documents and project what the decoder's layers will read of them."""
+        states = self.encoder(source)
+        store = None if self.decoder.summarise is None else self.decoder.summarise(states, source.layout)
+        cross = [layer.cross.project(states) for layer in self.decoder.layers]
+        context = [None if layer.context is None else layer.context.project(store) for layer in self.decoder.layers]
+        starts = source.positions.index_select(0, source.layout.sentence_offsets[:-1])
+        return Memory(source, cross, context, starts)
+
+    def begin(self, memory: Memory, sentences: Tensor, beam: int) -> DecoderState:
+        """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory."""
+        rows = len(sentences) * beam
+        spans = memory.source.layout.sentences
+        layers = []
+        for layer, (keys, values), context in zip(self.decoder.layers, memory.cross, memory.context, strict=True):
+            tokens = KeyValueCache.empty(rows, layer.attention.heads, layer.attention.d_head, keys)
+            layers.append(LayerState(tokens, CrossKeys.gather(keys, values, spans, sentences), context))
+        return DecoderState(memory, beam, sentences, sentences.new_zeros(rows), layers)
+
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """Every row reads one token (R,) → scores of the next one (R, V)."""
+        layout, rows = state.memory.source.layout, state.sentences.repeat_interleave(state.beam)
+        positions = state.memory.starts[rows]  # (R, 4); the word's own index is counted on from its sentence's start
+        positions = torch.cat([positions[:, :1] + state.lengths[:, None], positions[:, 1:]], dim=1)
+        x = self.decoder.embedding(tokens, positions)
+        documents, longest = layout.document_of_sentence[rows], int(state.lengths.max())
+        for layer, layer_state in zip(self.decoder.layers, state.layers, strict=True):
+            x = layer.step(x, layer_state, state.lengths, longest, documents)
+        state.lengths = state.lengths + 1
+        logits: Tensor = self.output(self.decoder.norm(x))
+        return logits

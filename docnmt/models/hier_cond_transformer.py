@@ -1,0 +1,41 @@
+"""Hierarchical sentence selection (002, section 3.3): the top t sentences are found by descending a binary tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from docnmt.models.cond_transformer import ConditionalContext, CondTransformer
+from docnmt.models.config import HierCondTransformerConfig
+from docnmt.modules.context import ConditionalAttention, SummaryEncoder
+from docnmt.modules.source2token import build_merge
+
+
+@dataclass(frozen=True)
+class TreeContext(ConditionalContext):
+    """ConstructBT over the summaries, TraverseTree to choose."""
+
+    config: HierCondTransformerConfig
+
+    def attention(self) -> nn.Module:
+        c = self.config
+        return ConditionalAttention(
+            d_model=c.embed_dim,
+            heads=self.placement.context_heads,
+            d_head=self.d_head,
+            top_t=c.top_t,
+            select_on=c.select_on,
+        )
+
+    def summarise(self) -> nn.Module:
+        c = self.config
+        merge = build_merge(c.merge, d_model=c.embed_dim, heads=c.heads)
+        return SummaryEncoder(d_model=c.embed_dim, heads=c.heads, merge=merge)
+
+
+class HierCondTransformer(CondTransformer):
+    """HierarchicalCondAtt over the whole source document in encoder and decoder."""
+
+    Config = HierCondTransformerConfig
+    context = TreeContext

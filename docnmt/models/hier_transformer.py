@@ -1,0 +1,68 @@
+"""Hierarchical encoding (002, section 2 and figure 1): besides its own sentence, a word attends to sentence summaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from docnmt.models.build import Vocabularies, encoder_decoder
+from docnmt.models.config import HierTransformerConfig
+from docnmt.models.encoder_decoder import EncoderDecoder
+from docnmt.modules.context import SummaryAttention, SummaryEncoder
+from docnmt.modules.layers import ContextPlacement
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclass(frozen=True)
+class SummaryContext:
+    """Makes the context parts of this architecture; the ones that build on it replace single parts."""
+
+    config: HierTransformerConfig
+
+    @property
+    def placement(self) -> ContextPlacement:
+        c = self.config
+        return ContextPlacement.of(c.context_placement, heads=c.heads, context_heads=c.context_heads)
+
+    @property
+    def in_encoder(self) -> bool:
+        return self.config.context_sides in ("both", "encoder")
+
+    @property
+    def in_decoder(self) -> bool:
+        return self.config.context_sides in ("both", "decoder")
+
+    @property
+    def per_layer(self) -> bool:
+        return self.config.summary_input == "layer"
+
+    @property
+    def d_head(self) -> int:
+        return self.config.embed_dim // self.config.heads
+
+    def attention(self) -> nn.Module:
+        return SummaryAttention(
+            d_model=self.config.embed_dim, heads=self.placement.context_heads, d_head=self.d_head
+        )
+
+    def summarise(self) -> nn.Module:
+        return SummaryEncoder(d_model=self.config.embed_dim, heads=self.config.heads)
+
+
+class HierTransformer(EncoderDecoder):
+    """Source2token summaries of all sentences of the document are the keys and values of a context attention."""
+
+    Config: type[HierTransformerConfig] = HierTransformerConfig
+    context: type[SummaryContext] = SummaryContext
+    unit = "document"
+
+    @classmethod
+    def build(cls, config: HierTransformerConfig, task: Vocabularies) -> Self:
+        multi_level = {"levels": config.levels, "level_dropout": config.level_dropout}
+        settings = multi_level if config.position == "multi_level" else {}
+        parts = encoder_decoder(config, task, context=cls.context(config), **settings)
+        return cls(position_count=config.position_count, **parts)

@@ -1,0 +1,189 @@
+"""Multi-head attention on packed rows: over a word's own span, and from target spans to source spans.
+
+Each block has two routes to the same numbers: `forward` on a whole packed row, and `step` on one new token a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from docnmt.functional import packed_attention
+from docnmt.layout import Spans
+
+
+@dataclass
+class KeyValueCache:
+    """Keys and values of the tokens that each row has written so far.
+
+    Attributes:
+        keys, values: (R, h, L, d_h); row r holds `lengths[r]` tokens, what stands behind them is never read.
+    """
+
+    keys: Tensor
+    values: Tensor
+
+    @classmethod
+    def empty(cls, rows: int, heads: int, d_head: int, like: Tensor) -> KeyValueCache:
+        return cls(like.new_zeros(rows, heads, 0, d_head), like.new_zeros(rows, heads, 0, d_head))
+
+    def put(self, key: Tensor, value: Tensor, lengths: Tensor, longest: int) -> None:
+        """Write each row's new key and value (R, h, d_h) behind its `lengths[r]` tokens; `longest` = lengths.max()."""
+        missing = longest + 1 - self.keys.shape[2]
+        if missing > 0:  # grow in steps, so that most tokens cost no copy
+            room = (*self.keys.shape[:2], max(missing, 32), self.keys.shape[3])
+            self.keys = torch.cat([self.keys, self.keys.new_zeros(room)], dim=2)
+            self.values = torch.cat([self.values, self.values.new_zeros(room)], dim=2)
+        rows = torch.arange(len(lengths), device=lengths.device)
+        self.keys[rows, :, lengths] = key.to(self.keys.dtype)
+        self.values[rows, :, lengths] = value.to(self.values.dtype)
+
+    def select(self, rows: Tensor) -> KeyValueCache:
+        return KeyValueCache(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+
+    def append(self, other: KeyValueCache) -> KeyValueCache:
+        return KeyValueCache(_stack(self.keys, other.keys), _stack(self.values, other.values))
+
+
+def _stack(first: Tensor, second: Tensor) -> Tensor:
+    """Concatenate (R, h, L, d) over rows; the shorter one is filled up with zeros that no row reads."""
+    short = first.shape[2] - second.shape[2]
+    pad = lambda x, n: nn.functional.pad(x, (0, 0, 0, max(n, 0)))  # noqa: E731
+    return torch.cat([pad(first, -short), pad(second, short)])
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, extra: Tensor | None = None) -> Tensor:
+    """Softmax attention of few queries over padded keys by bmm + softmax + bmm, whose rows ignore their neighbours.
+
+    q (N, h, b, d), k and v (N, h, L, d), allowed (N, L) bool, extra scores (N, h, b, L) → (N, h, b, d).
+    """
+    precise = torch.promote_types(q.dtype, torch.float32)
+    scores = torch.matmul(q, k.transpose(-1, -2)).to(precise) * q.shape[-1] ** -0.5  # (N, h, b, L)
+    if extra is not None:
+        scores = scores + extra
+    scores = scores.masked_fill(~allowed[:, None, None], float("-inf"))
+    return torch.matmul(scores.softmax(-1).to(v.dtype), v)
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention inside each span.
+
+    Args:
+        d_model: width of the row. d_head: width of a head; heads × d_head need not be d_model.
+        causal: a token sees itself and what stands before it.
+        position: acts inside the attention (rotary, relative, ALiBi), or None.
+    """
+
+    def __init__(
+        self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.heads, self.d_head, self.causal = heads, d_head, causal
+        self.qkv = nn.Linear(d_model, 3 * heads * d_head)
+        self.output = nn.Linear(heads * d_head, d_model)
+        self.position = position
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)  # (T, h, d_h) each
+        return q, k, v
+
+    def forward(self, x: Tensor, spans: Spans) -> Tensor:
+        """x (T, d) → (T, d)."""
+        q, k, v = self._project(x)
+        scores = None
+        if self.position is not None:
+            words = self._words(spans)
+            q, k = self.position.rotate(q, k, words, words)
+            scores = self.position.distance_scores(q, spans.max_length)
+        mixed = packed_attention(q, k, v, spans, spans, causal=self.causal, distance_scores=scores)
+        output: Tensor = self.output(mixed.flatten(1))
+        return output
+
+    @staticmethod
+    def _words(spans: Spans) -> Tensor:
+        """(T,) the place of each token in its span."""
+        if "words" not in spans.plans:
+            starts = spans.offsets[:-1].index_select(0, spans.span_of_token)
+            spans.plans["words"] = torch.arange(spans.num_tokens, device=starts.device) - starts
+        words: Tensor = spans.plans["words"]
+        return words
+
+    def step(self, x: Tensor, cache: KeyValueCache, lengths: Tensor, longest: int) -> Tensor:
+        """One new token a row: x (R, d) is token number `lengths[r]` of its row → (R, d)."""
+        q, k, v = self._project(x)
+        if self.position is not None:
+            q, k = self.position.rotate(q, k, lengths, lengths)
+        cache.put(k, v, lengths, longest)
+        width = longest + 1
+        places = torch.arange(width, device=x.device)
+        extra = None
+        if self.position is not None and (scores := self.position.distance_scores(q, width)) is not None:
+            radius = scores.shape[-1] // 2
+            columns = radius + (places - lengths[:, None]).clamp(-radius, radius)  # (R, L)
+            scores = scores.expand(len(x), *scores.shape[-2:])
+            extra = scores.gather(2, columns[:, None].expand(-1, self.heads, -1))[:, :, None]  # (R, h, 1, L)
+        keys, values = cache.keys[:, :, :width], cache.values[:, :, :width]
+        mixed = attend(q[:, :, None], keys, values, places <= lengths[:, None], extra)[:, :, 0]  # (R, h, d_h)
+        output: Tensor = self.output(mixed.flatten(1))
+        return output
+
+
+@dataclass
+class CrossKeys:
+    """The source sentence of each decoding slot, padded: keys, values (N, h, m, d_h), allowed (N, m)."""
+
+    keys: Tensor
+    values: Tensor
+    allowed: Tensor
+
+    @classmethod
+    def gather(cls, keys: Tensor, values: Tensor, spans: Spans, chosen: Tensor) -> CrossKeys:
+        """From packed keys and values (T, h, d_h), the spans `chosen` (N,)."""
+        starts, ends = spans.offsets[:-1][chosen], spans.offsets[1:][chosen]
+        width = int((ends - starts).max()) if len(chosen) else 0
+        places = starts[:, None] + torch.arange(width, device=starts.device)  # (N, m)
+        allowed = places < ends[:, None]
+        index = places.clamp(max=max(len(keys) - 1, 0)).flatten()
+        pad = lambda x: x.index_select(0, index).view(*places.shape, *x.shape[1:]).transpose(1, 2).contiguous()  # noqa: E731
+        return cls(pad(keys), pad(values), allowed)
+
+    def select(self, slots: Tensor) -> CrossKeys:
+        return CrossKeys(*(x.index_select(0, slots) for x in (self.keys, self.values, self.allowed)))
+
+    def append(self, other: CrossKeys) -> CrossKeys:
+        keys, values = _stack(self.keys, other.keys), _stack(self.values, other.values)
+        allowed = _stack(self.allowed[:, None, :, None], other.allowed[:, None, :, None])[:, 0, :, 0]
+        return CrossKeys(keys, values, allowed)
+
+
+class CrossAttention(nn.Module):
+    """Multi-head attention of each target span to the source span of the same number."""
+
+    def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:
+        super().__init__()
+        self.heads, self.d_head = heads, d_head
+        self.query = nn.Linear(d_model, heads * d_head)
+        self.key_value = nn.Linear(d_model, 2 * heads * d_head)
+        self.output = nn.Linear(heads * d_head, d_model)
+
+    def project(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Encoder states (Tk, d) → keys and values (Tk, h, d_h)."""
+        k, v = self.key_value(source).view(len(source), 2, self.heads, self.d_head).unbind(1)
+        return k, v
+
+    def forward(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
+        """x (Tq, d), source (Tk, d) → (Tq, d)."""
+        q = self.query(x).view(len(x), self.heads, self.d_head)
+        mixed = packed_attention(q, *self.project(source), target_spans, source_spans)
+        output: Tensor = self.output(mixed.flatten(1))
+        return output
+
+    def step(self, x: Tensor, source: CrossKeys) -> Tensor:
+        """x (R, d), the same number of rows for each of the N slots → (R, d)."""
+        slots = len(source.allowed)
+        q = self.query(x).view(slots, -1, self.heads, self.d_head).transpose(1, 2)  # (N, h, b, d_h)
+        mixed = attend(q, source.keys, source.values, source.allowed).transpose(1, 2).reshape(len(x), -1)
+        output: Tensor = self.output(mixed)
+        return output

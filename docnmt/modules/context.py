@@ -1,0 +1,161 @@
+"""Attention of a word to its whole document: over sentence summaries, or over the words of chosen sentences (002).
+
+`SummaryEncoder` makes a `DocumentStore` once (a layer of the encoder from its own input, the decoder from the encoder's
+output); a context attention projects it to `ContextKeys`; queries then attend, all at once or one a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from docnmt.functional import (
+    SentenceTree,
+    build_tree,
+    conditional_attention,
+    conditional_attention_step,
+    hierarchical_conditional_attention,
+    packed_attention,
+)
+from docnmt.layout import DocumentLayout
+from docnmt.modules.attention import CrossKeys, attend
+from docnmt.modules.source2token import Source2Token
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentStore:
+    """What can be attended to: words (T, d), one summary a sentence (S, d), and the tree over them, if there is one."""
+
+    words: Tensor
+    layout: DocumentLayout
+    summaries: Tensor
+    tree: SentenceTree | None
+
+
+@dataclass(frozen=True, eq=False)
+class ContextKeys:
+    """A store as one attention block sees it: words' keys and values (T, h, d_h), relevance keys of sentences or nodes."""
+
+    layout: DocumentLayout
+    keys: Tensor
+    values: Tensor
+    relevance: Tensor | None = None
+    tree: SentenceTree | None = None
+
+
+class SummaryEncoder(nn.Module):
+    """Source2token over every sentence (eq. 2, 5) and, with a `merge`, ConstructBT over the summaries (section 3.3.1)."""
+
+    def __init__(self, *, d_model: int, heads: int, merge: nn.Module | None = None) -> None:
+        super().__init__()
+        self.summarise = Source2Token(d_model=d_model, heads=heads)
+        self.merge = merge
+
+    def forward(self, words: Tensor, layout: DocumentLayout, read: Tensor | None = None) -> DocumentStore:
+        """words (T, d); summaries are made of `read` (T, d) where that differs from `words`."""
+        summaries = self.summarise(words if read is None else read, layout.sentence_offsets)
+        tree = None if self.merge is None else build_tree(summaries, layout.document_offsets, self.merge)
+        return DocumentStore(words, layout, summaries, tree)
+
+
+class ContextAttention(Protocol):
+    """What an encoder or decoder layer asks of its context attention."""
+
+    def project(self, store: DocumentStore) -> ContextKeys:
+        """The store's keys and values in this block: once a document."""
+
+    def __call__(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+        """Queries x (Tq, d) that follow `layout` → (Tq, d)."""
+
+    def step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
+        """One query a row, x (R, d), which belongs to document `document_of_row[r]` → (R, d)."""
+
+
+class SummaryAttention(nn.Module):
+    """Multi-head attention whose keys and values are the summaries of the document's sentences (002, section 2)."""
+
+    def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:
+        super().__init__()
+        self.heads, self.d_head = heads, d_head
+        self.query = nn.Linear(d_model, heads * d_head)
+        self.key_value = nn.Linear(d_model, 2 * heads * d_head)
+        self.output = nn.Linear(heads * d_head, d_model)
+
+    def project(self, store: DocumentStore) -> ContextKeys:
+        k, v = self.key_value(store.summaries).view(-1, 2, self.heads, self.d_head).unbind(1)
+        return ContextKeys(store.layout, k, v)
+
+    def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+        q = self.query(x).view(len(x), self.heads, self.d_head)
+        mixed = packed_attention(q, keys.keys, keys.values, layout.documents, keys.layout.document_sentences)
+        output: Tensor = self.output(mixed.flatten(1))
+        return output
+
+    def step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
+        q = self.query(x).view(len(x), self.heads, self.d_head)
+        mixed = attend_documents(q, keys, document_of_row)
+        output: Tensor = self.output(mixed.flatten(1))
+        return output
+
+
+def attend_documents(q: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
+    """One query a row q (R, h, d_h) over the summaries of the row's document → (R, h, d_h)."""
+    padded = CrossKeys.gather(keys.keys, keys.values, keys.layout.document_sentences, document_of_row)
+    return attend(q[:, :, None], padded.keys, padded.values, padded.allowed)[:, :, 0]
+
+
+class ConditionalAttention(nn.Module):
+    """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
+
+    With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
+    word's score is the cumulative relevance of its sentence's path.
+    """
+
+    def __init__(self, *, d_model: int, heads: int, d_head: int, top_t: int, select_on: str = "cumulative") -> None:
+        super().__init__()
+        self.heads, self.d_head, self.top_t, self.select_on = heads, d_head, top_t, select_on
+        self.query = nn.Linear(d_model, 2 * heads * d_head)  # W^Qx and W^Qs
+        self.key_value = nn.Linear(d_model, 2 * heads * d_head)  # W^Kx and W^Vx
+        self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
+        self.output = nn.Linear(heads * d_head, d_model)
+
+    def project(self, store: DocumentStore) -> ContextKeys:
+        k, v = self.key_value(store.words).view(-1, 2, self.heads, self.d_head).unbind(1)
+        read = store.summaries if store.tree is None else store.tree.nodes
+        relevance = self.relevance_key(read).view(-1, self.heads, self.d_head)  # (S or N, h, d_h)
+        return ContextKeys(store.layout, k, v, relevance, store.tree)
+
+    def _queries(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        q, sentence_q = self.query(x).view(len(x), 2, self.heads, self.d_head).unbind(1)
+        return q, sentence_q
+
+    def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+        q, sentence_q = self._queries(x)
+        layouts = {"query_layout": layout, "key_layout": keys.layout, "top_t": self.top_t}
+        if keys.tree is None:
+            mixed = conditional_attention(q, keys.keys, keys.values, sentence_q, keys.relevance, **layouts)
+        else:
+            mixed = hierarchical_conditional_attention(
+                q, keys.keys, keys.values, sentence_q, keys.relevance, keys.tree, select_on=self.select_on, **layouts
+            )
+        output: Tensor = self.output(mixed.flatten(1))
+        return output
+
+    def step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
+        q, sentence_q = self._queries(x)
+        mixed = conditional_attention_step(
+            q,
+            keys.keys,
+            keys.values,
+            sentence_q,
+            keys.relevance,
+            key_layout=keys.layout,
+            document_of_row=document_of_row,
+            top_t=self.top_t,
+            tree=keys.tree,
+            select_on=self.select_on,
+        )
+        output: Tensor = self.output(mixed.flatten(1))
+        return output

@@ -1,0 +1,33 @@
+"""From tokens and their positions to the first layer's input."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class Embedding(nn.Module):
+    """dropout(fusion(E·√d, P)): token embeddings fused with an encoding of their positions.
+
+    Args:
+        tokens: the embedding matrix; may be shared with other embeddings and the output layer.
+        position: (T, 4) positions → (T, d), or None for families that act inside attention and for no position.
+        fusion: how both are joined; needed when there is a position.
+    """
+
+    def __init__(
+        self, *, tokens: nn.Embedding, position: nn.Module | None, fusion: nn.Module | None, dropout: float
+    ) -> None:
+        super().__init__()
+        if (position is None) != (fusion is None):
+            raise ValueError("an embedding has both a position and its fusion, or neither")
+        self.tokens, self.position, self.fusion = tokens, position, fusion
+        self.dropout = nn.Dropout(dropout)
+        self.scale = tokens.embedding_dim**0.5
+
+    def forward(self, tokens: Tensor, positions: Tensor, offsets: Tensor | None = None) -> Tensor:
+        """tokens (T,), positions (T, 4), where each sentence begins (S+1,) → (T, d)."""
+        x = self.tokens(tokens) * self.scale
+        if self.position is not None and self.fusion is not None:
+            x = self.fusion(x, self.position(positions).to(x.dtype), offsets)
+        dropped: Tensor = self.dropout(x)
+        return dropped

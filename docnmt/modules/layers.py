@@ -1,0 +1,199 @@
+"""One layer of the encoder and one of the decoder, with or without a context attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from docnmt.layout import DocumentLayout
+from docnmt.modules.attention import CrossAttention, CrossKeys, KeyValueCache, SelfAttention
+from docnmt.modules.context import ContextKeys, DocumentStore
+
+
+class FeedForward(nn.Module):
+    """W2·act(W1 x + b1) + b2."""
+
+    def __init__(self, *, d_model: int, d_inner: int, activation: str) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_inner)
+        self.output = nn.Linear(d_inner, d_model)
+        self.activation: Callable[[Tensor], Tensor] = {"relu": F.relu, "gelu": F.gelu}[activation]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(T, d) → (T, d)."""
+        output: Tensor = self.output(self.activation(self.inner(x)))
+        return output
+
+
+class Residual(nn.Module):
+    """x + dropout(block(norm(x))), or norm(x + dropout(block(x))) for `norm="post"` (Vaswani et al. 2017)."""
+
+    def __init__(self, *, d_model: int, dropout: float, norm: str) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.pre = norm == "pre"
+
+    def forward(self, x: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.pre:
+            return x + self.dropout(block(self.norm(x)))
+        normed: Tensor = self.norm(x + self.dropout(block(x)))
+        return normed
+
+
+@dataclass(frozen=True)
+class ContextPlacement:
+    """Where a layer's context attention stands: a block of its own, or beside the self-attention heads.
+
+    Heads of one multi-head block share its input and add up behind its output projection. So extra heads, and heads in
+    place of self-attention heads, are the same sum of two blocks and differ in their numbers of heads only.
+    """
+
+    own_block: bool
+    self_heads: int
+    context_heads: int
+
+    @classmethod
+    def of(cls, name: str, *, heads: int, context_heads: int | None) -> ContextPlacement:
+        """`name` is `block`, `heads` or `replace`; `heads` those of the plain self-attention."""
+        if name == "replace":
+            taken = context_heads or heads // 2
+            return cls(False, heads - taken, taken)
+        return cls(name == "block", heads, context_heads or heads)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention inside each sentence, context attention over the document, feed-forward.
+
+    Args:
+        context: a context attention, or None; `summarise` makes its store from this layer's own input (eq. 5).
+        residual: makes the residual connection of a block.
+    """
+
+    def __init__(
+        self,
+        *,
+        attention: SelfAttention,
+        feed_forward: FeedForward,
+        residual: Callable[[], Residual],
+        context: nn.Module | None = None,
+        summarise: nn.Module | None = None,
+        own_block: bool = True,
+    ) -> None:
+        super().__init__()
+        self.attention, self.feed_forward = attention, feed_forward
+        self.attention_residual, self.feed_forward_residual = residual(), residual()
+        self.context, self.summarise = context, summarise
+        self.context_residual = residual() if context is not None and own_block else None
+
+    def forward(self, x: Tensor, layout: DocumentLayout, shared: DocumentStore | None = None) -> Tensor:
+        """x (T, d) → (T, d). `shared`: summaries made once of the embeddings (figure 1) instead of this layer's own."""
+
+        def context(h: Tensor) -> Tensor:
+            assert self.context is not None
+            if self.summarise is not None:
+                store = self.summarise(h, layout)
+            else:
+                assert shared is not None
+                store = DocumentStore(h, layout, shared.summaries, shared.tree)
+            mixed: Tensor = self.context(h, self.context.project(store), layout)
+            return mixed
+
+        def attention(h: Tensor) -> Tensor:
+            mixed: Tensor = self.attention(h, layout.sentences)
+            return mixed + context(h) if self.context is not None and self.context_residual is None else mixed
+
+        x = self.attention_residual(x, attention)
+        if self.context_residual is not None:
+            x = self.context_residual(x, context)
+        out: Tensor = self.feed_forward_residual(x, self.feed_forward)
+        return out
+
+
+@dataclass
+class LayerState:
+    """What a decoder layer keeps while decoding: the rows' own tokens, their source sentence, their document."""
+
+    tokens: KeyValueCache
+    source: CrossKeys
+    context: ContextKeys | None
+
+    def select(self, rows: Tensor, slots: Tensor | None) -> None:
+        """Keep `rows` and, unless all stay in place, `slots`."""
+        self.tokens = self.tokens.select(rows)
+        if slots is not None:
+            self.source = self.source.select(slots)
+
+    def append(self, other: LayerState) -> None:
+        self.tokens = self.tokens.append(other.tokens)
+        self.source = self.source.append(other.source)
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention in the target sentence, attention to its source sentence and to the source document."""
+
+    def __init__(
+        self,
+        *,
+        attention: SelfAttention,
+        cross: CrossAttention,
+        feed_forward: FeedForward,
+        residual: Callable[[], Residual],
+        context: nn.Module | None = None,
+        own_block: bool = True,
+    ) -> None:
+        super().__init__()
+        self.attention, self.cross, self.feed_forward, self.context = attention, cross, feed_forward, context
+        self.attention_residual, self.cross_residual, self.feed_forward_residual = residual(), residual(), residual()
+        self.context_residual = residual() if context is not None and own_block else None
+
+    def _blocks(
+        self,
+        x: Tensor,
+        attention: Callable[[Tensor], Tensor],
+        cross: Callable[[Tensor], Tensor],
+        context: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """The order of the blocks; training and decoding differ only in how each block attends."""
+        x = self.attention_residual(x, attention)
+        beside = self.context is not None and self.context_residual is None
+        x = self.cross_residual(x, (lambda h: cross(h) + context(h)) if beside else cross)
+        if self.context_residual is not None:
+            x = self.context_residual(x, context)
+        out: Tensor = self.feed_forward_residual(x, self.feed_forward)
+        return out
+
+    def forward(
+        self, x: Tensor, layout: DocumentLayout, source: Tensor, source_layout: DocumentLayout, store: DocumentStore | None
+    ) -> Tensor:
+        """x (Tq, d) that follows `layout`, source (Tk, d) → (Tq, d)."""
+
+        def context(h: Tensor) -> Tensor:
+            assert self.context is not None
+            mixed: Tensor = self.context(h, self.context.project(store), layout)
+            return mixed
+
+        return self._blocks(
+            x,
+            lambda h: self.attention(h, layout.sentences),
+            lambda h: self.cross(h, source, layout.sentences, source_layout.sentences),
+            context,
+        )
+
+    def step(self, x: Tensor, state: LayerState, lengths: Tensor, longest: int, document_of_row: Tensor) -> Tensor:
+        """One new token a row: x (R, d) → (R, d)."""
+
+        def context(h: Tensor) -> Tensor:
+            assert self.context is not None
+            mixed: Tensor = self.context.step(h, state.context, document_of_row)
+            return mixed
+
+        return self._blocks(
+            x,
+            lambda h: self.attention.step(h, state.tokens, lengths, longest),
+            lambda h: self.cross.step(h, state.source),
+            context,
+        )

@@ -1,0 +1,100 @@
+"""Sentence summaries by source2token self-attention (002, eq. 1-2), and the Merge functions of ConstructBT."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from docnmt.functional import source2token
+from docnmt.registry import MERGES
+
+
+class Source2Token(nn.Module):
+    """s_j = Attention(q, S_j W^K, S_j W^V) W^O: one learned query reads the words of each sentence (eq. 2).
+
+    Args:
+        d_model: width of words and summaries.
+        heads: independent queries; their results are concatenated before W^O.
+    """
+
+    def __init__(self, *, d_model: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Parameter(torch.randn(heads, d_model // heads))
+        self.key = nn.Linear(d_model, d_model, bias=False)
+        self.value = nn.Linear(d_model, d_model)
+        self.output = nn.Linear(d_model, d_model)
+
+    def forward(self, words: Tensor, sentence_offsets: Tensor) -> Tensor:
+        """words (T, d) → summaries (S, d)."""
+        keys = self.key(words).unflatten(-1, (self.heads, -1))  # (T, h, d_k)
+        values = self.value(words).unflatten(-1, (self.heads, -1))
+        summaries: Tensor = self.output(source2token(self.query, keys, values, sentence_offsets).flatten(1))
+        return summaries
+
+
+class MultiDimSource2Token(nn.Module):
+    """Multi-dimensional source2token (DiSAN): f = W2·ELU(W1 x + b1) + b2, softmax over words feature by feature."""
+
+    def __init__(self, *, d_model: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_model)
+        self.scores = nn.Linear(d_model, d_model)
+
+    def forward(self, words: Tensor, sentence_offsets: Tensor) -> Tensor:
+        """words (T, d) → summaries (S, d)."""
+        scores = self.scores(F.elu(self.inner(words)))  # (T, d)
+        query = torch.ones(scores.shape[1], 1, dtype=scores.dtype, device=scores.device)
+        # Every feature is a head of width 1 whose key is the score itself.
+        summaries: Tensor = source2token(query, scores[..., None], words[..., None], sentence_offsets)[..., 0]
+        return summaries
+
+
+def _pairs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """P pairs as P sentences of two words: (2P, d) and their offsets (P+1,)."""
+    words = torch.stack([left, right], dim=1).flatten(0, 1)
+    return words, torch.arange(0, len(words) + 1, 2, device=words.device)
+
+
+class MeanMerge(nn.Module):
+    """The mean of both children."""
+
+    def __init__(self, *, d_model: int, heads: int) -> None:
+        super().__init__()
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """left, right (P, d) → (P, d)."""
+        return (left + right) / 2
+
+
+class Source2TokenMerge(nn.Module):
+    """Source2token over the two children, its weights shared by the whole tree (002, section 3.3.1)."""
+
+    def __init__(self, *, d_model: int, heads: int) -> None:
+        super().__init__()
+        self.summarise = Source2Token(d_model=d_model, heads=heads)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """left, right (P, d) → (P, d)."""
+        merged: Tensor = self.summarise(*_pairs(left, right))
+        return merged
+
+
+class MultiDimSource2TokenMerge(nn.Module):
+    """Multi-dimensional source2token over the two children, shared by the whole tree."""
+
+    def __init__(self, *, d_model: int, heads: int) -> None:
+        super().__init__()
+        self.summarise = MultiDimSource2Token(d_model=d_model)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """left, right (P, d) → (P, d)."""
+        merged: Tensor = self.summarise(*_pairs(left, right))
+        return merged
+
+
+def build_merge(name: str, *, d_model: int, heads: int) -> nn.Module:
+    """The merge registered under `name` (`--merge`)."""
+    merge: nn.Module = MERGES.get(name)(d_model=d_model, heads=heads)
+    return merge
