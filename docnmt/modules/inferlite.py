@@ -1,0 +1,156 @@
+"""InferLite's sentence encoder (Kiros & Chan 2018, section 3), on packed sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from docnmt.functional.pooling import span_max, span_mean
+from docnmt.layout import Spans
+
+#: Rows are multiplied in numbers divisible by this: BLAS libraries take other kernels, with other rounding, for few
+#: rows, and then a sentence's vector would depend on how many others it is computed with.
+ROWS = 64
+
+
+class RowLinear(nn.Linear):
+    """x Wᵀ + b, each row the same to the last bit whatever the other rows and however many they are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(T, d_in) → (T, d_out)."""
+        missing = -len(x) % ROWS
+        return super().forward(F.pad(x, (0, 0, 0, missing)))[: len(x)] if missing else super().forward(x)
+
+
+class PackedConvolution(nn.Module):
+    """Same-length convolution over the words of each sentence, zeros beyond its borders (eq. 2 and 4).
+
+    The neighbours of a word stand beside it in one row, so that it is one matrix product without padding.
+
+    Args:
+        width: words that a filter sees, odd; 1 sees the word alone.
+    """
+
+    def __init__(self, *, d_in: int, d_out: int, width: int) -> None:
+        super().__init__()
+        if width < 1 or width % 2 == 0:
+            raise ValueError(f"a same-length convolution has an odd width, got {width}")
+        self.reach = width // 2
+        self.linear = RowLinear(width * d_in, d_out)
+
+    def forward(self, x: Tensor, spans: Spans) -> Tensor:
+        """x (T, d_in) → (T, d_out)."""
+        if self.reach == 0:
+            out: Tensor = self.linear(x)
+            return out
+        place = torch.arange(len(x), device=x.device)
+        begin, end = (bound[spans.span_of_token] for bound in (spans.offsets[:-1], spans.offsets[1:]))
+        columns = []
+        for shift in range(-self.reach, self.reach + 1):
+            inside = (place + shift >= begin) & (place + shift < end)  # (T,)
+            columns.append(x.roll(-shift, 0) * inside[:, None] if shift else x)
+        out = self.linear(torch.cat(columns, dim=1))
+        return out
+
+
+class ConvolutionStack(nn.Module):
+    """M convolutions, ReLU between them and another function behind the last."""
+
+    def __init__(self, *, d_model: int, layers: int, width: int, last: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(PackedConvolution(d_in=d_model, d_out=d_model, width=width) for _ in range(layers))
+        self.last = last
+
+    def forward(self, x: Tensor, spans: Spans) -> Tensor:
+        """(T, d) → (T, d)."""
+        for layer in self.layers[:-1]:
+            x = F.relu(layer(x, spans))
+        out: Tensor = self.last(self.layers[-1](x, spans))
+        return out
+
+
+class InferLiteEncoder(nn.Module):
+    """Sentence vectors from K types of word vectors: encoder, controller, fusion and reduction (eq. 1-7).
+
+    Args:
+        dims: width d_k of each embedding type.
+        d_model: hidden width of encoder and controller.
+        d_output: width of the sentence vector.
+        layers: M, convolutions after the dense layer.
+        width: words that each convolution sees; 1 makes a deep bag of words.
+        gate: multiply each type by the controller's gate; without it all types count alike (ablation).
+        skip: add the controller's first layer to the fused types; the paper calls it crucial (ablation).
+        pooling: over the words of a sentence; the paper's is `max`.
+    """
+
+    def __init__(
+        self,
+        *,
+        dims: Sequence[int],
+        d_model: int,
+        d_output: int,
+        layers: int,
+        width: int,
+        gate: bool = True,
+        skip: bool = True,
+        pooling: Literal["max", "mean"] = "max",
+    ) -> None:
+        super().__init__()
+        if layers < 1:
+            raise ValueError(f"the encoder's last layer is a convolution, so at least 1 is needed, got {layers}")
+
+        def stacks(last: nn.Module) -> nn.ModuleList:
+            return nn.ModuleList(ConvolutionStack(d_model=d_model, layers=layers, width=width, last=last) for _ in dims)
+
+        self.width, self.skip, self.pooling = width, skip, pooling
+        self.inputs = nn.ModuleList(RowLinear(d, d_model) for d in dims)
+        self.encoders = stacks(nn.Tanh())
+        self.shared = RowLinear(sum(dims), d_model) if gate or skip else None
+        self.controllers = stacks(nn.Sigmoid()) if gate else None
+        self.output = RowLinear(d_model, d_output)
+        self.d_output = d_output
+
+    def gates(self, types: Sequence[Tensor], spans: Spans) -> Tensor:
+        """G_M^k of each word: types K × (T, d_k) → (K, T, d_model).
+
+        Raises:
+            ValueError: the encoder was made without gates.
+        """
+        if self.controllers is None or self.shared is None:
+            raise ValueError("this encoder was made without gates")
+        shared = F.relu(self.shared(torch.cat(list(types), dim=1)))
+        return torch.stack([controller(shared, spans) for controller in self.controllers])
+
+    def words(self, types: Sequence[Tensor], spans: Spans) -> Tensor:
+        """F of eq. 6, one row a word: types K × (T, d_k) → (T, d_output)."""
+        encoded = [
+            encoder(F.relu(dense(x)), spans)
+            for x, dense, encoder in zip(types, self.inputs, self.encoders, strict=True)
+        ]
+        shared = F.relu(self.shared(torch.cat(list(types), dim=1))) if self.shared is not None else None  # G_0
+        if self.controllers is not None:
+            encoded = [h * g(shared, spans) for h, g in zip(encoded, self.controllers, strict=True)]
+        fused = torch.stack(encoded).sum(0) if len(encoded) > 1 else encoded[0]
+        if self.skip and shared is not None:
+            fused = fused + shared
+        return F.relu(self.output(fused))
+
+    def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
+        """tokens (T,), tables K × (V, d_k) → sentence vectors (S, d_output)."""
+        pool = span_max if self.pooling == "max" else span_mean
+        dtype = self.output.weight.dtype
+        if self.width > 1:
+            return pool(self.words(look_up(tables, tokens, dtype), spans), spans)
+        # Without context a word is the same wherever it stands: compute each once.
+        kinds, place = tokens.unique(return_inverse=True)
+        alone = Spans(torch.arange(len(kinds) + 1, device=tokens.device))
+        return pool(self.words(look_up(tables, kinds, dtype), alone).index_select(0, place), spans)
+
+
+def look_up(tables: Sequence[Tensor], tokens: Tensor, dtype: torch.dtype) -> list[Tensor]:
+    """The word vectors of tokens (T,) in each of K tables (V, d_k) → K × (T, d_k)."""
+    return [table.index_select(0, tokens).to(dtype) for table in tables]

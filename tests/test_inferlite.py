@@ -1,0 +1,208 @@
+"""InferLite's encoder against independent routes, and the properties that its vectors and codes must have."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from docnmt.functional.pooling import span_max, span_mean
+from docnmt.layout import Spans
+from docnmt.modules.hashing import SemanticHash
+from docnmt.modules.inferlite import InferLiteEncoder, PackedConvolution
+from docnmt.modules.sentence_encoders import BagOfWords, BiLstmMax
+
+DIMS = (5, 3)
+LENGTHS = [4, 1, 7, 2, 3]
+
+
+def spans_of(lengths: list[int]) -> Spans:
+    return Spans(torch.tensor([0, *lengths]).cumsum(0))
+
+
+def tables(vocabulary: int = 30) -> list[Tensor]:
+    return [torch.randn(vocabulary, d, generator=torch.Generator().manual_seed(d)).double() for d in DIMS]
+
+
+def tokens_of(lengths: list[int], seed: int = 0) -> Tensor:
+    return torch.randint(30, (sum(lengths),), generator=torch.Generator().manual_seed(seed))
+
+
+def encoder(width: int = 3, **options: object) -> InferLiteEncoder:
+    torch.manual_seed(1)
+    settings = {"dims": DIMS, "d_model": 6, "d_output": 8, "layers": 2, "width": width, **options}
+    return InferLiteEncoder(**settings).double()  # type: ignore[arg-type]
+
+
+def padded(rows: Tensor, spans: Spans) -> tuple[Tensor, Tensor]:
+    """(T, d) → (S, d, L) with zeros behind each sentence, and which places are words (S, 1, L)."""
+    parts = rows.split(spans.lengths.tolist())
+    mask = nn.utils.rnn.pad_sequence([torch.ones(len(part), 1).to(rows) for part in parts], batch_first=True)
+    return nn.utils.rnn.pad_sequence(parts, batch_first=True).transpose(1, 2), mask.transpose(1, 2)
+
+
+def padded_convolution(layer: PackedConvolution, x: Tensor) -> Tensor:
+    """The same convolution by `conv1d`: the filter's columns are neighbour by neighbour, (out, width, in)."""
+    out, columns = layer.linear.weight.shape
+    width = 2 * layer.reach + 1
+    weight = layer.linear.weight.view(out, width, columns // width).transpose(1, 2)
+    return F.conv1d(x, weight, layer.linear.bias, padding=layer.reach)
+
+
+def padded_vectors(model: InferLiteEncoder, tokens: Tensor, spans: Spans) -> Tensor:
+    """Equations 1 to 7 on padded sentences, masked behind every layer and before the maximum."""
+    types = [table[tokens] for table in tables()]
+
+    def stack(layers: nn.Module, x: Tensor, mask: Tensor, last: object) -> Tensor:
+        for i, layer in enumerate(layers.layers):  # type: ignore[arg-type]
+            x = padded_convolution(layer, x)
+            x = (torch.relu(x) if i < len(layers.layers) - 1 else last(x)) * mask  # type: ignore[arg-type,operator]
+        return x
+
+    dense = F.linear(torch.cat(types, 1), model.shared.weight, model.shared.bias).relu()
+    shared, mask = padded(dense, spans)
+    fused = shared.clone()
+    for x, first, encode, control in zip(types, model.inputs, model.encoders, model.controllers, strict=True):
+        h = padded(F.linear(x, first.weight, first.bias).relu(), spans)[0]
+        fused = fused + stack(encode, h, mask, torch.tanh) * stack(control, shared, mask, torch.sigmoid)
+    out = F.linear(fused.transpose(1, 2), model.output.weight, model.output.bias).relu()  # (S, L, d)
+    return out.masked_fill(mask.transpose(1, 2) == 0, -torch.inf).amax(1)
+
+
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_packed_equals_padded_with_gradients(width: int) -> None:
+    model, spans, tokens = encoder(width), spans_of(LENGTHS), tokens_of(LENGTHS)
+    weight = torch.randn(len(spans), 8).double()
+    gradients = []
+    outputs = [model(tokens, tables(), spans), padded_vectors(model, tokens, spans)]
+    for output in outputs:
+        model.zero_grad()
+        (output * weight).sum().backward()
+        gradients.append([p.grad.clone() for p in model.parameters()])
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=0, atol=1e-12)
+    for packed, reference in zip(*gradients, strict=True):
+        torch.testing.assert_close(packed, reference, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options", [{"gate": False}, {"skip": False}, {"gate": False, "skip": False}, {"pooling": "mean"}]
+)
+def test_ablations_change_the_vectors(options: dict[str, object]) -> None:
+    spans, tokens = spans_of(LENGTHS), tokens_of(LENGTHS)
+    assert not torch.allclose(encoder(**options)(tokens, tables(), spans), encoder()(tokens, tables(), spans))
+
+
+def test_gates_are_between_zero_and_one_and_one_set_a_type() -> None:
+    spans, tokens = spans_of(LENGTHS), tokens_of(LENGTHS)
+    gates = encoder().gates([table[tokens] for table in tables()], spans)
+    assert gates.shape == (len(DIMS), sum(LENGTHS), 6)
+    assert bool(((gates > 0) & (gates < 1)).all())
+    with pytest.raises(ValueError, match="without gates"):
+        encoder(gate=False).gates([table[tokens] for table in tables()], spans)
+
+
+def test_width_1_ignores_order_and_width_3_does_not() -> None:
+    spans = spans_of([6])
+    tokens = torch.tensor([1, 2, 3, 4, 5, 6])
+    shuffled = tokens[[3, 0, 5, 1, 4, 2]]
+    assert torch.equal(encoder(1)(tokens, tables(), spans), encoder(1)(shuffled, tables(), spans))
+    assert not torch.allclose(encoder(3)(tokens, tables(), spans), encoder(3)(shuffled, tables(), spans))
+
+
+def encoders() -> dict[str, nn.Module]:
+    torch.manual_seed(2)
+    return {
+        "inferlite 1": encoder(1),
+        "inferlite 3": encoder(3),
+        "bag of words": BagOfWords(dims=DIMS, pooling="mean", probability=torch.rand(30)),
+        "bag of words max": BagOfWords(dims=DIMS, pooling="max", probability=torch.rand(30)),
+        "bag of words sif": BagOfWords(dims=DIMS, pooling="sif", probability=torch.rand(30)),
+        "bilstm": BiLstmMax(dims=DIMS, d_output=8),
+    }
+
+
+@pytest.mark.parametrize("name", list(encoders()))
+def test_batch_mates_change_nothing(name: str) -> None:
+    model = encoders()[name].double().eval()
+    tokens, spans = tokens_of(LENGTHS), spans_of(LENGTHS)
+    together = model(tokens, tables(), spans)
+    alone = [model(part, tables(), spans_of([len(part)])) for part in tokens.split(LENGTHS)]
+    assert together.shape == (len(LENGTHS), model.d_output)
+    torch.testing.assert_close(together, torch.cat(alone), rtol=0, atol=1e-12)
+
+
+def test_sif_weighs_rare_words_more() -> None:
+    probability = torch.tensor([0.0, 0.5, 1e-6]).double()
+    model = BagOfWords(dims=[2], pooling="sif", probability=probability, smoothing=1e-3).double()
+    table = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).double()
+    vector = model(torch.tensor([1, 2]), [table], spans_of([2]))
+    expected = torch.tensor([[1e-3 / 0.501 / 2, 1e-3 / 0.001001 / 2]]).double()
+    torch.testing.assert_close(vector, expected)
+
+
+def test_pooling_of_an_empty_span_is_zero() -> None:
+    values = -torch.rand(3, 4)
+    spans = spans_of([2, 0, 1])
+    for pool in (span_max, span_mean):
+        assert torch.equal(pool(values, spans)[1], torch.zeros(4))
+    assert torch.equal(span_max(values, spans)[0], values[:2].amax(0))
+
+
+def test_single_precision_vectors_are_the_same_to_the_last_bit_in_every_batch() -> None:
+    lengths = torch.randint(1, 20, (200,), generator=torch.Generator().manual_seed(3)).tolist()
+    tokens = tokens_of(lengths)
+    model = encoder(3, d_model=64, d_output=256).float().eval()
+    hash = SemanticHash(d_input=256, bits=128, steps=1, minimum=0.1).eval()
+    words = [table.float() for table in tables()]
+    with torch.no_grad():
+        together = model(tokens, words, spans_of(lengths))
+        codes = hash.scores(together)
+        for size in (1, 7, 64):
+            first = sum(lengths[:size])
+            some = model(tokens[:first], words, spans_of(lengths[:size]))
+            assert torch.equal(some, together[:size])
+            assert torch.equal(hash.scores(some), codes[:size])
+
+
+def hashing(steps: int = 10, minimum: float = 0.01) -> SemanticHash:
+    torch.manual_seed(4)
+    return SemanticHash(d_input=6, bits=16, steps=steps, minimum=minimum)
+
+
+def test_temperature_falls_exponentially_and_never_reaches_zero() -> None:
+    hash, seen = hashing(), []
+    for _ in range(40):
+        seen.append(hash.temperature)
+        assert bool(torch.isfinite(hash(torch.randn(3, 6))).all())
+    assert seen[0] == 1
+    assert seen[5] == pytest.approx(0.01**0.5)
+    assert seen[10] == seen[39] == pytest.approx(0.01)
+    hash.seen.fill_(10**12)
+    assert hash.temperature == 0.01
+    assert bool(torch.isfinite(hash(torch.full((1, 6), 1e4))).all())
+
+
+def test_codes_are_the_soft_codes_thresholded_and_do_not_depend_on_the_temperature() -> None:
+    hash, sentences = hashing(), torch.randn(50, 6)
+    hash.eval()
+    codes = hash(sentences)
+    assert set(codes.unique().tolist()) == {0.0, 1.0}
+    for seen in (0, 5, 10**6):
+        hash.seen.fill_(seen)
+        assert torch.equal(hash.soft(sentences) > 0.5, codes > 0)
+    assert int(hash.seen) == 10**6  # nothing is counted outside training
+
+
+def test_temperature_is_part_of_the_state() -> None:
+    trained, fresh = hashing(), hashing()
+    for _ in range(4):
+        trained(torch.randn(2, 6))
+    fresh.load_state_dict(trained.state_dict())
+    assert fresh.temperature == trained.temperature < 1
+
+
+@pytest.mark.parametrize("wrong", [{"minimum": 0.0}, {"steps": 0}])
+def test_a_temperature_that_could_reach_zero_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="hashing needs"):
+        hashing(**wrong)  # type: ignore[arg-type]
