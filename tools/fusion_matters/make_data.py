@@ -1,0 +1,132 @@
+"""The study's data sets as train, valid and test tables for docnmt-preprocess.
+
+    python tools/fusion_matters/make_data.py novels33 ~/corpora/novels33 tables/novels33
+    docnmt-preprocess --task text_classification --train tables/novels33/train.jsonl \\
+        --valid tables/novels33/valid.jsonl --test tables/novels33/test.jsonl --destdir data-bin/novels33
+
+Splits are fixed: they depend on nothing but the files. AG News and IMDB have no validation part; a tenth of each label's
+training texts is held out, drawn with seed 20240. ArXiv (ccdv/arxiv-classification) is read from the files
+train_data.txt, val_data.txt and test_data.txt, a JSON object with `text` and `label` a line; texts that are only white
+space are dropped there, as the notebooks do, and counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from docnmt.data.table import read_labelled
+from docnmt.files import write_text
+
+Rows = list[tuple[str, str]]
+SPLITS = ("train", "valid", "test")
+
+
+def ag_news(folder: Path) -> dict[str, Rows]:
+    """10,000 of the 120,000 training texts, the complete test set; labels by name."""
+    names = ("World", "Sports", "Business", "Sci/Tech")
+    read = {name: table(folder / file) for name, file in (("train", "train10k.tsv"), ("test", "test.tsv"))}
+    named = {split: [(names[int(label)], text) for label, text in rows] for split, rows in read.items()}
+    return held_out(named)
+
+
+def imdb(folder: Path) -> dict[str, Rows]:
+    """The whole labelled part; line breaks of the reviews (`<br />`) become spaces."""
+    names = ("negative", "positive")
+    read = {split: table(folder / f"{split}.jsonl") for split in ("train", "test")}
+    return held_out(
+        {
+            split: [(names[int(label)], text.replace("<br />", " ")) for label, text in rows]
+            for split, rows in read.items()
+        }
+    )
+
+
+def given_splits(folder: Path) -> dict[str, Rows]:
+    """Corpora that come as train, val and test, their labels as numbers of the lines of classes.txt."""
+    names = (folder / "classes.txt").read_text(encoding="utf-8").split("\n")
+    files = {"train": "train.jsonl", "valid": "val.jsonl", "test": "test.jsonl"}
+    return {
+        split: [(names[int(label)].strip(), text) for label, text in table(folder / file)]
+        for split, file in files.items()
+    }
+
+
+def arxiv(folder: Path) -> dict[str, Rows]:
+    """11 classes of papers, several thousand words each."""
+    files = {"train": "train_data.txt", "valid": "val_data.txt", "test": "test_data.txt"}
+    parts: dict[str, Rows] = {}
+    for split, file in files.items():
+        rows = list(json_lines(folder / file))
+        parts[split] = [row for row in rows if row[1].strip()]
+        print(f"{file}: {len(rows) - len(parts[split])} of {len(rows)} texts are empty and dropped", file=sys.stderr)
+    return parts
+
+
+DATASETS: dict[str, Callable[[Path], dict[str, Rows]]] = {
+    "ag_news": ag_news,
+    "imdb": imdb,
+    "novels33": given_splits,
+    "scotus_oral": given_splits,
+    "arxiv": arxiv,
+}
+
+
+def table(path: Path) -> Rows:
+    """Labels and texts of a table."""
+    rows = read_labelled(path)
+    return list(zip(rows.labels, rows.texts, strict=True))
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Labels and texts of JSON lines, whatever the file is called."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            yield str(row["label"]), row["text"]
+
+
+def held_out(parts: dict[str, Rows], share: float = 0.1) -> dict[str, Rows]:
+    """Hold out a share of each label's training texts for validation; both parts keep the order of the file."""
+    by_label = defaultdict(list)
+    for number, (label, _) in enumerate(parts["train"]):
+        by_label[label].append(number)
+    rng = np.random.default_rng(20240)
+    chosen: set[int] = set()
+    for label in sorted(by_label):
+        numbers = by_label[label]
+        chosen.update(rng.choice(numbers, size=round(share * len(numbers)), replace=False).tolist())
+    train = [row for number, row in enumerate(parts["train"]) if number not in chosen]
+    valid = [row for number, row in enumerate(parts["train"]) if number in chosen]
+    return {"train": train, "valid": valid, "test": parts["test"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description="Write a data set's train, valid and test tables (JSONL) for docnmt-preprocess.",
+        epilog="example: make_data.py novels33 ~/corpora/novels33 tables/novels33",
+    )
+    parser.add_argument("dataset", choices=DATASETS)
+    parser.add_argument("source", type=Path, metavar="FOLDER", help="where the corpus is")
+    parser.add_argument("target", type=Path, metavar="DESTDIR", help="where the tables go")
+    options = parser.parse_args()
+    parts = DATASETS[options.dataset](options.source)
+    for split in SPLITS:
+        rows = parts[split]
+        lines = (json.dumps({"label": label, "text": text}, ensure_ascii=False) + "\n" for label, text in rows)
+        write_text(options.target / f"{split}.jsonl", "".join(lines))
+        lengths = np.array([len(text.split()) for _, text in rows])
+        print(
+            f"{split}: {len(rows):,} texts, {len({label for label, _ in rows})} labels, words: median "
+            f"{np.median(lengths):,.0f}, 90 % {np.quantile(lengths, 0.9):,.0f}, most {lengths.max():,}"
+        )
+
+
+if __name__ == "__main__":
+    main()
