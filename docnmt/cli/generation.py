@@ -1,0 +1,31 @@
+"""The options that the commands which write text share: a generator is chosen by name and brings its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docnmt.cli.command import Command, import_plugins, peek
+from docnmt.config import Section, settings
+from docnmt.errors import UsageError
+from docnmt.generation.config import GenerationConfig, ModelsConfig
+from docnmt.registry import GENERATORS
+
+
+def parse(command: Command, argv: list[str], own: type) -> dict[str, Any]:
+    """The resolved sections `command` (its own options, of class `own`), `models`, `generation` and `search`.
+
+    Raises:
+        UsageError: with every problem found.
+    """
+    import_plugins(peek(argv, "user_dir").get("user_dir"))
+    general = [Section("command", own), Section("models", ModelsConfig), Section("generation", GenerationConfig)]
+    searches = {name: Section(name, GENERATORS.config(name)) for name in GENERATORS.names()}
+    chosen = str(command.given(argv, [*general, *searches.values()]).get("generator", GenerationConfig.generator))
+    if chosen not in GENERATORS:
+        raise UsageError(f"--generator: no generator named '{chosen}'; there are {', '.join(GENERATORS.names())}")
+
+    def explain(option: str) -> str:
+        owners = [n for n, s in searches.items() if option in {setting.name for setting in settings(s.config)}]
+        return f": has no effect with --generator {chosen}; it belongs to {', '.join(owners)}" if owners else ""
+
+    return command.parse(argv, [*general, Section("search", GENERATORS.config(chosen))], explain=explain)

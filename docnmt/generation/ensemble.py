@@ -1,0 +1,55 @@
+"""Several models that write one text together: the average of their probabilities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from docnmt.batch import PackedText
+
+
+@dataclass
+class EnsembleState:
+    """The states of all models; rows mean the same in each."""
+
+    states: list[Any]
+
+    def reorder(self, rows: Tensor) -> None:
+        for state in self.states:
+            state.reorder(rows)
+
+    def append(self, other: EnsembleState) -> None:
+        for mine, theirs in zip(self.states, other.states, strict=True):
+            mine.append(theirs)
+
+
+class Ensemble:
+    """Models (`encode`, `begin`, `step`) as one; of a single model, exactly that model."""
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        if not models:
+            raise ValueError("an ensemble needs at least one model")
+        self.models = list(models)
+
+    def encode(self, sources: Sequence[PackedText]) -> list[Any]:
+        """Each model's memory of its own packing of the same documents."""
+        return [model.encode(source) for model, source in zip(self.models, sources, strict=True)]
+
+    def begin(self, memories: Sequence[Any], sentences: Tensor, beam: int) -> EnsembleState:
+        """A state with a slot for each of `sentences` (N,), numbered as in the packed source."""
+        pairs = zip(self.models, memories, strict=True)
+        return EnsembleState([model.begin(memory, sentences, beam) for model, memory in pairs])
+
+    def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
+        """(R,) → (R, V): logits of one model, log-probabilities of several."""
+        logits = [model.step(tokens, own) for model, own in zip(self.models, state.states, strict=True)]
+        if len(logits) == 1:
+            only: Tensor = logits[0]
+            return only
+        log_probs = torch.stack([torch.log_softmax(each.float(), dim=-1) for each in logits])
+        return torch.logsumexp(log_probs, dim=0) - math.log(len(logits))

@@ -1,0 +1,136 @@
+"""A corpus in, its translation out: the one path of validation BLEU, `docnmt-generate` and `docnmt-translate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.generation.config import GenerationConfig, SearchConfig
+from docnmt.generation.ensemble import Ensemble, EnsembleState
+from docnmt.generation.hypothesis import Hypothesis, Slot
+from docnmt.generation.search import Search, decode
+from docnmt.registry import GENERATORS
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one sentence.
+
+    Attributes:
+        text: detokenised. pieces: its subwords, `</s>` not included.
+        score: natural log-probability of the subwords and `</s>`, divided by their number ** lenpen.
+        piece_scores: natural log-probability of each piece.
+    """
+
+    text: str
+    pieces: tuple[str, ...]
+    score: float
+    piece_scores: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SentenceResult:
+    """The translations of one source sentence, best first."""
+
+    number: int
+    nbest: tuple[Translation, ...]
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.nbest[0].text
+
+
+@torch.inference_mode()
+def translate_corpus(
+    models: Sequence[Any],
+    task: Any,
+    corpus: ParallelCorpus,
+    options: GenerationConfig,
+    search: SearchConfig | None = None,
+    *,
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[SentenceResult]:
+    """Translate every sentence of a corpus; results come one for each, in the corpus's order, as they are ready.
+
+    Args:
+        models: one, or several whose probabilities are averaged; all in evaluation mode, on one device.
+        task: has the models' units and tokenizer.
+        search: the generator's own options; None takes their defaults.
+        progress: called with a number of source subwords (`</s>` included) whenever they are done.
+    """
+    corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
+    search = GENERATORS.config(options.generator)() if search is None else search
+    device = next(models[0].parameters()).device
+    units = [task.units(corpus, model, limit=task.config.max_doc_tokens) for model in models]
+    lengths, ensemble = source_lengths(corpus), Ensemble(models)
+    for first, last in groups([each.first for each in units], lengths, options.max_tokens):
+        chosen = [np.arange(*np.searchsorted(each.first, [first, last])) for each in units]
+        parts = zip(units, chosen, models, strict=True)
+        memories = ensemble.encode([task.source(corpus, *part).to(device) for part in parts])
+
+        def begin(slots: Sequence[Slot]) -> EnsembleState:
+            places = torch.tensor([slot.number - first for slot in slots], device=device)  # noqa: B023
+            return ensemble.begin(memories, places, generator.width)  # noqa: B023
+
+        generator: Search = GENERATORS.get(options.generator)(search, device)
+        longest_first = first + np.argsort(-lengths[first:last], kind="stable")
+        slots = [Slot(int(n), (search.limit(int(lengths[n])),)) for n in longest_first]
+        found: dict[int, list[Hypothesis]] = {}
+        for slot, hypotheses in decode(ensemble.step, begin, generator, slots, capacity=options.batch_size):
+            found[slot.number] = hypotheses
+            if progress is not None:
+                progress(int(lengths[slot.number]))
+        yield from _results(found, range(first, last), task.target_tokenizer)
+
+
+def _results(found: dict[int, list[Hypothesis]], numbers: range, tokenizer: Any) -> Iterator[SentenceResult]:
+    """The sentences `numbers` in order, each with its translations.
+
+    Raises:
+        RuntimeError: one is missing.
+    """
+    for number in numbers:
+        if not found.get(number):
+            raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
+        yield SentenceResult(number, tuple(translation(hypothesis, tokenizer) for hypothesis in found[number]))
+
+
+def translation(hypothesis: Hypothesis, tokenizer: Any) -> Translation:
+    """A hypothesis as text."""
+    tokens = hypothesis.tokens[:-1]
+    return Translation(
+        text=tokenizer.decode(tokens),
+        pieces=tuple(tokenizer.pieces(tokens)),
+        score=hypothesis.score,
+        piece_scores=hypothesis.token_scores[:-1],
+    )
+
+
+def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
+    """(S,) subwords of each source sentence, `</s>` included."""
+    return np.diff(np.asarray(corpus.source.offsets)) + 1
+
+
+def groups(starts: Sequence[np.ndarray], lengths: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int]]:
+    """Ranges of sentences to encode at once: whole units of every model, as many as `max_tokens` allows, at least one.
+
+    Args:
+        starts: for each model, the sentences (U,) where its units begin.
+        lengths: (S,) tokens of each sentence.
+    """
+    begins = reduce(np.intersect1d, starts)
+    total = np.concatenate([[0], np.cumsum(lengths)])
+    ends = np.append(begins, len(lengths))[1:]
+    place = 0
+    while place < len(begins):
+        fits = int(np.searchsorted(total[ends], total[begins[place]] + max_tokens, side="right"))
+        after = max(fits, place + 1)
+        yield int(begins[place]), int(ends[after - 1])
+        place = after
