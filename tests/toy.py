@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from docnmt.config import option
 from docnmt.errors import UserError
-from docnmt.registry import register_architecture, register_model, register_task
+from docnmt.registry import register_architecture, register_criterion, register_model, register_task
 from docnmt.tasks.protocol import TaskState
 
 
 @dataclass(frozen=True)
 class ToyTaskConfig:
+    default_criterion: ClassVar[str] = "toy"
     shift: int = option(0, "added to every score of `evaluate`")
 
 
@@ -156,6 +158,21 @@ class OtherModel(ToyModel):
             os.kill(os.getpid(), signal.SIGTERM)
         features = super().forward(batch)
         return features * float("nan") if (batch.tokens == self.config.poison).any() else features
+
+
+@register_criterion("toy")
+class ToyCriterion:
+    """Cross-entropy with the whole vocabulary at once."""
+
+    metrics = ("nll",)
+
+    @classmethod
+    def build(cls, config: Any, task: ToyTask) -> ToyCriterion:
+        return cls()
+
+    def __call__(self, model: nn.Module, batch: ToyBatch) -> tuple[Tensor, int, dict[str, float]]:
+        loss = F.cross_entropy(model.output(model(batch)), batch.labels, reduction="sum")
+        return loss, batch.num_tokens, {"nll": float(loss.detach())}
 
 
 @register_architecture("toy", "toy_wide")

@@ -58,7 +58,7 @@ def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str,
     Raises:
         UserError: the system refused (disk full, no permission); an earlier file at `path` is untouched.
     """
-    text = json.dumps({"format": FORMAT, "docnmt": __version__, **header}, ensure_ascii=False)
+    text = json.dumps({**header, "format": FORMAT, "docnmt": __version__}, ensure_ascii=False)
     stored = {name: _storable(tensor) for name, tensor in tensors.items()}
     with replacing(path) as temporary:
         try:

@@ -46,7 +46,7 @@ def judge(
 
 
 def keep(run: Run) -> None:
-    """Write the checkpoints that `--keep-last` and `--keep-best` ask for under names of their own; delete the others."""
+    """Write the checkpoints that `--keep-last` and `--keep-best` ask for, and delete those they no longer do."""
     state, folder, limits = run.state, run.folder, run.limits
     best = best_updates(run.training.best_checkpoint_metric, state, limits.keep_best)
     if limits.keep_last:

@@ -91,4 +91,4 @@ def _advice(run: Run, data: Dataset, units: np.ndarray) -> str:
         if _fits(run, data, units):
             fitting = int(data.sizes[units].sum())
             return f"{text}; --max-tokens {fitting} fits, and a larger --update-freq makes up for it"
-    return f"{text}; a unit alone is too large: use --max-doc-tokens, --checkpoint-activations, --bf16 or a smaller --arch"
+    return f"{text}; even one unit is too large: --max-doc-tokens, --checkpoint-activations, --bf16 or a smaller --arch"

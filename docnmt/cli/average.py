@@ -1,0 +1,63 @@
+"""docnmt-average: one model from several checkpoints."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from docnmt.cli import command as cli
+from docnmt.config import Section, option
+from docnmt.errors import UserError
+
+DESCRIPTION = """Write the mean of the weights of several checkpoints of one run, which often translates better than any
+of them. The result is a checkpoint to generate with, not to train on."""
+
+EXAMPLES = (
+    "docnmt-average --save-dir runs/bible --last 5 --output runs/bible-average.safetensors   (trained with --keep-last 5)",
+    "docnmt-average --inputs a.safetensors b.safetensors --output mean.safetensors",
+)
+
+
+@dataclass(frozen=True)
+class AverageConfig:
+    """Which checkpoints, and where to."""
+
+    inputs: tuple[str, ...] = option((), "checkpoint files", metavar="FILE")
+    save_dir: str | None = option(None, "or: the folder of a training run", metavar="DIR")
+    last: int | None = option(None, "with --save-dir: its N newest numbered checkpoints")
+    output: str = option(dataclasses.MISSING, "the checkpoint to write", metavar="FILE")
+    overwrite: bool = option(False, "replace --output if it exists")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        if bool(self.inputs) == (self.save_dir is not None):
+            return ["give either --inputs FILE … or --save-dir DIR --last N"]
+        if (self.save_dir is None) != (self.last is None):
+            return ["--save-dir and --last go together"]
+        return [f"--last: must be at least 1, got {self.last}"] if self.last is not None and self.last < 1 else []
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    return cli.run("docnmt-average", body, argv)
+
+
+def body(argv: list[str]) -> int:
+    """Average and say what was averaged."""
+    config = cli.Command("docnmt-average", DESCRIPTION, EXAMPLES).parse(argv, [Section("average", AverageConfig)])["average"]
+    output = Path(config.output)
+    if output.exists() and not config.overwrite:
+        raise UserError(f"{output}: exists already; give --overwrite to replace it or choose another name")
+    from docnmt.training.averaging import average_checkpoints, last_checkpoints
+
+    inputs = [Path(name) for name in config.inputs] or last_checkpoints(Path(config.save_dir), config.last)
+    average_checkpoints(inputs, output)
+    print(f"{output}: mean of {', '.join(path.name for path in inputs)}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
