@@ -4,7 +4,7 @@
     docnmt-preprocess --task text_classification --train tables/novels33/train.jsonl \\
         --valid tables/novels33/valid.jsonl --test tables/novels33/test.jsonl --destdir data-bin/novels33
 
-Splits are fixed: they depend on nothing but the files. AG News and IMDB have no validation part; a tenth of each label's
+Splits depend on nothing but the files. AG News and IMDB have no validation part; a tenth of each label's
 training texts is held out, drawn with seed 20240. ArXiv (ccdv/arxiv-classification) is read from the files
 train_data.txt, val_data.txt and test_data.txt, a JSON object with `text` and `label` a line; texts that are only white
 space are dropped there, as the notebooks do, and counted.
