@@ -2,6 +2,8 @@
 
 from docnmt.functional.conditional import conditional_attention
 from docnmt.functional.hierarchical import hierarchical_conditional_attention
+from docnmt.functional.loss import chunked_cross_entropy
+from docnmt.functional.packed import packed_attention
 from docnmt.functional.source2token import source2token
 from docnmt.functional.step import conditional_attention_step
 from docnmt.functional.top_t import keep_top_t
@@ -10,9 +12,11 @@ from docnmt.functional.tree import SentenceTree, build_tree
 __all__ = [
     "SentenceTree",
     "build_tree",
+    "chunked_cross_entropy",
     "conditional_attention",
     "conditional_attention_step",
     "hierarchical_conditional_attention",
     "keep_top_t",
+    "packed_attention",
     "source2token",
 ]

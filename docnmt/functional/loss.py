@@ -1,0 +1,104 @@
+"""Cross-entropy of a large vocabulary without a tokens × vocabulary tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def chunked_cross_entropy(
+    features: Tensor,
+    weight: Tensor,
+    labels: Tensor,
+    *,
+    bias: Tensor | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    chunk_tokens: int = 1024,
+) -> tuple[Tensor, Tensor]:
+    """Summed cross-entropy of `features @ weight.T + bias`, in nats.
+
+    The gradient is computed together with the value, a chunk of tokens at a time, so that no more than
+    (chunk_tokens, V) scores ever exist. Scores are float32 at least.
+
+    Args:
+        features: (T, d). weight: (V, d). bias: (V,). labels: (T,), `ignore_index` where nothing is counted.
+        label_smoothing: ε of (1 − ε)·(−log p(label)) + ε·(mean over the vocabulary of −log p).
+
+    Returns:
+        The smoothed loss, differentiable in features, weight and bias, and the loss without smoothing, detached.
+
+    Raises:
+        ValueError: shapes do not belong together, or label_smoothing is not in [0, 1).
+    """
+    if features.dim() != 2 or labels.shape != features.shape[:1] or weight.shape[1:] != features.shape[1:]:
+        raise ValueError(
+            "chunked_cross_entropy: expected features (T, d), weight (V, d), labels (T,), got "
+            f"{tuple(features.shape)}, {tuple(weight.shape)}, {tuple(labels.shape)}"
+        )
+    if not 0 <= label_smoothing < 1:
+        raise ValueError(f"chunked_cross_entropy: label_smoothing must be in [0, 1), got {label_smoothing}")
+    counted = (labels != ignore_index).nonzero()[:, 0]
+    if len(counted) < len(labels):
+        features, labels = features.index_select(0, counted), labels.index_select(0, counted)
+    loss, nll = _ChunkedCrossEntropy.apply(features, weight, bias, labels, label_smoothing, chunk_tokens)
+    return loss, nll.detach()
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, chunk: int
+    ) -> tuple[Tensor, Tensor]:
+        precise = torch.promote_types(features.dtype, torch.float32)
+        loss = torch.zeros((), dtype=precise, device=features.device)
+        nll = torch.zeros_like(loss)
+        needed = ctx.needs_input_grad
+        d_features = torch.empty_like(features) if needed[0] else None
+        d_weight = torch.zeros_like(weight, dtype=precise) if needed[1] else None
+        d_bias = torch.zeros_like(bias, dtype=precise) if bias is not None and needed[2] else None
+        # under autocast the products run in its type, as a linear layer's would
+        product = torch.get_autocast_dtype(features.device.type) if torch.is_autocast_enabled(features.device.type) else features.dtype
+        matrix = weight.to(product)
+        for begin in range(0, len(features), chunk):
+            x, y = features[begin : begin + chunk].to(product), labels[begin : begin + chunk, None]
+            scores = (x @ matrix.t()).to(precise)  # (C, V)
+            if bias is not None:
+                scores += bias
+            top = scores.max(dim=1, keepdim=True).values
+            log_total = (scores - top).exp_().sum(1, keepdim=True).log_() + top
+            part = (log_total - scores.gather(1, y)).sum()
+            nll += part
+            uniform = (log_total[:, 0] - scores.mean(1)).sum() if smoothing else part
+            loss += (1 - smoothing) * part + smoothing * uniform
+            if not any(needed[:3]):
+                continue
+            d_scores = scores.sub_(log_total).exp_()  # p − ((1 − ε)·[label] + ε/V)
+            d_scores -= smoothing / scores.shape[1]
+            d_scores.scatter_add_(1, y, d_scores.new_full(y.shape, smoothing - 1))
+            if d_bias is not None:
+                d_bias += d_scores.sum(0)
+            d_scores = d_scores.to(product)
+            if d_features is not None:
+                d_features[begin : begin + chunk] = d_scores @ matrix
+            if d_weight is not None:
+                d_weight += d_scores.t() @ x
+        ctx.dtypes = (weight.dtype, None if bias is None else bias.dtype)
+        ctx.save_for_backward(d_features, d_weight, d_bias)
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        d_features, d_weight, d_bias = ctx.saved_tensors
+        weight_type, bias_type = ctx.dtypes
+        return (
+            None if d_features is None else d_features * grad.to(d_features.dtype),
+            None if d_weight is None else (d_weight * grad).to(weight_type),
+            None if d_bias is None else (d_bias * grad).to(bias_type),
+            None,
+            None,
+            None,
+        )
