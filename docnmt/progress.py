@@ -1,0 +1,120 @@
+"""Progress of long work on stderr: a bar on a terminal, a plain line every ten seconds in a log."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from types import TracebackType
+from typing import TextIO
+
+#: Seconds between two updates, on a terminal and in a log.
+TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
+
+
+def format_count(value: float) -> str:
+    """A count for people: 999, 12.3k, 4.56M."""
+    for limit, divisor, suffix in ((1e3, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G")):
+        if value < limit:
+            scaled = value / divisor
+            return f"{scaled:.0f}{suffix}" if not suffix or scaled >= 100 else f"{scaled:.3g}{suffix}"
+    return str(value)  # NaN
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration for people: 3.2s, 4:05, 2:07:09."""
+    if seconds < 60:
+        return f"{seconds:.1f}s" if seconds < 10 else f"{seconds:.0f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Progress:
+    """A progress display with rate and time left.
+
+    `with Progress(total, "training", unit="tok") as bar: bar.update(n, note="loss 3.2")`
+
+    Args:
+        total: how much there is to do, in any unit; None if unknown.
+        label: what is being done, at the beginning of the line.
+        unit: what is counted, for the rate (`tok`, `lines`, `MB`).
+        initial: how much was done before (resumed work); it counts in the bar and not in the rate.
+        file: where to write, stderr by default.
+    """
+
+    def __init__(
+        self, total: int | None, label: str, *, unit: str = "", initial: int = 0, file: TextIO | None = None
+    ) -> None:
+        self.total, self.label, self.unit, self.initial, self.done = total, label, unit, initial, initial
+        self.file = sys.stderr if file is None else file
+        self._terminal = self.file.isatty()
+        self._note = ""
+        self._start = self._shown = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def update(self, n: int = 1, *, note: str | None = None) -> None:
+        """`n` more units are done; `note` is shown at the end of the line until the next note."""
+        self.done += n
+        if note is not None:
+            self._note = note
+        now = time.monotonic()
+        if now - self._shown >= (TERMINAL_INTERVAL if self._terminal else LOG_INTERVAL):
+            self._shown = now
+            self._show(self._line(now))
+
+    def print(self, text: str) -> None:
+        """Print a line of its own without breaking the bar."""
+        self._clear()
+        print(text, file=self.file, flush=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        now = time.monotonic()
+        self._clear()
+        state = "" if kind is None else " (stopped)"
+        parts = [f"{self.label}{state}: {self._amount()} in {format_seconds(now - self._start)}", self._rate(now)]
+        print(", ".join(p for p in [*parts, self._note] if p), file=self.file, flush=True)
+
+    def _amount(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{self.done:,}{unit}"
+
+    def _rate(self, now: float) -> str:
+        elapsed = now - self._start
+        if elapsed <= 0 or self.done == self.initial:
+            return ""
+        return f"{format_count((self.done - self.initial) / elapsed)} {self.unit}/s".replace(" /s", "/s")
+
+    def _line(self, now: float) -> str:
+        parts = [self._rate(now), self._left(now), self._note]
+        tail = ", ".join(part for part in parts if part)
+        if not self.total:
+            return f"{self.label}: {self._amount()}, {tail}"
+        share = min(self.done / self.total, 1.0)
+        bar = ""
+        if self._terminal:
+            filled = round(20 * share)
+            bar = f" [{'#' * filled}{'.' * (20 - filled)}]"
+        return f"{self.label}{bar} {100 * share:3.0f}% of {format_count(self.total)}, {tail}"
+
+    def _left(self, now: float) -> str:
+        done = self.done - self.initial
+        if not self.total or done <= 0:
+            return ""
+        left = (now - self._start) * max(self.total - self.done, 0) / done
+        return f"{format_seconds(left)} left"
+
+    def _show(self, line: str) -> None:
+        if self._terminal:
+            width = shutil.get_terminal_size().columns
+            print(f"\r\x1b[K{line[: width - 1]}", end="", file=self.file, flush=True)
+        else:
+            print(line, file=self.file, flush=True)
+
+    def _clear(self) -> None:
+        if self._terminal:
+            print("\r\x1b[K", end="", file=self.file, flush=True)
