@@ -151,3 +151,22 @@ for _name, _class, _help in (
     ("conditional", "ConditionalAttention", "over the words of the top t sentences, by summaries or by a tree of them"),
 ):
     CONTEXTS.add(_name, f"docnmt.modules.context:{_class}", help=_help)
+TASKS.add(
+    "nli", "docnmt.tasks.nli:Nli", config="docnmt.tasks.nli_config:NliConfig",
+    help="tell entailment, neutrality and contradiction of sentence pairs: training of sentence vectors",
+)  # fmt: skip
+CRITERIA.add(
+    "nli", "docnmt.criterions.classification:Classification", config="docnmt.criterions.config:CrossEntropyConfig",
+    help="cross-entropy of a pair's label",
+)  # fmt: skip
+for _name, _target, _config, _help in (
+    ("inferlite", "inferlite:InferLite", "InferLiteConfig", "gated word vectors of several types, max-pooled"),
+    ("bag_of_words", "sentence_baselines:BagOfWords", "BagOfWordsConfig", "mean, maximum or SIF mean of word vectors"),
+    ("bilstm_max", "sentence_baselines:BiLstmMax", "BiLstmMaxConfig", "InferSent: bidirectional LSTM, max-pooling"),
+    (
+        "source2token_encoder", "sentence_baselines:Source2TokenEncoder", "Source2TokenEncoderConfig",
+        "self-attention layers and source2token summaries as sentence vectors",
+    ),
+):  # fmt: skip
+    MODELS.add(_name, f"docnmt.models.{_target}", config=f"docnmt.models.sentence_config:{_config}", help=_help)
+    ARCHITECTURES.add(_name, Architecture(_name, dict), help=_help)

@@ -153,7 +153,5 @@ def test_words_of_tokenised_text_stay_as_they_are(line: str) -> None:
 
 def test_words_follow_the_treebank() -> None:
     line = "He didn't say Mr. Smith's U.S. visit cost $1,650.50 (a two-thirds rise)... O'clock, don’t!"
-    expected = (
-        "He did n't say Mr. Smith 's U.S. visit cost $ 1,650.50 ( a two-thirds rise ) ... O'clock , do n't !".split()
-    )
-    assert words(line) == expected
+    treebank = "He did n't say Mr. Smith 's U.S. visit cost $ 1,650.50 ( a two-thirds rise ) ... O'clock , do n't !"
+    assert " ".join(words(line)) == treebank

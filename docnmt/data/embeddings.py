@@ -88,7 +88,7 @@ def _coverage(vectors: WordVectors, counts: Mapping[str, int]) -> list[str]:
     tokens, lost = sum(counts.values()), sum(missing.values())
     commonest = sorted(missing, key=lambda word: (-missing[word], word))[:10]
     lines = [
-        f"{vectors.name}: {len(vectors.rows):,} of {vectors.total:,} words kept, {vectors.vectors.shape[1]} dimensions; "
+        f"{vectors.name}: {vectors.vectors.shape[1]} dimensions, {len(vectors.rows):,} of {vectors.total:,} words; "
         f"no vector for {len(missing):,} of {len(counts):,} words, {lost:,} of {tokens:,} tokens "
         f"({100 * lost / max(tokens, 1):.2f} %)"
     ]

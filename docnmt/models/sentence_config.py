@@ -1,4 +1,4 @@
-"""What the sentence encoders of the task `nli` can be told. No torch here: these dataclasses are also the command line."""
+"""What the sentence encoders of task `nli` can be told. No torch here: these dataclasses are also the command line."""
 
 from __future__ import annotations
 

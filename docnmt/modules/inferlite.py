@@ -45,16 +45,15 @@ class PackedConvolution(nn.Module):
     def forward(self, x: Tensor, spans: Spans) -> Tensor:
         """x (T, d_in) → (T, d_out)."""
         if self.reach == 0:
-            out: Tensor = self.linear(x)
-            return out
+            return self.linear(x)  # type: ignore[no-any-return]
         place = torch.arange(len(x), device=x.device)
         begin, end = (bound[spans.span_of_token] for bound in (spans.offsets[:-1], spans.offsets[1:]))
         columns = []
         for shift in range(-self.reach, self.reach + 1):
             inside = (place + shift >= begin) & (place + shift < end)  # (T,)
             columns.append(x.roll(-shift, 0) * inside[:, None] if shift else x)
-        out = self.linear(torch.cat(columns, dim=1))
-        return out
+        convolved: Tensor = self.linear(torch.cat(columns, dim=1))
+        return convolved
 
 
 class ConvolutionStack(nn.Module):
@@ -146,7 +145,7 @@ class InferLiteEncoder(nn.Module):
         if self.width > 1:
             return pool(self.words(look_up(tables, tokens, dtype), spans), spans)
         # Without context a word is the same wherever it stands: compute each once.
-        kinds, place = tokens.unique(return_inverse=True)
+        kinds, place = torch.unique(tokens, return_inverse=True)
         alone = Spans(torch.arange(len(kinds) + 1, device=tokens.device))
         return pool(self.words(look_up(tables, kinds, dtype), alone).index_select(0, place), spans)
 

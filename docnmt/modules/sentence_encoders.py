@@ -1,6 +1,6 @@
 """The encoders that InferLite is compared with: bag of words, BiLSTM with max-pooling.
 
-Both read K tables of frozen word vectors, one beside the other: tokens (T,), tables K × (V, d_k), spans → (S, d_output).
+Both read K tables of frozen word vectors, side by side: tokens (T,), tables K × (V, d_k), spans → (S, d_output).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BiLstmMax(nn.Module):
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """(T,) → (S, d_output)."""
-        words = torch.cat(look_up(tables, tokens, self.lstm.weight_hh_l0.dtype), dim=1)
+        words = torch.cat(look_up(tables, tokens, next(self.lstm.parameters()).dtype), dim=1)
         order, sizes = _time_major(spans)
         if not len(order):
             return words.new_zeros(len(spans), self.d_output)
