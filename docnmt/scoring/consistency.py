@@ -1,0 +1,118 @@
+"""Lexical consistency: is a term that a document repeats translated the same way each time (Lyu et al. 2021, LTCR)?
+
+Of all pairs of occurrences of a term in different sentences of a document, the share whose translations agree. Which
+word translates which is found by IBM model 1 (Brown et al. 1993), trained on the test texts themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+
+#: Letters by which two words count as forms of one: inflection mostly changes the end of a word.
+STEM = 5
+_WORD = re.compile(r"[^\W\d_]+")
+
+Lexicon = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """`agreeing` of `pairs` pairs of occurrences have the same translation; `terms` distinct terms are repeated."""
+
+    agreeing: int
+    pairs: int
+    terms: int
+
+    @property
+    def ratio(self) -> float:
+        """In percent; NaN where no term is repeated."""
+        return 100 * self.agreeing / self.pairs if self.pairs else float("nan")
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.1f} % of {self.pairs:,} pairs of occurrences of {self.terms:,} repeated terms"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"ratio": self.ratio if self.pairs else None, "pairs": self.pairs, "terms": self.terms}
+
+
+def lexical_consistency(
+    sources: Sequence[str], targets: Sequence[str], document_offsets: Sequence[int] | np.ndarray, lexicon: Lexicon
+) -> Consistency:
+    """How consistently `targets` translate the terms that documents repeat.
+
+    A term is a word of at least four letters that occurs in two or more sentences of a document but in at most a tenth
+    of the documents' sentences overall. An occurrence without an aligned word counts as translated by nothing.
+
+    Args:
+        lexicon: from `learn_lexicon`; the same for all systems that are compared.
+
+    Raises:
+        ValueError: unequal numbers of sentences.
+    """
+    _check(sources, targets)
+    frequent = Counter(word for sentence in sources for word in set(_words(sentence)))
+    limit = max(3, len(sources) // 10)
+    agreeing = pairs = 0
+    terms: set[str] = set()
+    for first, last in pairwise(document_offsets):
+        places = defaultdict(list)
+        for index in range(first, last):
+            for word in dict.fromkeys(_words(sources[index])):
+                places[word].append(index)
+        for word, lines in places.items():
+            if len(lines) < 2 or len(word) < 4 or frequent[word] > limit:
+                continue
+            terms.add(word)
+            translations = [_translation(word, targets[index], lexicon) for index in lines]
+            agreeing += sum(a == b for a, b in combinations(translations, 2))
+            pairs += len(lines) * (len(lines) - 1) // 2
+    return Consistency(agreeing, pairs, len(terms))
+
+
+def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations: int = 5) -> Lexicon:
+    """p(target stem | source word) by expectation maximisation of IBM model 1, with an empty source word.
+
+    Raises:
+        ValueError: unequal numbers of sentences.
+    """
+    _check(sources, targets)
+    corpus = [(["", *_words(s)], [word[:STEM] for word in _words(t)]) for s, t in zip(sources, targets, strict=True)]
+    lexicon: Lexicon = {}
+    for iteration in range(iterations):
+        counts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for source, target in corpus:
+            for t in target:
+                weights = [1.0 if iteration == 0 else lexicon[s][t] for s in source]
+                total = sum(weights)
+                for s, weight in zip(source, weights, strict=True):
+                    counts[s][t] += weight / total
+        totals = {s: sum(row.values()) for s, row in counts.items()}
+        lexicon = {s: {t: count / totals[s] for t, count in row.items()} for s, row in counts.items()}
+    return lexicon
+
+
+def _check(sources: Sequence[str], targets: Sequence[str]) -> None:
+    if len(sources) != len(targets):
+        raise ValueError(f"{len(sources)} source sentences, but {len(targets)} target sentences")
+
+
+def _translation(word: str, target: str, lexicon: Lexicon) -> str:
+    """The stem in `target` that most probably translates `word`, compared with how often it comes from nothing."""
+    row, empty = lexicon.get(word, {}), lexicon.get("", {})
+    candidates = {t: row[t] for t in _stems(target) if row.get(t, 0.0) > empty.get(t, 0.0)}
+    return max(candidates, key=lambda t: (candidates[t], t), default="")
+
+
+def _stems(sentence: str) -> Iterator[str]:
+    return (word[:STEM] for word in _words(sentence))
+
+
+def _words(sentence: str) -> list[str]:
+    return _WORD.findall(sentence.lower())

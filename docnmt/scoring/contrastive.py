@@ -1,0 +1,202 @@
+"""Contrastive evaluation: does the model prefer the right translation to one that only the context rules out?
+
+A group is one source sentence in its context with several translations, exactly one of them right. The model scores
+each; the group counts as solved when the right one scores strictly best (Sennrich 2017; Müller et al. 2018).
+Reading the files is `contrastive_files.py`, scoring is the generation package's matter.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ForcedExample:
+    """A translation to score: log p(target | source, contexts), the target context being given, not generated.
+
+    Attributes:
+        source_context: the sentences before `source` in its document, in order.
+        target_context: their translations, as many as the source's unless the file has none.
+    """
+
+    source_context: tuple[str, ...]
+    source: str
+    target_context: tuple[str, ...]
+    target: str
+
+
+@dataclass(frozen=True)
+class ContrastiveGroup:
+    """Translations of one sentence; `correct` is the index of the right one."""
+
+    variants: tuple[ForcedExample, ...]
+    correct: int
+    labels: dict[str, str]
+
+    def solved(self, scores: Sequence[float]) -> bool:
+        """Whether the right variant has strictly the best of `scores`, one a variant."""
+        return all(scores[self.correct] > s for i, s in enumerate(scores) if i != self.correct)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Solved groups among all; `chance` is what guessing would get, in percent."""
+
+    solved: int
+    groups: int
+    chance: float
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.solved / self.groups
+
+
+@dataclass(frozen=True, eq=False)
+class ContrastiveReport:
+    """Which groups were solved."""
+
+    groups: Sequence[ContrastiveGroup]
+    solved: Sequence[bool]
+
+    @property
+    def overall(self) -> Accuracy:
+        return self.by()[()]
+
+    def by(self, *names: str) -> dict[tuple[str, ...], Accuracy]:
+        """Accuracy for every combination of the values of these labels, in their natural order."""
+        cells: dict[tuple[str, ...], list[int]] = {}
+        for index, group in enumerate(self.groups):
+            cells.setdefault(tuple(group.labels[name] for name in names), []).append(index)
+        return {key: self._accuracy(cells[key]) for key in sorted(cells, key=lambda key: [*map(_natural, key)])}
+
+    def _accuracy(self, indices: Sequence[int]) -> Accuracy:
+        chance = sum(1 / len(self.groups[i].variants) for i in indices) / len(indices)
+        return Accuracy(sum(self.solved[i] for i in indices), len(indices), 100 * chance)
+
+    @property
+    def label_names(self) -> list[str]:
+        """Labels that all groups have."""
+        return [name for name in self.groups[0].labels if all(name in group.labels for group in self.groups)]
+
+    def __str__(self) -> str:
+        lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", _line("all", self.overall)]
+        for name in self.label_names:
+            lines += ["", *(_line(f"{name} {value or '-'}", cell) for (value,), cell in self.by(name).items())]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Accuracies overall and by each label, and of every group whether it was solved."""
+        return {
+            "accuracy": self.overall.percent,
+            "chance": self.overall.chance,
+            "groups": self.overall.groups,
+            "by": {
+                name: {value: _as_dict(cell) for (value,), cell in self.by(name).items()} for name in self.label_names
+            },
+            "solved": [
+                {**group.labels, "solved": solved} for group, solved in zip(self.groups, self.solved, strict=True)
+            ],
+        }
+
+
+def judge(groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExample]], list[float]]) -> ContrastiveReport:
+    """Have all variants of all groups scored and compare.
+
+    Args:
+        score: log-probabilities of the examples' last target sentences, in their order.
+
+    Raises:
+        ValueError: there is no group, or not as many scores as examples.
+    """
+    if not groups:
+        raise ValueError("there is no contrastive group to judge")
+    examples = [variant for group in groups for variant in group.variants]
+    scores = score(examples)
+    if len(scores) != len(examples):
+        raise ValueError(f"{len(scores)} scores for {len(examples)} examples")
+    rest = iter(scores)
+    return ContrastiveReport(groups, [group.solved([next(rest) for _ in group.variants]) for group in groups])
+
+
+def with_contexts(
+    groups: Sequence[ContrastiveGroup], kind: str, *, window: int | None = None, seed: int = 1
+) -> list[ContrastiveGroup]:
+    """The same questions in other contexts: does the model use what it is given?
+
+    Args:
+        kind: `true` (as they are), `shuffled` (the group's own context sentences in another order), `foreign`
+            (the context of a group with another source sentence), `none`.
+        window: keep only so many sentences right before the last one, after the above.
+
+    Raises:
+        ValueError: `kind` is none of these, or no other context is to be had.
+    """
+    if kind not in _CONTEXTS:
+        raise ValueError(f"no context '{kind}'; there are {', '.join(_CONTEXTS)}")
+    rng = random.Random(seed)
+    return [_windowed(_CONTEXTS[kind](groups, index, rng), window) for index in range(len(groups))]
+
+
+def _true(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
+    return groups[index]
+
+
+def _shuffled(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
+    length = len(groups[index].variants[0].source_context)
+    order = rng.sample(range(length), length)
+    return _map_contexts(groups[index], lambda side: tuple(side[i] for i in order) if side else ())
+
+
+def _foreign(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
+    own = groups[index].variants[0].source
+    others = (groups[rng.randrange(len(groups))].variants[0] for _ in range(1000))
+    other = next((variant for variant in others if variant.source != own), None)
+    if other is None:
+        raise ValueError(f"no other group's context can replace that of '{own}': all ask about the same sentence")
+    source, target = other.source_context, other.target_context
+    variants = (replace(v, source_context=source, target_context=target) for v in groups[index].variants)
+    return replace(groups[index], variants=tuple(variants))
+
+
+def _none(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
+    return _map_contexts(groups[index], lambda side: ())
+
+
+def _windowed(group: ContrastiveGroup, window: int | None) -> ContrastiveGroup:
+    return group if window is None else _map_contexts(group, lambda side: side[max(0, len(side) - window) :])
+
+
+def _map_contexts(group: ContrastiveGroup, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> ContrastiveGroup:
+    variants = (
+        replace(v, source_context=change(v.source_context), target_context=change(v.target_context))
+        for v in group.variants
+    )
+    return replace(group, variants=tuple(variants))
+
+
+#: Kinds of context, each a function of all groups, the index of one, and a random generator.
+_CONTEXTS: dict[str, Callable[[Sequence[ContrastiveGroup], int, random.Random], ContrastiveGroup]] = {
+    "true": _true,
+    "shuffled": _shuffled,
+    "foreign": _foreign,
+    "none": _none,
+}
+
+
+def _natural(value: str) -> tuple[bool, float, str]:
+    """Sorts numbers by size before words."""
+    try:
+        return False, float(value), value
+    except ValueError:
+        return True, 0.0, value
+
+
+def _line(name: str, cell: Accuracy) -> str:
+    return f"{name:<24} {cell.percent:7.1f}% {cell.chance:7.1f}% {cell.groups:8,}"
+
+
+def _as_dict(cell: Accuracy) -> dict[str, float]:
+    return {"accuracy": cell.percent, "chance": cell.chance, "groups": cell.groups}
