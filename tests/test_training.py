@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from toy import write_toy_data
+from toy import assert_same_checkpoint, log, train, write_toy_data
 
 from docnmt.cli.train import main
 from docnmt.training.checkpoint import load_checkpoint
@@ -19,30 +16,6 @@ from docnmt.training.loading import load_model
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     return write_toy_data(tmp_path / "data")
-
-
-def train(data: Path, save_dir: Path, *options: str, arch: str = "toy") -> int:
-    basic = ["--arch", arch, "--save-dir", str(save_dir), "--max-tokens", "40", "--warmup-updates", "5", "--lr", "0.01"]
-    return main([str(data), *basic, "--log-interval", "3", "--device", "cpu", *options])
-
-
-def log(save_dir: Path, events: Sequence[str] = ("train", "valid", "epoch")) -> list[dict[str, Any]]:
-    """The log without what depends on the clock."""
-    clock = ("wall", "tokens_per_second", "peak_memory")
-    lines = [json.loads(line) for line in (save_dir / "train.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k not in clock} for line in lines if line["event"] in events]
-
-
-def assert_same_checkpoint(first: Path, second: Path) -> None:
-    """Tensors bit by bit, and the progress but for the clock."""
-    one, other = load_checkpoint(first), load_checkpoint(second)
-    assert one.tensors.keys() == other.tensors.keys()
-    for name, tensor in one.tensors.items():
-        assert torch.equal(tensor, other.tensors[name]), name
-    for progress in (one.header["progress"], other.header["progress"]):
-        for clock in (progress, progress["interval"], progress["whole_epoch"]):
-            clock.pop("seconds", None)
-    assert one.header["progress"] == other.header["progress"]
 
 
 def test_learns_and_says_so(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,3 +45,151 @@ def test_resume_is_bit_exact(data: Path, tmp_path: Path, stops: tuple[int, ...])
     whole, parts = (load_checkpoint(tmp_path / run / "checkpoint_last.safetensors") for run in ("whole", "parts"))
     assert whole.header["progress"]["history"] == parts.header["progress"]["history"]
     assert_same_checkpoint(whole.path, parts.path)
+
+
+def test_resume_keeps_patience_and_best(data: Path, tmp_path: Path) -> None:
+    """Patience counts across runs: validations go up and down, because the rate is far too high."""
+    common = ("--lr", "1", "--lr-scheduler", "constant", "--patience", "2", "--keep-best", "2")
+    train(data, tmp_path / "whole", *common)
+    for epoch in range(1, 30):
+        train(data, tmp_path / "parts", *common, "--max-epoch", str(epoch))
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert log(whole) == log(parts)
+    assert_same_checkpoint(whole / "checkpoint_last.safetensors", parts / "checkpoint_last.safetensors")
+    assert_same_checkpoint(whole / "checkpoint_best.safetensors", parts / "checkpoint_best.safetensors")
+    progress = load_checkpoint(whole / "checkpoint_last.safetensors").header["progress"]
+    losses = [loss for _, loss in progress["history"]]
+    assert min(losses) == losses[-3] == progress["best"][1]
+    kept = sorted(progress["history"], key=lambda entry: entry[1])[:2]
+    assert {f.name for f in whole.glob("checkpoint_best_*")} == {f"checkpoint_best_{u}.safetensors" for u, _ in kept}
+
+
+def test_a_validation_at_a_limit_may_be_best_but_does_not_count(data: Path, tmp_path: Path) -> None:
+    """Off the schedule: in the log, perhaps checkpoint_best, but neither in the history nor in the patience."""
+    train(data, tmp_path / "run", "--max-update", "3")
+    header = load_checkpoint(tmp_path / "run" / "checkpoint_last.safetensors").header
+    assert header["progress"]["history"] == []
+    assert header["progress"]["best"] == [3, header["scores"]["loss"]]
+    assert [line["update"] for line in log(tmp_path / "run", ["valid"])] == [3]
+
+
+def test_plateau_schedule_continues(data: Path, tmp_path: Path) -> None:
+    common = ("--lr-scheduler", "plateau", "--lr-patience", "0", "--lr", "1", "--warmup-updates", "0")
+    train(data, tmp_path / "whole", *common, "--max-epoch", "6")
+    for epoch in (2, 3, 6):
+        train(data, tmp_path / "parts", *common, "--max-epoch", str(epoch))
+    assert log(tmp_path / "whole") == log(tmp_path / "parts")
+    assert log(tmp_path / "whole", ["train"])[-1]["lr"] < 1
+
+
+def test_finished_training_says_so(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(data, tmp_path / "run", "--max-update", "4")
+    before = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "run").iterdir()}
+    assert train(data, tmp_path / "run", "--max-update", "4") == 0
+    assert "finished already (update 4)" in capsys.readouterr().err
+    assert {file.name: file.stat().st_mtime_ns for file in (tmp_path / "run").iterdir()} == before
+
+
+def test_only_limits_may_change(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(data, tmp_path / "run", "--max-update", "2")
+    capsys.readouterr()
+    assert train(data, tmp_path / "run", "--max-update", "9", "--seed", "2", "--dropout", "0.1", "--lr", "0.02") == 2
+    error = capsys.readouterr().err
+    for text in ("--seed was 1 and is now 2", "--dropout was 0.2 and is now 0.1", "--lr was 0.01 and is now 0.02"):
+        assert text in error
+    assert train(write_toy_data(tmp_path / "other", seed=1), tmp_path / "run", "--max-update", "9") == 1
+    assert "is not the data" in capsys.readouterr().err
+    new_limits = ("--max-epoch", "2", "--patience", "9", "--keep-last", "2", "--save-interval-updates", "4")
+    assert train(data, tmp_path / "run", *new_limits) == 0
+
+
+def test_another_thread_count_warns(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(data, tmp_path / "run", "--max-update", "2")
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads + 1)
+        assert train(data, tmp_path / "run", "--max-update", "3") == 0
+    finally:
+        torch.set_num_threads(threads)
+    assert f"threads {threads}, this process has {threads + 1}" in capsys.readouterr().err
+
+
+def test_config_file_repeats_the_run(data: Path, tmp_path: Path) -> None:
+    train(data, tmp_path / "run", "--max-update", "3", "--dropout", "0.3")
+    assert main(["--config", str(tmp_path / "run" / "config.yaml"), "--max-update", "5"]) == 0
+    assert load_checkpoint(tmp_path / "run" / "checkpoint_last.safetensors").header["progress"]["update"] == 5
+
+
+def test_best_checkpoint_by_a_metric_of_the_task(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """BLEU is better when higher, loss when lower; the toy's is the size of its weights."""
+    assert train(data, tmp_path / "run", "--max-epoch", "3", "--best-checkpoint-metric", "bleu") == 0
+    scores = [(line["bleu"], line["update"]) for line in log(tmp_path / "run", ["valid"])]
+    best = load_checkpoint(tmp_path / "run" / "checkpoint_best.safetensors").header["progress"]["best"]
+    assert [best[1], best[0]] == list(max(scores))
+    assert train(data, tmp_path / "other", "--best-checkpoint-metric", "belu") == 2
+    assert "there are loss, nll, ppl, bleu" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_keep_last_and_average(data: Path, tmp_path: Path) -> None:
+    from docnmt.cli.average import main as average
+
+    run, output = tmp_path / "run", tmp_path / "mean.safetensors"
+    train(data, run, "--max-epoch", "5", "--keep-last", "3")
+    assert len(list(run.glob("checkpoint_[0-9]*"))) == 3
+    command = ["--save-dir", str(run), "--last", "3", "--output", str(output)]
+    assert average(command) == 0
+    inputs = [load_checkpoint(path) for path in run.glob("checkpoint_[0-9]*")]
+    mean = load_checkpoint(output)
+    for name, tensor in mean.group("model").items():
+        if tensor.is_floating_point():
+            expected = torch.stack([c.group("model")[name] for c in inputs]).mean(0)
+            torch.testing.assert_close(tensor, expected)
+    assert load_model(output).arch == "toy"
+    assert average(command) == 1  # it exists
+    assert average([*command, "--overwrite", "--last", "4"]) == 1  # there are three
+    assert average(["--output", str(output)]) == 2
+
+
+def test_dry_run_writes_nothing(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(data, tmp_path / "run", "--dry-run") == 0
+    text = capsys.readouterr().out
+    assert "--max-tokens" in text
+    assert "batches: " in text
+    assert "memory: " in text
+    assert not (tmp_path / "run").exists()
+
+
+def test_foreign_folder_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("precious")
+    for extra in ([], ["--overwrite"]):
+        assert train(data, tmp_path / "thesis", "--max-update", "1", *extra) == 1
+        assert "was not written by docnmt-train" in capsys.readouterr().err
+    assert [file.name for file in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
+
+
+def test_overwrite_starts_anew(data: Path, tmp_path: Path) -> None:
+    train(data, tmp_path / "run", "--max-update", "6")
+    assert train(data, tmp_path / "run", "--max-update", "4", "--seed", "5", "--overwrite") == 0
+    train(data, tmp_path / "fresh", "--max-update", "4", "--seed", "5")
+    assert log(tmp_path / "run") == log(tmp_path / "fresh")
+
+
+def test_inspect(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from docnmt.cli.inspect import main as inspect
+
+    train(data, tmp_path / "run", "--max-epoch", "1")
+    capsys.readouterr()
+    assert inspect([str(tmp_path / "run")]) == 0
+    text = capsys.readouterr().out
+    for part in ("toy (model toy)", "embedding", "--max-tokens", "epoch 2", "fingerprint toy-60-11-0"):
+        assert part in text
+    assert inspect([str(tmp_path / "nothing")]) == 1
+
+
+def test_tensorboard(data: Path, tmp_path: Path) -> None:
+    assert train(data, tmp_path / "run", "--max-update", "4", "--tensorboard-logdir", str(tmp_path / "board")) == 0
+    assert list((tmp_path / "board").glob("events.*"))

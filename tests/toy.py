@@ -7,6 +7,7 @@ that training knows nothing of translation.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,10 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from docnmt.cli.train import main
 from docnmt.config import option
 from docnmt.errors import UserError
 from docnmt.registry import register_architecture, register_criterion, register_model, register_task
 from docnmt.tasks.protocol import TaskState
+from docnmt.training.checkpoint import load_checkpoint
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class ToyTask:
         return ToyDataset(split, self.rows[split])
 
     def evaluate(self, model: nn.Module, split: str, options: Any) -> dict[str, float]:
-        weight = next(model.parameters())
+        weight = next(model.parameters()).detach()
         return {"bleu": float(weight.double().abs().sum()) + self.config.shift}
 
 
@@ -197,4 +200,27 @@ def write_toy_data(folder: Path, *, rows: int = 60, vocabulary: int = 11, seed: 
     return folder
 
 
-__all__ = ["OtherModel", "ToyModel", "ToyTask", "write_toy_data"]
+
+def train(data: Path, save_dir: Path, *options: str, arch: str = "toy") -> int:
+    """The exit status of `docnmt-train` on the toy task, as a user runs it."""
+    basic = ["--arch", arch, "--save-dir", str(save_dir), "--max-tokens", "40", "--warmup-updates", "5", "--lr", "0.01"]
+    return main([str(data), *basic, "--log-interval", "3", "--device", "cpu", *options])
+
+
+def log(save_dir: Path, events: Sequence[str] = ("train", "valid", "epoch")) -> list[dict[str, Any]]:
+    """The log without what depends on the clock."""
+    clock = ("wall", "tokens_per_second", "peak_memory")
+    lines = [json.loads(line) for line in (save_dir / "train.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k not in clock} for line in lines if line["event"] in events]
+
+
+def assert_same_checkpoint(first: Path, second: Path) -> None:
+    """Tensors bit by bit, and the progress but for the clock."""
+    one, other = load_checkpoint(first), load_checkpoint(second)
+    assert one.tensors.keys() == other.tensors.keys()
+    for name, tensor in one.tensors.items():
+        assert torch.equal(tensor, other.tensors[name]), name
+    for progress in (one.header["progress"], other.header["progress"]):
+        for clock in (progress, progress["interval"], progress["whole_epoch"]):
+            clock.pop("seconds", None)
+    assert one.header["progress"] == other.header["progress"]

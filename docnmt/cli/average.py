@@ -16,7 +16,7 @@ DESCRIPTION = """Write the mean of the weights of several checkpoints of one run
 of them. The result is a checkpoint to generate with, not to train on."""
 
 EXAMPLES = (
-    "docnmt-average --save-dir runs/bible --last 5 --output runs/bible-average.safetensors   (trained with --keep-last 5)",
+    "docnmt-average --save-dir runs/bible --last 5 --output mean.safetensors   (trained with --keep-last 5)",
     "docnmt-average --inputs a.safetensors b.safetensors --output mean.safetensors",
 )
 
@@ -25,10 +25,10 @@ EXAMPLES = (
 class AverageConfig:
     """Which checkpoints, and where to."""
 
+    output: str = option(dataclasses.MISSING, "the checkpoint to write", metavar="FILE")
     inputs: tuple[str, ...] = option((), "checkpoint files", metavar="FILE")
     save_dir: str | None = option(None, "or: the folder of a training run", metavar="DIR")
     last: int | None = option(None, "with --save-dir: its N newest numbered checkpoints")
-    output: str = option(dataclasses.MISSING, "the checkpoint to write", metavar="FILE")
     overwrite: bool = option(False, "replace --output if it exists")
 
     def problems(self) -> list[str]:
@@ -47,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def body(argv: list[str]) -> int:
     """Average and say what was averaged."""
-    config = cli.Command("docnmt-average", DESCRIPTION, EXAMPLES).parse(argv, [Section("average", AverageConfig)])["average"]
+    command = cli.Command("docnmt-average", DESCRIPTION, EXAMPLES)
+    config = command.parse(argv, [Section("average", AverageConfig)])["average"]
     output = Path(config.output)
     if output.exists() and not config.overwrite:
         raise UserError(f"{output}: exists already; give --overwrite to replace it or choose another name")

@@ -26,7 +26,7 @@ EXAMPLES = (
 class InspectConfig:
     """What to look at."""
 
-    path: str = option(dataclasses.MISSING, "a checkpoint, a --save-dir or a data folder", positional=True, metavar="PATH")
+    path: str = option(dataclasses.MISSING, "a checkpoint, --save-dir or data folder", positional=True, metavar="PATH")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +59,7 @@ def train(run: Run) -> str:
                     if state.update % run.limits.log_interval == 0:
                         log_interval(run, journal, rate)
                     if state.batches == len(epoch.plan):
-                        finish_epoch(run, journal, bar.print)
+                        bar.update(0, note=finish_epoch(run, journal))
                     if validation_is_due(run):
                         judge(run, journal, interrupts, bar.print)
                     elif save_is_due(run):
@@ -195,10 +195,11 @@ def log_interval(run: Run, journal: Journal, rate: float) -> None:
     state.interval = {}
 
 
-def finish_epoch(run: Run, journal: Journal, say: Callable[[str], None]) -> None:
-    """Write the epoch's averages and turn to the next."""
+def finish_epoch(run: Run, journal: Journal) -> str:
+    """Write the epoch's averages, turn to the next, and return them in words."""
     state = run.state
     values = averages(state.whole_epoch)
     journal.write("epoch", state.update, {"epoch": state.epoch, **values, "wall": state.seconds})
-    say(f"epoch {state.epoch}, update {state.update:,}: train {format_values(values)}")
     state.epoch, state.batches, state.whole_epoch = state.epoch + 1, 0, {}
+    values.pop("tokens_per_second")  # the bar shows its own
+    return f"update {state.update:,}, {format_values(values)}"

@@ -1,0 +1,181 @@
+"""What goes wrong in training: signals, full disks, kill -9, a loss that is not a number, unknown options."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toy import assert_same_checkpoint, log, train, write_toy_data
+
+from docnmt.cli.train import main
+from docnmt.training.checkpoint import load_checkpoint
+
+LAST = "checkpoint_last.safetensors"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_toy_data(tmp_path / "data")
+
+
+def test_sigterm_saves_and_the_same_command_continues(data: Path, tmp_path: Path) -> None:
+    """A process that gets SIGTERM after every few batches, restarted each time, trains what one process trains."""
+    train(data, tmp_path / "whole", "--max-epoch", "3", arch="toy_other")
+    statuses = []
+    while not statuses or statuses[-1] == 143:
+        statuses.append(train(data, tmp_path / "parts", "--max-epoch", "3", "--signal-at", "6", arch="toy_other"))
+        assert len(statuses) < 30
+    assert statuses[-1] == 0
+    assert len(statuses) > 5
+    assert log(tmp_path / "whole") == log(tmp_path / "parts")
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+
+
+def test_sigterm_during_validation_repeats_it(data: Path, tmp_path: Path) -> None:
+    """Nine updates an epoch and at most two probes before them: a later forward pass is the validation's."""
+    options = ("--max-epoch", "1", "--signal-at", "12", "--validate-interval-updates", "9")
+    assert train(data, tmp_path / "run", *options, arch="toy_other") == 143
+    progress = load_checkpoint(tmp_path / "run" / LAST).header["progress"]
+    assert (progress["update"], progress["epoch"], progress["validated"]) == (9, 2, 0)
+    assert train(data, tmp_path / "run", *options, arch="toy_other") == 0
+    assert [line["update"] for line in log(tmp_path / "run", ["valid"])] == [9]
+
+
+def test_signal_handlers_are_put_back(data: Path, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    train(data, tmp_path / "run", "--max-update", "1")
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_nan_names_the_batch_and_keeps_the_checkpoint(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Number 10 poisons a batch; the data hold it once."""
+    import json
+
+    rows = [[n % 10 for n in row] for row in json.loads((data / "train.json").read_text())]
+    rows[17][0] = 10
+    (data / "train.json").write_text(json.dumps(rows))
+    options = ("--poison", "10", "--save-interval-updates", "1", "--max-epoch", "1")
+    assert train(data, tmp_path / "run", *options, arch="toy_other") == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    saved = load_checkpoint(tmp_path / "run" / LAST).header["progress"]["update"]
+    assert error.startswith(f"docnmt-train: error: update {saved + 1} (epoch 1): the loss is nan on train rows ")
+    assert "17" in error
+    assert f"holds update {saved}" in error
+
+
+def test_full_disk_leaves_the_earlier_checkpoint(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    train(data, run, "--max-update", "2")
+    before = (run / LAST).read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))
+    try:
+        status = train(data, run, "--max-update", "6", "--log-interval", "1000")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert status == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "checkpoint_best.safetensors: cannot be written: File too large" in error
+    assert (run / LAST).read_bytes() == before
+    assert not list(run.glob(".*.tmp"))
+    assert train(data, run, "--max-update", "6", "--log-interval", "1000") == 0
+
+
+KILLED = """
+import os, signal, sys
+import safetensors.torch
+sys.path.insert(0, sys.argv[1])
+import toy
+save, count = safetensors.torch.save_file, 0
+def half(tensors, path, metadata):
+    global count
+    count += 1
+    save(tensors, path, metadata)
+    if count == 3:  # the third file of the run, half written
+        os.truncate(path, os.path.getsize(path) // 2)
+        os.kill(os.getpid(), signal.SIGKILL)
+safetensors.torch.save_file = half
+from pathlib import Path
+sys.exit(toy.train(Path(sys.argv[2]), Path(sys.argv[3]), "--max-update", "8", "--save-interval-updates", "2"))
+"""
+
+
+def test_kill_during_a_checkpoint_leaves_the_earlier_one(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(data), str(run)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    assert load_checkpoint(run / LAST).header["progress"]["update"] == 4
+    assert len(list(run.glob(".*.tmp"))) == 1
+    assert train(data, run, "--max-update", "8") == 0
+    assert not list(run.glob(".*.tmp"))
+    train(data, tmp_path / "whole", "--max-update", "8")
+    assert_same_checkpoint(run / LAST, tmp_path / "whole" / LAST)
+
+
+def test_second_training_in_the_same_folder_is_refused(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from docnmt.training.folder import RunFolder
+
+    with RunFolder(tmp_path / "run").opened():
+        assert train(data, tmp_path / "run", "--max-update", "1") == 1
+    assert "another docnmt-train is writing there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("--arch toy --save-dir S --poison 3", "--poison: has no effect with --arch toy; it belongs to toy_other"),
+        ("--arch toy --save-dir S --dropot 3", "unknown option --dropot; did you mean --dropout?"),
+        ("--arch toi --save-dir S", "--arch: no architecture named 'toi'; did you mean 'toy'?"),
+        ("--save-dir S", "--arch is required; there are "),
+        ("--arch toy", "--save-dir is required"),
+        ("--arch toy --save-dir S --max-tokens 0 --lr -1", "2 problems: (1) --max-tokens: must be at least 1"),
+        ("--arch toy --save-dir S --lr-scheduler cosine", "needs --lr-period-updates"),
+        ("--arch toy --save-dir S --lr-shrink 0.5", "--lr-shrink has no effect with --lr-scheduler inverse_sqrt"),
+        ("--arch toy --save-dir S --device quantum", "--device quantum: cannot be used here"),
+        ("--arch toy --save-dir S --criterion toi", "--criterion: no criterion named 'toi'"),
+        ("--arch toy --save-dir S --max-update 1.5", "--max-update: expected a whole number, got '1.5'"),
+        ("--arch toy --save-dir S leftover", "unexpected argument 'leftover'"),
+    ],
+)
+def test_usage_errors(
+    data: Path, tmp_path: Path, options: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(tmp_path / "S") if word == "S" else word for word in options.split()]
+    assert main([str(data), *words]) == 2
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "S").exists()
+
+
+def test_data_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "nothing"), "--arch", "toy", "--save-dir", str(tmp_path / "S")]) == 2
+    assert "nothing: no such folder" in capsys.readouterr().err
+
+
+def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    text = capsys.readouterr().out
+    for name in ("document_translation", "toy_wide ", "label_smoothed_cross_entropy", "beam_search", "sinusoidal"):
+        assert name in text
+    for options, there, absent in (
+        (["--help"], "hier_cond_transformer_small", "--poison"),
+        (["--arch", "toy_other", "--help"], "--poison", "--top-t"),
+        (["--arch", "hier_cond_transformer_tiny", "--help"], "--top-t", "--poison"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            main(options)
+        assert stopped.value.code == 0
+        text = capsys.readouterr().out
+        assert there in text
+        assert absent not in text
