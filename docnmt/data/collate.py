@@ -54,7 +54,9 @@ def _sentences(units: Units, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return ranges(first, last), np.concatenate([[0], np.cumsum(last - first)]).astype(np.int64)
 
 
-def pack(side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray, *, begin: bool) -> PackedText:
+def pack(
+    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray, *, begin: bool
+) -> PackedText:
     """Sentences of one side in one row, each closed by `</s>` or, with `begin`, opened by `<s>` instead.
 
     Args:
@@ -127,4 +129,3 @@ def unit_sizes(corpus: ParallelCorpus, units: Units) -> np.ndarray:
     sides = [corpus.source] if corpus.target is None else [corpus.source, corpus.target]
     per_side = [np.asarray(side.offsets)[units.last] - np.asarray(side.offsets)[units.first] for side in sides]
     return np.asarray(np.maximum.reduce(per_side) + (units.last - units.first))
-

@@ -60,7 +60,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         d_weight = torch.zeros_like(weight, dtype=precise) if needed[1] else None
         d_bias = torch.zeros_like(bias, dtype=precise) if bias is not None and needed[2] else None
         # under autocast the products run in its type, as a linear layer's would
-        product = torch.get_autocast_dtype(features.device.type) if torch.is_autocast_enabled(features.device.type) else features.dtype
+        product = (
+            torch.get_autocast_dtype(features.device.type)
+            if torch.is_autocast_enabled(features.device.type)
+            else features.dtype
+        )
         matrix = weight.to(product)
         for begin in range(0, len(features), chunk):
             x, y = features[begin : begin + chunk].to(product), labels[begin : begin + chunk, None]

@@ -62,7 +62,7 @@ def packed_attention(
     near = distance_scores
     if near is not None and near.dim() == 3:
         near = _Regroup.apply(near, plan.q_rows, plan.q_slots)
-    outputs = [q.new_zeros(0, q.shape[1], v.shape[2])]
+    outputs = [values[:0]]  # so that an output without a single pair has a gradient, 0, like any other
     for bucket in plan.buckets:
         scores_by_distance = near[bucket.q_slice] if near is not None and near.dim() == 3 else near
         attend = _attend_long if bucket.long else _attend
@@ -226,7 +226,9 @@ def _attend_long(
     for first in range(0, q.shape[2], step):
         part = near[first : first + step] if near.dim() == 3 else near
         inputs = (q[:, :, first : first + step], k, v, None, part, causal, first)
-        blocks.append(checkpoint(_attend, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _attend(*inputs))
+        blocks.append(
+            checkpoint(_attend, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _attend(*inputs)
+        )
     return torch.cat(blocks, dim=1)
 
 

@@ -40,7 +40,9 @@ class ContextParts(Protocol):
         """A summary encoder."""
 
 
-def embeddings(config: TransformerConfig, task: Vocabularies, position: Position) -> tuple[Embedding, Embedding, nn.Linear]:
+def embeddings(
+    config: TransformerConfig, task: Vocabularies, position: Position
+) -> tuple[Embedding, Embedding, nn.Linear]:
     """Source and target embeddings and the output layer, their matrices shared as the configuration says.
 
     Raises:

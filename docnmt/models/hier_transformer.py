@@ -45,9 +45,7 @@ class SummaryContext:
         return self.config.embed_dim // self.config.heads
 
     def attention(self) -> nn.Module:
-        return SummaryAttention(
-            d_model=self.config.embed_dim, heads=self.placement.context_heads, d_head=self.d_head
-        )
+        return SummaryAttention(d_model=self.config.embed_dim, heads=self.placement.context_heads, d_head=self.d_head)
 
     def summarise(self) -> nn.Module:
         return SummaryEncoder(d_model=self.config.embed_dim, heads=self.config.heads)

@@ -167,7 +167,12 @@ class DecoderLayer(nn.Module):
         return out
 
     def forward(
-        self, x: Tensor, layout: DocumentLayout, source: Tensor, source_layout: DocumentLayout, store: DocumentStore | None
+        self,
+        x: Tensor,
+        layout: DocumentLayout,
+        source: Tensor,
+        source_layout: DocumentLayout,
+        store: DocumentStore | None,
     ) -> Tensor:
         """x (Tq, d) that follows `layout`, source (Tk, d) → (Tq, d)."""
 
