@@ -38,6 +38,15 @@ class WordVocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
+    def to_bytes(self) -> bytes:
+        """A word a line, from number 1 on."""
+        return "".join(f"{word}\n" for word in self.words[1:]).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> WordVocabulary:
+        """The inverse of `to_bytes`; words hold no white space, so none can hold a line's end."""
+        return cls(content.decode().split("\n")[:-1])
+
 
 def tokenise(text: str) -> list[str]:
     """Lower-cased, split at white space."""
