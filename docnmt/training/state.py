@@ -93,14 +93,14 @@ def _are_sums(value: Any) -> bool:
 def averages(sums: dict[str, float]) -> dict[str, float]:
     """Sums of an interval as what is logged: per label, with perplexity, mean gradient norm and tokens a second.
 
-    `sums` holds `size`, `updates`, `seconds`, `gnorm` (the last three where there were updates), `loss` and the
-    criterion's own.
+    `sums` holds `size`, `loss` and the criterion's own; where there were updates also `updates`, `seconds`, `tokens`
+    and `gnorm`.
     """
     size = max(sums.get("size", 0.0), 1.0)
-    values = {k: v / size for k, v in sums.items() if k not in ("size", "updates", "seconds", "gnorm")}
+    values = {k: v / size for k, v in sums.items() if k not in ("size", "updates", "seconds", "tokens", "gnorm")}
     if "nll" in values:
         values["ppl"] = math.exp(min(values["nll"], 700.0))
     if sums.get("updates"):
         values["gnorm"] = sums["gnorm"] / sums["updates"]
-        values["tokens_per_second"] = sums["size"] / max(sums["seconds"], 1e-9)
+        values["tokens_per_second"] = sums["tokens"] / max(sums["seconds"], 1e-9)
     return values

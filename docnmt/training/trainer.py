@@ -158,7 +158,7 @@ def forward_backward(run: Run, data: Dataset, batches: list[np.ndarray]) -> dict
                 f"update {run.state.update + 1}: out of memory with {int(data.sizes[units].sum()):,} tokens in "
                 f"{len(units)} units, {data.describe(units)}; continue with a smaller --max-tokens in a new --save-dir"
             ) from error
-        for name, value in {"loss": float(loss.detach()), "size": size, **logs}.items():
+        for name, value in {"loss": float(loss.detach()), "size": size, "tokens": batch.num_tokens, **logs}.items():
             sums[name] = sums.get(name, 0.0) + value
     return sums
 
