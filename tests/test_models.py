@@ -1,0 +1,180 @@
+"""Every translation architecture: two routes to the same scores, and what may and may not change them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import docnmt.builtin  # noqa: F401  registers the architectures
+from docnmt.batch import PackedText, TranslationBatch
+from docnmt.layout import DocumentLayout
+from docnmt.registry import MODELS
+
+DOCUMENTS = ["hier_transformer", "cond_transformer", "hier_cond_transformer"]
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"position": "alibi"},
+    {"position": "relative"},
+    {"position": "rope"},
+    {"position": "none"},
+    {"norm": "post", "position_fusion": "gate_mlp", "activation": "gelu"},
+    {"share_embeddings": False},
+]
+PLACEMENTS: list[dict[str, Any]] = [
+    {"context_placement": "heads"},
+    {"context_placement": "replace"},
+    {"summary_input": "embeddings"},
+    {"context_sides": "decoder"},
+    {"context_sides": "encoder"},
+]
+CASES = [("transformer", variant) for variant in VARIANTS]
+CASES += [(name, variant) for name in DOCUMENTS for variant in VARIANTS[:1] + VARIANTS[-2:] + PLACEMENTS]
+
+
+class Task:
+    """A vocabulary of 40."""
+
+    source_vocabulary_size = target_vocabulary_size = 40
+    joined = True
+
+
+SOURCE, TARGET = [[4, 5, 3, 2, 6], [3], [2, 7, 4]], [[5, 2, 4, 6, 3], [4], [3, 3, 8]]
+
+
+def text(lengths: list[list[int]]) -> PackedText:
+    """Random tokens with word and sentence positions."""
+    layout = DocumentLayout.from_lengths(lengths)
+    positions = torch.full((layout.num_tokens, 4), -1)
+    sentence = layout.sentence_of_token
+    positions[:, 0] = torch.arange(layout.num_tokens) - layout.sentence_offsets[sentence]
+    positions[:, 1] = sentence - layout.document_offsets[layout.document_of_token]
+    return PackedText(torch.randint(5, 40, (layout.num_tokens,)), layout, positions)
+
+
+def batch() -> TranslationBatch:
+    torch.manual_seed(1)
+    source, target = text(SOURCE), text(TARGET)
+    return TranslationBatch(source, target, target.tokens, torch.arange(len(SOURCE)))
+
+
+def build(name: str, **settings: Any) -> Any:
+    torch.manual_seed(0)
+    config = MODELS.config(name)(
+        encoder_layers=2, decoder_layers=2, embed_dim=32, heads=4, ffn_dim=64, dropout=0.0, **settings
+    )
+    assert config.problems() == []
+    return MODELS.get(name).build(config, Task()).double().eval()
+
+
+def scores(model: Any, data: TranslationBatch) -> Tensor:
+    logits: Tensor = model.output(model(data))
+    return logits
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_step_by_step_equals_the_whole_row(name: str, settings: dict[str, Any]) -> None:
+    model, data = build(name, **settings), batch()
+    offsets, lengths = data.target.layout.sentence_offsets.tolist(), data.target.layout.sentences.lengths.tolist()
+    with torch.no_grad():
+        whole = scores(model, data)
+        state = model.begin(model.encode(data.source), torch.arange(len(lengths)), 2)
+        for i in range(max(lengths)):
+            tokens = [
+                int(data.target.tokens[begin + min(i, n - 1)]) for begin, n in zip(offsets[:-1], lengths, strict=True)
+            ]
+            logits = model.step(torch.tensor(tokens).repeat_interleave(2), state)
+            for slot, (begin, n) in enumerate(zip(offsets[:-1], lengths, strict=True)):
+                if i < n:
+                    assert torch.allclose(logits[2 * slot + 1], whole[begin + i], atol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_every_parameter_learns(name: str, settings: dict[str, Any]) -> None:
+    model = build(name, **settings)
+    scores(model, batch()).square().sum().backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
+
+
+@pytest.mark.parametrize("name", ["transformer", *DOCUMENTS])
+def test_the_future_of_a_sentence_and_later_targets_change_nothing(name: str) -> None:
+    model, data = build(name), batch()
+    changed = data.target.tokens.clone()
+    changed[3:] = (changed[3:] + 7) % 35 + 5  # from the fourth word of the first target sentence on
+    other = TranslationBatch(
+        data.source, PackedText(changed, data.target.layout, data.target.positions), changed, data.units
+    )
+    assert torch.allclose(scores(model, data)[:3], scores(model, other)[:3], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["transformer", *DOCUMENTS])
+def test_context_is_the_own_document(name: str) -> None:
+    """Another document changes nothing; another sentence of the same one does, except for the sentence model."""
+    model, data = build(name), batch()
+    ends = data.source.layout.documents.host
+
+    def with_changed_token(at: int) -> Tensor:
+        tokens = data.source.tokens.clone()
+        tokens[at] = 5 + (tokens[at] - 4) % 35
+        source = PackedText(tokens, data.source.layout, data.source.positions)
+        return scores(model, TranslationBatch(source, data.target, data.labels, data.units))
+
+    before = scores(model, data)
+    first_document = int(data.target.layout.documents.host[1])
+    elsewhere = with_changed_token(int(ends[2]) + 1)
+    assert torch.allclose(before[:first_document], elsewhere[:first_document], atol=1e-12)
+    first_sentence = int(data.target.layout.sentence_offsets[1])
+    later = with_changed_token(6)  # in the second sentence
+    reads_context = not torch.allclose(before[:first_sentence], later[:first_sentence], atol=1e-12)
+    assert reads_context == (name != "transformer")
+
+
+@pytest.mark.parametrize("name", ["transformer", *DOCUMENTS])
+def test_checkpointed_activations_give_the_same_gradients(name: str) -> None:
+    gradients = []
+    for save in (False, True):
+        model = build(name, checkpoint_activations=save).train()
+        scores(model, batch()).square().sum().backward()
+        gradients.append([p.grad for p in model.parameters()])
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-10)
+
+
+def test_rows_leave_and_join_without_a_trace() -> None:
+    """Slots that end early or begin late give the scores they give by themselves."""
+    model, data = build("hier_cond_transformer"), batch()
+    tokens = torch.randint(5, 40, (9, 4))
+    with torch.no_grad():
+        memory = model.encode(data.source)
+
+        def alone(sentence: int) -> Tensor:
+            state = model.begin(memory, torch.tensor([sentence]), 1)
+            return torch.stack([model.step(tokens[sentence, i : i + 1], state)[0] for i in range(4)])
+
+        state = model.begin(memory, torch.tensor([0, 1]), 1)
+        for i in range(2):
+            model.step(tokens[:2, i], state)
+        state.reorder(torch.tensor([1]))
+        state.append(model.begin(memory, torch.tensor([7]), 1))
+        third = model.step(torch.stack([tokens[1, 2], tokens[7, 0]]), state)
+        fourth = model.step(torch.stack([tokens[1, 3], tokens[7, 1]]), state)
+    assert torch.allclose(torch.stack([third[0], fourth[0]]), alone(1)[2:], atol=1e-10)
+    assert torch.allclose(torch.stack([third[1], fourth[1]]), alone(7)[:2], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"heads": 3}, "does not divide"),
+        ({"position": "rope", "position_fusion": "concat"}, "nothing to fuse"),
+        ({"position_fusion": "gate_conv"}, "next word's position"),
+        ({"context_placement": "replace", "context_heads": 4}, "leaves no self-attention head"),
+        ({"levels": 5}, "must be 1 to 4"),
+        ({"top_t": 0}, "must be at least 1"),
+    ],
+)
+def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> None:
+    config = MODELS.config("hier_cond_transformer")(**{"embed_dim": 32, "heads": 4} | settings)
+    assert any(message in problem for problem in config.problems())
