@@ -1,0 +1,115 @@
+"""What `docnmt-generate` does: translate a split, print it, score it, keep it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from docnmt.config import to_dict
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.files import check_folder, replacing_folder, write_json, write_text
+from docnmt.generation.config import GenerateConfig, GenerationConfig, ModelsConfig, SearchConfig
+from docnmt.generation.languages import bleu_tokenizer
+from docnmt.generation.models import LoadedModels, check_vocabulary, load_models
+from docnmt.generation.output import hypotheses_text, lines, progress_of
+from docnmt.generation.translate import SentenceResult, translate_corpus
+from docnmt.scoring.metrics import Scores, evaluate
+
+#: The file that shows a results folder to be ours.
+SCORES = "scores.json"
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a corpus was translated; tokens are subwords of the best translations, `</s>` included."""
+
+    seconds: float
+    sentences: int
+    tokens: int
+
+    def to_dict(self) -> dict[str, float]:
+        return {
+            "seconds": round(self.seconds, 3),
+            "sentences_per_second": round(self.sentences / self.seconds, 2),
+            "tokens_per_second": round(self.tokens / self.seconds, 1),
+        }
+
+    def __str__(self) -> str:
+        rates = f"{self.sentences / self.seconds:.1f} sentences/s, {self.tokens / self.seconds:.0f} tokens/s"
+        return f"{self.sentences:,} sentences in {self.seconds:.1f} s ({rates})"
+
+
+def generate(
+    config: GenerateConfig,
+    models: ModelsConfig,
+    options: GenerationConfig,
+    search: SearchConfig,
+    *,
+    out: TextIO | None = None,
+) -> None:
+    """Translate a split and print what `docnmt.generation.output` describes, then the scores.
+
+    Raises:
+        UserError: checkpoint, data and results folder do not fit; found before anything is translated.
+    """
+    out = sys.stdout if out is None else out
+    if config.results_path is not None:
+        check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
+    loaded = load_models(models)
+    check_vocabulary(loaded, Path(config.data))
+    corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
+    tokenize = config.sacrebleu_tokenize or bleu_tokenizer(loaded.task.target_lang)
+    scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and corpus.num_sentences > 0
+    if scored:
+        evaluate(["."], [["."]], [0, 1], tokenize=tokenize)  # a tokenizer that is missing is found before the work
+    results, speed = _translate(loaded, corpus, options, search, None if config.quiet else out)
+    texts = [result.text for result in results]
+    scores = None
+    if scored:
+        scores = evaluate(texts, corpus.references, corpus.document_offsets, tokenize=tokenize).scores
+        print(scores, file=out, flush=True)
+    print(speed, file=sys.stderr)
+    if config.results_path is not None:
+        settings: dict[str, Any] = {"models": [str(path) for path in loaded.paths], "data": config.data}
+        settings |= {"split": config.gen_subset, "generation": to_dict(options), "search": to_dict(search)}
+        _write(Path(config.results_path), config.overwrite, corpus, texts, scores, speed, settings)
+
+
+def _translate(
+    loaded: LoadedModels,
+    corpus: ParallelCorpus,
+    options: GenerationConfig,
+    search: SearchConfig,
+    out: TextIO | None,
+) -> tuple[list[SentenceResult], Speed]:
+    """All translations, printed as they come, and how long that took."""
+    results: list[SentenceResult] = []
+    start = time.perf_counter()
+    with progress_of(corpus, out) as progress:
+        for result in translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress):
+            results.append(result)
+            if out is not None:
+                reference = corpus.references[0][result.number] if corpus.references else None
+                print(*lines(result, corpus.source_text[result.number], reference), sep="\n", file=out)
+    tokens = sum(len(result.nbest[0].pieces) + 1 for result in results)
+    return results, Speed(time.perf_counter() - start, len(results), tokens)
+
+
+def _write(
+    folder: Path,
+    overwrite: bool,
+    corpus: ParallelCorpus,
+    texts: Sequence[str],
+    scores: Scores | None,
+    speed: Speed,
+    settings: dict[str, Any],
+) -> None:
+    """hypotheses.txt, line by line the source file, and scores.json; both or neither."""
+    content = {**(scores.to_dict() if scores is not None else {}), "speed": speed.to_dict(), "settings": settings}
+    with replacing_folder(folder, marker=SCORES, overwrite=overwrite) as temporary:
+        write_text(temporary / "hypotheses.txt", hypotheses_text(corpus, texts))
+        write_json(temporary / SCORES, content)

@@ -1,0 +1,73 @@
+"""The models of a `--path`: one checkpoint, or several that translate together."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docnmt.errors import UserError
+from docnmt.generation.config import ModelsConfig
+from docnmt.training.loading import LoadedModel, find_checkpoint, load_model
+from docnmt.training.run import pick_device
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModels:
+    """Models in evaluation mode on one device, and the task they share."""
+
+    paths: tuple[Path, ...]
+    models: tuple[Any, ...]
+    task: Any
+
+
+def load_models(config: ModelsConfig) -> LoadedModels:
+    """The models of `--path`.
+
+    Raises:
+        UserError: a checkpoint is missing, damaged, no translation model, or of another vocabulary than the first.
+    """
+    device = pick_device(config.device)
+    paths = tuple(find_checkpoint(part) for part in split_path(config.path))
+    loaded = [load_model(path, device=device) for path in paths]
+    for path, each in zip(paths, loaded, strict=True):
+        _check(paths[0], loaded[0], path, each)
+    return LoadedModels(paths, tuple(each.model for each in loaded), loaded[0].task)
+
+
+def split_path(path: str) -> list[str]:
+    """`a:b` → a and b; a path that exists with its colons is one."""
+    return [path] if Path(path).exists() else [part for part in path.split(":") if part]
+
+
+def vocabularies(task: Any) -> tuple[str, str]:
+    """Short hashes of both sides' tokenizers: equal hashes, equal token numbers."""
+    sides = (task.source_tokenizer, task.target_tokenizer)
+    source, target = (hashlib.sha256(tokenizer.to_bytes()).hexdigest()[:12] for tokenizer in sides)
+    return source, target
+
+
+def _check(first_path: Path, first: LoadedModel, path: Path, loaded: LoadedModel) -> None:
+    if not hasattr(loaded.model, "step"):
+        raise UserError(f"{path}: is a '{loaded.arch}' for the task '{loaded.header['task']}', which writes no text")
+    ours, theirs = vocabularies(first.task), vocabularies(loaded.task)
+    if ours != theirs:
+        raise UserError(
+            f"{first_path} and {path} have different vocabularies ({ours[0]}, {theirs[0]}) and cannot translate "
+            "together; train both on the data of one docnmt-preprocess, or with --srcdict"
+        )
+
+
+def check_vocabulary(models: LoadedModels, data: Path) -> None:
+    """Refuse data that was preprocessed with another vocabulary than the models'.
+
+    Raises:
+        UserError: it names both.
+    """
+    ours, theirs = vocabularies(models.task), vocabularies(type(models.task).load(models.task.config, data))
+    if ours != theirs:
+        raise UserError(
+            f"{models.paths[0]} was trained with another vocabulary ({ours[0]}) than that of {data} ({theirs[0]}); "
+            "give the folder that it was trained on, or preprocess this text with --srcdict and that folder's tokenizer"
+        )
