@@ -62,10 +62,17 @@ def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> Loade
 
 
 def restore_task(checkpoint: Checkpoint) -> Any:
-    """The task of a checkpoint, without its data folder."""
+    """The task of a checkpoint, without its data folder.
+
+    Raises:
+        UserError: the task is not known here, or what the checkpoint holds of it is damaged.
+    """
     name = _known(checkpoint, TASKS, "task")
     config = _config(checkpoint, TASKS.config(name), "task")
-    return TASKS.get(name).restore(config, TaskState(checkpoint.header["task_state"], checkpoint.task_tensors))
+    try:
+        return TASKS.get(name).restore(config, TaskState(checkpoint.header["task_state"], checkpoint.task_tensors))
+    except (LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"{checkpoint.path}: the task's state in it is damaged: {error!r}") from error
 
 
 def restore_model(checkpoint: Checkpoint, task: Any) -> tuple[nn.Module, Any]:

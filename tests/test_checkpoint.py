@@ -1,0 +1,196 @@
+"""The checkpoint file: what goes in comes out, and a damaged or hostile one is one clear error."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from toy import ToyModel, train, write_toy_data
+
+from docnmt.errors import UserError
+from docnmt.training.checkpoint import load_checkpoint, read_header, save_checkpoint, unique_state
+from docnmt.training.loading import load_model
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint_last of the toy."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    assert train(write_toy_data(folder / "data"), folder / "run", "--max-update", "2") == 0
+    return folder / "run" / "checkpoint_last.safetensors"
+
+
+def changed(
+    good: Path,
+    path: Path,
+    header: Callable[[dict[str, Any]], Any] = lambda h: None,
+    tensors: Callable[[dict[str, Tensor]], Any] = lambda t: None,
+) -> Path:
+    """A copy of a checkpoint with something changed in it, still a valid safetensors file."""
+    checkpoint = load_checkpoint(good)
+    content, new_header = dict(checkpoint.tensors), copy.deepcopy(checkpoint.header)
+    header(new_header)
+    tensors(content)
+    safetensors.torch.save_file(content, path, metadata={"docnmt": json.dumps(new_header)})
+    return path
+
+
+def test_tied_parameters_are_stored_once() -> None:
+    model = ToyModel(vocabulary=5, width=3, dropout=0.0)
+    assert "output.weight" not in unique_state(model)
+    model.output.weight = torch.nn.Parameter(model.output.weight.detach().clone())
+    assert "output.weight" in unique_state(model)
+
+
+def test_views_are_stored_without_what_they_are_views_of(tmp_path: Path, good: Path) -> None:
+    base = torch.arange(100.0)
+    header = load_checkpoint(good).header
+    save_checkpoint(tmp_path / "a", header, {"model.a": base[10:20], "model.b": base[15:30], "model.c": base[::7]})
+    loaded = load_checkpoint(tmp_path / "a").tensors
+    assert torch.equal(loaded["model.b"], base[15:30])
+    assert torch.equal(loaded["model.c"], base[::7])
+    assert sum(tensor.untyped_storage().nbytes() for tensor in loaded.values()) == 4 * (10 + 15 + 15)
+
+
+def test_load_model_is_the_saved_one(good: Path) -> None:
+    loaded = load_model(good)
+    stored = load_checkpoint(good)
+    for name, tensor in unique_state(loaded.model).items():
+        assert torch.equal(tensor, stored.tensors[f"model.{name}"])
+    assert loaded.task.vocabulary == 11
+    assert loaded.header["config"]["training"]["max_tokens"] == 40
+
+
+@pytest.mark.parametrize(
+    ("header", "complaint"),
+    [
+        (lambda h: h.update(format=2), "is in checkpoint format 2 (written by docnmt"),
+        (lambda h: h.update(format="1"), "names no format version"),
+        (lambda h: h.pop("config"), "'config' in its header is missing or not a dict"),
+        (lambda h: h.update(task=3), "'task' in its header is missing or not a str"),
+        (lambda h: h["task_state"].clear(), "the task's state in it is damaged: KeyError('vocabulary')"),
+        (lambda h: h["config"].update(model=[]), "the configuration of 'model' in its header is not a mapping"),
+        (lambda h: h["config"]["model"].update(width="wide"), "expected a whole number, got 'wide'"),
+        (lambda h: h["config"]["model"].update(depth=3), "unknown key 'depth'"),
+        (lambda h: h["config"]["model"].update(width=-1), "no model can be built"),
+        (lambda h: h["config"]["model"].update(width=10**13), "no model can be built"),
+        (lambda h: h.update(model="mystery"), "the model 'mystery', which is not built in; give the --user-dir"),
+    ],
+)
+def test_hostile_headers(good: Path, tmp_path: Path, header: Callable[[Any], Any], complaint: str) -> None:
+    path = changed(good, tmp_path / "bad.safetensors", header=header)
+    with pytest.raises(UserError) as caught:
+        load_model(path)
+    assert complaint in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "complaint"),
+    [
+        (lambda t: t.pop("model.hidden.weight"), "'model.hidden.weight' is missing"),
+        (lambda t: t.update({"model.extra": torch.zeros(1)}), "'model.extra' is not part of this architecture"),
+        (lambda t: t.update({"model.hidden.bias": torch.zeros(3)}), "is torch.float32 of shape (3,), the arch"),
+        (lambda t: t.update({"model.hidden.bias": torch.zeros(8).int()}), "'model.hidden.bias' is torch.int32"),
+        (lambda t: t.pop("tokenizer.model"), "lacks the tensor tokenizer.model"),
+    ],
+)  # fmt: skip
+def test_wrong_tensors(good: Path, tmp_path: Path, tensors: Callable[[Any], Any], complaint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load_model(changed(good, tmp_path / "bad.safetensors", tensors=tensors))
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        ({"tensors": lambda t: t.update({"optimizer.step.hidden.bias": torch.zeros(3)})}, "optimizer.step.hidden.bias"),
+        ({"tensors": lambda t: t.pop("optimizer.step.hidden.bias")}, "'optimizer.step.hidden.bias' is missing"),
+        ({"tensors": lambda t: t.update({"optimizer.exp_avg.ghost": torch.zeros(3)})}, "optimizer.exp_avg.ghost"),
+        ({"tensors": lambda t: [t.pop(n) for n in list(t) if n.startswith("opt")]}, "holds no optimizer state"),
+        ({"header": lambda h: h["progress"].update(update=-3)}, "the progress in its header is damaged"),
+        ({"header": lambda h: h["progress"].update(history=[["a", 1]])}, "the progress in its header is damaged"),
+        ({"header": lambda h: h["progress"].pop("epoch")}, "the progress in its header is damaged"),
+    ],
+)  # fmt: skip
+def test_training_does_not_continue_from_damage(
+    good: Path, tmp_path: Path, damage: dict[str, Any], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    changed(good, run / "checkpoint_last.safetensors", **damage)
+    before = (run / "checkpoint_last.safetensors").read_bytes()
+    assert train(good.parent.parent / "data", run, "--max-update", "4") == 1
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert len(error.splitlines()) == 1
+    assert (run / "checkpoint_last.safetensors").read_bytes() == before
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path.write_text, (tmp_path / "exploded", "boom"))
+
+    (tmp_path / "bomb.safetensors").write_bytes(pickle.dumps(Bomb()))
+    torch.save({"model": Bomb()}, tmp_path / "zip.safetensors")
+    for name in ("bomb", "zip"):
+        with pytest.raises(UserError, match="is not a whole safetensors file"):
+            load_model(tmp_path / f"{name}.safetensors")
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": ' * 100_000, "[" * 100_000, '"format"', "[1]", "nul", '{"format": NaN}', '{"format": 1}', ""]
+)
+def test_hostile_json(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.safetensors"
+    safetensors.torch.save_file({"model.a": torch.zeros(1)}, path, metadata={"docnmt": text})
+    with pytest.raises(UserError, match=r"a\.safetensors"):
+        load_checkpoint(path)
+    safetensors.torch.save_file({"model.a": torch.zeros(1)}, path)
+    with pytest.raises(UserError, match="not written by docnmt"):
+        load_checkpoint(path)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_truncated_or_overwritten_files_are_one_clear_error(good: Path, tmp_path: Path, data: st.DataObject) -> None:
+    """Whatever happens to the header, loading either works or raises UserError that names the file."""
+    content = bytearray(good.read_bytes())
+    if data.draw(st.booleans()):
+        content = content[: data.draw(st.integers(0, len(content) - 1))]
+        must_fail = True
+    else:
+        must_fail = False
+        end = 8 + struct.unpack("<Q", content[:8])[0]
+        for place in data.draw(st.lists(st.integers(0, end - 1), min_size=1, max_size=4)):
+            content[place] = data.draw(st.integers(0, 255))
+    path = tmp_path / "damaged.safetensors"
+    path.write_bytes(content)
+    try:
+        load_model(path)
+        read_header(path)
+        complaint = None
+    except UserError as error:
+        complaint = str(error)
+    assert str(path) in (complaint or str(path))
+    assert complaint or not must_fail
+
+
+def test_paths_that_are_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such checkpoint"):
+        load_model(tmp_path / "nothing")
+    with pytest.raises(UserError, match="holds neither"):
+        load_model(tmp_path)
