@@ -59,6 +59,10 @@ def test_equals_the_loop_over_spans(
             patch.setattr(packed, "BLOCK", 50)
         fast = packed_attention(q, k, v, q_spans, k_spans, causal=causal, distance_scores=near)
         weight = torch.randn_like(fast)
+        with torch.no_grad():  # long spans go another way then
+            assert torch.allclose(
+                fast, packed_attention(q, k, v, q_spans, k_spans, causal=causal, distance_scores=near), atol=1e-12
+            )
         fast_grads = torch.autograd.grad((fast * weight).sum(), inputs, allow_unused=True)
     slow = by_span(q, k, v, q_spans, k_spans, causal, near)
     assert torch.allclose(fast, slow, atol=1e-12)
@@ -75,6 +79,9 @@ def test_a_span_does_not_see_its_neighbours() -> None:
     out = packed_attention(together, together, together, q_spans, q_spans)
     alone = together[5:14]
     assert torch.allclose(out[5:14], packed_attention(alone, alone, alone, spans([9]), spans([9])), atol=1e-14)
+    broken = together.detach().clone()
+    broken[:5] = float("nan")
+    assert torch.equal(packed_attention(broken, broken, broken, q_spans, q_spans)[5:], out[5:])
 
 
 def test_half_types_are_close_to_float32() -> None:

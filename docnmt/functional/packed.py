@@ -1,14 +1,16 @@
 """Softmax attention between the spans of packed rows: every block that reads a sentence, a window or a document.
 
-Spans of similar length form a *bucket* and are padded there only, to a length that depends on the span alone. A bucket is
-one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU. Long spans stand alone, unpadded, and store no
-(query × key) tensor.
+Spans of similar length form a *bucket* and are padded there only, to a length that follows from the span's own. A
+bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU. Long spans stand alone, without
+padding, and keep no (query × key) tensor: `scaled_dot_product_attention` in training, block after block otherwise.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,9 +20,9 @@ from torch.utils.checkpoint import checkpoint
 
 from docnmt.layout import Spans
 
-#: Queries × keys of a span beyond which its scores are not stored for the backward pass.
+#: Queries × keys of a span beyond which its scores are not kept for the backward pass.
 LONG = 512 * 512
-#: Scores of a head that one block of queries of a long span may hold.
+#: Queries × keys that one block of queries of a long span may hold.
 BLOCK = 1 << 20
 
 
@@ -35,10 +37,11 @@ def packed_attention(
     distance_scores: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """Softmax attention in which query span i reads key span i only: softmax(q·kᵀ·scale) v.
+    """Softmax attention in which query span i reads key span i only: softmax(scale · q kᵀ) v.
 
     The result of a span does not depend on the other spans beyond rounding: its padded length, and with it the order of
-    every sum, follows from its own length.
+    every sum, follows from its own length. Where batched products give the same bits at every batch size
+    (`docnmt.runtime.row_invariant`) and no gradient is recorded, it does not depend on them at all.
 
     Args:
         q: (Tq, h, d). k: (Tk, h, d). v: (Tk, h, dv).
@@ -55,181 +58,149 @@ def packed_attention(
         ValueError: shapes or spans do not belong together.
     """
     _check(q, k, v, q_spans, k_spans, distance_scores)
-    plan = _plan(q_spans, k_spans, q.device)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    queries = _Regroup.apply(q, plan.q_rows, plan.q_slots) * scale  # (P, h, d), bucket by bucket
-    keys, values = (_Regroup.apply(x, plan.k_rows, plan.k_slots) for x in (k, v))
-    near = distance_scores
-    if near is not None and near.dim() == 3:
-        near = _Regroup.apply(near, plan.q_rows, plan.q_slots)
-    outputs = [values[:0]]  # so that an output without a single pair has a gradient, 0, like any other
-    for bucket in plan.buckets:
-        scores_by_distance = near[bucket.q_slice] if near is not None and near.dim() == 3 else near
-        attend = _attend_long if bucket.long else _attend
-        parts = (bucket.cut(queries, "q"), bucket.cut(keys, "k"), bucket.cut(values, "k"))
-        outputs.append(attend(*parts, bucket.key_lengths, scores_by_distance, causal).flatten(0, 1))
-    output: Tensor = _Ungroup.apply(torch.cat(outputs), plan.q_rows, plan.q_slots, plan.q_filled)
-    return output
-
-
-class _Regroup(torch.autograd.Function):
-    """Rows of a packed tensor in the plan's padded order. Every row stands there once, so the backward gathers too."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, rows: Tensor, slots: Tensor) -> Tensor:
-        ctx.save_for_backward(slots)
-        return x.index_select(0, rows)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        (slots,) = ctx.saved_tensors
-        return _rows_or_zero(grad, slots), None, None
-
-
-class _Ungroup(torch.autograd.Function):
-    """From the padded order back to the packed one; what was padding is dropped, and has no gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, rows: Tensor, slots: Tensor, filled: Tensor) -> Tensor:
-        ctx.save_for_backward(rows, filled)
-        return _rows_or_zero(x, slots)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
-        rows, filled = ctx.saved_tensors
-        return grad.index_select(0, rows) * filled[:, None, None], None, None, None
-
-
-def _rows_or_zero(x: Tensor, slots: Tensor) -> Tensor:
-    """x[slots], and 0 where a slot is -1: a row that no bucket holds (its own or its partner's span is empty)."""
-    if len(x) == 0:
-        return x.new_zeros(len(slots), *x.shape[1:])
-    found = x.index_select(0, slots.clamp(min=0))
-    return found.masked_fill_((slots < 0)[:, None, None], 0) if bool((slots < 0).any()) else found
+    heads, scale = q.shape[1], q.shape[-1] ** -0.5 if scale is None else scale
+    plan = _plan(q_spans, k_spans, heads, causal)
+    queries = plan.cut(q, "q") if scale == 1 else [x * scale for x in plan.cut(q, "q")]
+    keys, values = plan.cut(k, "k"), plan.cut(v, "k")
+    if distance_scores is None:
+        near: Sequence[Tensor | None] = [None] * len(plan.buckets)
+    elif distance_scores.dim() == 3:
+        near = plan.cut(distance_scores, "q")
+    else:
+        near = [distance_scores[:, None].expand(1, -1, bucket.q_length, -1) for bucket in plan.buckets]
+    outputs = [v[:0].sum((0, 1))[None]]  # what a query without keys reads: 0 as an empty sum, which has a gradient
+    for bucket, qs, ks, vs, ns in zip(plan.buckets, queries, keys, values, near, strict=True):
+        read = _attend_long(qs, ks, vs, ns, causal) if bucket.long else _attend(qs, ks, vs, ns, bucket.mask)
+        outputs.append(read.flatten(0, 2))
+    return torch.cat(outputs).index_select(0, plan.output_rows).view(*q.shape[:2], v.shape[-1])
 
 
 @dataclass(frozen=True)
 class _Bucket:
-    """Spans padded to one length: where they stand in the padded rows, and how long their keys really are."""
+    """Spans padded to one length, and what their queries may not see."""
 
     spans: int
-    q_slice: slice
-    k_slice: slice
-    key_lengths: Tensor | None  # (n,) where keys are padded
+    q_length: int
+    k_length: int
+    mask: Tensor | None  # (n or 1, 1, Lq or 1, Lk), 0 or -inf
     long: bool
-
-    def cut(self, rows: Tensor, side: str) -> Tensor:
-        """The bucket's part of padded rows (P, h, d) → (n, h, L, d)."""
-        part = rows[self.q_slice if side == "q" else self.k_slice]
-        return part.view(self.spans, -1, *part.shape[1:]).transpose(1, 2)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """Index arrays between packed rows and padded rows. `filled` is 0 at padding; `slots` is -1 for rows left out."""
+    """Index arrays between packed rows (token, head) and padded rows (span, head, place), bucket by bucket.
 
+    Padding shows the last row of its own span, so that nothing can leak from another one; it is masked as key and
+    dropped as query.
+    """
+
+    heads: int
     buckets: list[_Bucket]
-    q_rows: Tensor
-    q_slots: Tensor
-    q_filled: Tensor
+    q_rows: Tensor  # which packed row each padded row shows
     k_rows: Tensor
-    k_slots: Tensor
+    output_rows: Tensor  # 1 + the padded row of each packed one; 0 for queries without keys
+
+    def cut(self, x: Tensor, side: Literal["q", "k"]) -> list[Tensor]:
+        """Packed rows (T, h, d) as one (n, h, L, d) for each bucket."""
+        shapes = [(b.spans, self.heads, b.q_length if side == "q" else b.k_length) for b in self.buckets]
+        rows = x.flatten(0, 1).index_select(0, self.q_rows if side == "q" else self.k_rows)
+        # split, not slices: the backward of each slice would fill a tensor of all rows
+        parts = torch.split(rows, [math.prod(shape) for shape in shapes])
+        return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def _padded_length(length: np.ndarray) -> np.ndarray:
-    """Rounded up to about an eighth: few buckets, little padding, and a function of the span's own length alone."""
-    step = np.maximum(4, 2 ** np.floor(np.log2(np.maximum(length, 1))).astype(np.int64) // 4)
-    padded: np.ndarray = -(-length // step) * step
-    return padded
-
-
-def _plan(q_spans: Spans, k_spans: Spans, device: torch.device) -> _Plan:
+def _plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> _Plan:
     """The plan of a pair of spans, made once: all layers of a model share it."""
-    key = ("packed", id(k_spans))
-    kept = q_spans.plans.get(key)
-    if kept is None or kept[0] is not k_spans:
-        kept = q_spans.plans[key] = (k_spans, _make_plan(q_spans, k_spans, device))
-    plan: _Plan = kept[1]
+    key = (packed_attention, k_spans, heads, causal)
+    if key not in q_spans.plans:
+        q_spans.plans[key] = _make_plan(q_spans, k_spans, heads, causal)
+    plan: _Plan = q_spans.plans[key]
     return plan
 
 
-def _make_plan(q_spans: Spans, k_spans: Spans, device: torch.device) -> _Plan:
+def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> _Plan:
+    device = q_spans.offsets.device
     q_lengths, k_lengths = q_spans.lengths, k_spans.lengths
     long = q_lengths * k_lengths > LONG
     q_padded = np.where(long, q_lengths, _padded_length(q_lengths))
     k_padded = np.where(long, k_lengths, _padded_length(k_lengths))
     live = np.flatnonzero((q_lengths > 0) & (k_lengths > 0))
-    order = live[np.lexsort((live * long[live], k_padded[live], q_padded[live]))]  # long spans stay by themselves
-    keys = np.stack([q_padded[order], k_padded[order], np.where(long[order], order, -1)], axis=1)
-    borders = np.flatnonzero((np.diff(keys, axis=0) != 0).any(axis=1)) + 1
-    buckets, q_at, k_at = [], 0, 0
+    kinds = np.stack([q_padded, k_padded, np.where(long, np.arange(len(long)), -1)], axis=1)[live]
+    order = np.lexsort(kinds.T[::-1])
+    borders = np.flatnonzero((np.diff(kinds[order], axis=0) != 0).any(axis=1)) + 1
+    order = live[order]
+    buckets = []
     for members in np.split(order, borders) if len(order) else []:
-        n = len(members)
-        q_size, k_size = n * int(q_padded[members[0]]), n * int(k_padded[members[0]])
-        full = bool((k_lengths[members] == k_padded[members]).all())
-        real = None if full else torch.from_numpy(k_lengths[members]).to(device)
-        q_slice, k_slice = slice(q_at, q_at + q_size), slice(k_at, k_at + k_size)
-        buckets.append(_Bucket(n, q_slice, k_slice, real, bool(long[members[0]])))
-        q_at, k_at = q_at + q_size, k_at + k_size
-    q_rows, q_slots, q_filled = _indices(q_spans, order, q_padded)
-    k_rows, k_slots, _ = _indices(k_spans, order, k_padded)
-    tensors = (torch.from_numpy(x).to(device) for x in (q_rows, q_slots, q_filled, k_rows, k_slots))
-    return _Plan(buckets, *tensors)
+        q_length, k_length = int(q_padded[members[0]]), int(k_padded[members[0]])
+        is_long = bool(long[members[0]])
+        mask = None if is_long else _mask(q_length, k_length, k_lengths[members], causal)
+        mask = mask if mask is None else mask.to(device)
+        buckets.append(_Bucket(len(members), q_length, k_length, mask, is_long))
+    q_rows, filled = _padded_rows(q_spans, order, q_padded, heads)
+    output_rows = np.zeros(q_spans.num_tokens * heads, dtype=np.int64)
+    output_rows[q_rows[filled]] = 1 + np.flatnonzero(filled)
+    k_rows, _ = _padded_rows(k_spans, order, k_padded, heads)
+    return _Plan(heads, buckets, *(torch.from_numpy(rows).to(device) for rows in (q_rows, k_rows, output_rows)))
 
 
-def _indices(spans: Spans, order: np.ndarray, padded: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Padded rows of the spans in `order`: which packed row each shows, where each packed row went, which are real."""
-    lengths, widths = spans.lengths[order], padded[order]
-    place = np.arange(int(widths.sum())) - np.repeat(np.cumsum(widths) - widths, widths)  # inside its span
-    filled = place < np.repeat(lengths, widths)
-    rows = np.where(filled, np.repeat(spans.host[:-1][order], widths) + place, 0)
-    slots = np.full(spans.num_tokens, -1, dtype=np.int64)
-    slots[rows[filled]] = np.flatnonzero(filled)
-    return rows.astype(np.int64), slots, filled
+def _padded_length(lengths: np.ndarray) -> np.ndarray:
+    """Rounded up to about an eighth: few buckets, little padding, and a function of the span's own length alone."""
+    step = np.maximum(4, 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64) // 8)
+    padded: np.ndarray = -(-lengths // step) * step
+    return padded
 
 
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, key_lengths: Tensor | None, near: Tensor | None, causal: bool, first: int = 0
-) -> Tensor:
-    """One bucket: q (n, h, Lq, d) scaled, k, v (n, h, Lk, ·) → (n, Lq, h, dv). `first`: the place of the first query."""
-    scores = torch.matmul(q, k.transpose(-1, -2))  # (n, h, Lq, Lk)
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    keys = torch.arange(k.shape[2], device=k.device)
-    distance = keys - (first + torch.arange(q.shape[2], device=k.device))[:, None]  # (Lq, Lk)
-    if near is not None:
-        scores = scores + _by_distance(near, distance, len(q))
+def _padded_rows(spans: Spans, order: np.ndarray, padded: np.ndarray, heads: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (span, head, place) of the spans in `order`: which row (token, head) each shows, and whether it is real."""
+    widths = np.repeat(padded[order], heads)  # a run of places for each span and head
+    place = np.arange(int(widths.sum())) - np.repeat(np.cumsum(widths) - widths, widths)
+    last = np.repeat(np.repeat(spans.lengths[order] - 1, heads), widths)
+    first = (spans.host[:-1][order, None] * heads + np.arange(heads)).reshape(-1)
+    return np.repeat(first, widths) + np.minimum(place, last) * heads, place <= last
+
+
+def _mask(q_length: int, k_length: int, k_lengths: np.ndarray, causal: bool) -> Tensor | None:
+    """(n or 1, 1, Lq or 1, Lk), -inf for what must not be seen: padding, and the future when causal."""
+    place = np.arange(k_length)
+    hidden = (place >= k_lengths[:, None])[:, None, None]
     if causal:
-        scores = scores.masked_fill(distance > 0, float("-inf"))
-    if key_lengths is not None:
-        scores = scores.masked_fill((keys >= key_lengths[:, None])[:, None, None], float("-inf"))
-    return torch.matmul(scores.softmax(-1).to(v.dtype), v).transpose(1, 2)
+        future = place > np.arange(q_length)[:, None]
+        # the future of every query already covers the padding when no query stands beyond the keys
+        hidden = future[None, None] if q_length <= k_lengths.min() else hidden | future
+    return torch.zeros(hidden.shape).masked_fill_(torch.from_numpy(hidden), float("-inf")) if hidden.any() else None
 
 
-def _by_distance(near: Tensor, distance: Tensor, spans: int) -> Tensor:
-    """Scores by clipped distance, (h, 2r+1) or (n·Lq, h, 2r+1), as (n or 1, h, Lq, Lk)."""
-    radius = near.shape[-1] // 2
-    column = radius + distance.clamp(-radius, radius)  # (Lq, Lk)
-    if near.dim() == 2:
-        return near[:, column][None]
-    near = near.view(spans, len(column), *near.shape[1:]).transpose(1, 2)  # (n, h, Lq, 2r+1)
-    return near.gather(3, column.expand(*near.shape[:3], -1))
+def _attend(q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, mask: Tensor | None, first: int = 0) -> Tensor:
+    """One bucket: q (n, h, Lq, d) scaled, k and v (n, h, Lk, ·), near (n or 1, h, Lq, 2r+1) → (n, h, Lq, dv).
+
+    `first` is the place in its span of the first query.
+    """
+    scores = torch.matmul(q, k.mT)  # (n, h, Lq, Lk)
+    if near is not None:
+        place = first + torch.arange(q.shape[2], device=q.device)[:, None]
+        radius = near.shape[-1] // 2
+        column = radius + (torch.arange(k.shape[2], device=q.device) - place).clamp(-radius, radius)  # (Lq, Lk)
+        scores = scores + near.gather(3, column.expand(*near.shape[:2], -1, -1))
+    if mask is not None:
+        scores += mask
+    return torch.matmul(scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(v.dtype), v)
 
 
-def _attend_long(
-    q: Tensor, k: Tensor, v: Tensor, key_lengths: Tensor | None, near: Tensor | None, causal: bool
-) -> Tensor:
-    """One long span without a (query × key) tensor: the library's kernel, or blocks of queries computed again later."""
-    if near is None:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=1.0).transpose(1, 2)
+def _attend_long(q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, causal: bool) -> Tensor:
+    """One long span, as `_attend`. A block of queries is computed again when gradients are asked for."""
+    recorded = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, near))
+    if near is None and (recorded or q.is_cuda):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=1.0)
     step = max(1, BLOCK // k.shape[2])
     blocks = []
     for first in range(0, q.shape[2], step):
-        part = near[first : first + step] if near.dim() == 3 else near
-        inputs = (q[:, :, first : first + step], k, v, None, part, causal, first)
-        blocks.append(
-            checkpoint(_attend, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _attend(*inputs)
-        )
-    return torch.cat(blocks, dim=1)
+        rows = slice(first, min(first + step, q.shape[2]))
+        seen = min(k.shape[2], rows.stop) if causal else k.shape[2]
+        hidden = torch.full((rows.stop - first, seen), float("-inf"), device=q.device).triu(first + 1)
+        inputs = (q[:, :, rows], k[:, :, :seen], v[:, :, :seen], None if near is None else near[:, :, rows])
+        arguments = (*inputs, hidden if causal else None, first)
+        blocks.append(checkpoint(_attend, *arguments, use_reentrant=False) if recorded else _attend(*arguments))
+    return torch.cat(blocks, dim=2)
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, near: Tensor | None) -> None:
