@@ -1,9 +1,10 @@
-"""`meta.json`: what a data folder holds, and whether it still does."""
+"""`meta.json`: what a folder of preprocessed data holds."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,56 +12,61 @@ from docnmt.errors import UserError
 from docnmt.files import write_json
 from docnmt.version import __version__
 
-MARKER = "meta.json"
+META = "meta.json"
 FORMAT = 1
 
 
-def write_meta(folder: Path, content: dict[str, Any]) -> None:
-    """Describe a finished folder: `content`, the size and sha256 of every file, and a fingerprint of them all."""
-    files = {
-        str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": file_hash(path)}
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-    digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
-    about = {"format": FORMAT, "docnmt": __version__, "fingerprint": digest}
-    write_json(folder / MARKER, about | content | {"files": files})
-
-
 def read_meta(folder: Path) -> dict[str, Any]:
-    """The description of a data folder; sizes of files are checked, their content is not read.
+    """The content of a folder's `meta.json`; the files it lists have the sizes it says. Nothing is hashed.
 
     Raises:
-        UserError: not a data folder, one of another format version, or a file that is missing or was cut.
+        UserError: not a data folder, written in another format, or a file is missing or truncated.
     """
-    path = folder / MARKER
+    path = Path(folder) / META
     try:
-        meta: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        files, version = dict(meta["files"]), meta["format"]
-    except FileNotFoundError:
-        raise UserError(f"{folder}: is not a data folder ({MARKER} is missing); make one with docnmt-preprocess") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: is damaged ({error}); preprocess again") from error
-    if version != FORMAT:
-        raise UserError(f"{path}: format version {version}, this docnmt reads {FORMAT}; preprocess again")
-    for name, about in files.items():
-        file = folder / name
-        actual = file.stat().st_size if file.is_file() else None
-        if actual != about["bytes"]:
-            found = "is missing" if actual is None else f"has {actual} bytes"
-            raise UserError(f"{file}: {found}, expected {about['bytes']} bytes; it is damaged, preprocess again")
+        meta = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{folder}: not a data folder ({META} is missing); make one with docnmt-preprocess") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read: {error}; preprocess again") from error
+    if not isinstance(meta, dict) or not {"format", "task"} <= meta.keys():
+        raise UserError(f"{path}: not written by docnmt-preprocess; name a folder that is")
+    if meta["format"] != FORMAT:
+        raise UserError(
+            f"{path}: data format {meta['format']} of docnmt {meta.get('docnmt')}, this is docnmt {__version__} "
+            f"with format {FORMAT}; preprocess again"
+        )
+    for name, entry in meta.get("files", {}).items():
+        try:
+            size = (path.parent / name).stat().st_size
+        except OSError as error:
+            raise UserError(f"{path.parent / name}: missing; preprocess again") from error
+        if size != entry["bytes"]:
+            raise UserError(
+                f"{path.parent / name}: {size:,} bytes, expected {entry['bytes']:,}: truncated or changed; "
+                "preprocess again"
+            )
     return meta
 
 
-def file_hash(path: Path) -> str:
-    """sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _hash(file)
+def file_entry(content: bytes) -> dict[str, Any]:
+    """A small file's entry in `meta.json`."""
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def _hash(file: Any) -> str:
-    """The same on Python 3.10, which has no `file_digest`."""
-    digest = hashlib.sha256()
-    while block := file.read(1 << 20):
-        digest.update(block)
-    return digest.hexdigest()
+def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]], **content: Any) -> dict[str, Any]:
+    """Write `meta.json` with the format, docnmt's version and a fingerprint of the data; returns it.
+
+    Args:
+        files: for each file of the folder at least its `bytes` and `sha256`.
+        content: everything else, as JSON types.
+    """
+    digest = hashlib.sha256(task.encode())
+    for name in sorted(files):
+        digest.update(f"\n{name} {files[name]['sha256']}".encode())
+    meta = {
+        "format": FORMAT, "docnmt": __version__, "task": task, "fingerprint": digest.hexdigest()[:32],
+        **content, "files": files,
+    }  # fmt: skip
+    write_json(folder / META, meta)
+    return meta

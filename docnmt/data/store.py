@@ -1,94 +1,160 @@
-"""Arrays of tokens and of lines on disk: flat files with offsets, mapped into memory when opened."""
+"""Flat arrays on disk: tokens and raw text of millions of sentences, mapped into memory.
+
+A file `NAME.bin` is one array, little-endian, without a header; its type and length stand in `meta.json`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+import itertools
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 
 from docnmt.errors import UserError
 
 
-@dataclass(frozen=True)
 class TokenArray:
-    """Sentences of token ids, without `</s>`.
+    """Sentences as subword numbers, without `</s>`.
 
     Attributes:
-        tokens: all ids in a row, uint16 or uint32.
-        offsets: (S+1,) int64, where each sentence begins.
+        tokens: (T,) uint16 or uint32, all sentences in one row. offsets: (S+1,) int64, where each begins.
     """
 
-    tokens: np.ndarray
-    offsets: np.ndarray
+    def __init__(self, tokens: np.ndarray, offsets: np.ndarray) -> None:
+        self.tokens, self.offsets = tokens, offsets
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[int]]) -> TokenArray:
-        """From lists, in memory."""
-        lengths = [len(sentence) for sentence in sentences]
-        tokens = np.fromiter((token for sentence in sentences for token in sentence), np.uint32, count=sum(lengths))
-        return cls(tokens, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64))
-
-    @classmethod
-    def open(cls, stem: Path, dtype: str) -> TokenArray:
-        return cls(map_array(stem.with_name(stem.name + ".bin"), dtype), map_array(offsets_path(stem), "int64"))
+    def from_lists(cls, sentences: Sequence[Sequence[int]], vocab_size: int) -> TokenArray:
+        """From each sentence's subwords, in memory."""
+        lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+        flat = np.fromiter((token for sentence in sentences for token in sentence), token_dtype(vocab_size))
+        return cls(flat, offsets_of(lengths))
 
     def lengths(self) -> np.ndarray:
-        """(S,) tokens of each sentence."""
+        """(S,) int64 subwords of each sentence."""
         return np.diff(self.offsets)
 
     def __getitem__(self, i: int) -> np.ndarray:
-        return self.tokens[self.offsets[i] : self.offsets[i + 1]]
+        sentence: np.ndarray = self.tokens[self.offsets[i] : self.offsets[i + 1]]
+        return sentence
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
 
-@dataclass(frozen=True)
-class TextArray:
-    """Lines of UTF-8 text: `text[i]` is line i as it was read. `data` holds all bytes, `offsets` (S+1,) int64."""
+class TextArray(Sequence[str]):
+    """Lines of raw text.
 
-    data: np.ndarray
-    offsets: np.ndarray
+    Attributes:
+        data: (bytes,) uint8, UTF-8, all lines in one row. offsets: (S+1,) int64, where each begins.
+    """
+
+    def __init__(self, data: np.ndarray, offsets: np.ndarray) -> None:
+        self.data, self.offsets = data, offsets
 
     @classmethod
-    def of(cls, lines: Sequence[str]) -> TextArray:
-        """From strings, in memory."""
+    def from_lines(cls, lines: Iterable[str]) -> TextArray:
+        """In memory."""
         encoded = [line.encode() for line in lines]
-        lengths = [len(line) for line in encoded]
-        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-        return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
-
-    @classmethod
-    def open(cls, stem: Path) -> TextArray:
-        return cls(map_array(stem.with_name(stem.name + ".txt"), "uint8"), map_array(offsets_path(stem), "int64"))
-
-    def __getitem__(self, i: int) -> str:
-        if not 0 <= i < len(self):
-            raise IndexError(f"line {i} of {len(self)}")
-        return bytes(self.data[self.offsets[i] : self.offsets[i + 1]]).decode()
+        lengths = np.array([len(line) for line in encoded], dtype=np.int64)
+        return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets_of(lengths))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            first, last, step = index.indices(len(self))
+            if step != 1:
+                return [self[i] for i in range(first, last, step)]
+            return self._lines(first, max(first, last))
+        i = int(index) + len(self) if index < 0 else int(index)
+        if not 0 <= i < len(self):
+            raise IndexError(f"line {index} of {len(self)}")
+        return self._lines(i, i + 1)[0]
 
-def offsets_path(stem: Path) -> Path:
-    """Where the offsets of a token or text array stand."""
-    return stem.with_name(stem.name + ".offsets")
+    def _lines(self, first: int, last: int) -> list[str]:
+        """A range of lines, read at once."""
+        offsets = np.asarray(self.offsets[first : last + 1])
+        data = self.data[offsets[0] : offsets[-1]].tobytes()
+        cuts = (offsets - offsets[0]).tolist()
+        return [data[a:b].decode() for a, b in itertools.pairwise(cuts)]
 
 
-def map_array(path: Path, dtype: str) -> np.ndarray:
-    """A flat file as a read-only array, mapped and not read.
+def offsets_of(lengths: np.ndarray) -> np.ndarray:
+    """(S,) lengths → (S+1,) int64 offsets."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def token_dtype(vocab_size: int) -> np.dtype[Any]:
+    """The smallest type that holds every token of a vocabulary."""
+    return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
+
+
+class ArrayWriter:
+    """Appends to one file of a folder and describes it for `meta.json`."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any] | str) -> None:
+        self.path, self.dtype, self.length = path, np.dtype(dtype), 0
+        self._file, self._digest = path.open("wb"), hashlib.sha256()
+
+    def append(self, values: np.ndarray) -> None:
+        """More elements at the end."""
+        data = np.ascontiguousarray(values, dtype=self.dtype).tobytes()
+        self._file.write(data)
+        self._digest.update(data)
+        self.length += len(values)
+
+    def close(self) -> dict[str, Any]:
+        """The file's entry in `meta.json`."""
+        self._file.close()
+        size = self.length * self.dtype.itemsize
+        return {"dtype": self.dtype.str, "length": self.length, "bytes": size, "sha256": self._digest.hexdigest()}
+
+
+class RaggedWriter:
+    """Writes rows of different lengths: `NAME.bin` and `NAME.offsets.bin`."""
+
+    def __init__(self, folder: Path, name: str, dtype: np.dtype[Any] | str) -> None:
+        self.values = ArrayWriter(folder / f"{name}.bin", dtype)
+        self._offsets = ArrayWriter(folder / f"{name}.offsets.bin", "<i8")
+        self._offsets.append(np.zeros(1, dtype=np.int64))
+
+    def append(self, values: np.ndarray, lengths: np.ndarray) -> None:
+        """More rows: their elements one after the other, and how many each has."""
+        self._offsets.append(self.values.length + np.cumsum(lengths, dtype=np.int64))
+        self.values.append(values)
+
+    def append_lines(self, lines: Sequence[str]) -> None:
+        """More rows of text."""
+        encoded = [line.encode() for line in lines]
+        lengths = np.array([len(line) for line in encoded], dtype=np.int64)
+        self.append(np.frombuffer(b"".join(encoded), dtype=np.uint8), lengths)
+
+    def close(self) -> dict[str, dict[str, Any]]:
+        """The files' entries in `meta.json`."""
+        return {writer.path.name: writer.close() for writer in (self.values, self._offsets)}
+
+
+def map_array(path: Path, dtype: str, length: int, *, offset: int = 0) -> np.ndarray:
+    """`length` elements of a file from byte `offset` on, mapped into memory.
 
     Raises:
-        UserError: it is missing or its size is no multiple of the item's.
+        UserError: the file is missing or too short.
     """
-    kind = np.dtype(dtype).newbyteorder("<")
+    if sys.byteorder != "little":
+        raise UserError(f"{path}: written for little-endian machines, this one is not")
+    if length == 0:
+        return np.zeros(0, dtype=dtype)
     try:
-        size = path.stat().st_size
-        if size % kind.itemsize:
-            raise UserError(f"{path}: {size} bytes are no whole number of {dtype}; it is truncated, preprocess again")
-        return np.memmap(path, dtype=kind, mode="r") if size else np.empty(0, dtype=kind)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}; preprocess again") from error
+        return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=(length,)))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be mapped into memory: {error}; preprocess again") from error

@@ -1,49 +1,40 @@
-"""Subwords: SentencePiece with docnmt's special tokens. The same text and options give the same model, byte for byte."""
+"""Subwords: a thin, reproducible wrapper of SentencePiece."""
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import io
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import sentencepiece
 
 from docnmt.errors import UserError
 
-#: Special tokens; `<brk>` stands between sentences written as one sequence. Text can never produce them.
-UNK, BOS, EOS, BRK, MASK = range(5)
+#: `<brk>` and `<mask>` are control symbols, as `<s>` and `</s>` are: no text is ever encoded to them.
+UNK, BOS, EOS, BRK, MASK = 0, 1, 2, 3, 4
 SPECIAL = ("<unk>", "<s>", "</s>", "<brk>", "<mask>")
 
-#: Threads of the trainer: fixed, because the model depends on it.
-THREADS = 2
+#: SentencePiece's models depend on its number of training threads; a fixed one makes the same text give the same model.
+_TRAINING_THREADS = 4
 
 
 class Tokenizer:
-    """A SentencePiece model.
+    """A SentencePiece model whose first five entries are `SPECIAL`."""
 
-    Raises:
-        UserError: the bytes are no SentencePiece model, or one without docnmt's special tokens.
-    """
-
-    def __init__(self, model: bytes, *, where: str = "tokenizer") -> None:
+    def __init__(self, model: bytes) -> None:
         self._model = model
         try:
-            self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
-            special = tuple(self._processor.id_to_piece(i) for i in range(len(SPECIAL)))
-        except (RuntimeError, IndexError, TypeError) as error:
-            raise UserError(f"{where}: is not a SentencePiece model (damaged or another kind of file)") from error
-        if special != SPECIAL:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, OSError) as error:
+            raise UserError("this is not a SentencePiece model, or a damaged one") from error
+        found = tuple(self._processor.id_to_piece(i) for i in range(min(len(SPECIAL), self.vocab_size)))
+        if found != SPECIAL:
             raise UserError(
-                f"{where}: its first tokens are {' '.join(special)}, expected {' '.join(SPECIAL)}; "
-                "use a model that docnmt-preprocess trained"
+                f"the tokenizer's first entries must be {' '.join(SPECIAL)}, these are {' '.join(found)}; "
+                "it was not trained by docnmt-preprocess"
             )
-
-    @classmethod
-    def from_bytes(cls, model: bytes, *, where: str = "tokenizer") -> Tokenizer:
-        return cls(model, where=where)
 
     @classmethod
     def train(
@@ -51,14 +42,21 @@ class Tokenizer:
         lines: Iterable[str],
         vocab_size: int,
         *,
-        model_type: str = "unigram",
+        model_type: Literal["unigram", "bpe"] = "unigram",
         character_coverage: float = 1.0,
-        input_sentence_size: int = 5_000_000,
+        byte_fallback: bool = False,
+        normalization: str = "nmt_nfkc",
     ) -> Tokenizer:
-        """Train on `lines` (at most `input_sentence_size` of them, sampled with a fixed seed).
+        """Train on lines of text. The same lines in the same order give the same model, byte for byte.
+
+        Args:
+            vocab_size: entries, the five special ones included.
+            character_coverage: share of the text's characters to have in the vocabulary.
+            byte_fallback: spell unknown characters in UTF-8 bytes, for 256 entries of the vocabulary.
+            normalization: a SentencePiece rule (`nmt_nfkc`, `nfkc`, `nmt_nfkc_cf`, `nfkc_cf`, `identity`).
 
         Raises:
-            UserError: the text does not support `vocab_size` tokens; the message names a number that works.
+            UserError: the text is too small or too varied for the size; the message names the sizes that work.
         """
         model = io.BytesIO()
         try:
@@ -68,65 +66,76 @@ class Tokenizer:
                 vocab_size=vocab_size,
                 model_type=model_type,
                 character_coverage=character_coverage,
-                input_sentence_size=input_sentence_size,
-                shuffle_input_sentence=True,
-                max_sentence_length=1 << 20,
-                num_threads=THREADS,
-                normalization_rule_name="nmt_nfkc",
-                unk_id=UNK, bos_id=BOS, eos_id=EOS, pad_id=-1,
+                byte_fallback=byte_fallback,
+                normalization_rule_name=normalization,
+                num_threads=_TRAINING_THREADS,
+                max_sentence_length=1 << 30,  # the default drops lines of more than 4,192 bytes without a word
+                unk_id=UNK,
+                bos_id=BOS,
+                eos_id=EOS,
+                pad_id=-1,
                 control_symbols=list(SPECIAL[BRK:]),
-                unk_surface=" \N{DOUBLE QUESTION MARK} ",
                 minloglevel=2,
-            )  # fmt: skip
+            )
         except RuntimeError as error:
-            raise UserError(_vocabulary_problem(str(error), vocab_size)) from error
+            raise UserError(_training_problem(str(error), vocab_size)) from error
         return cls(model.getvalue())
 
+    @classmethod
+    def from_bytes(cls, model: bytes) -> Tokenizer:
+        """The tokenizer that `to_bytes` gave.
+
+        Raises:
+            UserError: damaged, or not a model with `SPECIAL` at its beginning.
+        """
+        return cls(model)
+
     def to_bytes(self) -> bytes:
+        """The SentencePiece model file's content."""
         return self._model
 
-    @cached_property
-    def hash(self) -> str:
-        """sha256 of the model: equal for equal tokenizers."""
-        return hashlib.sha256(self._model).hexdigest()
-
-    @property
+    @functools.cached_property
     def vocab_size(self) -> int:
         return int(self._processor.get_piece_size())
 
     def vocabulary(self) -> list[str]:
-        """All tokens by id."""
+        """Every entry, by number."""
         return [self._processor.id_to_piece(i) for i in range(self.vocab_size)]
 
     def encode(
         self, lines: Sequence[str], *, sample: bool = False, alpha: float = 0.1, seed: int = 0
     ) -> list[list[int]]:
-        """Token ids of each line, without `<s>` and `</s>`.
+        """The subwords of each line, without `<s>` and `</s>`.
 
-        `sample`: draw segmentations instead of the best one (subword regularisation; `alpha` smooths the draw).
+        Args:
+            sample: draw a segmentation instead of taking the best (Kudo 2018; BPE-dropout for a BPE model).
+            alpha: smoothing of that draw, or the share of merges dropped. seed: the same seed draws the same.
         """
-        if not sample:
-            return [list(ids) for ids in self._processor.encode(list(lines))]
-        sentencepiece.set_random_generator_seed(seed)
-        return [
-            list(ids) for ids in self._processor.encode(list(lines), enable_sampling=True, alpha=alpha, nbest_size=-1)
-        ]
+        options: dict[str, Any] = {}
+        if sample:
+            sentencepiece.set_random_generator_seed(seed)
+            options = {"enable_sampling": True, "alpha": alpha, "nbest_size": -1}
+        # A single thread, or the draws depend on which thread takes which line.
+        result: list[list[int]] = self._processor.encode(list(lines), num_threads=1, **options)
+        return result
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of token ids; special tokens but `<unk>` vanish."""
-        return str(self._processor.decode([int(i) for i in ids if i == UNK or i >= len(SPECIAL)]))
+        """The text of subwords; control symbols leave none."""
+        text: str = self._processor.decode([int(i) for i in ids])
+        return text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The tokens as strings."""
+        """The entries with these numbers, as they stand in the vocabulary."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
 
-def _vocabulary_problem(message: str, vocab_size: int) -> str:
-    """SentencePiece's complaint as one line that says what to do."""
-    limit = re.search(r"value <= (\d+)", message)
-    if limit:
-        return f"--vocab-size {vocab_size}: the training text supports at most {limit[1]} subwords; give that or less"
-    small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
-    if small:
-        return f"--vocab-size {vocab_size}: the training text has {small[1]} characters and needs at least that many"
-    return f"--vocab-size {vocab_size}: SentencePiece cannot train on this text: {' '.join(message.split())}"
+def _training_problem(message: str, vocab_size: int) -> str:
+    if match := re.search(r"value <= (\d+)", message):
+        return f"--vocab-size {vocab_size} is more than this text supports: the largest that works is {match[1]}"
+    if match := re.search(r"required_chars\D*(\d+) vs (\d+)", message):
+        smallest = int(match[2]) + 1
+        return (
+            f"--vocab-size {vocab_size} is too small: the text's characters alone need {smallest}; "
+            "raise it or lower --character-coverage"
+        )
+    return f"SentencePiece cannot be trained on this text: {' '.join(message.split())}"

@@ -1,0 +1,73 @@
+"""docnmt-preprocess: text to a folder that docnmt-train reads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docnmt.cli import command as cli
+from docnmt.config import Section, option
+from docnmt.errors import UsageError
+from docnmt.registry import Registry
+
+DESCRIPTION = """Check a corpus, train its vocabulary and write it to a folder of arrays that docnmt-train reads.
+Nothing is written unless everything is in order, and the folder appears whole or not at all.
+
+Parallel documents (the default task) are PREFIX.en and PREFIX.de: UTF-8, a sentence a line, an empty line between
+documents. Sections and paragraphs may stand in PREFIX.levels.tsv, a row a line, or be opened by <p> lines; <d> lines
+may open documents instead of empty lines; WMT files are PREFIX.en-de.xml; several references PREFIX.de0, PREFIX.de1.
+Other tasks have other options: docnmt-preprocess --task nli --help."""
+
+EXAMPLES = (
+    "docnmt-preprocess -s en -t de --trainpref text/train --validpref text/dev --testpref text/test --destdir data-bin",
+    "docnmt-preprocess -s en -t de --trainpref text/train --validpref text/dev --destdir data-bin --vocab-size 16000",
+    "docnmt-preprocess -s en -t de --testpref other/test --srcdict data-bin --destdir data-other",
+    "docnmt-preprocess --task text_classification --train train.tsv --valid valid.tsv --destdir data-bin",
+)
+
+#: What preprocesses for a task: a function of its options (a configuration class) and of `say`, which takes the report
+#: line by line.
+PREPROCESSORS = Registry("task to preprocess for")
+PREPROCESSORS.add(
+    "document_translation",
+    "docnmt.data.preprocess:preprocess_translation",
+    config="docnmt.data.translation_config:TranslationPreprocessConfig",
+)
+PREPROCESSORS.add(
+    "text_classification",
+    "docnmt.data.classification:preprocess_classification",
+    config="docnmt.data.classification:ClassificationPreprocessConfig",
+)
+PREPROCESSORS.add("nli", "docnmt.data.nli:preprocess_nli", config="docnmt.data.nli:NliPreprocessConfig")
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """For what the data is prepared."""
+
+    task: str = option(
+        "document_translation", "what the data is for; it is stored with it", choices=PREPROCESSORS.names
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    return cli.run("docnmt-preprocess", body, argv)
+
+
+def body(argv: list[str]) -> int:
+    """Parse the options of the task, then preprocess."""
+    known = cli.peek(argv, "task", "user_dir")
+    cli.import_plugins(known.get("user_dir"))
+    task = known.get("task", "document_translation")
+    if task not in PREPROCESSORS:
+        raise UsageError(f"--task {task}: expected one of {', '.join(PREPROCESSORS.names())}")
+    sections = [Section("task", TaskConfig), Section(f"options of {task}", PREPROCESSORS.config(task))]
+    config = cli.Command("docnmt-preprocess", DESCRIPTION, EXAMPLES).parse(argv, sections)
+    PREPROCESSORS.get(task)(config[sections[1].name], lambda line: print(line, file=sys.stderr, flush=True))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Raw text to subwords, in this process or in several. The result is the same."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
+from types import TracebackType
+
+import numpy as np
+
+from docnmt.data.store import TextArray, token_dtype
+from docnmt.data.tokenizer import Tokenizer
+from docnmt.errors import UserError
+
+#: Sentences a piece of work; fixed, so that no output depends on the number of workers.
+CHUNK = 4096
+
+#: The tokenizers of a worker process, loaded once.
+_of_worker: dict[str, Tokenizer] = {}
+
+
+class Encoder:
+    """Cuts lines into subwords with `workers` processes; a context manager, for it ends them.
+
+    Args:
+        models: the SentencePiece model of each side.
+    """
+
+    def __init__(self, models: Mapping[str, bytes], workers: int) -> None:
+        self._workers = workers
+        self._pool: ProcessPoolExecutor | None = None
+        if workers > 1:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(workers, context, _start_worker, (dict(models),))
+        self._tokenizers = {} if self._pool else _load(models)
+
+    def __enter__(self) -> Encoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def encode(self, text: TextArray, side: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(tokens, lengths) of one chunk of lines after the other, in order."""
+        chunks = (text[first : first + CHUNK] for first in range(0, len(text), CHUNK))
+        if self._pool is None:
+            yield from (_encode(self._tokenizers[side], chunk) for chunk in chunks)
+            return
+        waiting = []
+        try:
+            for chunk in chunks:
+                waiting.append(self._pool.submit(_work, side, chunk))
+                if len(waiting) > 4 * self._workers:
+                    yield waiting.pop(0).result()
+            yield from (future.result() for future in waiting)
+        except BrokenProcessPool as error:
+            raise UserError("a worker process died (killed, or out of memory?); try fewer --workers") from error
+
+
+def _start_worker(models: Mapping[str, bytes]) -> None:
+    """In a worker: leave Ctrl-C to the parent, and end when the parent was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _of_worker.update(_load(models))
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _work(side: str, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    return _encode(_of_worker[side], lines)
+
+
+def _load(models: Mapping[str, bytes]) -> dict[str, Tokenizer]:
+    return {side: Tokenizer.from_bytes(model) for side, model in models.items()}
+
+
+def _encode(tokenizer: Tokenizer, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    sentences = tokenizer.encode(lines)
+    lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+    tokens = (token for sentence in sentences for token in sentence)
+    return np.fromiter(tokens, token_dtype(tokenizer.vocab_size), count=int(lengths.sum())), lengths

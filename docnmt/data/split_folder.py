@@ -1,0 +1,81 @@
+"""The files of one split in a data folder: reading and writing them by name.
+
+`SPLIT.LANG.tokens.bin` and `SPLIT.LANG.text.bin` with their offsets for each side (further references:
+`SPLIT.LANG1.text.bin` …), `SPLIT.labels.text.bin` and `SPLIT.names.text.bin` where these are known, and one
+`SPLIT.structure.bin`: document offsets (int64), blank lines and levels (int32), one after the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from docnmt.data.store import RaggedWriter, TextArray, TokenArray, map_array
+from docnmt.data.structure import Structure
+
+
+def reference_names(target_lang: str, count: int) -> list[str]:
+    """What the references of a split are called in its files: de, de1, de2 …"""
+    return [f"{target_lang}{number or ''}" for number in range(count)]
+
+
+@dataclass(frozen=True)
+class SplitFolder:
+    """One split in a folder; `files` is (or will be) the list of files in the folder's `meta.json`."""
+
+    folder: Path
+    split: str
+    files: dict[str, dict[str, Any]]
+
+    def has_text(self, side: str) -> bool:
+        """There is raw text of this name."""
+        return f"{self.split}.{side}.text.bin" in self.files
+
+    def text(self, side: str) -> TextArray:
+        """Raw text of a side (a language), mapped into memory."""
+        return TextArray(self._array(f"{side}.text"), self._array(f"{side}.text.offsets"))
+
+    def tokens(self, side: str) -> TokenArray:
+        """Subwords of a side, mapped into memory."""
+        return TokenArray(self._array(f"{side}.tokens"), self._array(f"{side}.tokens.offsets"))
+
+    def structure(self) -> Structure:
+        """The documents, mapped into memory."""
+        entry = self.files[f"{self.split}.structure.bin"]
+        path = self.folder / f"{self.split}.structure.bin"
+        documents, sentences, levels = entry["documents"], entry["sentences"], entry["levels"]
+        offsets = map_array(path, "<i8", documents + 1)
+        blank = map_array(path, "<i4", documents + 1, offset=8 * (documents + 1))
+        known = map_array(path, "<i4", sentences * levels, offset=12 * (documents + 1))
+        return Structure(offsets, blank, known.reshape(sentences, levels))
+
+    def write_structure(self, structure: Structure) -> None:
+        """Write the structure file."""
+        data = b"".join(
+            np.ascontiguousarray(array, dtype=dtype).tobytes()
+            for array, dtype in (
+                (structure.document_offsets, "<i8"), (structure.blank_lines, "<i4"), (structure.levels, "<i4"),
+            )
+        )  # fmt: skip
+        name = f"{self.split}.structure.bin"
+        (self.folder / name).write_bytes(data)
+        self.files[name] = {
+            "documents": structure.num_documents, "sentences": structure.num_sentences,
+            "levels": structure.levels.shape[1], "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(),
+        }  # fmt: skip
+
+    def writer(self, name: str, dtype: np.dtype[Any] | str) -> RaggedWriter:
+        """A writer of `SPLIT.NAME.bin`; give it to `close` when it is complete."""
+        return RaggedWriter(self.folder, f"{self.split}.{name}", dtype)
+
+    def close(self, writer: RaggedWriter) -> None:
+        """The writer's files are complete."""
+        self.files.update(writer.close())
+
+    def _array(self, name: str) -> np.ndarray:
+        name = f"{self.split}.{name}.bin"
+        return map_array(self.folder / name, self.files[name]["dtype"], self.files[name]["length"])

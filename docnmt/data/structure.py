@@ -1,0 +1,95 @@
+"""Structure above the sentence: documents, and sections and paragraphs where they are known."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """How the sentences of a corpus are divided.
+
+    Attributes:
+        document_offsets: (D+1,) int64, the sentence where each document begins; the last entry is S.
+        blank_lines: (D+1,) int32, empty lines of the source file before each document and after the last.
+        levels: (S, K) int32, known units above the sentence, outermost first; the index inside the parent unit.
+    """
+
+    document_offsets: np.ndarray
+    blank_lines: np.ndarray
+    levels: np.ndarray
+
+    @property
+    def num_sentences(self) -> int:
+        return int(self.document_offsets[-1])
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.document_offsets) - 1
+
+
+class StructureBuilder:
+    """Builds a `Structure` line by line."""
+
+    def __init__(self) -> None:
+        self._documents = array("q")
+        self._blank_lines = array("i")
+        self._levels = array("i")
+        self._sentences = self._blank = 0
+        self._inside = False
+        self._units: tuple[str, ...] = ()
+        self._index: list[int] = []
+
+    def blank(self) -> None:
+        """An empty line: the document is at its end."""
+        self._blank += 1
+        self._inside = False
+
+    def mark(self) -> None:
+        """A line or element that opens a document; when written as plain text it becomes one empty line."""
+        self._blank = 1 if self._sentences else 0
+        self._inside = False
+
+    def sentence(self, units: tuple[str, ...] = ()) -> None:
+        """A sentence, with the labels of the units it stands in, outermost first.
+
+        A unit begins where its own or an outer label changes. All sentences have equally many labels.
+        """
+        if not self._inside:
+            self._documents.append(self._sentences)
+            self._blank_lines.append(self._blank)
+            self._blank, self._inside, self._index = 0, True, [0] * len(units)
+        elif units != self._units:
+            depth = next(k for k, (old, new) in enumerate(zip(self._units, units, strict=True)) if old != new)
+            self._index[depth] += 1
+            self._index[depth + 1 :] = [0] * (len(units) - depth - 1)
+        self._units = units
+        self._levels.extend(self._index)
+        self._sentences += 1
+
+    def build(self, *, known: bool = True) -> Structure:
+        """The structure of all that was said; `known=False` forgets the levels."""
+        levels = np.array(self._levels, dtype=np.int32).reshape(self._sentences, -1 if self._sentences else 0)
+        return Structure(
+            np.array([*self._documents, self._sentences], dtype=np.int64),
+            np.array([*self._blank_lines, self._blank], dtype=np.int32),
+            levels if known else levels[:, :0],
+        )
+
+
+def renumber(levels: np.ndarray, document_offsets: np.ndarray) -> np.ndarray:
+    """(S, K) levels counted anew from 0 without gaps, after sentences were taken out or documents cut."""
+    if not len(levels):
+        return levels
+    begins = np.zeros(len(levels), dtype=bool)  # where a unit of the level at hand, or one around it, begins
+    begins[document_offsets[:-1][np.diff(document_offsets) > 0]] = True
+    result = np.empty_like(levels)
+    for depth in range(levels.shape[1]):
+        parents = begins.copy()
+        begins[1:] |= np.diff(levels[:, depth]) != 0
+        count = np.cumsum(begins)
+        result[:, depth] = count - count[np.maximum.accumulate(np.where(parents, np.arange(len(levels)), 0))]
+    return result

@@ -1,0 +1,108 @@
+"""Lines of a UTF-8 text file, checked while they are read (contract, section 4).
+
+Lines end at `\\n` only, so U+2028, U+0085 and form feeds are ordinary text. CRLF is stripped and counted, a byte order
+mark at the beginning is taken off and noted; a lone `\\r`, NUL or a byte that is not UTF-8 is an error that names the
+file, the line and the byte.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from docnmt.errors import UserError
+
+BLOCK = 1 << 22
+
+
+class TextLines:
+    """The lines of a file or a binary stream, without their ends, read once and in blocks.
+
+    Args:
+        source: a path, or a binary stream such as `sys.stdin.buffer`.
+        name: what messages call it; the path by default.
+        progress: called with the number of bytes of every block read.
+
+    Attributes:
+        lines, crlf, bytes, bom, sha256: what was found, complete when the last line was read.
+    """
+
+    def __init__(
+        self, source: Path | BinaryIO, *, name: str | None = None, progress: Callable[[int], object] | None = None
+    ) -> None:
+        self._source, self._progress = source, progress
+        self.name = name or str(source)
+        self.lines = self.crlf = self.bytes = 0
+        self.bom = False
+        self.sha256 = ""
+
+    def __iter__(self) -> Iterator[str]:
+        """
+        Raises:
+            UserError: the file cannot be read or is not clean UTF-8 text.
+        """
+        digest = hashlib.sha256()
+        rest = b""
+        try:
+            with self._open() as file:
+                while block := file.read(BLOCK):
+                    digest.update(block)
+                    if self._progress:
+                        self._progress(len(block))
+                    block = rest + block
+                    cut = block.rfind(b"\n") + 1
+                    yield from self._split(block[:cut])
+                    rest = block[cut:]
+        except OSError as error:
+            raise UserError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+        yield from self._split(rest)
+        self.sha256 = digest.hexdigest()
+
+    def _open(self) -> AbstractContextManager[BinaryIO]:
+        if isinstance(self._source, Path):
+            return self._source.open("rb")
+        return nullcontext(self._source)
+
+    def _split(self, block: bytes) -> list[str]:
+        """The lines of a block of whole lines, checked."""
+        start = 0
+        if not self.bytes and block.startswith(codecs.BOM_UTF8):
+            self.bom, start = True, len(codecs.BOM_UTF8)
+        try:
+            text = block[start:].decode("utf-8")
+        except UnicodeDecodeError as error:
+            self._refuse(block, error.start + start, _not_utf8(block, self.bytes == 0))
+        if "\r" in text:
+            self.crlf += text.count("\r\n")
+            text = text.replace("\r\n", "\n")
+            if "\r" in text:
+                lone = next(i for i, byte in enumerate(block) if byte == 13 and block[i + 1 : i + 2] != b"\n")
+                self._refuse(block, lone, "carriage return inside a line; lines end in \\n or \\r\\n: remove it")
+        if "\0" in text:
+            self._refuse(block, block.index(0), "NUL byte; this is not plain text: remove it")
+        lines = text.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        self.lines += len(lines)
+        self.bytes += len(block)
+        return lines
+
+    def _refuse(self, block: bytes, at: int, what: str) -> Any:
+        line = self.lines + block.count(b"\n", 0, at) + 1
+        column = at - (block.rfind(b"\n", 0, at) + 1) + 1
+        raise UserError(f"{self.name}:{line}: byte {column} of the line (0x{block[at]:02X}): {what}")
+
+
+def _not_utf8(block: bytes, beginning: bool) -> str:
+    if beginning and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "not UTF-8 but UTF-16, by its byte order mark; convert it: iconv -f UTF-16 -t UTF-8"
+    return "not valid UTF-8; convert the file, for example with iconv -f LATIN1 -t UTF-8"
+
+
+def is_blank(line: str) -> bool:
+    """Nothing but white space: the contract's empty line."""
+    return not line or line.isspace()

@@ -1,0 +1,90 @@
+"""Options of `docnmt-preprocess` for translation. Imports neither NumPy nor SentencePiece."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+from docnmt.config import option
+
+
+@dataclass(frozen=True)
+class TranslationPreprocessConfig:
+    """Parallel documents: PREFIX.SRC and PREFIX.TGT, a sentence a line, an empty line between documents."""
+
+    source_lang: str = option(
+        dataclasses.MISSING, "source language: the ending of its files", metavar="SRC", aliases=("-s",)
+    )
+    target_lang: str = option(dataclasses.MISSING, "target language likewise", metavar="TGT", aliases=("-t",))
+    destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR")
+    trainpref: str | None = option(
+        None, "training files without their ending; needed unless --srcdict is given", metavar="PREFIX"
+    )
+    validpref: tuple[str, ...] = option((), "validation files: split valid, valid1, ...", metavar="PREFIX")
+    testpref: tuple[str, ...] = option(
+        (), "test files: split test, test1, ...; may have no target side", metavar="PREFIX"
+    )
+    overwrite: bool = option(False, "replace the folder if it is one of ours")
+    workers: int = option(1, "processes that cut text into subwords; the result does not depend on it")
+
+    vocab_size: int = option(8000, "entries of the vocabulary, the five special ones included")
+    joined_dictionary: bool = option(True, "one vocabulary for both languages")
+    srcdict: str | None = option(
+        None, "take the source's (or joined) vocabulary from a data folder or .model file", metavar="PATH"
+    )
+    tgtdict: str | None = option(None, "take the target's vocabulary likewise", metavar="PATH")
+    subword_model: Literal["unigram", "bpe"] = option("unigram", "kind of SentencePiece model")
+    character_coverage: float = option(1.0, "share of the training text's characters to have in the vocabulary")
+    byte_fallback: bool = option(False, "spell characters that are not in the vocabulary in UTF-8 bytes")
+    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = option(
+        "nmt_nfkc",
+        "SentencePiece's normalisation of the text before it is cut; raw text and references stay as they are",
+    )
+    subword_sample: int = option(
+        2_000_000,
+        "train the vocabulary on at most N lines of a side, spread evenly over the training text",
+        metavar="N",
+    )
+
+    long_policy: Literal["error", "split", "truncate", "skip"] = option(
+        "error", "what happens to sentences and documents above the limits below. split: sentences at spaces, on both "
+        "sides into equally many pieces; documents at sentence ends. truncate: the rest is cut off. skip: left out on "
+        "both sides. Test sets are never changed: too long is an error under 'error' and else kept with a warning",
+    )  # fmt: skip
+    max_sentence_tokens: int = option(1024, "longest sentence, in subwords of its longer side", metavar="N")
+    max_document_tokens: int | None = option(
+        None, "longest document, likewise; by default any, as docnmt-train --max-doc-tokens cuts at sentence ends",
+        metavar="N",
+    )  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Contradictions."""
+        found = []
+        if self.trainpref is None and self.srcdict is None:
+            found.append("--trainpref is required (or --srcdict, to preprocess with a vocabulary that exists)")
+        if self.trainpref is None and not self.joined_dictionary and self.tgtdict is None:
+            found.append("--no-joined-dictionary without --trainpref needs --tgtdict as well as --srcdict")
+        if self.trainpref is None and not (self.validpref or self.testpref):
+            found.append("nothing to do: give --trainpref, --validpref or --testpref")
+        if self.source_lang == self.target_lang:
+            found.append(f"--source-lang and --target-lang are both '{self.source_lang}', so their files are the same")
+        if self.tgtdict is not None and self.joined_dictionary:
+            found.append(
+                "--tgtdict has no effect with a joined dictionary: give --no-joined-dictionary, or only --srcdict"
+            )
+        for name in ("workers", "vocab_size", "subword_sample", "max_sentence_tokens", "max_document_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                found.append(f"--{name.replace('_', '-')}: expected at least 1, got {value}")
+        if not 0 < self.character_coverage <= 1:
+            found.append(f"--character-coverage: expected a share between 0 and 1, got {self.character_coverage}")
+        return found
+
+    def prefixes(self) -> dict[str, str]:
+        """The prefix of each split; commas separate prefixes too, as in fairseq."""
+        splits = {} if self.trainpref is None else {"train": self.trainpref}
+        for name, given in (("valid", self.validpref), ("test", self.testpref)):
+            prefixes = [prefix for item in given for prefix in item.split(",")]
+            splits |= {name + (str(number) if number else ""): prefix for number, prefix in enumerate(prefixes)}
+        return splits
