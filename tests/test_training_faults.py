@@ -120,6 +120,54 @@ def test_kill_during_a_checkpoint_leaves_the_earlier_one(data: Path, tmp_path: P
     assert_same_checkpoint(run / LAST, tmp_path / "whole" / LAST)
 
 
+def test_out_of_memory_fails_first_and_names_a_limit_that_fits(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(data, tmp_path / "run", "--max-update", "9", "--memory", "25", arch="toy_other") == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "tokens in" in error
+    assert "do not fit into the memory of cpu: train rows " in error
+    limit = error.partition("--max-tokens ")[2].partition(" fits")[0]
+    assert 10 <= int(limit) <= 25
+    assert not (tmp_path / "run" / LAST).exists()
+    smaller = ("--max-update", "9", "--memory", "25", "--max-tokens", limit)
+    assert train(data, tmp_path / "run", *smaller, arch="toy_other") == 0
+
+
+def test_one_unit_that_is_too_large(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(data, tmp_path / "run", "--max-update", "9", "--memory", "3", arch="toy_other") == 1
+    assert "even one unit is too large: --max-doc-tokens" in capsys.readouterr().err
+
+
+def test_probing_leaves_the_model_alone(data: Path, tmp_path: Path) -> None:
+    """Weights, gradients and the batch norm's running mean are as before; so is resuming, which probes again."""
+    from docnmt.cli.train import parse
+    from docnmt.training.probe import largest_batches, probe
+    from docnmt.training.run import prepare
+    from docnmt.training.trainer import open_epoch
+
+    run = prepare(parse([str(data), "--arch", "toy", "--save-dir", str(tmp_path / "run"), "--max-tokens", "40"]))
+    before = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+    epoch = open_epoch(run)
+    probed = probe(run, epoch.data, epoch.plan)
+    assert all(tensor.equal(before[name]) for name, tensor in run.model.state_dict().items())
+    assert all(parameter.grad is None for parameter in run.model.parameters())
+    assert probed.tokens == max(epoch.data.sizes[units].sum() for units in epoch.plan)
+    longest = max(epoch.data.sizes)
+    assert any(longest in epoch.data.sizes[units] for units in largest_batches(epoch.data.sizes, epoch.plan))
+
+
+def test_another_architecture_names_only_that(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(data, tmp_path / "run", "--max-update", "2")
+    capsys.readouterr()
+    assert train(data, tmp_path / "run", "--max-update", "4", arch="toy_wide") == 2
+    error = capsys.readouterr().err
+    assert "--arch was toy and is now toy_wide" in error
+    assert "--width" not in error
+
+
 def test_second_training_in_the_same_folder_is_refused(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,6 +138,7 @@ class ToyModel(nn.Module):
 class OtherModelConfig(ToyModelConfig):
     poison: int = option(-1, "a batch that holds this number has a NaN loss")
     signal_at: int = option(-1, "in the forward pass of this count, the process sends itself SIGTERM")
+    memory: int | None = option(None, "more tokens than this in a batch are out of memory")
 
 
 @register_model("toy_other")
@@ -159,6 +160,8 @@ class OtherModel(ToyModel):
         self.calls += 1
         if self.calls == self.config.signal_at:
             os.kill(os.getpid(), signal.SIGTERM)
+        if len(batch.tokens) > (self.config.memory or 1000):
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         features = super().forward(batch)
         return features * float("nan") if (batch.tokens == self.config.poison).any() else features
 

@@ -54,6 +54,7 @@ def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> Probe:
     moments = 0 if run.optimizer.state else 2
     reserved = [torch.empty_like(parameter) for parameter in run.model.parameters() for _ in range(moments)]
     buffers = [(buffer, buffer.clone()) for buffer in run.model.buffers()]
+    run.model.train()
     try:
         for units in largest:
             if not _fits(run, data, units):

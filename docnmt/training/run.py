@@ -155,9 +155,7 @@ def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
         UsageError: naming every option that differs with its old and its new value.
     """
     problems = []
-    for name in SECTIONS:
-        if name == "run":
-            continue
+    for name in SECTIONS[1:]:  # the first is `run`
         stored = checkpoint.header["config"].get(name, {})
         # what newer code added has its default; what is no longer known is left out of the comparison
         known = {s.name for s in settings(type(config[name]))}
@@ -166,6 +164,8 @@ def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
         for key, new in to_dict(config[name]).items():
             if old[key] != new:
                 problems.append(f"--{key.replace('_', '-')} was {old[key]} and is now {new}")
+        if any(old.get(part) != getattr(config[name], part, None) for part in ("arch", "task", "criterion")):
+            break  # other parts have other options
     if problems:
         where = f"{checkpoint.path} holds a run with other options; give the same, or another --save-dir"
         raise UsageError([f"{where}: {problem}" for problem in problems[:1]] + problems[1:])

@@ -33,8 +33,9 @@ def train(run: Run) -> str:
     state, training = run.state, run.training
     journal = Journal(run.folder.log, update=state.update, tensorboard=run.limits.tensorboard_logdir)
     with Interrupts() as interrupts, journal:
-        epoch = open_epoch(run)
-        probe(run, epoch.data, epoch.plan)
+        with interrupts.at_once():
+            epoch = open_epoch(run)
+            probe(run, epoch.data, epoch.plan)
         if state.update and validation_is_due(run):  # a signal had stopped it
             judge(run, journal, interrupts, say)
         while not (reason := stop_reason(run)):
@@ -45,7 +46,6 @@ def train(run: Run) -> str:
                     started = time.perf_counter()
                     seed_everything(training.seed, state.update + 1)
                     rate = set_learning_rate(run)
-                    run.model.train()
                     sums = forward_backward(run, epoch.data, group)
                     norm = normalise_gradient(run, sums["size"])
                     check_finite(run, "the gradient's norm", norm, epoch.data, np.concatenate(group))
@@ -164,12 +164,14 @@ def forward_backward(run: Run, data: Dataset, batches: list[np.ndarray]) -> dict
 
 
 def normalise_gradient(run: Run, size: float) -> float:
-    """Divide the summed gradient by the sample size, clip it, and return its norm before clipping."""
-    parameters = [p for p in run.model.parameters() if p.grad is not None]
-    for parameter in parameters:
-        assert parameter.grad is not None
-        parameter.grad.div_(max(size, 1))
-    return float(torch.nn.utils.clip_grad_norm_(parameters, run.optimization.clip_norm or math.inf))
+    """Divide the summed gradient by the sample size and clip it, in one pass; return its norm before clipping."""
+    gradients = [p.grad for p in run.model.parameters() if p.grad is not None]
+    norm = float(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]).norm()) / max(size, 1)
+    clip = run.optimization.clip_norm
+    factor = (clip / norm if clip and norm > clip else 1.0) / max(size, 1)
+    for gradient in gradients:
+        gradient.mul_(factor)
+    return norm
 
 
 def check_finite(run: Run, what: str, value: float, data: Dataset, units: np.ndarray) -> None:

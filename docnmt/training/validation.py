@@ -15,6 +15,8 @@ from docnmt.training.state import TrainingState, averages
 def validate(run: Run) -> dict[str, float]:
     """Loss, perplexity and the criterion's metrics on the validation split, and the task's metrics where wanted.
 
+    The model is in evaluation mode meanwhile.
+
     Raises:
         UserError: the split is empty.
     """
@@ -34,6 +36,7 @@ def validate(run: Run) -> dict[str, float]:
     if training.eval_metrics or training.best_checkpoint_metric in run.task.metrics:
         options = {"max_tokens": training.max_tokens, "bf16": training.bf16}
         scores |= run.task.evaluate(run.model, "valid", options)
+    run.model.train()
     return scores
 
 
