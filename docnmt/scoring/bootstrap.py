@@ -14,6 +14,9 @@ import numpy as np
 
 from docnmt.scoring.metrics import Evaluation
 
+#: Under so many, resampling documents says little.
+FEW_DOCUMENTS = 10
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -71,4 +74,7 @@ def format_comparisons(comparisons: Sequence[Comparison], documents: int, sample
     for c in comparisons:
         interval = f"[{c.low:+6.2f}, {c.high:+6.2f}]"
         rows.append(f"{c.metric:<7} {c.system:7.2f} {c.other:7.2f} {c.difference:+7.2f}  {interval}  {c.p_value:.4f}")
-    return "\n".join([*rows, f"(paired bootstrap over {documents:,} documents, {samples:,} samples)"])
+    note = f"(paired bootstrap over {documents:,} documents, {samples:,} samples)"
+    if documents < FEW_DOCUMENTS:
+        note += f"\nwith fewer than {FEW_DOCUMENTS} documents to draw from, neither interval nor p means much"
+    return "\n".join([*rows, note])

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from docnmt.errors import UserError
+
 
 @dataclass(frozen=True)
 class ForcedExample:
@@ -132,7 +134,8 @@ def with_contexts(
         window: keep only so many sentences right before the last one, after the above.
 
     Raises:
-        ValueError: `kind` is none of these, or no other context is to be had.
+        ValueError: `kind` is none of these.
+        UserError: no foreign context is to be had.
     """
     if kind not in _CONTEXTS:
         raise ValueError(f"no context '{kind}'; there are {', '.join(_CONTEXTS)}")
@@ -155,7 +158,7 @@ def _foreign(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random)
     others = (groups[rng.randrange(len(groups))].variants[0] for _ in range(1000))
     other = next((variant for variant in others if variant.source != own), None)
     if other is None:
-        raise ValueError(f"no other group's context can replace that of '{own}': all ask about the same sentence")
+        raise UserError(f"no other group's context can replace that of '{own}': all ask about the same sentence")
     source, target = other.source_context, other.target_context
     variants = (replace(v, source_context=source, target_context=target) for v in groups[index].variants)
     return replace(groups[index], variants=tuple(variants))

@@ -1,0 +1,75 @@
+"""docnmt-score: score a translation against references, or a model on a contrastive test set."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from docnmt.cli import command as cli
+from docnmt.cli.command import Command, import_plugins, peek
+from docnmt.config import Section, settings
+from docnmt.generation.config import ModelsConfig
+from docnmt.scoring.config import ContrastiveConfig, ScoreConfig
+
+DESCRIPTION = """Score a translation (--sys) against references (--ref): s-BLEU, chrF and TER by sentence, d-BLEU by
+document, with sacreBLEU's signatures; or have a model (--path) choose between right and wrong translations
+(--contrastive). Files hold a sentence a line and empty lines between documents; the reference says which empty line of
+--sys is a break and which a missing translation."""
+
+EXAMPLES = (
+    "docnmt-score --ref test.de --sys results/hypotheses.txt",
+    "docnmt-score --ref test.de0 test.de1 --sys hypotheses.txt --src test.en --paired other.txt",
+    "docnmt-score --contrastive contrastive.tsv --path runs/bible",
+    "docnmt-score --contrastive contrastive.tsv --path runs/bible --context foreign --json",
+)
+TRANSLATION = (Section("translation", ScoreConfig),)
+CONTRASTIVE = (Section("contrastive", ContrastiveConfig), Section("models", ModelsConfig))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    return cli.run("docnmt-score", body, argv)
+
+
+def body(argv: list[str]) -> int:
+    """Parse, score, print."""
+    import_plugins(peek(argv, "user_dir").get("user_dir"))
+    command = Command("docnmt-score", DESCRIPTION, EXAMPLES)
+    both = [*TRANSLATION, *CONTRASTIVE]
+    if {"-h", "--help", "--version"} & set(argv):
+        command.parse(argv, both)
+    report: Any
+    if "contrastive" in command.given(argv, both):
+        config = command.parse(argv, CONTRASTIVE, explain=_belongs(TRANSLATION, "with --contrastive"))
+        as_json, report = config["contrastive"].json, _contrastive(config["contrastive"], config["models"])
+    else:
+        config = command.parse(argv, TRANSLATION, explain=_belongs(CONTRASTIVE, "without --contrastive FILE"))
+        from docnmt.scoring.report import score_translation
+
+        as_json, report = config["translation"].json, score_translation(config["translation"])
+    print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
+    return 0
+
+
+def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> Any:
+    from docnmt.generation.contrastive import scorer
+    from docnmt.scoring.contrastive import judge, with_contexts
+    from docnmt.scoring.contrastive_files import read_contrastive
+
+    documents = None if config.contrapro_documents is None else Path(config.contrapro_documents)
+    groups = read_contrastive(Path(config.contrastive), documents=documents)
+    groups = with_contexts(groups, config.context, window=config.context_window, seed=config.context_seed)
+    return judge(groups, scorer(models))
+
+
+def _belongs(sections: Sequence[Section], when: str) -> Callable[[str], str]:
+    """What to say of an option of the other way of scoring."""
+    names = {setting.name for section in sections for setting in settings(section.config)}
+    return lambda name: f": has no effect {when}" if name in names else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""A translation beside its references: which line translates which, and where the documents are.
+
+An empty line in a file of hypotheses is a document break or a missing translation; only the reference (or the source),
+where no sentence is empty, tells which. So its lines say what the lines of the others are. Lines that are only `<d>` or
+`<p>` mark documents and paragraphs as in section 4 of the contract, and need not be in the other files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from docnmt.data.text import TextLines
+from docnmt.errors import UserError
+
+DOCUMENT, PARAGRAPH = "<d>", "<p>"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which lines of a file are sentences, and which documents they form.
+
+    Attributes:
+        path: the file. rows: its lines without marks; an empty one separates documents.
+        document_offsets: (D+1) the sentence where each document begins, and their number.
+    """
+
+    path: Path
+    rows: tuple[str, ...]
+    document_offsets: tuple[int, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        return [row for row in self.rows if row]
+
+    def align(self, path: Path) -> list[str]:
+        """The sentences of another file, one for each of this one's; an empty one is a missing translation.
+
+        Line by line, the other file is empty where this one is. Or it has as many sentences, with the same documents
+        (two empty lines for one, empty lines at the end) or with no break at all.
+
+        Raises:
+            UserError: it has another number of sentences, or other documents.
+        """
+        other = read_layout(path)
+        if len(other.rows) == len(self.rows) and not any(
+            b for a, b in zip(self.rows, other.rows, strict=True) if not a
+        ):
+            return [b for a, b in zip(self.rows, other.rows, strict=True) if a]
+        one_document = len(other.document_offsets) <= 2
+        if len(other.sentences) == len(self.sentences):
+            if one_document or other.document_offsets == self.document_offsets:
+                return other.sentences
+            pairs = zip(other.document_offsets, self.document_offsets, strict=False)
+            where = next(min(pair) for pair in pairs if pair[0] != pair[1])
+            raise UserError(f"{path}: its documents are not those of {self.path}; they part after sentence {where}")
+        raise UserError(
+            f"{path}: {len(other.sentences):,} sentences in {len(other.rows):,} lines, but {self.path} has "
+            f"{len(self.sentences):,} in {len(self.rows):,}; there must be one line for each of its lines"
+        )
+
+
+def read_layout(path: Path) -> Layout:
+    """The sentences and documents of a text file.
+
+    Raises:
+        UserError: the file cannot be read, is not clean UTF-8 text, or holds no sentence.
+    """
+    rows: list[str] = []
+    offsets = [0]
+    sentences = 0
+    for line in map(str.strip, TextLines(path)):
+        if line in ("", DOCUMENT) and offsets[-1] != sentences:
+            offsets.append(sentences)
+        if line not in (DOCUMENT, PARAGRAPH):
+            rows.append(line)
+            sentences += line != ""
+    if not sentences:
+        raise UserError(f"{path}: holds no sentence")
+    if offsets[-1] != sentences:
+        offsets.append(sentences)
+    return Layout(path, tuple(rows), tuple(offsets))

@@ -1,0 +1,70 @@
+"""What `docnmt-score` can be told. No torch and no sacreBLEU here: these dataclasses are also the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+from docnmt.config import option
+
+
+@dataclass(frozen=True)
+class ScoreConfig:
+    """A translation against references."""
+
+    ref: tuple[str, ...] = option(
+        dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several", metavar="FILE"
+    )
+    sys: str = option(dataclasses.MISSING, "the translation: the reference's lines, line by line", metavar="FILE")
+    src: str | None = option(None, "the source, for lexical consistency and COMET", metavar="FILE")
+    paired: str | None = option(
+        None, "another system's translation to compare with, by document bootstrap", metavar="FILE"
+    )
+    samples: int = option(1000, "bootstrap samples")
+    seed: int = option(12345, "of the bootstrap")
+    sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
+    per_document: bool = option(False, "also every document's own scores")
+    comet: str | None = option(
+        None, "also COMET by this model (Unbabel/wmt22-comet-da); needs the extra docnmt[comet]", metavar="MODEL"
+    )
+    json: bool = option(False, "print JSON instead of text")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = []
+        if self.samples < 1:
+            found.append(f"--samples: must be at least 1, got {self.samples}")
+        if self.comet is not None and self.src is None:
+            found.append("--comet reads the source too: give --src FILE")
+        return found
+
+
+@dataclass(frozen=True)
+class ContrastiveConfig:
+    """A model's choices among right and wrong translations."""
+
+    contrastive: str = option(
+        dataclasses.MISSING,
+        "test set: TSV with the columns group, correct, src_context, src, tgt_context, tgt and any labels, or the JSON "
+        "of ContraPro or DiscEvalMT",
+        metavar="FILE",
+    )
+    context: Literal["true", "shuffled", "foreign", "none"] = option(
+        "true", "give the model the true context, its sentences in another order, another group's, or none"
+    )
+    context_window: int | None = option(None, "give it only so many sentences of context [all]")
+    contrapro_documents: str | None = option(
+        None, "folder of OpenSubtitles documents, the context for ContraPro's JSON", metavar="DIR"
+    )
+    context_seed: int = option(1, "of the contexts shuffled or foreign")
+    json: bool = option(False, "print JSON instead of text: also which groups were solved")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = []
+        if self.context_window is not None and self.context_window < 1:
+            found.append(f"--context-window: must be at least 1, got {self.context_window}; --context none gives none")
+        if self.context == "none" and self.context_window is not None:
+            found.append("--context-window has no effect with --context none")
+        return found

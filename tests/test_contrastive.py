@@ -1,0 +1,211 @@
+"""Contrastive test sets: their files, what counts as solved, and contexts put in others' place."""
+
+import json
+import random
+
+import pytest
+
+from docnmt.errors import UserError
+from docnmt.scoring.contrastive import ContrastiveGroup, ForcedExample, judge, with_contexts
+from docnmt.scoring.contrastive_files import read_contrastive
+
+HEADER = "group\tcorrect\tsrc_context\tsrc\ttgt_context\ttgt\tphenomenon\tdistance"
+ROWS = (
+    "7\t1\tA cup.<SEP>Rain.\tIt broke.\tEine Tasse.<SEP>Regen.\tSie zerbrach.\tpronoun\t2",
+    "7\t0\tA cup.<SEP>Rain.\tIt broke.\tEine Tasse.<SEP>Regen.\tEr zerbrach.\tpronoun\t",
+    "9\t0\t\tHi.\t\tHallo Sie.\taddress\t10",
+    "9\t1\t\tHi.\t\tHallo du.\taddress\t10",
+)
+
+
+def write(tmp_path, *lines, name="test.tsv"):
+    path = tmp_path / name
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_tsv(tmp_path):
+    first, second = read_contrastive(write(tmp_path, HEADER, *ROWS))
+    context, target = ("A cup.", "Rain."), ("Eine Tasse.", "Regen.")
+    assert first.variants[0] == ForcedExample(context, "It broke.", target, "Sie zerbrach.")
+    assert first.variants[1].target == "Er zerbrach."
+    assert first.correct == 0
+    assert first.labels == {"phenomenon": "pronoun", "distance": "2"}  # the right row's
+    assert second.correct == 1
+    assert second.variants[0].source_context == second.variants[0].target_context == ()
+
+
+def test_tsv_with_languages_for_names_and_rows_apart(tmp_path):
+    header = HEADER.replace("src_context", "ctx_en").replace("tgt_context", "ctx_de")
+    header = header.replace("\tsrc\t", "\tsrc_en\t").replace("\ttgt\t", "\ttgt_de\t")
+    rows = [ROWS[i] for i in (0, 2, 3, 1)]
+    assert read_contrastive(write(tmp_path, header, *rows)) == read_contrastive(
+        write(tmp_path, HEADER, *ROWS, name="b")
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["group\tcorrect\tsrc\ttgt"], "line 1: expected the columns group, correct, src_context"),
+        ([HEADER, ROWS[0], "7\t0\tx"], "line 3: 3 columns, but the header has 8"),
+        ([HEADER, ROWS[0], ROWS[1].replace("\t0\t", "\tno\t", 1)], "line 3: column 'correct' must be 0 or 1, got 'no'"),
+        ([HEADER, ROWS[0], ROWS[0]], "group 7 has 2 correct of 2 rows"),
+        ([HEADER, ROWS[0]], "group 7 has 1 correct of 1 rows"),
+        ([HEADER, ROWS[0], ROWS[1].replace("It broke", "It fell")], "group 7 must be translations of one source"),
+        ([HEADER], "holds no contrastive group"),
+    ],
+)
+def test_faults_in_tsv_are_named(tmp_path, lines, message):
+    with pytest.raises(UserError, match=message):
+        read_contrastive(write(tmp_path, *lines))
+
+
+def test_missing_file_and_wrong_bytes(tmp_path):
+    with pytest.raises(UserError, match="cannot be read"):
+        read_contrastive(tmp_path / "none.tsv")
+    (tmp_path / "latin.tsv").write_bytes("grün".encode("latin-1"))
+    with pytest.raises(UserError, match="not valid UTF-8"):
+        read_contrastive(tmp_path / "latin.tsv")
+
+
+CONTRAPRO = {
+    "src segment": "It broke.",
+    "ref segment": "Sie zerbrach.",
+    "src pronoun": "It",
+    "ref pronoun": "sie",
+    "ante distance": 4,
+    "document id": "film.de",
+    "segment id": 3,
+    "errors": [{"contrastive": "Er zerbrach."}, {"contrastive": "Es zerbrach."}],
+}
+
+
+def test_contrapro_json_with_and_without_documents(tmp_path):
+    path = write(tmp_path, json.dumps([CONTRAPRO]), name="contrapro.json")
+    (group,) = read_contrastive(path)
+    assert [variant.target for variant in group.variants] == ["Sie zerbrach.", "Er zerbrach.", "Es zerbrach."]
+    assert group.labels == {"pronoun": "it:sie", "distance": ">3"}
+    assert group.variants[0].source_context == ()
+    folder = tmp_path / "documents" / "2001"
+    folder.mkdir(parents=True)
+    write(folder, "Eine Tasse.", "Regen.", "Sie zerbrach.", "Ende.", name="film.de")
+    write(folder, "A cup.", "Rain.", "It broke.", "End.", name="film.en")
+    (group,) = read_contrastive(path, documents=tmp_path / "documents")
+    assert group.variants[2].source_context == ("A cup.", "Rain.")
+    assert group.variants[2].target_context == ("Eine Tasse.", "Regen.")
+    with pytest.raises(UserError, match=r"no document 'film.de'"):
+        read_contrastive(path, documents=tmp_path / "nowhere")
+
+
+def test_discevalmt_json(tmp_path):
+    targets = [
+        {"correct": ["La tasse.", "Elle tombe."], "incorrect": ["La tasse.", "Il tombe."], "type": "f.sg"},
+        {"semi-correct": ["Le bol.", "Il tombe."], "incorrect": ["Le bol.", "Elle tombe."], "type": "m.sg"},
+    ]
+    anaphora = {"1": {"inspired by": [], "src": ["The cup.", "It falls."], "trg": targets}}
+    first, second = read_contrastive(write(tmp_path, json.dumps(anaphora), name="anaphora.json"))
+    assert first.variants[0] == ForcedExample(("The cup.",), "It falls.", ("La tasse.",), "Elle tombe.")
+    assert second.variants[1].target == "Elle tombe."
+    assert second.labels == {"type": "m.sg", "antecedent": "semi-correct"}
+    example = {"src": ["A match.", "He lit it."], "trg": {"correct": ["Une allumette.", "a"], "incorrect": ["x", "b"]}}
+    choice = {"1": {"type": "disambig", "examples": [example, example]}}
+    assert len(read_contrastive(write(tmp_path, json.dumps(choice), name="choice.json"))) == 2
+    with pytest.raises(UserError, match="neither ContraPro's nor DiscEvalMT's"):
+        read_contrastive(write(tmp_path, '{"1": {}}', name="other.json"))
+
+
+def groups(count=6, ways=3):
+    """Groups of distinct sentences, each with its own context of four sentences."""
+    made = []
+    for number in range(count):
+        context = tuple(f"c{number}{place}" for place in "abcd")
+        examples = (
+            ForcedExample(context, f"s{number}", tuple(c.upper() for c in context), f"t{n}") for n in range(ways)
+        )
+        made.append(
+            ContrastiveGroup(tuple(examples), number % ways, {"parity": str(number % 2), "size": str(10 - number)})
+        )
+    return made
+
+
+def test_a_group_is_solved_only_when_the_right_variant_is_strictly_best():
+    group = groups(ways=3)[1]
+    assert group.solved([-3.0, -1.0, -2.0])
+    assert not group.solved([-1.0, -1.0, -2.0])
+    assert not group.solved([-1.0, -3.0, -2.0])
+    assert not group.solved([float("nan")] * 3)
+
+
+def test_report_counts_by_label_and_knows_chance():
+    all_groups = groups(6, 3) + groups(2, 2)
+    right = {(g.variants[g.correct].source, g.variants[g.correct].target) for g in all_groups[:4]}
+
+    def score(examples):
+        return [float((example.source, example.target) in right) for example in examples]
+
+    report = judge(all_groups, score)
+    assert (report.overall.solved, report.overall.groups) == (sum(report.solved), 8)
+    assert report.overall.chance == pytest.approx(100 * (6 / 3 + 2 / 2) / 8)
+    by = report.by("parity")
+    assert sum(cell.solved for cell in by.values()) == report.overall.solved
+    assert [key for (key,) in report.by("size")] == ["5", "6", "7", "8", "9", "10"]  # as numbers
+    assert sum(cell.groups for cell in report.by("parity", "size").values()) == 8
+    content = report.to_dict()
+    assert content["by"]["parity"]["0"]["groups"] == 4
+    assert [row["solved"] for row in content["solved"]] == list(report.solved)
+    assert "parity 1" in str(report)
+    assert str(report).splitlines()[1].startswith("all ")
+
+
+def test_judging_wants_one_score_an_example():
+    with pytest.raises(ValueError, match="2 scores for 18 examples"):
+        judge(groups(), lambda examples: [0.0, 1.0])
+    with pytest.raises(ValueError, match="no contrastive group"):
+        judge([], lambda examples: [])
+
+
+def test_contexts_put_in_others_place():
+    given = groups(20)
+    assert with_contexts(given, "true") == given
+    for group, none, shuffled, foreign in zip(
+        given, *(with_contexts(given, kind) for kind in ("none", "shuffled", "foreign")), strict=True
+    ):
+        own = group.variants[0]
+        assert none.variants[0] == ForcedExample((), own.source, (), own.target)
+        assert sorted(shuffled.variants[0].source_context) == sorted(own.source_context)
+        for other in (shuffled, foreign):
+            assert len({v.source_context for v in other.variants}) == 1
+            assert tuple(c.upper() for c in other.variants[0].source_context) == other.variants[0].target_context
+            assert [v.target for v in other.variants] == [v.target for v in group.variants]
+            assert (other.correct, other.labels) == (group.correct, group.labels)
+        assert not set(foreign.variants[0].source_context) & set(own.source_context)
+    assert with_contexts(given, "shuffled") != given
+    assert with_contexts(given, "foreign", seed=1) == with_contexts(given, "foreign", seed=1)
+    assert with_contexts(given, "foreign", seed=1) != with_contexts(given, "foreign", seed=2)
+
+
+def test_window_keeps_the_nearest_sentences():
+    for window, kept in ((1, ("c0d",)), (3, ("c0b", "c0c", "c0d")), (9, ("c0a", "c0b", "c0c", "c0d"))):
+        group = with_contexts(groups(), "true", window=window)[0]
+        assert group.variants[0].source_context == kept
+        assert group.variants[0].target_context == tuple(c.upper() for c in kept)
+
+
+def test_contexts_that_cannot_be_had_are_refused():
+    with pytest.raises(ValueError, match="no context 'false'; there are true, shuffled, foreign, none"):
+        with_contexts(groups(), "false")
+    with pytest.raises(UserError, match="no other group's context"):
+        with_contexts(groups(1), "foreign")
+
+
+def test_a_model_that_ignores_context_stays_at_chance_on_balanced_groups():
+    """Three questions that only the context tells apart: whatever a sentence model prefers, it gets one of them."""
+    block = [
+        ContrastiveGroup(tuple(ForcedExample((c,), "It.", (), t) for t in ("Er.", "Sie.", "Es.")), i, {"k": "1"})
+        for i, c in enumerate("mfn")
+    ]
+    rng = random.Random(1)
+    for _ in range(5):
+        preference = {target: rng.random() for target in ("Er.", "Sie.", "Es.")}
+        assert judge(block, lambda examples, p=preference: [p[e.target] for e in examples]).overall.solved == 1

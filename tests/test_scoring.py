@@ -1,0 +1,246 @@
+"""Scores of translations: sacreBLEU called directly is the second route to every number."""
+
+import math
+import random
+import sys
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
+
+from docnmt.cli import score as command
+from docnmt.errors import UserError
+from docnmt.scoring.aligned import read_layout
+from docnmt.scoring.bootstrap import format_comparisons, paired_bootstrap
+from docnmt.scoring.consistency import learn_lexicon, lexical_consistency
+from docnmt.scoring.metrics import METRICS, evaluate
+
+WORDS = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "finds", "big", "small", "red", ",", ".", "!"]
+
+
+def corpus(seed, sentences=40, documents=8):
+    """Random sentences, a noisy copy of them, and document offsets; the copy misses a sentence."""
+    rng = random.Random(seed)
+    reference = [" ".join(rng.choices(WORDS, k=rng.randint(3, 12))) for _ in range(sentences)]
+    hypothesis = [" ".join(w if rng.random() > 0.2 else rng.choice(WORDS) for w in s.split()) for s in reference]
+    hypothesis[3] = ""
+    return hypothesis, reference, np.array([0, *sorted(rng.sample(range(1, sentences), documents - 1)), sentences])
+
+
+def join(sentences, offsets):
+    return [" ".join(filter(None, sentences[a:b])) for a, b in pairwise(offsets)]
+
+
+@pytest.mark.parametrize("references", [1, 2])
+@pytest.mark.parametrize("tokenize", ["13a", "char"])
+def test_scores_are_sacrebleus(references, tokenize):
+    hypothesis, reference, offsets = corpus(1)
+    refs = [reference, corpus(2)[1]][:references]
+    scores = evaluate(hypothesis, refs, offsets, tokenize=tokenize).scores
+    bleu = BLEU(tokenize=tokenize)
+    assert scores["s-BLEU"] == pytest.approx(bleu.corpus_score(hypothesis, refs).score)
+    assert scores["d-BLEU"] == pytest.approx(
+        bleu.corpus_score(join(hypothesis, offsets), [join(r, offsets) for r in refs]).score
+    )
+    assert scores["chrF"] == pytest.approx(CHRF().corpus_score(hypothesis, refs).score)
+    assert scores["TER"] == pytest.approx(TER().corpus_score(hypothesis, refs).score)
+    assert scores.to_dict()["signatures"]["s-BLEU"] == str(bleu.get_signature())
+    assert f"nrefs:{references}|" in str(scores)
+    assert f"tok:{tokenize}" in str(scores)
+    assert (scores.sentences, scores.documents) == (40, 8)
+
+
+def test_scores_of_documents_are_sacrebleus():
+    hypothesis, reference, offsets = corpus(3)
+    found = evaluate(hypothesis, [reference], offsets).of_documents()
+    for a, b, scores in zip(offsets, offsets[1:], found, strict=False):
+        assert scores["s-BLEU"] == pytest.approx(BLEU().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
+        assert scores["chrF"] == pytest.approx(CHRF().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
+        assert scores["TER"] == pytest.approx(TER().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
+        joined = [" ".join(filter(None, side[a:b])) for side in (hypothesis, reference)]
+        assert scores["d-BLEU"] == pytest.approx(BLEU().corpus_score(joined[:1], [joined[1:]]).score)
+
+
+def test_perfect_and_empty_translations():
+    _, reference, offsets = corpus(4)
+    perfect = evaluate(reference, [reference], offsets).scores
+    assert [round(perfect[name], 6) for name in METRICS] == [100, 100, 100, 0]
+    nothing = evaluate([""] * 40, [reference], offsets).scores
+    assert [nothing[name] for name in METRICS] == [0, 0, 0, 100]
+
+
+def test_one_document_is_one_segment_of_d_bleu():
+    hypothesis, reference, _ = corpus(5)
+    scores = evaluate(hypothesis, [reference], [0, 40]).scores
+    expected = BLEU().corpus_score([" ".join(filter(None, hypothesis))], [[" ".join(reference)]])
+    assert scores["d-BLEU"] == pytest.approx(expected.score)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "offsets", "message"),
+    [
+        (["a"], [["a", "b"]], [0, 1], "1 hypotheses, but 2 sentences in reference 0"),
+        (["a"], [], [0, 1], "at least one reference"),
+        ([], [[]], [0], "no sentence"),
+        (["a", "b"], [["a", "b"]], [0, 1], "document_offsets must rise"),
+    ],
+)
+def test_what_does_not_fit_is_refused(hypotheses, references, offsets, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(hypotheses, references, offsets)
+
+
+def test_unknown_tokenizer_is_the_users_error():
+    with pytest.raises(UserError, match="no tokenizer 'fun'; there are zh, 13a"):
+        evaluate(["a"], [["a"]], [0, 1], tokenize="fun")
+
+
+def test_bootstrap_equals_scoring_the_drawn_documents():
+    """The sampled difference, computed from summed counts, is sacreBLEU's on the texts drawn."""
+    hypothesis, reference, offsets = corpus(6)
+    other = corpus(7)[0]
+    results = paired_bootstrap(*(evaluate(h, [reference], offsets) for h in (hypothesis, other)), samples=1, seed=3)
+    drawn = np.random.default_rng(3).multinomial(8, np.full(8, 1 / 8), size=1)[0]
+    lines = [i for d, times in enumerate(drawn) for _ in range(times) for i in range(offsets[d], offsets[d + 1])]
+    ours, theirs = (
+        CHRF().corpus_score([side[i] for i in lines], [[reference[i] for i in lines]]).score
+        for side in (hypothesis, other)
+    )
+    chrf = next(r for r in results if r.metric == "chrF")
+    assert chrf.low == pytest.approx(ours - theirs)
+    assert chrf.high == pytest.approx(ours - theirs)
+
+
+def test_bootstrap_tells_better_from_equal():
+    hypothesis, reference, offsets = corpus(8, sentences=200, documents=40)
+    worse = [" ".join(s.split()[:-2]) for s in hypothesis]
+    evaluations = [evaluate(h, [reference], offsets) for h in (hypothesis, worse)]
+    better = paired_bootstrap(*evaluations, samples=200)
+    assert all(r.p_value < 0.05 for r in better)
+    assert next(r for r in better if r.metric == "s-BLEU").low > 0
+    assert better == paired_bootstrap(*evaluations, samples=200)
+    mirrored = paired_bootstrap(*evaluations[::-1], samples=200)
+    assert [r.difference for r in mirrored] == [-r.difference for r in better]
+    same = paired_bootstrap(evaluations[0], evaluations[0], samples=50)
+    assert all((r.difference, r.low, r.high, r.p_value) == (0, 0, 0, 1) for r in same)
+    assert "40 documents, 200 samples" in format_comparisons(better, 40, 200)
+
+
+def test_systems_on_other_documents_are_not_compared():
+    hypothesis, reference, offsets = corpus(9)
+    with pytest.raises(ValueError, match="same documents"):
+        paired_bootstrap(evaluate(hypothesis, [reference], offsets), evaluate(hypothesis, [reference], [0, 40]))
+
+
+def test_lexical_consistency_counts_pairs_of_occurrences():
+    """Three occurrences of `house`, two translated alike: one pair of three agrees."""
+    sources = ["a house", "the house", "big house", "a garden", "one garden", "the dog"]
+    targets = ["ein haus", "das haus", "grosses gebäude", "ein garten", "ein gartens", "der hund"]
+    lexicon = learn_lexicon(sources * 3, targets * 3)
+    found = lexical_consistency(sources, targets, [0, 3, 6], lexicon)
+    assert (found.agreeing, found.pairs, found.terms) == (2, 4, 2)  # garten and gartens are one stem
+    assert found.ratio == 50
+    assert lexical_consistency(sources, targets, [0, 2, 4, 6], lexicon).pairs == 1
+    alone = lexical_consistency(sources, targets, range(7), lexicon)
+    assert math.isnan(alone.ratio)
+    assert alone.to_dict()["ratio"] is None
+
+
+def test_lexicon_finds_translations():
+    rng = random.Random(0)
+    pairs = [(f"word{c}", f"wort{c}") for c in "abcdefgh"]
+    corpus = [rng.sample(pairs, 4) for _ in range(100)]
+    sources = [" ".join(s.replace("word", "s") * 2 for s, _ in row) for row in corpus]
+    targets = [" ".join(t.replace("wort", "t") * 2 for _, t in row) for row in corpus]
+    lexicon = learn_lexicon(sources, targets)
+    for c in "abcdefgh":
+        assert max(lexicon[f"s{c}" * 2], key=lexicon[f"s{c}" * 2].get) == f"t{c}" * 2
+
+
+def write(tmp_path, **files):
+    for name, text in files.items():
+        (tmp_path / name).write_bytes(text.encode())
+    return [tmp_path / name for name in files]
+
+
+def test_empty_lines_are_what_the_reference_says(tmp_path):
+    reference, line_by_line, flat, spaced = write(
+        tmp_path, ref="A\nB\n\nC\nD\n", same="a\n\n\nc\n\n", flat="a\nb\nc\nd\n", spaced="a\nb\n\n\nc\r\nd\r\n\n"
+    )
+    layout = read_layout(reference)
+    assert layout.document_offsets == (0, 2, 4)
+    assert layout.align(line_by_line) == ["a", "", "c", ""]
+    assert layout.align(flat) == layout.align(spaced) == ["a", "b", "c", "d"]
+
+
+def test_marks_of_documents_and_paragraphs_are_no_sentences(tmp_path):
+    reference, system = write(tmp_path, ref="<d>\nA\n<p>\nB\n<d>\nC\n", sys="a\n\nc\n")
+    layout = read_layout(reference)
+    assert layout.document_offsets == (0, 2, 3)
+    assert layout.align(reference) == ["A", "B", "C"]
+    assert layout.align(system) == ["a", "", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\nb\n\nc\n", "3 sentences in 4 lines, but .*ref has 4 in 5"),
+        ("a\nb\nc\n\nd\n", "its documents are not those of .*ref; they part after sentence 2"),
+        ("a\nb\nx\nc\nd\n", "5 sentences in 5 lines, but"),
+        ("\n\n", "holds no sentence"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(tmp_path, text, message):
+    reference, system = write(tmp_path, ref="A\nB\n\nC\nD\n", sys=text)
+    with pytest.raises(UserError, match=message):
+        read_layout(reference).align(system)
+
+
+def test_command_prints_scores_and_json(tmp_path, capsys):
+    ref, sys_, other, src = write(
+        tmp_path,
+        ref="Das Haus ist alt .\nDas Haus ist rot .\n\nEin Hund bellt laut .\n",
+        sys="Das Haus ist neu .\nDas Haus ist rot .\n\n\n",
+        other="Das Haus ist alt .\nHaus .\n\nEin Hund .\n",
+        src="the house is old .\nthe house is red .\n\na dog barks loudly .\n",
+    )
+    assert command.main(["--ref", str(ref), "--sys", str(sys_)]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[0] for line in printed.splitlines()[:4]] == list(METRICS)
+    assert "(3 sentences in 2 documents)" in printed
+    more = ["--paired", str(other), "--src", str(src), "--per-document", "--samples", "10"]
+    assert command.main(["--ref", str(ref), "--sys", str(sys_), *more]) == 0
+    printed = capsys.readouterr().out
+    assert "paired bootstrap over 2 documents" in printed
+    assert "document\ts-BLEU" in printed
+    assert command.main(["--ref", str(ref), str(ref), "--sys", str(sys_), *more, "--json"]) == 0
+    content = __import__("json").loads(capsys.readouterr().out)
+    assert content["signatures"]["chrF"].startswith("nrefs:2|")
+    assert len(content["of_documents"]) == 2
+    assert content["lexical_consistency"]["reference"] == {"ratio": 100.0, "pairs": 1, "terms": 1}
+    assert {row["metric"] for row in content["paired"]["metrics"]} == set(METRICS)
+
+
+def test_command_refuses_what_has_no_effect(capsys):
+    assert command.main(["--ref", "r", "--sys", "s", "--context", "none"]) == 2
+    assert "has no effect without --contrastive" in capsys.readouterr().err
+    assert command.main(["--contrastive", "f.tsv", "--path", "c", "--ref", "r"]) == 2
+    assert "has no effect with --contrastive" in capsys.readouterr().err
+    assert command.main(["--ref", "r", "--sys", "s", "--comet", "m"]) == 2
+    assert "--src" in capsys.readouterr().err
+
+
+def test_comet_is_asked_when_it_is_there_and_missed_clearly(tmp_path, monkeypatch, capsys):
+    (ref,) = write(tmp_path, ref="Eins .\n\nZwei .\n")
+    arguments = ["--ref", str(ref), "--sys", str(ref), "--src", str(ref), "--comet", "model.ckpt"]
+    monkeypatch.setitem(sys.modules, "comet", None)
+    assert command.main(arguments) == 1
+    assert "pip install 'docnmt[comet]'" in capsys.readouterr().err
+    seen = []
+    scorer = SimpleNamespace(predict=lambda rows, **_: seen.extend(rows) or SimpleNamespace(system_score=0.5))
+    monkeypatch.setitem(sys.modules, "comet", SimpleNamespace(load_from_checkpoint=lambda path: scorer))
+    assert command.main(arguments) == 0
+    assert "COMET = 50.00" in capsys.readouterr().out
+    assert seen[1] == {"src": "Zwei .", "mt": "Zwei .", "ref": "Zwei ."}
