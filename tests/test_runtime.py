@@ -1,0 +1,80 @@
+"""What `tune` decides, in processes of their own, because it decides once a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from docnmt import runtime
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    names = ("DOCNMT_TUNE", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    clean = {name: value for name, value in os.environ.items() if name not in names}
+    command = [sys.executable, "-c", f"import torch; from docnmt import runtime\n{code}"]
+    return subprocess.run(command, env={**clean, **environment}, capture_output=True, text=True, check=False)
+
+
+def test_it_says_what_it_decided_on_one_line_and_decides_once() -> None:
+    code = """
+first = runtime.tune()
+assert runtime.tune() is first
+assert first.threads == torch.get_num_threads()
+assert (first.matmul == "oneDNN") == (torch.get_float32_matmul_precision() == "medium")
+print(first)
+"""
+    done = run(code, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1
+    assert "threads: 1" in done.stdout
+
+
+@pytest.mark.parametrize(("argument", "environment"), [("", "off"), ("False", "on")])
+def test_it_can_be_switched_off(argument: str, environment: str) -> None:
+    code = f"""
+before = torch.get_float32_matmul_precision(), torch.get_num_threads()
+print(runtime.tune({argument}))
+assert (torch.get_float32_matmul_precision(), torch.get_num_threads()) == before
+"""
+    done = run(code, DOCNMT_TUNE=environment)
+    assert done.returncode == 0, done.stderr
+    assert "tuning is off" in done.stdout
+
+
+def test_another_word_is_refused() -> None:
+    done = run("runtime.tune()", DOCNMT_TUNE="perhaps")
+    assert done.returncode != 0
+    assert "DOCNMT_TUNE=perhaps: expected on or off" in done.stderr
+
+
+def test_an_inexact_product_is_not_kept() -> None:
+    code = """
+runtime._product_error = lambda: 1e-3  # as where "medium" means bfloat16
+print(runtime.tune().matmul, torch.get_float32_matmul_precision())
+"""
+    assert run(code).stdout.split() == ["default", "highest"]
+
+
+def test_the_threads_follow_the_environment() -> None:
+    assert run("print(runtime.tune().threads)", OMP_NUM_THREADS="2").stdout.strip() == "2"
+
+
+def test_the_check_leaves_the_random_stream_alone() -> None:
+    torch.manual_seed(1)
+    expected = torch.randn(3)
+    torch.manual_seed(1)
+    runtime.row_invariant()
+    assert torch.equal(torch.randn(3), expected)
+
+
+def test_row_invariance_notices_a_product_that_depends_on_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    linear = F.linear
+    runtime._row_invariant.cache_clear()
+    monkeypatch.setattr(F, "linear", lambda x, weight: linear(x, weight) + len(x) * 1e-6)
+    assert not runtime.row_invariant()
+    runtime._row_invariant.cache_clear()
