@@ -59,7 +59,7 @@ def test_whole_number_labels_of_json_are_names(tmp_path: Path) -> None:
         ("a.tsv", "\tx\n", r"a\.tsv:1: the label is empty"),
         ("a.tsv", "", r"a\.tsv: has no rows"),
         ("a.tsv", "label\ttext\n", r"a\.tsv: has no rows"),
-        ("a.tsv", "1\tx\0y\n", r"a\.tsv:1: the text has a NUL"),
+        ("a.tsv", "1\tx\0y\n", r"a\.tsv:1: .* NUL"),
         ("a.jsonl", '{"label": 1, "text": "x"}\n{"label": 1,\n', r"a\.jsonl:2: not a JSON object"),
         ("a.jsonl", '{"label": 1}\n', r"a\.jsonl:1: expected an object with 'label' and a string 'text'"),
         ("a.jsonl", '{"label": true, "text": "x"}\n', r"a\.jsonl:1: expected 'label' to be .* got True"),
@@ -77,7 +77,7 @@ def test_missing_file_and_wrong_encoding(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.tsv: cannot be read: No such file"):
         read_labelled(tmp_path / "none.tsv")
     (tmp_path / "latin.tsv").write_bytes("1\tcafé\n".encode("latin-1"))
-    with pytest.raises(UserError, match=r"latin\.tsv: not valid UTF-8"):
+    with pytest.raises(UserError, match=r"latin\.tsv:1: .*not valid UTF-8"):
         read_labelled(tmp_path / "latin.tsv")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from docnmt.data.text import TextLines
 from docnmt.errors import UserError
 
 FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
@@ -63,21 +64,14 @@ def read_labelled(path: Path) -> LabelledTexts:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not valid UTF-8 ({error.reason} at byte {error.start} of a block read)") from error
+        raise UserError(f"{path}: not valid UTF-8; convert the file, for example with iconv") from error
     if not texts:
         raise UserError(f"{path}: has no rows; expected {FORMATS}")
     return LabelledTexts(labels, texts, lines, path)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines end at `\\n` only; a `\\r` before it is dropped."""
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(file, 1):
-            yield number, line.removesuffix("\n").removesuffix("\r")
-
-
 def _tsv(path: Path) -> Iterator[tuple[int, str, str]]:
-    for number, line in _lines(path):
+    for number, line in enumerate(TextLines(path), 1):
         label, tab, text = line.partition("\t")
         if not tab:
             raise UserError(f"{path}:{number}: expected label, tab, text; there is no tab")
@@ -87,7 +81,7 @@ def _tsv(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, str, str]]:
-    for number, line in _lines(path):
+    for number, line in enumerate(TextLines(path), 1):
         try:
             row: Any = json.loads(line)
         except json.JSONDecodeError as error:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 #: Every word that is not in the vocabulary.
 UNKNOWN = "<unk>"
 
@@ -30,12 +28,12 @@ class WordVocabulary:
         frequent = sorted((word for word, n in counts.items() if n >= min_frequency), key=lambda w: (-counts[w], w))
         return cls(frequent[: size - 1])
 
-    def encode(self, text: str) -> np.ndarray:
-        """(n,) int64 numbers of the text's words."""
-        numbers = (self._numbers.get(word, 0) for word in tokenise(text))
-        return np.fromiter(numbers, dtype=np.int64)
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """The numbers of each line's words."""
+        return [[self._numbers.get(word, 0) for word in tokenise(line)] for line in lines]
 
-    def __len__(self) -> int:
+    @property
+    def vocab_size(self) -> int:
         return len(self.words)
 
     def to_bytes(self) -> bytes:

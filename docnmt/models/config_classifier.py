@@ -26,6 +26,7 @@ class FusionClassifierConfig:
     position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names)
     norm_after_fusion: bool = option(False, "a layer norm on the fused embeddings")
     scale_embeddings: bool = option(True, "multiply embeddings by the square root of their width")
+    embedding_std: float = option(1.0, "of the embeddings' initial values, before that factor (the notebooks have 1)")
     gate_conv_radius: int | None = option(None, "gate_conv: K, positions looked at on either side [1]")
     gate_conv_scalar: bool | None = option(None, "gate_conv: one gate a word instead of one a feature [false]")
     levels: int | None = option(None, "multi_level: 1 word, 2 also sentence, 3 paragraph, 4 section [2]")
@@ -46,6 +47,8 @@ class FusionClassifierConfig:
             found.append(f"--heads {self.heads} does not divide --embed-dim {self.embed_dim}")
         if not 0 <= self.dropout < 1:
             found.append(f"--dropout: must be in [0, 1), got {self.dropout}")
+        if self.embedding_std <= 0:
+            found.append(f"--embedding-std: must be above 0, got {self.embedding_std}")
         if self.levels is not None and self.levels > 4:
             found.append(f"--levels: must be 1 to 4, got {self.levels}")
         found += fusion_problems(self.position, self.position_fusion)

@@ -74,7 +74,8 @@ class FusionClassifier(nn.Module):
         with random_stream("position"):
             position = build_position(config.position, config.embed_dim, **_position_settings(config))
         with random_stream("embedding"):
-            tokens = nn.Embedding(task.vocabulary_size, config.embed_dim)  # unit variance, as in the notebooks
+            tokens = nn.Embedding(task.vocabulary_size, config.embed_dim)
+            nn.init.normal_(tokens.weight, std=config.embedding_std)
         fusion = None
         if position.input is not None:
             with random_stream("fusion"):

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from docnmt.batch import PackedText
 from docnmt.data.batching import plan_batches
-from docnmt.data.classification import encode
-from docnmt.data.labelled import VOCABULARY, LabelledArrays, read_meta
+from docnmt.data.classification import labelled_arrays
+from docnmt.data.labelled import VOCABULARIES, VOCABULARY, LabelledArrays, read_classification_meta
+from docnmt.data.tokenizer import Tokenizer
 from docnmt.data.vocabulary import WordVocabulary
 from docnmt.errors import UserError
 from docnmt.layout import DocumentLayout
@@ -61,7 +62,7 @@ class TextDataset:
     @property
     def sizes(self) -> np.ndarray:
         """(U,) int64 tokens; a text without any counts as one, so that no batch is endless."""
-        return np.maximum(self.lengths, 1)
+        return np.asarray(np.maximum(self.lengths, 1))
 
     def batch(self, units: np.ndarray) -> TextBatch:
         """These texts, in this order."""
@@ -70,12 +71,13 @@ class TextDataset:
         starts = self.arrays.token_offsets[units]
         places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
         positions = np.full((len(places), 4), -1, dtype=np.int64)
-        sentences = np.searchsorted(self.arrays.sentence_offsets, places, side="right") - 1
+        sentence_offsets = self.arrays.sentences.offsets
+        sentences = np.searchsorted(sentence_offsets, places, side="right") - 1
         positions[:, 1] = sentences - np.repeat(self.arrays.text_offsets[units], lengths)
         unit = self.position_count == "unit"
-        positions[:, 0] = places - (self.arrays.sentence_offsets[sentences] if unit else np.repeat(starts, lengths))
+        positions[:, 0] = places - (sentence_offsets[sentences] if unit else np.repeat(starts, lengths))
         layout = DocumentLayout(torch.from_numpy(offsets), torch.arange(len(units) + 1))
-        tokens = torch.from_numpy(self.arrays.tokens[places].astype(np.int64))
+        tokens = torch.from_numpy(self.arrays.sentences.tokens[places].astype(np.int64))
         return TextBatch(
             PackedText(tokens, layout, torch.from_numpy(positions)), torch.from_numpy(self.arrays.labels[units])
         )
@@ -100,7 +102,7 @@ class TextClassification:
         self,
         config: TextClassificationConfig,
         *,
-        vocabulary: WordVocabulary,
+        vocabulary: WordVocabulary | Tokenizer,
         labels: Sequence[str],
         fingerprint: str = "",
         data_dir: Path | None = None,
@@ -116,11 +118,11 @@ class TextClassification:
             UserError: not such a folder, or it is damaged.
         """
         folder = Path(data_dir)
-        meta = read_meta(folder)
+        meta = read_classification_meta(folder)
         try:
-            vocabulary = WordVocabulary.from_bytes((folder / VOCABULARY).read_bytes())
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{folder / VOCABULARY}: cannot be read: {error}; run docnmt-preprocess again") from error
+            vocabulary = VOCABULARIES[meta["vocabulary"]].from_bytes((folder / VOCABULARY).read_bytes())
+        except (OSError, UnicodeDecodeError, UserError) as error:
+            raise UserError(f"{folder / VOCABULARY}: cannot be read: {error}; preprocess again") from error
         return cls(
             config, vocabulary=vocabulary, labels=meta["labels"], fingerprint=meta["fingerprint"], data_dir=folder
         )
@@ -128,17 +130,19 @@ class TextClassification:
     @classmethod
     def restore(cls, config: TextClassificationConfig, state: TaskState) -> TextClassification:
         """The task of a checkpoint, without data."""
-        vocabulary = WordVocabulary.from_bytes(bytes(state.tensors["vocabulary"].numpy()))
+        kind = VOCABULARIES[state.json["vocabulary"]]
+        vocabulary = kind.from_bytes(bytes(state.tensors["vocabulary"].numpy()))
         return cls(config, vocabulary=vocabulary, labels=state.json["labels"])
 
     def state(self) -> TaskState:
         """Labels and vocabulary: what labelling a new text needs."""
         content = np.frombuffer(self.vocabulary.to_bytes(), dtype=np.uint8).copy()
-        return TaskState({"labels": list(self.labels)}, {"vocabulary": torch.from_numpy(content)})
+        kind = next(name for name, known in VOCABULARIES.items() if isinstance(self.vocabulary, known))
+        return TaskState({"labels": list(self.labels), "vocabulary": kind}, {"vocabulary": torch.from_numpy(content)})
 
     @property
     def vocabulary_size(self) -> int:
-        return len(self.vocabulary)
+        return self.vocabulary.vocab_size
 
     def build_model(self, model_class: Any, model_config: Any) -> nn.Module:
         """The model of an architecture for this vocabulary and these labels."""
@@ -159,8 +163,7 @@ class TextClassification:
 
     def texts(self, texts: Sequence[str], model: nn.Module, *, name: str = "input") -> TextDataset:
         """New texts, all with label 0."""
-        arrays = LabelledArrays.from_texts([encode(text, self.vocabulary) for text in texts], [0] * len(texts))
-        return self._dataset(arrays, model, name)
+        return self._dataset(labelled_arrays(texts, [0] * len(texts), self.vocabulary), model, name)
 
     def _dataset(self, arrays: LabelledArrays, model: Any, name: str) -> TextDataset:
         return TextDataset(arrays, self.config.max_length, str(model.position_count), name)

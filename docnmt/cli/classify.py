@@ -1,0 +1,37 @@
+"""docnmt-classify: label texts with a trained classifier."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from docnmt.cli import command as cli
+from docnmt.config import Section
+from docnmt.tasks.labelling import ClassifyConfig, classify
+
+DESCRIPTION = """Label texts with a trained text classifier. Texts come from a file or stdin, one a line; for each a
+line with its label and the label's probability goes to stdout, in the same order. With --labelled the file is a table
+of texts and labels: accuracy, macro-F1 and confusion matrix go to stderr."""
+
+EXAMPLES = (
+    "docnmt-classify --path runs/news < texts.txt > labels.tsv",
+    "docnmt-classify --path runs/news texts.txt --all-probabilities",
+    "docnmt-classify --path runs/news --labelled test.tsv --results scores.json > labels.tsv",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    return cli.run("docnmt-classify", body, argv)
+
+
+def body(argv: list[str]) -> int:
+    """Parse and label."""
+    cli.import_plugins(cli.peek(argv, "user_dir").get("user_dir"))
+    config = cli.Command("docnmt-classify", DESCRIPTION, EXAMPLES).parse(argv, [Section("options", ClassifyConfig)])
+    classify(config["options"], sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Labelling new texts with a trained classifier: what `docnmt-classify` does."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from docnmt.config import option
+from docnmt.data.classification import label_numbers
+from docnmt.data.table import read_labelled
+from docnmt.data.text import TextLines
+from docnmt.errors import UserError
+from docnmt.files import write_json
+from docnmt.scoring.classification import classification_scores
+
+
+@dataclass(frozen=True)
+class ClassifyConfig:
+    """A trained classifier, and texts."""
+
+    path: str = option(
+        dataclasses.MISSING, "checkpoint, or the --save-dir of a run, whose best is taken", metavar="CKPT"
+    )
+    input: str | None = option(
+        None, "texts, one a line, or with --labelled a table of labelled texts [stdin]", positional=True, metavar="FILE"
+    )
+    labelled: bool = option(False, "FILE is a .tsv, .csv or .jsonl table with labels: score the model's against them")
+    all_probabilities: bool = option(False, "show every label's probability, not the chosen one's alone")
+    results: str | None = option(None, "with --labelled: write the scores there", metavar="FILE.json")
+    max_tokens: int = option(16_384, "tokens labelled at once; a longer text is labelled by itself")
+    device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = [] if self.max_tokens >= 1 else [f"--max-tokens: must be at least 1, got {self.max_tokens}"]
+        if self.labelled and self.input is None:
+            found.append("--labelled needs the table's FILE: its ending says how to read it")
+        if self.results is not None and not self.labelled:
+            found.append("--results has no effect without --labelled")
+        return found
+
+
+def classify(config: ClassifyConfig, out: TextIO) -> None:
+    """Write a line for each text, in input order: its label, a tab, the label's probability.
+
+    Raises:
+        UserError: no classifier at the path, texts that cannot be read, a label that the classifier does not know.
+    """
+    from docnmt.tasks.text_classification import TextClassification, label_probabilities
+    from docnmt.training.loading import load_model
+    from docnmt.training.run import pick_device
+
+    loaded = load_model(config.path, device=pick_device(config.device))
+    task = loaded.task
+    if not isinstance(task, TextClassification):
+        raise UserError(f"{config.path}: is a model of the task {loaded.header['task']}, not a text classifier")
+    table = read_labelled(Path(config.input)) if config.labelled and config.input is not None else None
+    truth = None if table is None else np.array(label_numbers(table, task.labels, config.path))
+    texts = table.texts if table is not None else list(_lines(config.input))
+    data = task.texts(texts, loaded.model, name=config.input or "stdin")
+    probabilities = label_probabilities(loaded.model, data, max_tokens=config.max_tokens)
+    for row in probabilities:
+        out.write(_line(row, task.labels, config.all_probabilities))
+    if truth is not None:
+        scores = classification_scores(truth, probabilities.argmax(1), task.labels)
+        print(scores, file=sys.stderr)
+        if config.results is not None:
+            write_json(Path(config.results), scores.to_dict())
+
+
+def _lines(path: str | None) -> Iterator[str]:
+    return iter(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(Path(path)))
+
+
+def _line(probabilities: np.ndarray, labels: tuple[str, ...], every: bool) -> str:
+    chosen = int(probabilities.argmax())
+    if not every:
+        return f"{labels[chosen]}\t{probabilities[chosen]:.4f}\n"
+    named = (f"{label}={value:.4f}" for label, value in zip(labels, probabilities, strict=True))
+    return "\t".join((labels[chosen], *named)) + "\n"

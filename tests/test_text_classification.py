@@ -1,0 +1,197 @@
+"""Text classification from tables to labels: what is read, how it is packed, that it learns, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from docnmt.cli import classify, preprocess, train
+from docnmt.data.batching import plan_batches
+from docnmt.data.classification import labelled_arrays, ordered_labels
+from docnmt.data.labelled import LabelledArrays
+from docnmt.data.vocabulary import WordVocabulary
+from docnmt.models.config_classifier import FusionClassifierConfig
+from docnmt.models.fusion_classifier import FusionClassifier
+from docnmt.tasks.text_classification import TextClassification, TextDataset, label_probabilities
+from docnmt.tasks.text_classification_config import TextClassificationConfig
+
+UNIT, DOCUMENT = SimpleNamespace(position_count="unit"), SimpleNamespace(position_count="document")
+
+
+def write_table(path: Path, count: int, seed: int) -> Path:
+    """Texts whose label is the majority of two words: order does not matter, so any classifier can learn it."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        words = [*rng.choice(["Good", "bad", "the", "film"], size=rng.integers(3, 12)).tolist(), "end."]
+        good = words.count("Good") > words.count("bad")
+        rows.append(f"{'pos' if good else 'neg'}\t{' '.join(words)}\n")
+    path.write_text("".join(rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("tables")
+    tables = {split: write_table(base / f"{split}.tsv", n, n) for split, n in (("train", 300), ("valid", 60))}
+    arguments = ["--task", "text_classification", "--destdir", str(base / "data"), "--test", str(tables["valid"])]
+    assert preprocess.main([*arguments, "--train", str(tables["train"]), "--valid", str(tables["valid"])]) == 0
+    return base / "data"
+
+
+def task_of(folder: Path, **options: object) -> TextClassification:
+    return TextClassification.load(TextClassificationConfig(**options), folder)  # type: ignore[arg-type]
+
+
+def test_words_are_counted_in_training_texts_alone() -> None:
+    vocabulary = WordVocabulary.count(["The the film", "a Film <unk>", "once"], size=50, min_frequency=2)
+    assert vocabulary.words == ("<unk>", "film", "the")
+    assert vocabulary.encode(["THE film once\u00a0The", ""]) == [[2, 1, 0, 2], []]
+    assert WordVocabulary.from_bytes(vocabulary.to_bytes()).words == vocabulary.words
+    assert WordVocabulary.count(["b b b a a c c"], size=3, min_frequency=1).words == ("<unk>", "b", "a")
+
+
+def test_labels_are_ordered_as_numbers_or_names() -> None:
+    assert ordered_labels(["10", "9", "-1", "9"]) == ("-1", "9", "10")
+    assert ordered_labels(["b", "10", "9"]) == ("10", "9", "b")
+
+
+def test_batches_are_packed_with_sentence_positions() -> None:
+    vocabulary = WordVocabulary(["a", "word.", "c", "d"])
+    texts = ["A word. C d", "", "a"]
+    arrays = labelled_arrays(texts, [1, 0, 1], vocabulary)
+    unit = TextDataset(arrays, None, "unit", "x").batch(np.array([2, 0, 1]))
+    assert unit.text.tokens.tolist() == [1, 1, 2, 3, 4]
+    assert unit.text.layout.sentence_offsets.tolist() == [0, 1, 5, 5]
+    assert unit.text.layout.document_offsets.tolist() == [0, 1, 2, 3]
+    assert unit.labels.tolist() == [1, 1, 0]
+    assert unit.text.positions.tolist() == [
+        [0, 0, -1, -1],
+        [0, 0, -1, -1],
+        [1, 0, -1, -1],
+        [0, 1, -1, -1],
+        [1, 1, -1, -1],
+    ]
+    document = TextDataset(arrays, 3, "document", "x")
+    assert document.sizes.tolist() == [3, 1, 1]
+    assert document.batch(np.array([0, 1])).text.positions[:, :2].tolist() == [[0, 0], [1, 0], [2, 1]]
+    assert document.describe(np.array([0, 2])) == "x: texts 1, 3"
+
+
+def test_saved_arrays_are_the_arrays(folder: Path) -> None:
+    arrays = LabelledArrays.open(folder, "train")
+    task = task_of(folder)
+    words = [task.vocabulary.words[token] for token in arrays.sentences[0]]  # type: ignore[union-attr]
+    table = (folder.parent / "train.tsv").read_text().splitlines()
+    label, text = table[0].split("\t")
+    assert " ".join(words) == text.lower()
+    assert task.labels[arrays.labels[0]] == label
+    assert len(arrays) == 300
+
+
+def test_batches_do_not_depend_on_fusion_or_position(folder: Path) -> None:
+    task = task_of(folder)
+    data = [
+        task.dataset("train", task.build_model(FusionClassifier, FusionClassifierConfig(embed_dim=8, **changes)))
+        for changes in ({}, {"position_fusion": "gate_mlp"}, {"position": "rope"}, {"position": "learned"})
+    ]
+    plans = [plan_batches(each.sizes, 64, seed=3, epoch=2) for each in data]
+    for each, plan in zip(data[1:], plans[1:], strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(plans[0], plan, strict=True))
+        first, other = data[0].batch(plan[0]), each.batch(plan[0])
+        assert torch.equal(first.text.tokens, other.text.tokens)
+        assert torch.equal(first.text.positions, other.text.positions)
+
+
+def test_a_checkpoint_needs_no_folder(folder: Path) -> None:
+    task = task_of(folder, max_length=4)
+    restored = TextClassification.restore(task.config, task.state())
+    assert restored.labels == task.labels
+    a, b = (t.texts(["the good end. Film"], DOCUMENT).batch(np.array([0])) for t in (task, restored))  # type: ignore[arg-type]
+    assert torch.equal(a.text.tokens, b.text.tokens)
+
+
+def test_probabilities_do_not_depend_on_the_batch(folder: Path) -> None:
+    task = task_of(folder)
+    model = task.build_model(FusionClassifier, FusionClassifierConfig(encoder_layers=1, embed_dim=16, heads=2)).eval()
+    data = task.dataset("valid", model)
+    one, many = (label_probabilities(model, data, max_tokens=limit) for limit in (1, 10_000))
+    np.testing.assert_allclose(one, many, atol=1e-6)
+    assert label_probabilities(model, task.texts([], model), max_tokens=10).shape[0] == 0
+
+
+SMALL = ("--encoder-layers", "1", "--embed-dim", "32", "--heads", "2", "--ffn-dim", "32", "--embedding-std", "0.2")
+TRAINING = ("--max-tokens", "400", "--lr", "3e-3", "--lr-scheduler", "constant", "--warmup-updates", "0")
+
+
+@pytest.mark.parametrize("fusion", ["add", "gate_conv"])
+def test_it_learns_and_labels_new_text(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, fusion: str
+) -> None:
+    run = str(tmp_path / "run")
+    limits = ("--max-epoch", "8", "--best-checkpoint-metric", "accuracy", "--position-fusion", fusion)
+    assert train.main([str(folder), "--arch", "fusion_classifier", "--save-dir", run, *SMALL, *TRAINING, *limits]) == 0
+    capsys.readouterr()
+    results = tmp_path / "scores.json"
+    table = str(folder.parent / "valid.tsv")
+    assert classify.main(["--path", run, "--labelled", table, "--results", str(results)]) == 0
+    assert json.loads(results.read_text())["accuracy"] > 0.85
+    assert len(capsys.readouterr().out.splitlines()) == 60
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"Good good film\n\nbad bad bad\n")))
+    assert classify.main(["--path", run, "--all-probabilities"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows][::2] == ["pos", "neg"]
+    assert len(rows) == 3
+    assert float(rows[0][1].removeprefix("neg=")) + float(rows[0][2].removeprefix("pos=")) == pytest.approx(1, abs=1e-3)
+
+
+def test_sentencepiece_from_training_texts(folder: Path, tmp_path: Path) -> None:
+    tables = [str(folder.parent / f"{split}.tsv") for split in ("train", "valid")]
+    arguments = ["--task", "text_classification", "--train", tables[0], "--valid", tables[1]]
+    options = ["--vocabulary", "sentencepiece", "--vocab-size", "20"]
+    assert preprocess.main([*arguments, *options, "--destdir", str(tmp_path / "data")]) == 0
+    task = task_of(tmp_path / "data")
+    assert task.vocabulary_size == 20
+    restored = TextClassification.restore(task.config, task.state())
+    assert restored.vocabulary.encode(["Good film"]) == task.vocabulary.encode(["Good film"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"valid": "other\tx\n"}, "valid.tsv:1: the label 'other' does not occur in"),
+        ({"train": "a\tx\na\ty\n"}, "have one label only ('a')"),
+        ({"options": ["--vocab-size", "1"]}, "--vocab-size: must be at least 2, got 1"),
+        ({"options": ["--vocabulary", "sentencepiece", "--min-frequency", "3"]}, "--min-frequency has no effect"),
+        ({"options": ["--vocabulary", "sentencepiece", "--vocab-size", "9000"]}, "--vocab-size 9000 is more than"),
+    ],
+)
+def test_faults_are_one_line_and_leave_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], message: str
+) -> None:
+    arguments = ["--task", "text_classification", "--destdir", str(tmp_path / "data")]
+    for split in ("train", "valid"):
+        (tmp_path / f"{split}.tsv").write_text(str(change.get(split, "a\tthe text\nb\tthe other\n")))
+        arguments += [f"--{split}", str(tmp_path / f"{split}.tsv")]
+    assert preprocess.main([*arguments, *change.get("options", [])]) in (1, 2)  # type: ignore[misc]
+    lines = capsys.readouterr().err.splitlines()
+    assert message in lines[-1]
+    assert not (tmp_path / "data").exists()
+
+
+def test_wrong_folder_split_and_label_are_named(folder: Path, tmp_path: Path) -> None:
+    task = task_of(folder)
+    with pytest.raises(Exception, match="has no split 'other'; there are train, valid, test"):
+        task.dataset("other", UNIT)  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="not a data folder"):
+        task_of(tmp_path)
+    with pytest.raises(ValueError, match="no data"):
+        TextClassification.restore(task.config, task.state()).dataset("train", UNIT)  # type: ignore[arg-type]
+    assert replace(task.config, max_length=0).problems() == ["--max-length: must be at least 1, got 0"]
