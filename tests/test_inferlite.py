@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -147,6 +149,23 @@ def test_pooling_of_an_empty_span_is_zero() -> None:
     for pool in (span_max, span_mean):
         assert torch.equal(pool(values, spans)[1], torch.zeros(4))
     assert torch.equal(span_max(values, spans)[0], values[:2].amax(0))
+
+
+@pytest.mark.parametrize("pool", [span_max, span_mean])
+def test_pooling_equals_padding_with_gradients(pool: Callable[..., Tensor]) -> None:
+    lengths = [3, 0, 4, 1]
+    spans, rows = spans_of(lengths), tokens_of(lengths)
+    values = torch.randn(30, 5).double().requires_grad_()
+    weight = torch.randn(4, 5).double()
+    parts = [values[own] for own in rows.split(lengths)]
+    reduce = (lambda part: part.amax(0)) if pool is span_max else (lambda part: part.mean(0))
+    expected = torch.stack([reduce(part) if len(part) else torch.zeros(5).double() for part in parts])
+    (wanted,) = torch.autograd.grad((expected * weight).sum(), values)
+    for pooled in (pool(values, spans, rows), pool(values[rows], spans)):
+        torch.testing.assert_close(pooled, expected)
+        torch.testing.assert_close(torch.autograd.grad((pooled * weight).sum(), values)[0], wanted)
+    with torch.no_grad():
+        torch.testing.assert_close(pool(values, spans, rows), expected)
 
 
 def test_single_precision_vectors_are_the_same_to_the_last_bit_in_every_batch() -> None:

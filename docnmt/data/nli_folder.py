@@ -94,7 +94,7 @@ class NliFolder:
         for name, array in zip(names, vectors, strict=True):
             if len(array) != len(words):
                 raise UserError(
-                    f"{self.path}: {len(words)} words, but {len(array)} vectors of {name}; preprocess again"
+                    f"{self.path}: {len(words)} words but {len(array)} vectors of {name}; run it again"
                 )
         return Embeddings(names, words, vectors)
 

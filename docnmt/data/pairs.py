@@ -33,7 +33,7 @@ class SentencePairs:
 
 
 def read_pairs(path: Path) -> SentencePairs:
-    """Read `.jsonl` with `gold_label`, `sentence1`, `sentence2` (SNLI, MultiNLI) or `.tsv` with `label`, `text`, `text2`.
+    """Read `.jsonl` (`gold_label`, `sentence1`, `sentence2`: SNLI, MultiNLI) or `.tsv` (`label`, `text`, `text2`).
 
     Raises:
         UserError: unreadable, another form, an unknown label; names the line.

@@ -147,7 +147,7 @@ class InferLiteEncoder(nn.Module):
         # Without context a word is the same wherever it stands: compute each once.
         kinds, place = torch.unique(tokens, return_inverse=True)
         alone = Spans(torch.arange(len(kinds) + 1, device=tokens.device))
-        return pool(self.words(look_up(tables, kinds, dtype), alone).index_select(0, place), spans)
+        return pool(self.words(look_up(tables, kinds, dtype), alone), spans, place)
 
 
 def look_up(tables: Sequence[Tensor], tokens: Tensor, dtype: torch.dtype) -> list[Tensor]:

@@ -68,9 +68,9 @@ class BiLstmMax(nn.Module):
             return words.new_zeros(len(spans), self.d_output)
         packed = PackedSequence(words.index_select(0, order), sizes)
         states: Tensor = self.lstm(packed)[0].data
-        back = torch.empty_like(order)
-        back[order] = torch.arange(len(order), device=order.device)
-        return span_max(states.index_select(0, back), spans)
+        rows = torch.empty_like(order)
+        rows[order] = torch.arange(len(order), device=order.device)
+        return span_max(states, spans, rows)
 
 
 def _time_major(spans: Spans) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ SMOOTHING = 1e-3
 
 
 class BagOfWordsBaseline:
-    """The mean of the vectors of a sentence's words, side by side for several types; words without a vector are left out.
+    """The mean of the vectors of a sentence's words, several types side by side; words without a vector are left out.
 
     Args:
         weight: of each word of the vocabulary; None counts all alike.

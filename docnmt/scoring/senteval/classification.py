@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Protocol:
         folds: of the cross-validations.
     """
 
-    schedule: Schedule = Schedule()
+    schedule: Schedule = field(default_factory=Schedule)
     folds: int = 10
     penalties: Sequence[float] = PENALTIES
     seed: int = SEED

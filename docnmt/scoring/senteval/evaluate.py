@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from docnmt.scoring.senteval.classification import Examples, Protocol, folds_on_train, given_splits, nested_folds
 from docnmt.scoring.senteval.corpora import Rows, TransferTask, read_task
-from docnmt.scoring.senteval.relatedness import REGRESSION_SCHEDULE, ScoredPairs, regression, similarity
+from docnmt.scoring.senteval.relatedness import ScoredPairs, regression, similarity
 from docnmt.scoring.senteval.softmax import Schedule
 
 #: All sentences of a task, tokenised → their vectors (N, d). A task is encoded in one call, so that an encoder may
@@ -65,10 +64,10 @@ def _measure(
     task: TransferTask, splits: dict[str, Rows], sides: dict[str, list[np.ndarray]], protocol: Protocol
 ) -> dict[str, float]:
     if task.kind == "similarity":
-        return similarity({name: (*sides[name], rows.target) for name, rows in splits.items()})  # type: ignore[arg-type]
+        return similarity({name: (sides[name][0], sides[name][1], rows.target) for name, rows in splits.items()})
     if task.kind == "regression":
-        pairs = [ScoredPairs(_features(sides[name]), splits[name].target) for name in ("train", "dev", "test")]
-        return regression(*pairs, schedule=replace(REGRESSION_SCHEDULE, batch_size=protocol.schedule.batch_size))
+        pairs = {name: ScoredPairs(_features(sides[name]), rows.target) for name, rows in splits.items()}
+        return regression(pairs["train"], pairs["dev"], pairs["test"])
     examples = {name: Examples(_features(sides[name]), rows.target.astype(int)) for name, rows in splits.items()}
     if task.kind == "nested":
         return nested_folds(examples["all"], protocol)

@@ -14,6 +14,9 @@ from docnmt.scoring.senteval.softmax import Schedule, Softmaxes, fit, predict, s
 #: Degrees of relatedness that the regression puts probabilities on.
 DEGREES = np.arange(1, 6)
 
+#: SentEval looks every 50 passes, allows 3 looks without a new best and begins none after 1,000 passes.
+SCHEDULE = Schedule(epoch_size=50, tenacity=3, max_epoch=1000)
+
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float:
     """Pearson's correlation; 0 where one side does not vary."""
@@ -47,13 +50,12 @@ def degrees(scores: np.ndarray) -> np.ndarray:
     floor = np.floor(scores)
     split = np.zeros((len(scores), len(DEGREES)), np.float32)
     for column, degree in enumerate(DEGREES):
-        split[:, column] = np.where(degree == floor + 1, scores - floor, 0) + np.where(
-            degree == floor, floor - scores + 1, 0
-        )
+        upper = np.where(degree == floor + 1, scores - floor, 0)
+        split[:, column] = upper + np.where(degree == floor, floor - scores + 1, 0)
     return split
 
 
-def regression(train: ScoredPairs, dev: ScoredPairs, test: ScoredPairs, schedule: Schedule) -> dict[str, float]:
+def regression(train: ScoredPairs, dev: ScoredPairs, test: ScoredPairs) -> dict[str, float]:
     """Five-class softmax regression by squared error; the score is the expected degree. Stops early on `dev`."""
     models = Softmaxes(train.x.shape[1], len(DEGREES), [0.0], SEED)
     targets = degrees(train.score)
@@ -68,7 +70,7 @@ def regression(train: ScoredPairs, dev: ScoredPairs, test: ScoredPairs, schedule
         return np.array([pearson(expected, dev.score) for expected in (softmax(models.scores(dev.x)) @ DEGREES).T])
 
     random = np.random.RandomState(SEED)
-    merits, weights = fit(models, train.x, np.arange(len(train.score)), gradient, judge, schedule, random)
+    merits, weights = fit(models, train.x, np.arange(len(train.score)), gradient, judge, SCHEDULE, random)
     expected = softmax(predict(weights[0], test.x)) @ DEGREES
     return {
         "dev pearson": float(merits[0]),
@@ -78,15 +80,12 @@ def regression(train: ScoredPairs, dev: ScoredPairs, test: ScoredPairs, schedule
     }
 
 
-#: SentEval looks every 50 passes, allows 3 looks without a new best and begins none after 1,000 passes.
-REGRESSION_SCHEDULE = Schedule(epoch_size=50, tenacity=3, max_epoch=1000)
-
-
 def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Row by row (N,); 0 where a vector is 0."""
     scale = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
     product: np.ndarray = np.einsum("nd,nd->n", u, v)
-    return np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
+    result: np.ndarray = np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
+    return result
 
 
 def similarity(subsets: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> dict[str, float]:

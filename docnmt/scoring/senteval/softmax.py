@@ -41,27 +41,26 @@ class Softmaxes:
 
     def __init__(self, features: int, classes: int, penalties: Sequence[float], seed: int) -> None:
         weight, bias = initial_weights(features, classes, seed)
-        self.classes = classes
         self.live = list(range(len(penalties)))
         # One row more for the bias, so that it is updated with the weights.
-        one = np.vstack([weight, bias]).astype(np.float32)  # (d + 1, C)
-        self.weight = np.tile(one, (1, len(penalties)))  # (d + 1, G·C)
-        self.l2 = np.repeat(np.asarray(penalties, np.float32), classes)
+        one = np.vstack([weight, bias]).astype(np.float32)[:, None]  # (d + 1, 1, C)
+        self.weight = one.repeat(len(penalties), axis=1)  # (d + 1, G, C)
+        self.l2 = np.asarray(penalties, np.float32)[:, None]
         self.first = np.zeros_like(self.weight)
         self.second = np.zeros_like(self.weight)
         self.steps = 0
 
     def scores(self, x: np.ndarray) -> np.ndarray:
         """x (B, d) → (B, live, C)."""
-        scores: np.ndarray = x @ self.weight[:-1] + self.weight[-1]
-        return scores.reshape(len(x), len(self.live), self.classes)
+        scores = (x @ self.weight[:-1].reshape(x.shape[1], -1)).reshape(len(x), *self.weight.shape[1:])
+        shifted: np.ndarray = scores + self.weight[-1]
+        return shifted
 
     def step(self, x: np.ndarray, gradient: np.ndarray) -> None:
         """One step of Adam from the gradient of the mean loss by the scores, (B, live, C)."""
-        flat = gradient.reshape(len(x), -1)
         full = np.empty_like(self.weight)
-        np.matmul(x.T, flat, out=full[:-1])
-        flat.sum(0, out=full[-1])
+        np.matmul(x.T, gradient.reshape(len(x), -1), out=full[:-1].reshape(x.shape[1], -1))
+        gradient.sum(0, out=full[-1])
         full += self.l2 * self.weight
         self.steps += 1
         self.first *= BETA1
@@ -80,17 +79,15 @@ class Softmaxes:
     def drop(self, models: Sequence[int]) -> None:
         """Stop training these (places in `live`)."""
         keep = [place for place in range(len(self.live)) if place not in models]
-        columns = np.concatenate([np.arange(p * self.classes, (p + 1) * self.classes) for p in keep] or [[]]).astype(
-            int
-        )
         self.live = [self.live[place] for place in keep]
-        self.l2 = self.l2[columns]
+        self.l2 = self.l2[keep]
         for name in ("weight", "first", "second"):
-            setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, columns]))
+            setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, keep]))
 
     def model(self, place: int) -> np.ndarray:
         """A copy of the weights of one live model: (d + 1, C), the bias last."""
-        return self.weight[:, place * self.classes : (place + 1) * self.classes].copy()
+        weight: np.ndarray = self.weight[:, place].copy()
+        return weight
 
 
 def predict(weight: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,266 @@
+"""SentEval's protocol against the toolkit's way of doing it: torch modules, one classifier at a time."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from docnmt.data.embeddings import UNKNOWN, Embeddings
+from docnmt.errors import UserError
+from docnmt.scoring.senteval import classification, relatedness
+from docnmt.scoring.senteval.baselines import BagOfWordsBaseline, RandomProjections, read_frequencies, sif_weights
+from docnmt.scoring.senteval.classification import Examples, Protocol
+from docnmt.scoring.senteval.corpora import TASKS, TransferTask, read_task
+from docnmt.scoring.senteval.evaluate import evaluate
+from docnmt.scoring.senteval.softmax import Schedule
+
+SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)
+
+
+def examples(n: int = 120, d: int = 7, classes: int = 3, seed: int = 0) -> Examples:
+    random = np.random.default_rng(seed)
+    y = random.integers(0, classes, n)
+    x = random.normal(size=(n, d)) + np.eye(classes, d)[y] * 1.2
+    return Examples(x.astype(np.float32), y)
+
+
+class TorchClassifier:
+    """Logistic regression as the toolkit writes it: seeds everything, then torch's Linear and Adam."""
+
+    def __init__(self, features: int, classes: int, l2: float, schedule: Schedule, seed: int = 1111) -> None:
+        self.random = np.random.RandomState(seed)
+        torch.manual_seed(seed)
+        self.model = nn.Linear(features, classes)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), weight_decay=l2)
+        self.schedule = schedule
+
+    def fit(self, x: np.ndarray, y: np.ndarray, dev: Examples | None = None) -> float:
+        if dev is None:
+            order = self.random.permutation(len(x))
+            held = int(0.05 * len(x))
+            dev = Examples(x[order[:held]], y[order[:held]])
+            x, y = x[order[held:]], y[order[held:]]
+        best, failures, epoch = -1.0, 0, 0
+        while epoch <= self.schedule.max_epoch:
+            for _ in range(self.schedule.epoch_size):
+                order = self.random.permutation(len(x))
+                for begin in range(0, len(x), self.schedule.batch_size):
+                    batch = order[begin : begin + self.schedule.batch_size]
+                    loss = nn.functional.cross_entropy(self.model(torch.tensor(x[batch])), torch.tensor(y[batch]))
+                    self.optimizer.zero_grad()
+                    loss.backward()
+                    self.optimizer.step()
+            epoch += self.schedule.epoch_size
+            score = self.score(dev)
+            if score > best:
+                best, stored = score, copy.deepcopy(self.model)
+            else:
+                if failures >= self.schedule.tenacity:
+                    break
+                failures += 1
+        self.model = stored
+        return best
+
+    def score(self, data: Examples) -> float:
+        answers = self.model(torch.tensor(data.x)).argmax(1).numpy()
+        return float((answers == data.y).mean())
+
+
+@pytest.mark.parametrize("max_epoch", [12, 60])
+def test_all_penalties_at_once_equal_the_toolkit_one_by_one(max_epoch: int) -> None:
+    data, dev = examples(seed=1), examples(60, seed=2)
+    schedule = Schedule(epoch_size=2, tenacity=1, max_epoch=max_epoch, batch_size=16)
+    penalties = [1e-5, 1e-2, 0.3, 1.0]
+    protocol = Protocol(schedule, penalties=penalties)
+    random = np.random.RandomState(1111)
+    merits, weights = classification.train(data, np.arange(len(data.y)), dev, penalties, protocol, random)
+    for penalty, merit, weight in zip(penalties, merits, weights, strict=True):
+        one = TorchClassifier(7, 3, penalty, schedule)
+        assert merit == pytest.approx(one.fit(data.x, data.y, dev))
+        np.testing.assert_allclose(weight[:-1].T, one.model.weight.detach(), atol=2e-5)
+        np.testing.assert_allclose(weight[-1], one.model.bias.detach(), atol=2e-5)
+
+
+def test_nested_folds_equal_the_toolkit() -> None:
+    from sklearn.model_selection import StratifiedKFold
+
+    data, penalties = examples(90, classes=2, seed=3), [1e-4, 0.5]
+    folds = StratifiedKFold(n_splits=3, shuffle=True, random_state=1111)
+    dev, test = [], []
+    for rows, held_out in folds.split(data.x, data.y):
+        scores = []
+        for penalty in penalties:
+            merits = []
+            for inner, outer in folds.split(data.x[rows], data.y[rows]):
+                one = TorchClassifier(7, 2, penalty, SHORT)
+                merits.append(
+                    one.fit(
+                        data.x[rows[inner]], data.y[rows[inner]], Examples(data.x[rows[outer]], data.y[rows[outer]])
+                    )
+                )
+            scores.append(round(100 * float(np.mean(merits)), 2))
+        dev.append(max(scores))
+        one = TorchClassifier(7, 2, penalties[int(np.argmax(scores))], SHORT)
+        one.fit(data.x[rows], data.y[rows])
+        test.append(round(100 * one.score(Examples(data.x[held_out], data.y[held_out])), 2))
+    expected = {"dev accuracy": round(float(np.mean(dev)), 2), "accuracy": round(float(np.mean(test)), 2)}
+    protocol = Protocol(SHORT, folds=3, penalties=penalties)
+    assert classification.nested_folds(data, protocol) == pytest.approx(expected)
+
+
+def test_test_labels_choose_nothing() -> None:
+    """Whatever the test labels are, the same penalty and the same answers."""
+    data, test = examples(90, seed=4), examples(30, seed=5)
+    wrong = Examples(test.x, (test.y + 1) % 3)
+    protocol = Protocol(SHORT, folds=3)
+    (first, answers), (second, same) = (classification.folds_on_train(data, t, protocol) for t in (test, wrong))
+    assert first["dev accuracy"] == second["dev accuracy"]
+    np.testing.assert_array_equal(answers, same)
+    one = classification.given_splits(data, test, wrong, protocol)
+    assert one["dev accuracy"] == classification.given_splits(data, test, test, protocol)["dev accuracy"]
+
+
+def test_regression_equals_the_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = Schedule(epoch_size=3, tenacity=3, max_epoch=30)
+    monkeypatch.setattr(relatedness, "SCHEDULE", schedule)
+    random = np.random.default_rng(6)
+    direction = random.normal(size=5)
+
+    def pairs(n: int) -> relatedness.ScoredPairs:
+        x = random.normal(size=(n, 5)).astype(np.float32)
+        return relatedness.ScoredPairs(x, np.clip(2.5 + x @ direction, 0.2, 5))
+
+    train, dev, test = pairs(150), pairs(50), pairs(50)
+    shuffles = np.random.RandomState(1111)
+    torch.manual_seed(1111)
+    model = nn.Sequential(nn.Linear(5, 5), nn.Softmax(dim=-1))
+    optimizer = torch.optim.Adam(model.parameters())
+    targets = torch.tensor(relatedness.degrees(train.score))
+    best, failures, epoch = -1.0, 0, 0
+    while epoch <= 30:
+        for _ in range(3):
+            order = shuffles.permutation(150)
+            for begin in range(0, 150, 64):
+                batch = order[begin : begin + 64]
+                loss = nn.functional.mse_loss(model(torch.tensor(train.x[batch])), targets[batch])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        epoch += 3
+        merit = np.corrcoef(model(torch.tensor(dev.x)).detach().numpy() @ np.arange(1, 6), dev.score)[0, 1]
+        if merit > best:
+            best, stored = merit, copy.deepcopy(model)
+        else:
+            if failures >= 3:
+                break
+            failures += 1
+    expected = stored(torch.tensor(test.x)).detach().numpy() @ np.arange(1, 6)
+    results = relatedness.regression(train, dev, test)
+    assert results["dev pearson"] == pytest.approx(best, abs=1e-5)
+    assert results["pearson"] == pytest.approx(np.corrcoef(expected, test.score)[0, 1], abs=1e-5)
+    assert results["mse"] == pytest.approx(np.mean((expected - test.score) ** 2), abs=1e-4)
+
+
+def test_degrees_split_a_score_between_its_neighbours() -> None:
+    np.testing.assert_allclose(
+        relatedness.degrees(np.array([1.0, 3.6, 5.0, 0.4])),
+        [[1, 0, 0, 0, 0], [0, 0, 0.4, 0.6, 0], [0, 0, 0, 0, 1], [0.4, 0, 0, 0, 0]], atol=1e-6,
+    )  # fmt: skip
+
+
+def test_correlations_equal_scipy() -> None:
+    from scipy import stats
+
+    random = np.random.default_rng(7)
+    x, y = random.normal(size=40).round(1), random.normal(size=40).round(1)
+    assert relatedness.pearson(x, y) == pytest.approx(stats.pearsonr(x, y)[0])
+    assert relatedness.spearman(x, y) == pytest.approx(stats.spearmanr(x, y)[0])
+    assert relatedness.pearson(np.ones(4), np.arange(4)) == 0
+
+
+def test_similarity_means_by_subset_and_by_size() -> None:
+    score = np.arange(4.0)
+    u = np.stack([np.ones(4), np.zeros(4)], 1)
+    good = (u, np.stack([score, 3 - score], 1), score)
+    bad = (u[:2], np.stack([1 - score[:2], score[:2]], 1), score[:2])
+    results = relatedness.similarity({"good": good, "bad": bad})
+    assert results["spearman good"] == pytest.approx(1)
+    assert results["spearman bad"] == pytest.approx(-1)
+    assert results["spearman"] == pytest.approx(0)
+    assert results["spearman weighted"] == pytest.approx((4 - 2) / 6)
+    assert relatedness.cosine(np.zeros((1, 2)), np.ones((1, 2)))[0] == 0
+
+
+def embeddings() -> Embeddings:
+    table = np.array([[0, 0], [1, 0], [0, 1], [0.6, 0.8]], np.float16)
+    return Embeddings(["v"], [UNKNOWN, "good", "bad", "film"], [table])
+
+
+def test_bag_of_words_leaves_unknown_words_out() -> None:
+    vectors = BagOfWordsBaseline(embeddings())([["good", "bad", "xyz"], ["xyz"], ["Film"]])
+    np.testing.assert_allclose(vectors, [[0.5, 0.5], [0, 0], [0.6, 0.8]], atol=1e-3)
+
+
+def test_sif_weighs_by_frequency_and_removes_the_common_direction(tmp_path: Path) -> None:
+    (tmp_path / "counts.txt").write_text("good 999\nbad 1\n")
+    weights = sif_weights(embeddings(), read_frequencies(tmp_path / "counts.txt"))
+    np.testing.assert_allclose(weights[1:], [1e-3 / 1.0, 1e-3 / 2e-3, 1], rtol=1e-3)
+    sentences = [["good"], ["good", "bad"], ["film"], ["bad"]]
+    vectors = BagOfWordsBaseline(embeddings(), weight=weights, remove_common=True)(sentences)
+    raw = BagOfWordsBaseline(embeddings(), weight=weights)(sentences)
+    direction = np.linalg.svd(raw)[2][0]
+    np.testing.assert_allclose(vectors @ direction, np.zeros(4), atol=1e-6)
+    (tmp_path / "bad.txt").write_text("good 1\nfilm\n")
+    with pytest.raises(UserError, match="line 2"):
+        read_frequencies(tmp_path / "bad.txt")
+
+
+def test_random_projections_of_a_mean_are_the_mean_of_the_projections() -> None:
+    mean = RandomProjections(embeddings(), width=6, pooling="mean", seed=1)
+    bag = BagOfWordsBaseline(embeddings())
+    sentences = [["good", "film"], ["bad"]]
+    np.testing.assert_allclose(mean(sentences), bag(sentences) @ mean.projection, atol=1e-6)
+    assert RandomProjections(embeddings(), width=6, pooling="max", seed=1)(sentences).shape == (2, 6)
+
+
+def write_task(folder: Path, name: str, header: str, rows: list[str]) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("\n".join([header, *rows]) + "\n")
+
+
+def test_a_whole_task_from_its_files(tmp_path: Path) -> None:
+    rows = [f"{i % 2}\t{'good' if i % 2 else 'bad'} film {'film ' * (i % 5)}" for i in range(80)]
+    write_task(tmp_path, "MR/all.tsv", "label\ttext", rows)
+    long = Schedule(epoch_size=50, max_epoch=400, batch_size=8)
+    results = evaluate(
+        TASKS["MR"], tmp_path, BagOfWordsBaseline(embeddings()), Protocol(long, folds=2, penalties=[1e-5])
+    )
+    assert results["accuracy"] > 95
+    assert results["sentences"] == 80
+
+
+def test_pairs_are_taken_apart_in_order(tmp_path: Path) -> None:
+    write_task(tmp_path, "STS13/FNWN.tsv", "score\ttext\ttext2", ["5\tgood\tgood film", "0\tgood\tbad", "4\tbad\tbad"])
+    task = TransferTask("STS", "similarity", {"FNWN": ("STS13/FNWN.tsv",)}, pairs=True)
+    rows = read_task(task, tmp_path)["FNWN"]
+    assert rows.first == [["good"], ["bad"], ["good"]]  # by lengths, then by score
+    assert rows.second == [["bad"], ["bad"], ["good", "film"]]
+    assert evaluate(task, tmp_path, BagOfWordsBaseline(embeddings()), Protocol())["pearson"] > 0.9
+
+
+@pytest.mark.parametrize(("header", "row", "message"), [
+    ("label\ttext", "2\tgood", "line 2: expected one of 0, 1"),
+    ("label\ttext", "1", "line 2: expected 2 columns"),
+    ("score\ttext", "1\tgood", "no column label"),
+])  # fmt: skip
+def test_wrong_files_are_named(tmp_path: Path, header: str, row: str, message: str) -> None:
+    write_task(tmp_path, "MR/all.tsv", header, [row])
+    with pytest.raises(UserError, match=message):
+        read_task(TASKS["MR"], tmp_path)
+    with pytest.raises(UserError, match=r"CR/all\.tsv: cannot be read"):
+        read_task(TASKS["CR"], tmp_path)
