@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,12 +12,12 @@ import numpy as np
 
 from docnmt.config import option, to_dict
 from docnmt.data.embeddings import Embeddings, build_embeddings
-from docnmt.data.nli_folder import FORMAT, META, PairArrays
+from docnmt.data.meta import META, file_entry, write_meta
+from docnmt.data.nli_folder import TASK, PairArrays
 from docnmt.data.pairs import SentencePairs, read_pairs
 from docnmt.data.words import words
 from docnmt.errors import UserError
-from docnmt.files import check_folder, replacing_folder, write_json, write_text
-from docnmt.version import __version__
+from docnmt.files import check_folder, replacing_folder, write_text
 
 
 @dataclass(frozen=True)
@@ -70,12 +69,12 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
         for name, texts in tokenised.items():
             PairArrays.of([embeddings.indices(text) for text in texts], labels[name]).save(folder, name)
         _write_embeddings(folder, embeddings, counts["train"])
-        write_json(folder / META, {
-            "task": "nli", "format": FORMAT, "docnmt": __version__, "fingerprint": _fingerprint(folder),
-            "vectors": list(embeddings.names), "words": len(embeddings.words),
-            "splits": {name: {"pairs": len(labels[name]), "words": counts[name].total()} for name in splits},
-            "options": to_dict(config), "report": report,
-        })  # fmt: skip
+        write_meta(
+            folder, task=TASK, files={file.name: file_entry(file.read_bytes()) for file in folder.iterdir()},
+            vectors=list(embeddings.names), words=len(embeddings.words),
+            splits={name: {"pairs": len(labels[name]), "words": counts[name].total()} for name in splits},
+            options=to_dict(config), report=report,
+        )  # fmt: skip
     say(f"{destination}: {len(embeddings.words):,} words, {len(paths)} embedding types")
 
 
@@ -110,11 +109,3 @@ def _write_embeddings(folder: Path, embeddings: Embeddings, counts: Counter[str]
     for word, count in counts.items():
         met[embeddings.index(word)] += count
     np.save(folder / "probability.npy", (met / max(met.sum(), 1)).astype(np.float32))
-
-
-def _fingerprint(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for file in sorted(folder.iterdir()):
-        digest.update(file.name.encode())
-        digest.update(file.read_bytes())
-    return digest.hexdigest()

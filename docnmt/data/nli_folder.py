@@ -7,7 +7,6 @@ hypothesis) and `SPLIT.labels.npy`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from docnmt.data.embeddings import Embeddings
+from docnmt.data.meta import read_meta
 from docnmt.errors import UserError
 
-META = "meta.json"
-FORMAT = 1
+TASK = "nli"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,16 +64,11 @@ class NliFolder:
         """Read the description; arrays are mapped when asked for.
 
         Raises:
-            UserError: not a folder of this task, or of another format version.
+            UserError: not a folder of this task, of another format version, or a file is missing or truncated.
         """
-        try:
-            meta = json.loads((path / META).read_text(encoding="utf-8"))
-            if meta["task"] != "nli":
-                raise UserError(f"{path}: was made for the task {meta['task']}, not nli; preprocess with --task nli")
-            if meta["format"] != FORMAT:
-                raise UserError(f"{path}: has format {meta['format']}, expected {FORMAT}; preprocess again")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}: is not a folder of docnmt-preprocess --task nli ({error})") from error
+        meta = read_meta(path)
+        if meta["task"] != TASK:
+            raise UserError(f"{path}: was made for the task {meta['task']}, not {TASK}; preprocess with --task {TASK}")
         return cls(path, meta)
 
     @property
@@ -93,9 +87,7 @@ class NliFolder:
         vectors = [self._array(f"vectors.{k}.npy") for k in range(len(names))]
         for name, array in zip(names, vectors, strict=True):
             if len(array) != len(words):
-                raise UserError(
-                    f"{self.path}: {len(words)} words but {len(array)} vectors of {name}; run it again"
-                )
+                raise UserError(f"{self.path}: {len(words)} words but {len(array)} vectors of {name}; run it again")
         return Embeddings(names, words, vectors)
 
     @property
