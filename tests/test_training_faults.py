@@ -227,3 +227,27 @@ def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         text = capsys.readouterr().out
         assert there in text
         assert absent not in text
+
+
+def test_options_of_one_name_take_a_value_or_none_do() -> None:
+    """Else the command line could not be read before it is known which architecture it is for."""
+    from docnmt.cli.train import every_section
+    from docnmt.config import settings as settings_of
+
+    forms: dict[str, set[tuple[bool, bool]]] = {}
+    for section in every_section():
+        for setting in settings_of(section.config):
+            forms.setdefault(setting.name, set()).add((setting.kind is bool, setting.several))
+    assert {name: form for name, form in forms.items() if len(form) > 1} == {}
+
+
+@pytest.mark.gpu
+def test_gpu_training_in_bf16_continues_and_loads_on_the_cpu(data: Path, tmp_path: Path) -> None:
+    from docnmt.training.loading import load_model
+
+    options = ("--device", "cuda", "--bf16")
+    assert train(data, tmp_path / "run", *options, "--max-update", "5") == 0
+    assert train(data, tmp_path / "run", *options, "--max-update", "20") == 0
+    losses = [line["loss"] for line in log(tmp_path / "run", ["train"])]
+    assert losses[-1] < losses[0]
+    assert next(load_model(tmp_path / "run").model.parameters()).device.type == "cpu"

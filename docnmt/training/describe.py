@@ -31,7 +31,7 @@ def describe_checkpoint(path: Path) -> str:
     facts: dict[str, Any] = {
         "checkpoint": f"{path} ({written})",
         "arch": f"{header['arch']} (model {header['model']})",
-        "task": header["task"],
+        "task": "; ".join([header["task"], *_task_facts(header["task_state"])]),
         "criterion": header["criterion"],
         "progress": f"update {progress.get('update')}, epoch {progress.get('epoch')}",
         "best": f"{best[1]:.4g} at update {best[0]:,}" if best else "not validated",
@@ -43,6 +43,17 @@ def describe_checkpoint(path: Path) -> str:
         facts["averaged"] = ", ".join(header["averaged"])
     lines = [f"{name:<12}{value}" for name, value in facts.items()]
     return "\n".join([*lines, "", *parameter_table(model), "", *options_table(header["config"])])
+
+
+def _task_facts(state: Mapping[str, Any]) -> list[str]:
+    """What a task keeps, short: `languages en, de`, `vocabulary of 8,000`."""
+    facts = []
+    for name, value in state.items():
+        if isinstance(value, list) and len(value) > 4:
+            facts.append(f"{name.replace('_', ' ')} of {len(value):,}")
+        else:
+            facts.append(f"{name.replace('_', ' ')} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    return facts
 
 
 def parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:

@@ -134,7 +134,8 @@ def is_finished(run: Run) -> bool:
 
 def set_learning_rate(run: Run) -> float:
     """Set and return the rate of the coming update."""
-    scores = history(run.training.best_checkpoint_metric, run.state)
+    plateau = run.optimization.lr_scheduler == "plateau"
+    scores = history(run.training.best_checkpoint_metric, run.state) if plateau else ()
     rate = learning_rate(run.optimization, run.state.update + 1, scores)
     for parameters in run.optimizer.param_groups:
         parameters["lr"] = rate
@@ -149,7 +150,8 @@ def forward_backward(run: Run, data: Dataset, batches: list[np.ndarray]) -> dict
             batch = data.batch(units).to(run.device)
             with run.autocast():
                 loss, size, logs = run.criterion(run.model, batch)
-            check_finite(run, "the loss", float(loss.detach()), data, units)
+            value = float(loss.detach())
+            check_finite(run, "the loss", value, data, units)
             torch.autograd.backward(loss)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -158,8 +160,8 @@ def forward_backward(run: Run, data: Dataset, batches: list[np.ndarray]) -> dict
                 f"update {run.state.update + 1}: out of memory with {int(data.sizes[units].sum()):,} tokens in "
                 f"{len(units)} units, {data.describe(units)}; continue with a smaller --max-tokens in a new --save-dir"
             ) from error
-        for name, value in {"loss": float(loss.detach()), "size": size, "tokens": batch.num_tokens, **logs}.items():
-            sums[name] = sums.get(name, 0.0) + value
+        for name, part in {"loss": value, "size": size, "tokens": batch.num_tokens, **logs}.items():
+            sums[name] = sums.get(name, 0.0) + part
     return sums
 
 
