@@ -207,8 +207,13 @@ def test_usage_errors(
 
 
 def test_data_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "nothing"), "--arch", "toy", "--save-dir", str(tmp_path / "S")]) == 2
+    assert main([str(tmp_path / "nothing"), "--arch", "toy", "--save-dir", str(tmp_path / "S")]) == 1
     assert "nothing: no such folder" in capsys.readouterr().err
+
+
+def test_parts_that_do_not_fit_together(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(data, tmp_path / "run", arch="transformer_tiny") == 2
+    assert "--arch transformer_tiny does not go with --task toy and --criterion toy" in capsys.readouterr().err
 
 
 def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command, import_plugins, peek
 from docnmt.config import Section, settings
-from docnmt.errors import UsageError
+from docnmt.errors import UsageError, UserError
 from docnmt.optim.config import OptimizationConfig
 from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
 from docnmt.training.config import NoOptions, RunConfig, TrainingConfig
@@ -71,9 +71,10 @@ def parse(argv: list[str]) -> dict[str, Any]:
         return command.parse(argv, general)
     arch = known(ARCHITECTURES, "--arch", str(given["arch"]))
     architecture = ARCHITECTURES.get(arch)
-    task = known(TASKS, "--task", str(given.get("task") or task_of_data(given.get("data"), asks_help)))
-    default = getattr(TASKS.config(task), "default_criterion", "label_smoothed_cross_entropy")
-    criterion = known(CRITERIA, "--criterion", str(given.get("criterion") or default))
+    task = str(given.get("task") or task_of_data(given.get("data"), asks_help) or default_task(architecture.model))
+    known(TASKS, "--task", task)
+    usual = getattr(TASKS.config(task), "default_criterion", "label_smoothed_cross_entropy")
+    criterion = known(CRITERIA, "--criterion", str(given.get("criterion") or usual))
     sections = [
         run,
         Section("training", TrainingConfig, {"task": task, "criterion": criterion}),
@@ -98,22 +99,27 @@ def known(registry: Registry, flag: str, name: str) -> str:
     return name
 
 
-def task_of_data(data: str | None, asks_help: bool) -> str:
-    """The task that a data folder was made for.
+def default_task(model: str) -> str:
+    """The task that a model is usually trained for: what `--help` shows without data."""
+    return getattr(MODELS.config(model), "default_task", "document_translation")
+
+
+def task_of_data(data: str | None, asks_help: bool) -> str | None:
+    """The task that a data folder was made for; None without one.
 
     Raises:
-        UsageError: no folder is given, or it is not a preprocessed one.
+        UserError: it is not a preprocessed folder.
     """
     if data is None or asks_help:
-        return "document_translation"
+        return None
     path = Path(data) / "meta.json"
     if not path.is_file():
-        problem = "is not a folder of docnmt-preprocess" if Path(data).is_dir() else "no such folder"
-        raise UsageError(f"{data}: {problem} (it has no meta.json); make it with docnmt-preprocess --destdir {data}")
+        problem = "is no data folder, it has no meta.json" if Path(data).is_dir() else "no such folder"
+        raise UserError(f"{data}: {problem}; make it with docnmt-preprocess --destdir {data}, or give --task")
     try:
         task = json.loads(path.read_text(encoding="utf-8"))["task"]
     except (ValueError, KeyError, TypeError, OSError) as error:
-        raise UsageError(f"{path}: is damaged ({error!r}); run docnmt-preprocess again") from error
+        raise UserError(f"{path}: is damaged ({error!r}); run docnmt-preprocess again") from error
     return str(task)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from docnmt.config import option
 from docnmt.models.position_rules import fusion_problems
@@ -13,6 +13,8 @@ from docnmt.registry import FUSIONS, POSITIONS
 @dataclass(frozen=True)
 class FusionClassifierConfig:
     """An encoder with a mean over its words ("Fusion Matters", the notebooks' setting for AG News and IMDB)."""
+
+    default_task: ClassVar[str] = "text_classification"
 
     encoder_layers: int = option(4, "layers of the encoder")
     embed_dim: int = option(256, "width of the model")

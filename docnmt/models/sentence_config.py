@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from docnmt.config import option
 
@@ -11,6 +11,8 @@ from docnmt.config import option
 @dataclass(frozen=True)
 class SentencePairConfig:
     """What stands behind every sentence encoder: a hashing layer, if asked for, and the classifier of the pair."""
+
+    default_task: ClassVar[str] = "nli"
 
     classifier_dim: int = option(512, "width of the two hidden layers that classify a pair")
     classifier_dropout: float = option(0.1, "dropout behind each of them")

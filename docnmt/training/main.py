@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from docnmt.runtime import tune
 from docnmt.training.describe import describe_run
 from docnmt.training.journal import say
 from docnmt.training.run import prepare
@@ -12,6 +13,7 @@ from docnmt.training.trainer import is_finished, train
 
 def train_command(config: dict[str, Any]) -> None:
     """Train, or continue, or say that nothing is left to do."""
+    say(str(tune()))
     run = prepare(config)
     if is_finished(run):
         say(f"{run.folder.path}: training is finished already (update {run.state.update:,}); raise its limit to go on")
@@ -29,4 +31,5 @@ def train_command(config: dict[str, Any]) -> None:
 
 def dry_run(config: dict[str, Any]) -> str:
     """What a run would be; nothing is written."""
+    say(str(tune()))
     return describe_run(prepare(config))

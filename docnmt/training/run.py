@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,8 +120,9 @@ def prepare(config: dict[str, Any]) -> Run:
             "give the same data, or another --save-dir"
         )
     seed_everything(training.seed, 0)
-    model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
-    criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
+    with fitting_together(training):
+        model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
+        criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
     check_metric(training, task, criterion)
     state = TrainingState()
     if checkpoint is not None:
@@ -131,6 +133,22 @@ def prepare(config: dict[str, Any]) -> Run:
     if checkpoint is not None:
         restore(run, checkpoint)
     return run
+
+
+@contextlib.contextmanager
+def fitting_together(training: TrainingConfig) -> Iterator[None]:
+    """Where parts that were not made for each other show it first.
+
+    Raises:
+        UsageError: one asks another for what it does not have; it names the three.
+    """
+    try:
+        yield
+    except (AttributeError, TypeError) as error:
+        raise UsageError(
+            f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
+            f"{error} (--debug shows where)"
+        ) from error
 
 
 def restore(run: Run, checkpoint: Checkpoint) -> None:
