@@ -11,11 +11,11 @@ from typing import Any, TextIO
 
 from docnmt.config import to_dict
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.files import check_folder, replacing_folder, write_json, write_text
+from docnmt.files import check_folder, replacing_folder, write_json
 from docnmt.generation.config import GenerateConfig, GenerationConfig, ModelsConfig, SearchConfig
 from docnmt.generation.languages import bleu_tokenizer
 from docnmt.generation.models import LoadedModels, check_vocabulary, load_models
-from docnmt.generation.output import hypotheses_text, lines, progress_of
+from docnmt.generation.output import lines, progress_of, sentences_of_lines, write_lines
 from docnmt.generation.translate import SentenceResult, translate_corpus
 from docnmt.scoring.metrics import Scores, evaluate
 
@@ -111,5 +111,6 @@ def _write(
     """hypotheses.txt, line by line the source file, and scores.json; both or neither."""
     content = {**(scores.to_dict() if scores is not None else {}), "speed": speed.to_dict(), "settings": settings}
     with replacing_folder(folder, marker=SCORES, overwrite=overwrite) as temporary:
-        write_text(temporary / "hypotheses.txt", hypotheses_text(corpus, texts))
+        with (temporary / "hypotheses.txt").open("w", encoding="utf-8") as file:
+            write_lines(sentences_of_lines(corpus), iter(texts), file)
         write_json(temporary / SCORES, content)

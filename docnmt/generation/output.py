@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import TextIO
 
 from docnmt.data.corpus import ParallelCorpus
@@ -27,14 +26,19 @@ def lines(result: SentenceResult, source: str, reference: str | None) -> Iterato
         yield f"P-{number}\t{' '.join(f'{score:.4f}' for score in found.piece_scores)}"
 
 
-def hypotheses_text(corpus: ParallelCorpus, texts: Sequence[str]) -> str:
-    """The translations (S,) as a file whose lines are the source file's, its empty lines included."""
-    offsets, blanks = corpus.document_offsets.tolist(), corpus.blank_lines.tolist()
-    rows: list[str] = []
-    for document, (first, last) in enumerate(pairwise(offsets)):
-        rows += [""] * blanks[document] + list(texts[first:last])
-    rows += [""] * blanks[-1]
-    return "".join(f"{row}\n" for row in rows)
+def sentences_of_lines(corpus: ParallelCorpus) -> list[int]:
+    """How many sentences each line of the corpus's source file has: 1, or 0 for the empty lines between documents."""
+    counts: list[int] = []
+    for document, blanks in enumerate(corpus.blank_lines.tolist()):
+        sentences = corpus.document_offsets[document : document + 2]
+        counts += [0] * blanks + [1] * int(sentences[-1] - sentences[0])
+    return counts
+
+
+def write_lines(counts: Sequence[int], texts: Iterator[str], out: TextIO) -> None:
+    """A line for each of `counts`: so many of the next `texts`, joined by a space; each written when it is ready."""
+    for count in counts:
+        print(" ".join(filter(None, (next(texts) for _ in range(count)))), file=out, flush=True)
 
 
 @contextlib.contextmanager

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import chain
 from typing import BinaryIO, TextIO
 
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.sentences import split_sentences
-from docnmt.data.text import TextLines, is_blank
+from docnmt.data.text import TextLines
 from docnmt.generation.config import GenerationConfig, ModelsConfig, SearchConfig
 from docnmt.generation.models import load_models
-from docnmt.generation.output import progress_of
+from docnmt.generation.output import progress_of, sentences_of_lines, write_lines
 from docnmt.generation.translate import translate_corpus
-
-
-@dataclass(frozen=True)
-class LinesOfText:
-    """Documents, and where their sentences stand.
-
-    Attributes:
-        documents: the sentences of each document.
-        counts: for each input line, how many sentences it has; 0 for a blank one.
-    """
-
-    documents: list[list[str]]
-    counts: list[int]
 
 
 def translate_stream(
@@ -33,40 +20,21 @@ def translate_stream(
     """Translate a whole stream; every line of it becomes one line of `out`, written as soon as it is ready.
 
     Args:
-        form: see `read_text`.
+        form: `text`, one document whose lines are split into sentences; `corpus`, the plain form of a corpus, a
+            sentence a line and empty lines between documents.
 
     Raises:
-        UserError: the models cannot be loaded, or the text cannot be read.
+        UserError: the models cannot be loaded, or the text is not clean UTF-8; line and byte are named.
     """
     loaded = load_models(models)
-    text = read_text(source, form, loaded.task.source_lang)
-    corpus = ParallelCorpus.from_lines(text.documents, loaded.task.source_tokenizer)
+    lines, tokenizer = TextLines(source, name="stdin"), loaded.task.source_tokenizer
+    if form == "text":
+        split = [split_sentences(line, loaded.task.source_lang) for line in lines]
+        corpus = ParallelCorpus.from_lines([list(chain.from_iterable(split))], tokenizer)
+        counts = [len(sentences) for sentences in split]
+    else:
+        corpus = ParallelCorpus.from_text(lines, tokenizer)
+        counts = sentences_of_lines(corpus)
     with progress_of(corpus, out) as progress:
         results = translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress)
-        for count in text.counts:
-            print(" ".join(filter(None, (next(results).text for _ in range(count)))), file=out, flush=True)
-
-
-def read_text(source: BinaryIO, form: str, language: str) -> LinesOfText:
-    """stdin as sentences in documents.
-
-    Args:
-        form: `text`, one document whose lines are split into sentences; `corpus`, a sentence a line and an empty line
-            between documents.
-        language: of the text, for splitting it.
-
-    Raises:
-        UserError: it is not UTF-8, or holds NUL or a lone carriage return; line and byte are named.
-    """
-    documents: list[list[str]] = [[]]
-    counts = []
-    for line in TextLines(source, name="stdin"):
-        if form == "text":
-            sentences = split_sentences(line, language)
-        else:
-            sentences = [] if is_blank(line) else [line]
-            if not sentences and documents[-1]:
-                documents.append([])
-        documents[-1] += sentences
-        counts.append(len(sentences))
-    return LinesOfText([document for document in documents if document], counts)
+        write_lines(counts, (result.text for result in results), out)

@@ -1,0 +1,116 @@
+"""Forced scoring: log-probabilities of given translations of a document's last sentence, in one pass, without search.
+
+The same training forward that gives the loss gives them, so target context is read as it is in training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.batch import TranslationBatch
+from docnmt.data.batching import plan_batches
+from docnmt.data.collate import ranges
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.store import TokenArray
+from docnmt.errors import UserError
+from docnmt.generation.config import ModelsConfig
+from docnmt.generation.models import load_models
+from docnmt.progress import Progress
+from docnmt.scoring.contrastive import ForcedExample
+from docnmt.tasks.document_translation import TranslationDataset
+
+
+@torch.inference_mode()
+def forced_scores(
+    models: Sequence[Any],
+    task: Any,
+    examples: Sequence[ForcedExample],
+    *,
+    max_tokens: int = 4000,
+    lenpen: float = 0.0,
+    progress: Callable[[int], object] | None = None,
+) -> list[float]:
+    """log p(target </s> | source, contexts) of every example, natural logs, in their order.
+
+    Args:
+        models: one, or several whose probabilities are averaged; in evaluation mode, on one device.
+        max_tokens: subwords of a batch's longer side; a larger example is a batch by itself.
+        lenpen: each score is divided by (number of tokens, `</s>` included) ** lenpen; 0 leaves the sum.
+        progress: called with a number of examples whenever they are done.
+    """
+    if not examples:
+        return []
+    corpus, lengths = corpus_of(examples, task)
+    device = next(models[0].parameters()).device
+    datasets, lasts = [], []
+    for model in models:
+        units = task.units(corpus, model, limit=task.config.max_doc_tokens)
+        datasets.append(TranslationDataset(corpus, units, model.position_count, "contrastive"))
+        lasts.append(np.flatnonzero(np.isin(units.last, corpus.document_offsets)))  # the unit that ends each document
+    sizes = np.maximum.reduce([data.sizes[last] for data, last in zip(datasets, lasts, strict=True)])
+    scores: list[float] = []
+    for chosen in plan_batches(sizes, max_tokens, seed=0, epoch=0, shuffle=False):
+        parts = zip(models, datasets, lasts, strict=True)
+        each = [gold_log_probs(m, data.batch(last[chosen]).to(device), lengths[chosen]) for m, data, last in parts]
+        log_probs = torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
+        begins = np.cumsum(lengths[chosen]) - lengths[chosen]
+        sums = np.add.reduceat(log_probs.double().cpu().numpy(), begins)
+        scores += (sums / lengths[chosen] ** lenpen).tolist()
+        if progress is not None:
+            progress(len(chosen))
+    return scores
+
+
+def gold_log_probs(model: Any, batch: TranslationBatch, lengths: np.ndarray) -> Tensor:
+    """(sum of lengths,) log-probabilities of the last `lengths[d]` labels of each of the batch's documents."""
+    ends = batch.target.layout.documents.host[1:]
+    rows = torch.from_numpy(ranges(ends - lengths, ends)).to(batch.labels.device)
+    logits = model.output(model(batch).index_select(0, rows)).float()
+    return -torch.nn.functional.cross_entropy(logits, batch.labels[rows], reduction="none")
+
+
+def corpus_of(examples: Sequence[ForcedExample], task: Any) -> tuple[ParallelCorpus, np.ndarray]:
+    """Each example as a document whose last sentence is the one in question; (E,) that sentence's target tokens."""
+    sources = [[*example.source_context, example.source] for example in examples]
+    targets = [line for example in examples for line in [*target_context(example), example.target]]
+    tokenizer = task.target_tokenizer
+    target = TokenArray.from_lists(tokenizer.encode(targets), tokenizer.vocab_size)
+    corpus = replace(ParallelCorpus.from_lines(sources, task.source_tokenizer), target=target)
+    return corpus, target.lengths()[corpus.document_offsets[1:] - 1] + 1
+
+
+def target_context(example: ForcedExample) -> list[str]:
+    """One sentence of target context for each of the source's: missing ones are empty, surplus ones join the first.
+
+    Raises:
+        UserError: there is none of the source's to go with.
+    """
+    given, wanted = list(example.target_context), len(example.source_context)
+    if len(given) <= wanted:
+        return [""] * (wanted - len(given)) + given
+    if not wanted:
+        raise UserError(f"'{example.target}': has a target context and no source context; give both or neither")
+    surplus = len(given) - wanted
+    return [" ".join(given[: surplus + 1]), *given[surplus + 1 :]]
+
+
+def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]:
+    """What `docnmt-score --contrastive` judges by: sums of log-probabilities under the models of `--path`.
+
+    Raises:
+        UserError: a model cannot be loaded.
+    """
+    loaded = load_models(config)
+
+    def score(examples: list[ForcedExample]) -> list[float]:
+        with Progress(len(examples), "scoring", unit="translations") as bar:
+            return forced_scores(loaded.models, loaded.task, examples, progress=bar.update)
+
+    return score

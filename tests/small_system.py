@@ -1,0 +1,84 @@
+"""A small untrained translation system: task, models, corpora and checkpoints for tests."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from docnmt import builtin  # noqa: F401
+from docnmt.config import to_dict
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.tokenizer import Tokenizer
+from docnmt.registry import ARCHITECTURES, MODELS
+from docnmt.tasks.config import DocumentTranslationConfig
+from docnmt.tasks.document_translation import DocumentTranslation
+from docnmt.training.checkpoint import save_checkpoint, unique_state
+from docnmt.training.state import TrainingState
+
+_VOCABULARY = "the a dog cat house tree sees finds old new in under and then it he they walks sleeps river"
+WORDS = _VOCABULARY.split()
+
+
+def text(documents: int, sentences: int, seed: int = 0) -> list[list[str]]:
+    """Documents of random words, of different lengths."""
+    rng = np.random.default_rng(seed)
+    return [
+        [" ".join(rng.choice(WORDS, rng.integers(1, 12))) + "." for _ in range(rng.integers(1, sentences + 1))]
+        for _ in range(documents)
+    ]
+
+
+@functools.cache
+def tokenizer(vocab_size: int = 45) -> Tokenizer:
+    return Tokenizer.train([line for document in text(40, 8, seed=9) for line in document], vocab_size)
+
+
+def task(vocab_size: int = 45, **options: Any) -> DocumentTranslation:
+    sides = (tokenizer(vocab_size), tokenizer(vocab_size))
+    return DocumentTranslation(DocumentTranslationConfig(**options), languages=("en", "de"), tokenizers=sides)
+
+
+def corpus(documents: list[list[str]]) -> ParallelCorpus:
+    return ParallelCorpus.from_lines(documents, tokenizer())
+
+
+def config(arch: str) -> Any:
+    """The configuration of a very small model."""
+    values = {**ARCHITECTURES.get(arch).overrides(), "embed_dim": 32, "heads": 2, "ffn_dim": 48}
+    return MODELS.config(ARCHITECTURES.get(arch).model)(**values)
+
+
+def model(arch: str = "transformer_tiny", seed: int = 0, of: DocumentTranslation | None = None) -> Any:
+    """A model with random weights, large enough to make its choices differ."""
+    torch.manual_seed(seed)
+    built = (of or task()).build_model(MODELS.get(ARCHITECTURES.get(arch).model), config(arch))
+    with torch.no_grad():
+        built.output.weight.mul_(4.0)
+    return built.eval()
+
+
+def save(path: Path, arch: str = "transformer_tiny", seed: int = 0, vocab_size: int = 45) -> Path:
+    """A checkpoint of such a model."""
+    of = task(vocab_size)
+    state = of.state()
+    sections = {"task": to_dict(of.config), "model": to_dict(config(arch))}
+    header = {
+        "arch": arch,
+        "model": ARCHITECTURES.get(arch).model,
+        "criterion": "cross_entropy",
+        "task": "document_translation",
+        "config": {**{name: {} for name in ("run", "training", "optimization", "criterion")}, **sections},
+        "task_state": state.json,
+        "progress": TrainingState().to_json(),
+        "fingerprint": "",
+        "threads": 1,
+        "device": "cpu",
+        "scores": {},
+    }
+    weights = unique_state(model(arch, seed, of))
+    save_checkpoint(path, header, {f"model.{name}": tensor for name, tensor in weights.items()} | state.tensors)
+    return path

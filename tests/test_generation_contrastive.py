@@ -1,0 +1,105 @@
+"""Forced scores are the scores that search gives, and do not depend on the batch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import small_system
+
+from docnmt.errors import UserError
+from docnmt.generation.config import BeamSearchConfig, GenerationConfig
+from docnmt.generation.contrastive import forced_scores, target_context
+from docnmt.generation.translate import translate_corpus
+from docnmt.scoring.contrastive import ForcedExample
+
+ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]
+DOCUMENTS = small_system.text(3, 4)
+
+
+def examples() -> list[ForcedExample]:
+    """Two translations of the last sentence of each document."""
+    targets = small_system.text(3, 4, seed=1)
+    return [
+        ForcedExample(tuple(source[:-1]), source[-1], ("the cat.",) * (len(source) - 1), last)
+        for source, target in zip(DOCUMENTS, targets, strict=True)
+        for last in (target[-1], target[0])
+    ]
+
+
+class Numbers:
+    """A target tokenizer whose text is the token numbers: every hypothesis is the segmentation of its text."""
+
+    vocab_size = small_system.tokenizer().vocab_size
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        return [[int(word) for word in line.split()] for line in lines]
+
+    def decode(self, ids: tuple[int, ...]) -> str:
+        return " ".join(map(str, ids))
+
+    pieces = small_system.tokenizer().pieces
+
+
+def task_of_numbers() -> Any:
+    task = small_system.task()
+    task.target_tokenizer = Numbers()  # type: ignore[assignment]
+    return task
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("lenpen", [0.0, 1.0])
+def test_the_forced_score_is_the_beam_score(arch: str, lenpen: float) -> None:
+    model, task = small_system.model(arch), task_of_numbers()
+    search = BeamSearchConfig(beam=4, nbest=4, lenpen=lenpen, max_len_a=0.5)
+    results = list(translate_corpus([model], task, small_system.corpus(DOCUMENTS), GenerationConfig(), search))
+    numbers = np.cumsum([len(document) for document in DOCUMENTS]) - 1  # the last sentence of each document
+    for document, number in zip(DOCUMENTS, numbers, strict=True):
+        best = results[number].nbest
+        forced = [ForcedExample(tuple(document[:-1]), document[-1], (), found.text) for found in best]
+        assert forced_scores([model], task, forced, lenpen=lenpen) == pytest.approx([f.score for f in best], abs=1e-4)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_batches_change_no_score(arch: str) -> None:
+    model, task = small_system.model(arch), small_system.task()
+    many = forced_scores([model], task, examples())
+    assert forced_scores([model], task, examples(), max_tokens=1) == pytest.approx(many, abs=1e-4)
+    assert forced_scores([model], task, examples()[::-1], max_tokens=90) == pytest.approx(many[::-1], abs=1e-4)
+    assert forced_scores([model, model], task, examples()) == pytest.approx(many, abs=1e-4)
+
+
+def test_an_ensemble_averages_each_tokens_probability() -> None:
+    models, task = [small_system.model(seed=seed) for seed in (0, 1)], task_of_numbers()
+    corpus = small_system.corpus([[DOCUMENTS[0][0]]])
+    search = BeamSearchConfig(beam=2, nbest=2, lenpen=0.0)
+    for found in next(translate_corpus(models, task, corpus, GenerationConfig(), search)).nbest:
+        example = ForcedExample((), DOCUMENTS[0][0], (), found.text)
+        assert forced_scores(models, task, [example]) == pytest.approx([found.score], abs=1e-4)
+        apart = [forced_scores([model], task, [example])[0] for model in models]
+        assert not math.isclose(found.score, sum(apart) / 2, abs_tol=1e-4)  # which averages logarithms
+
+
+def test_context_matters_to_document_models_only() -> None:
+    task = small_system.task()
+    with_context = examples()[:2]
+    without = [ForcedExample((), e.source, (), e.target) for e in with_context]
+    assert len(with_context[0].source_context) > 0
+    sentence, document = small_system.model("transformer_tiny"), small_system.model("cond_transformer_tiny")
+    assert forced_scores([sentence], task, with_context) == pytest.approx(
+        forced_scores([sentence], task, without), abs=1e-4
+    )
+    assert forced_scores([document], task, with_context) != pytest.approx(
+        forced_scores([document], task, without), abs=1e-3
+    )
+
+
+def test_target_context_gets_a_sentence_for_each_of_the_sources() -> None:
+    assert target_context(ForcedExample(("a", "b"), "c", ("x", "y"), "z")) == ["x", "y"]
+    assert target_context(ForcedExample(("a", "b"), "c", (), "z")) == ["", ""]
+    assert target_context(ForcedExample(("a", "b"), "c", ("y",), "z")) == ["", "y"]
+    assert target_context(ForcedExample(("a", "b"), "c", ("v", "w", "x"), "z")) == ["v w", "x"]
+    with pytest.raises(UserError, match="no source context"):
+        target_context(ForcedExample((), "c", ("x",), "z"))

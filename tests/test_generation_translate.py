@@ -1,0 +1,158 @@
+"""From a corpus to its translation with real models: order, number, independence of the batch, ensembles."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import small_system
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docnmt.data.tokenizer import EOS
+from docnmt.generation.config import (
+    BeamSearchConfig,
+    GenerationConfig,
+    GreedyConfig,
+    SamplingConfig,
+    SearchConfig,
+)
+from docnmt.generation.translate import SentenceResult, groups, translate_corpus
+
+DOCUMENTS = small_system.text(3, 4)
+ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]
+
+
+def translate(
+    model: Any,
+    documents: list[list[str]] = DOCUMENTS,
+    search: SearchConfig | None = None,
+    generator: str = "beam_search",
+    **options: int,
+) -> list[SentenceResult]:
+    models = model if isinstance(model, list) else [model]
+    settings = GenerationConfig(generator=generator, **options)
+    return list(translate_corpus(models, small_system.task(), small_system.corpus(documents), settings, search))
+
+
+def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:
+    assert [r.number for r in first] == [r.number for r in second]
+    for one, other in zip(first, second, strict=True):
+        assert [t.text for t in one.nbest] == [t.text for t in other.nbest]
+        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], abs=1e-4)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_batch_of_one_is_a_batch_of_many(arch: str) -> None:
+    model = small_system.model(arch)
+    search = BeamSearchConfig(beam=3, nbest=2)
+    many = translate(model, search=search, max_tokens=10_000, batch_size=64)
+    assert [r.number for r in many] == list(range(sum(map(len, DOCUMENTS))))
+    assert_same(many, translate(model, search=search, max_tokens=1, batch_size=1))
+    assert_same(many, translate(model, search=search, max_tokens=120, batch_size=5))
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_neighbouring_documents_change_nothing(arch: str) -> None:
+    model = small_system.model(arch)
+    alone = [translate(model, [document]) for document in DOCUMENTS]
+    backwards = iter(translate(model, DOCUMENTS[::-1]))
+    for document in reversed(alone):
+        for one in document:
+            other = next(backwards)
+            assert one.text == other.text
+            assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=1e-4)
+
+
+def test_sampling_does_not_depend_on_the_batch() -> None:
+    model, search = small_system.model(), SamplingConfig(nbest=2, top_p=0.9, seed=5)
+    many = translate(model, search=search, generator="sampling", batch_size=64)
+    assert_same(many, translate(model, search=search, generator="sampling", batch_size=2, max_tokens=50))
+    other = translate(model, search=SamplingConfig(nbest=2, top_p=0.9, seed=6), generator="sampling")
+    assert [r.nbest[0].text for r in other] != [r.nbest[0].text for r in many]
+
+
+def test_greedy_is_a_beam_of_one() -> None:
+    model = small_system.model()
+    assert_same(
+        translate(model, search=GreedyConfig(), generator="greedy"), translate(model, search=BeamSearchConfig(beam=1))
+    )
+
+
+def test_scores_are_those_of_the_pieces_and_the_end() -> None:
+    for result in translate(small_system.model(), search=BeamSearchConfig(beam=4, nbest=4, lenpen=0.5)):
+        scores = [found.score for found in result.nbest]
+        assert scores == sorted(scores, reverse=True)
+        assert len({found.pieces for found in result.nbest}) == 4
+        for found in result.nbest:
+            assert len(found.piece_scores) == len(found.pieces)
+            end = found.score * (len(found.pieces) + 1) ** 0.5 - sum(found.piece_scores)
+            assert end < 1e-4  # what is missing is the log-probability of </s>
+
+
+def test_an_ensemble_of_one_model_twice_is_that_model() -> None:
+    model = small_system.model()
+    assert_same(translate([model, model]), translate(model))
+
+
+def test_an_ensemble_averages_probabilities() -> None:
+    models = [small_system.model(seed=seed) for seed in (0, 1)]
+    sentence = [["the old dog sees a river."]]
+    found = translate(models, sentence, GreedyConfig(lenpen=0.0), "greedy")[0].nbest[0]
+    task = small_system.task()
+    tokens = [task.target_tokenizer.vocabulary().index(piece) for piece in found.pieces]
+    probabilities = []
+    corpus = small_system.corpus(sentence)
+    for model in models:
+        units = task.units(corpus, model)
+        with torch.inference_mode():
+            memory = model.encode(task.source(corpus, units, np.arange(1), model))
+            state = model.begin(memory, torch.tensor([0]), 1)
+            steps = [model.step(torch.tensor([token]), state).softmax(-1)[0] for token in [1, *tokens]]
+        probabilities.append(torch.stack(steps))
+    average = (probabilities[0] + probabilities[1]) / 2
+    expected = average[torch.arange(len(tokens) + 1), torch.tensor([*tokens, EOS])].log()
+    assert list(found.piece_scores) == pytest.approx(expected[:-1].tolist(), abs=1e-5)
+    assert found.score == pytest.approx(float(expected.sum()), abs=1e-4)
+
+
+def test_models_of_different_units_translate_together() -> None:
+    models = [small_system.model("transformer_tiny"), small_system.model("hier_cond_transformer_tiny")]
+    assert_same(translate(models, max_tokens=40), translate(models, max_tokens=10_000, batch_size=3))
+
+
+def test_progress_counts_every_source_token() -> None:
+    corpus, counts = small_system.corpus(DOCUMENTS), []
+    options = GenerationConfig(max_tokens=60)
+    for _ in translate_corpus([small_system.model()], small_system.task(), corpus, options, progress=counts.append):
+        pass
+    assert sum(counts) == len(corpus.source.tokens) + corpus.num_sentences
+
+
+def test_nothing_in_nothing_out() -> None:
+    assert translate(small_system.model(), []) == []
+
+
+@given(
+    st.lists(st.integers(1, 30), max_size=30),
+    st.lists(st.sets(st.integers(1, 29)), min_size=1, max_size=3),
+    st.integers(1, 60),
+)
+def test_groups_hold_whole_units_and_fit(lengths: list[int], cuts: list[set[int]], most: int) -> None:
+    sentences = len(lengths)
+    starts = [np.array(sorted({0, *(c for c in cut if c < sentences)} if sentences else []), int) for cut in cuts]
+    found = list(groups(starts, np.array(lengths, dtype=np.int64), most))
+    assert [0, *(last for _, last in found)][: len(found)] == [first for first, _ in found]
+    assert (found[-1][1] if found else 0) == sentences
+    common = set.intersection(*(set(s.tolist()) for s in starts)) | {sentences}
+    for (first, last), after in itertools.zip_longest(found, found[1:]):
+        assert first in common
+        assert last in common
+        inside = [c for c in common if first < c < last]
+        assert sum(lengths[first:last]) <= most or not inside
+        if after is not None:  # the next unit did not fit
+            next_unit = min(c for c in common if c > last)
+            assert sum(lengths[first:next_unit]) > most
