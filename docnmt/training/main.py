@@ -13,7 +13,7 @@ from docnmt.training.trainer import is_finished, train
 
 def train_command(config: dict[str, Any]) -> None:
     """Train, or continue, or say that nothing is left to do."""
-    say(str(tune()))
+    runtime = tune()
     run = prepare(config)
     if is_finished(run):
         say(f"{run.folder.path}: training is finished already (update {run.state.update:,}); raise its limit to go on")
@@ -24,6 +24,7 @@ def train_command(config: dict[str, Any]) -> None:
         run.folder.write_config(run.config)
         parameters = sum(parameter.numel() for parameter in run.model.parameters())
         at = f"continuing at update {run.state.update:,}" if run.saved is not None else "new"
+        say(str(runtime))
         say(f"{run.training.arch}: {parameters:,} parameters on {run.device}; {run.folder.path}: {at}")
         reason = train(run)
         say(f"stopped: {reason}; {run.folder.last}" + (f", {run.folder.best}" if run.state.best else ""))
@@ -31,5 +32,4 @@ def train_command(config: dict[str, Any]) -> None:
 
 def dry_run(config: dict[str, Any]) -> str:
     """What a run would be; nothing is written."""
-    say(str(tune()))
-    return describe_run(prepare(config))
+    return f"{tune()}\n\n{describe_run(prepare(config))}"
