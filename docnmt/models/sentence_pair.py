@@ -23,6 +23,13 @@ class PackedSentences:
     tokens: Tensor
     spans: Spans
 
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[int] | np.ndarray]) -> PackedSentences:
+        """From each sentence's rows."""
+        lengths = torch.tensor([0, *(len(sentence) for sentence in sentences)], dtype=torch.int64)
+        tokens = np.concatenate([np.asarray(sentence, dtype=np.int64) for sentence in ([], *sentences)])
+        return cls(torch.from_numpy(tokens), Spans(lengths.cumsum(0)))
+
     def to(self, device: torch.device | str) -> PackedSentences:
         return PackedSentences(self.tokens.to(device), Spans(self.spans.offsets.to(device)))
 

@@ -138,16 +138,19 @@ class InferLiteEncoder(nn.Module):
             fused = fused + shared
         return F.relu(self.output(fused))
 
+    def pool(self, words: Tensor, spans: Spans, rows: Tensor | None = None) -> Tensor:
+        """Eq. 7: words (R, d) → (S, d); the row of each token is `rows` (T,) where tokens share rows."""
+        return (span_max if self.pooling == "max" else span_mean)(words, spans, rows)
+
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """tokens (T,), tables K × (V, d_k) → sentence vectors (S, d_output)."""
-        pool = span_max if self.pooling == "max" else span_mean
         dtype = self.output.weight.dtype
         if self.width > 1:
-            return pool(self.words(look_up(tables, tokens, dtype), spans), spans)
+            return self.pool(self.words(look_up(tables, tokens, dtype), spans), spans)
         # Without context a word is the same wherever it stands: compute each once.
         kinds, place = torch.unique(tokens, return_inverse=True)
         alone = Spans(torch.arange(len(kinds) + 1, device=tokens.device))
-        return pool(self.words(look_up(tables, kinds, dtype), alone), spans, place)
+        return self.pool(self.words(look_up(tables, kinds, dtype), alone), spans, place)
 
 
 def look_up(tables: Sequence[Tensor], tokens: Tensor, dtype: torch.dtype) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,9 @@ from docnmt.data.batching import plan_batches
 from docnmt.data.embeddings import Embeddings
 from docnmt.data.nli_folder import NliFolder, PairArrays
 from docnmt.data.pairs import NLI_LABELS
-from docnmt.layout import Spans
 from docnmt.models.sentence_pair import PackedSentences, PairBatch, SentencePairModel
 from docnmt.tasks.nli_config import NliConfig
 from docnmt.tasks.protocol import TaskState
-
-
-def pack(sentences: Sequence[np.ndarray]) -> PackedSentences:
-    """Sentences in one row."""
-    lengths = [len(sentence) for sentence in sentences]
-    tokens = np.concatenate(sentences) if sentences else np.zeros(0)
-    return PackedSentences(
-        torch.from_numpy(tokens.astype(np.int64)), Spans(torch.tensor([0, *lengths], dtype=torch.int64).cumsum(0))
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +35,7 @@ class NliDataset:
     def batch(self, units: np.ndarray) -> PairBatch:
         """These pairs: first all premises, then all hypotheses."""
         sentences = [self.pairs.sentence(2 * unit + side) for side in (0, 1) for unit in units]
-        return PairBatch(pack(sentences), torch.from_numpy(self.pairs.labels[units].astype(np.int64)))
+        return PairBatch(PackedSentences.of(sentences), torch.from_numpy(self.pairs.labels[units].astype(np.int64)))
 
     def describe(self, units: np.ndarray) -> str:
         """Which pairs these are, counted from 1."""

@@ -1,0 +1,1 @@
+"""Sentence vectors and binary codes of text, and the nearest of them."""

@@ -1,0 +1,55 @@
+"""Binary codes: eight bits a byte, and how well the bits are used."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def pack_bits(bits: np.ndarray) -> np.ndarray:
+    """(N, B) truth values → (N, B / 8) uint8, the first bit in a byte's highest place."""
+    return np.packbits(bits, axis=1)
+
+
+def unpack_bits(codes: np.ndarray) -> np.ndarray:
+    """(N, B / 8) uint8 → (N, B) float32 of 0 and 1."""
+    return np.unpackbits(codes, axis=1).astype(np.float32)
+
+
+class BitReport:
+    """How often each bit is 1, over codes that pass by."""
+
+    def __init__(self, bits: int) -> None:
+        self.ones = np.zeros(bits, np.int64)
+        self.codes = 0
+
+    def add(self, codes: np.ndarray) -> None:
+        """Count more codes, (N, B / 8) uint8."""
+        self.ones += np.unpackbits(codes, axis=1).sum(axis=0, dtype=np.int64)
+        self.codes += len(codes)
+
+    @property
+    def dead(self) -> np.ndarray:
+        """Which bits are the same in all codes: they tell nothing."""
+        return np.flatnonzero((self.ones == 0) | (self.ones == self.codes))
+
+    @property
+    def balance(self) -> np.ndarray:
+        """(B,) share of ones of each bit; 0.5 is best."""
+        share: np.ndarray = self.ones / max(self.codes, 1)
+        return share
+
+    @property
+    def entropy(self) -> float:
+        """Bits of information in a code if its bits were independent; at most B."""
+        p = self.balance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = -(p * np.log2(p) + (1 - p) * np.log2(1 - p))
+        return float(np.nan_to_num(terms).sum())
+
+    def __str__(self) -> str:
+        bits, dead = len(self.ones), len(self.dead)
+        low, middle, high = np.percentile(self.balance, [5, 50, 95])
+        return (
+            f"{self.codes:,} codes of {bits} bits: {dead} dead ({100 * dead / bits:.1f} %), share of ones "
+            f"{low:.2f} / {middle:.2f} / {high:.2f} (5 / 50 / 95 % of the bits), entropy {self.entropy:.0f} bits"
+        )

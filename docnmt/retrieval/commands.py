@@ -1,0 +1,102 @@
+"""What `docnmt-embed` does once its options are resolved."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from docnmt.data.words import words
+from docnmt.errors import UserError
+from docnmt.retrieval.encoder import SentenceEncoder
+from docnmt.retrieval.gates import draw_gates
+from docnmt.retrieval.search import nearest_cosine, nearest_hamming
+from docnmt.retrieval.stream import embed_stream, open_lines
+
+#: Lines whose gates are drawn at most; more would not be readable.
+MOST_DRAWN = 20
+#: Queries that are searched together.
+QUERIES = 256
+
+
+def write(encoder: SentenceEncoder, lines: Iterator[str], output: Path, *, codes: bool) -> None:
+    """Vectors or codes of every line into a file, with a report on stderr."""
+    if codes and not encoder.bits:
+        raise UserError("--codes: this model learned none; train one with --hash-bits 256, 1024 or 4096")
+    report = embed_stream(encoder, lines, output, codes=codes)
+    share = 100 * encoder.unknown / max(encoder.tokens, 1)
+    print(
+        f"{encoder.unknown:,} of {encoder.tokens:,} words ({share:.2f} %) have no vector of any type", file=sys.stderr
+    )
+    if report is not None:
+        print(report, file=sys.stderr)
+
+
+def search(
+    encoder: SentenceEncoder, lines: Iterator[str], index: Path, *, texts: Path | None, top: int, out: TextIO
+) -> None:
+    """Print the nearest rows of `index` for each line: query, rank, cosine or distance, row and its text.
+
+    Raises:
+        UserError: the index is not one of this model, or the texts do not fit it.
+    """
+    rows = read_index(index, encoder)
+    known = None if texts is None else _read_texts(texts, len(rows))
+    done = 0
+    while chunk := [words(line) for line in islice(lines, QUERIES)]:
+        if rows.dtype == np.uint8:
+            merits, places = nearest_hamming(encoder.codes(chunk), rows, top)
+        else:
+            merits, places = nearest_cosine(encoder.features(chunk), rows, top)
+        for query, (row_merits, row_places) in enumerate(zip(merits.tolist(), places.tolist(), strict=True), done):
+            for rank, (merit, place) in enumerate(zip(row_merits, row_places, strict=True)):
+                shown = f"{merit:.4f}" if isinstance(merit, float) else str(merit)
+                tail = "" if known is None else f"\t{known[place]}"
+                print(f"{query}\t{rank}\t{shown}\t{place}{tail}", file=out)
+        done += len(chunk)
+
+
+def draw(encoder: SentenceEncoder, lines: Iterator[str], picture: Path) -> None:
+    """Draw the gates of a few lines.
+
+    Raises:
+        UserError: no lines, or more than can be read in a picture.
+    """
+    sentences = [words(line) for line in islice(lines, MOST_DRAWN + 1)]
+    if not any(sentences) or len(sentences) > MOST_DRAWN:
+        raise UserError(f"--gates: give 1 to {MOST_DRAWN} lines of text, got {len(sentences) or 'none'}")
+    draw_gates(encoder, sentences, picture)
+
+
+def read_index(path: Path, encoder: SentenceEncoder) -> np.ndarray:
+    """A file of `--output`, mapped into memory.
+
+    Raises:
+        UserError: not such a file, or not of this encoder's width.
+    """
+    try:
+        rows: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"--search {path}: cannot be read as an .npy file: {error}") from error
+    width = {"uint8": encoder.bits // 8, "float32": encoder.width}.get(rows.dtype.name, 0)
+    if rows.ndim != 2 or rows.shape[1] != width or not width:
+        raise UserError(
+            f"--search {path}: holds {rows.dtype.name} of shape {rows.shape}, expected float32 (rows, {encoder.width})"
+            + (f" or uint8 (rows, {encoder.bits // 8})" if encoder.bits else "")
+            + "; is it of another model?"
+        )
+    return rows
+
+
+def _read_texts(path: Path, rows: int) -> list[str]:
+    with open_lines(path) as file:
+        lines = list(file)
+    if len(lines) != rows:
+        raise UserError(
+            f"--texts {path}: has {len(lines):,} lines, the index {rows:,} rows; give the text that it was made of"
+        )
+    return lines

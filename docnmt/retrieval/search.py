@@ -1,0 +1,96 @@
+"""The nearest rows of an index that may be larger than memory: by cosine, or by Hamming distance between codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+#: Bytes of distances and of the index that are in memory at once.
+BLOCK_BYTES = 1 << 26
+
+_ONES_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1, dtype=np.uint8)
+
+
+def nearest_cosine(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `top` rows of `index` (N, d) with the largest cosine to each query (Q, d); of equals the first.
+
+    Returns:
+        Cosines and row numbers, (Q, min(top, N)) each, best first. A zero vector has cosine 0 with everything.
+    """
+    scaled = _unit(queries)
+
+    def scores(block: np.ndarray) -> np.ndarray:
+        cosines: np.ndarray = scaled @ _unit(block).T
+        return cosines
+
+    return _nearest(scores, index, len(queries), top)
+
+
+def nearest_hamming(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `top` codes of `index` (N, bytes) uint8 that differ in the fewest bits from each query; of equals the first.
+
+    Returns:
+        Distances in bits and row numbers, (Q, min(top, N)) each, best first.
+    """
+    wide = _words(queries)
+
+    def scores(block: np.ndarray) -> np.ndarray:
+        rows = _words(block)
+        distances = np.empty((len(wide), len(rows)), np.int32)
+        for query, out in zip(wide, distances, strict=True):
+            _popcount(rows ^ query).sum(axis=1, dtype=np.int32, out=out)
+        return -distances
+
+    best, places = _nearest(scores, index, len(queries), top)
+    return -best, places
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    rows = np.asarray(rows, dtype=np.float32)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths == 0, 1, lengths)
+
+
+def _words(codes: np.ndarray) -> np.ndarray:
+    """(N, bytes) → (N, words) uint64, zeros behind where the bytes do not fill a word."""
+    missing = -codes.shape[1] % 8
+    return np.ascontiguousarray(np.pad(codes, ((0, 0), (0, missing)))).view(np.uint64)
+
+
+def _popcount(values: np.ndarray) -> np.ndarray:
+    """Ones in each uint64."""
+    if hasattr(np, "bitwise_count"):  # NumPy 2
+        counted: np.ndarray = np.bitwise_count(values)
+        return counted
+    in_bytes: np.ndarray = _ONES_OF_BYTE[values.view(np.uint8)].reshape(*values.shape, 8).sum(-1, dtype=np.uint8)
+    return in_bytes
+
+
+def _nearest(
+    scores: Callable[[np.ndarray], np.ndarray], index: np.ndarray, queries: int, top: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The `top` largest scores over all blocks of the index, and their rows."""
+    rows = max(1, BLOCK_BYTES // max(8 * queries, index.shape[1] * 4))
+    best: np.ndarray | None = None
+    places = np.zeros((queries, 0), np.int64)
+    for begin in range(0, len(index), rows):
+        new = scores(np.asarray(index[begin : begin + rows]))
+        numbers = np.broadcast_to(np.arange(begin, begin + new.shape[1]), new.shape)
+        new, numbers = _largest(new, numbers, top)
+        if best is not None:
+            new, numbers = np.hstack([best, new]), np.hstack([places, numbers])
+        best, places = _largest(new, numbers, top)
+    return (np.zeros((queries, 0)) if best is None else best), places
+
+
+def _largest(scores: np.ndarray, numbers: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `top` largest of each row, sorted; of equals the lowest number."""
+    if scores.shape[1] > 4 * top:  # throw most away first, without losing a tie of the last place
+        last = np.partition(scores, -top, axis=1)[:, -top]
+        width = int((scores >= last[:, None]).sum(1).max())
+        if width <= 4 * top:
+            chosen = np.argpartition(-scores, width - 1, axis=1)[:, :width]
+            scores, numbers = np.take_along_axis(scores, chosen, 1), np.take_along_axis(numbers, chosen, 1)
+    order = np.lexsort((numbers, -scores), axis=1)[:, :top]
+    return np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1)
