@@ -19,7 +19,7 @@ class TrainingState:
         epoch: the pass over the data under way, from 1.
         batches: batches of this epoch done.
         validated: the update of the last scheduled validation; so a validation that a signal stopped is repeated.
-        concluded: the update of the last validation outside the schedule, made when a limit was reached.
+        concluded: the update of a validation outside the schedule, made because a limit was reached here; else 0.
         history: [update, score] of every scheduled validation, in the metric's own direction.
         best: [update, score] of checkpoint_best.
         interval: sums since the last line of the log.
@@ -67,6 +67,7 @@ class TrainingState:
     def advance(self, *, batches: int, sums: dict[str, float]) -> None:
         """One update over `batches` batches is done; add its sums to those of the interval and of the epoch."""
         self.update += 1
+        self.concluded = 0
         self.batches += batches
         self.seconds += sums["seconds"]
         for total in (self.interval, self.whole_epoch):

@@ -1,0 +1,66 @@
+"""`docnmt-train` on documents: what the toy task cannot show."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from toy import assert_same_checkpoint, log
+
+from docnmt.cli.preprocess import main as preprocess
+from docnmt.cli.train import main as train
+from docnmt.training.loading import load_model
+
+LAST = "checkpoint_last.safetensors"
+SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve documents whose translation is every word spelt backwards."""
+    folder, rng = tmp_path_factory.mktemp("corpus"), random.Random(0)
+    words = ["".join(rng.choices("abcdefgh", k=rng.randint(2, 6))) for _ in range(60)]
+    for split, documents in (("train", 12), ("valid", 2)):
+        lines = [" ".join(rng.choices(words, k=rng.randint(1, 9))) for _ in range(documents * 6)]
+        pieces = ["\n".join(lines[i : i + 6]) for i in range(0, len(lines), 6)]
+        (folder / f"{split}.en").write_text("\n\n".join(pieces) + "\n")
+        (folder / f"{split}.de").write_text("\n\n".join("\n".join(_reversed(p)) for p in pieces) + "\n")
+    pair = ["--source-lang", "en", "--target-lang", "de", "--vocab-size", "60"]
+    files = ["--trainpref", str(folder / "train"), "--validpref", str(folder / "valid")]
+    assert preprocess([*pair, *files, "--destdir", str(folder / "data")]) == 0
+    return folder / "data"
+
+
+def _reversed(piece: str) -> list[str]:
+    return [" ".join(word[::-1] for word in line.split()) for line in piece.split("\n")]
+
+
+@pytest.mark.parametrize("arch", ["transformer", "hier_cond_transformer"])
+@pytest.mark.parametrize("bf16", ["--bf16", "--no-bf16"])
+def test_resume_is_bit_exact(data: Path, tmp_path: Path, arch: str, bf16: str) -> None:
+    command = [str(data), "--arch", arch, *SMALL.split(), "--max-tokens", "150", "--log-interval", "2", bf16]
+    for run, limits in (("whole", [9]), ("parts", [2, 5, 9])):
+        for limit in limits:
+            assert train([*command, "--save-dir", str(tmp_path / run), "--max-update", str(limit)]) == 0
+    assert log(tmp_path / "whole", ["train", "epoch"]) == log(tmp_path / "parts", ["train", "epoch"])
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+
+
+def test_a_loaded_model_has_the_validation_loss_in_the_log(data: Path, tmp_path: Path) -> None:
+    """Two routes to one number: the log's, and the loss of the loaded best model on the validation documents."""
+    from docnmt.criterions.cross_entropy import CrossEntropy
+    from docnmt.tasks.config import DocumentTranslationConfig
+    from docnmt.tasks.document_translation import DocumentTranslation
+
+    run = tmp_path / "run"
+    command = [str(data), "--arch", "hier_cond_transformer", *SMALL.split(), "--max-tokens", "150"]
+    assert train([*command, "--save-dir", str(run), "--max-epoch", "2"]) == 0
+    model = load_model(run).model
+    dataset = DocumentTranslation.load(DocumentTranslationConfig(), data).dataset("valid", model)
+    with torch.no_grad():
+        parts = [CrossEntropy(label_smoothing=0.0)(model, dataset.batch([u])) for u in range(len(dataset.sizes))]
+    nll = sum(float(loss) for loss, _, _ in parts) / sum(size for _, size, _ in parts)
+    logged = min(log(run, ["valid"]), key=lambda line: line["loss"])["nll"]
+    assert nll == pytest.approx(logged, rel=1e-5)
