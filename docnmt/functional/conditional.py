@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from docnmt.functional.dispatch import dispatch_attention
+from docnmt.functional.padded import padded_attention
 from docnmt.functional.selection import Selection, documents, select_sentences
 from docnmt.functional.top_t import check_t
 from docnmt.layout import DocumentLayout
 
 _HALF_TYPES = (torch.float16, torch.bfloat16)
-_DENSE_SCORES = 500 * 500  # word scores a head below which the plain form is the faster one
+_SHORT = 500  # words of a document up to which all scores are computed faster than some are chosen
 
 
 def conditional_attention(
@@ -65,6 +66,8 @@ def conditional_attention(
         selection = select_sentences(sentence_q_, sentence_k_, query_layout, key_layout, top_t, visible)
         if backend == "dispatch":
             out = dispatch_attention(q_, k_, v_, sentence_q_, sentence_k_, selection, key_layout.sentences)
+        elif backend == "padded":
+            out = padded_attention(q_, k_, v_, sentence_q_, sentence_k_, selection, query_layout, key_layout)
         else:
             out = _dense(q_, k_, v_, sentence_q_, sentence_k_, selection, query_layout, key_layout)
     return out.to(v.dtype)
@@ -145,14 +148,15 @@ def check_same_sentences(query_layout: DocumentLayout, key_layout: DocumentLayou
 
 
 def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: DocumentLayout) -> str:
-    if backend not in ("auto", "dense", "dispatch"):
-        raise ValueError(f'backend: expected "auto", "dense" or "dispatch", got {backend!r}')
+    """`auto` computes every score of documents that are short, and only the chosen sentences' of longer ones."""
+    if backend not in ("auto", "dense", "padded", "dispatch"):
+        raise ValueError(f'backend: expected "auto", "dense", "padded" or "dispatch", got {backend!r}')
     if query_layout.num_tokens == 0 or key_layout.num_tokens == 0:
         return "dense"
     if backend != "auto":
         return backend
-    dense_scores = int((query_layout.documents.lengths * key_layout.documents.lengths).sum())
-    return "dense" if dense_scores <= _DENSE_SCORES else "dispatch"
+    queries, keys = query_layout.documents.lengths, key_layout.documents.lengths
+    return "padded" if (queries * keys).sum() <= _SHORT * queries.sum() else "dispatch"
 
 
 def in_float32(*tensors: Tensor) -> tuple[Tensor, ...]:

@@ -7,12 +7,13 @@ import math
 import torch
 from torch import Tensor
 
-from docnmt.functional.selection import Selection, documents
+from docnmt.functional.groups import document_groups
+from docnmt.functional.selection import Selection, put_selection, row_chunks
 from docnmt.functional.top_t import top_t
 from docnmt.functional.tree import TreeIndex
 from docnmt.layout import DocumentLayout
 
-_CHUNK_SCORES = 1 << 22  # relevances held at a time: 16 MB in float32
+_NOWHERE = 1 << 30  # a node that no tree has
 
 
 @torch.no_grad()
@@ -38,39 +39,53 @@ def descend(
     queries = sentence_q.transpose(0, 1) / math.sqrt(sentence_q.shape[-1])  # (h, Tq, d_k)
     selected = torch.zeros(heads, queries.shape[1], t, dtype=torch.int64, device=queries.device)
     relevance = queries.new_full((heads, queries.shape[1], t), -torch.inf)
-    nodes = index.node_spans.host
-    for document, (rows, _, sentences) in enumerate(documents(query_layout, key_layout)):
-        span = slice(int(nodes[document]), int(nodes[document + 1]))
-        if span.start == span.stop:
-            continue
-        size = [int(n) for n in index.level_size[:, document] if n]
-        bounds = key_layout.sentence_offsets[sentences.start : sentences.stop + 1]
-        keys = cumulative_k[span].permute(1, 2, 0)
-        own_keys = keys if node_k is None else node_k[span].permute(1, 2, 0)
-        step = max(1, _CHUNK_SCORES // (heads * keys.shape[-1]))
-        for start in range(rows.start, rows.stop, step):
-            part = slice(start, min(start + step, rows.stop))
-            leaves = _descend_document(queries[:, part] @ own_keys, size, bounds, t)
-            values = (queries[:, part] @ keys[..., : size[0]]).gather(-1, leaves.clamp(max=size[0] - 1))
-            kept = leaves.shape[-1]
-            relevance[:, part, :kept] = values.masked_fill(leaves == size[0], -torch.inf)
-            selected[:, part] = sentences.start
-            selected[:, part, :kept] += leaves.clamp(max=size[0] - 1)
+    kinds = (query_layout.documents, index.node_spans, key_layout.document_sentences)
+    for rows, nodes, sentences in document_groups(*kinds):
+        keys = cumulative_k[nodes.rows].permute(2, 0, 3, 1)  # (h, n, d_k, N)
+        own_keys = keys if node_k is None else node_k[nodes.rows].permute(2, 0, 3, 1)
+        first = sentences.rows[:, :1]
+        sizes = index.sizes[:, index.document_of_node[nodes.rows[:, 0]]]  # (L, n)
+        place = torch.arange(sentences.rows.shape[1] + 1, device=first.device)
+        words = key_layout.sentence_offsets[first + place.minimum(sizes[0][:, None])]  # (n, S + 1)
+        for part in row_chunks(rows, heads, nodes.rows.shape[1]):
+            here = queries[:, part]  # (h, n, rows, d_k)
+            leaves = _descend(here @ own_keys, sizes, words, t)
+            last = sizes[0][:, None, None] - 1
+            values = (here @ keys).gather(-1, leaves.clamp(max=nodes.rows.shape[1] - 1))
+            values = values.masked_fill(leaves > last, -torch.inf)
+            put_selection(selected, relevance, part, leaves.minimum(last) + first[..., None], values)
     return Selection(selected, relevance)
 
 
-def _descend_document(scores: Tensor, size: list[int], bounds: Tensor, t: int) -> Tensor:
-    """scores (h, rows, nodes) of all nodes, leaves first → (h, rows, ≤ t) leaves; n for an empty place."""
-    kept = torch.zeros_like(scores[..., :1], dtype=torch.int64)
-    first = scores.shape[-1]
-    for level in reversed(range(len(size))):
-        n = size[level]
-        first -= n
+def _descend(scores: Tensor, sizes: Tensor, words: Tensor, t: int) -> Tensor:
+    """All documents of a group, level by level.
+
+    Args:
+        scores: (h, n, rows, N), of all nodes of each document, leaves first.
+        sizes: (L, n), nodes in each level, 0 above a root. words: (n, S+1), where each sentence's words begin.
+
+    Returns:
+        (h, n, rows, ≤ t) leaves; `_NOWHERE` for an empty place.
+    """
+    kept = torch.zeros_like(scores[..., :1], dtype=torch.int64)  # one place above the root, whose child 0 is the root
+    starts = (sizes.cumsum(0) - sizes)[..., None, None]  # (L, n, 1, 1)
+    for level in reversed(range(len(sizes))):
+        size = sizes[level][:, None, None]
         # children in order, so that ties go to the lowest index
-        candidates = kept if level == len(size) - 1 else torch.stack([2 * kept, 2 * kept + 1], -1).flatten(-2)
-        node = candidates.clamp(max=n - 1)
-        begin, end = node << level, ((node + 1) << level).clamp(max=size[0])
-        possible = (candidates < n) & (bounds[end] > bounds[begin])
-        values, places = top_t(scores.gather(-1, node + first).masked_fill_(~possible, -torch.inf), t)
-        kept = candidates.gather(-1, places).masked_fill(values == -torch.inf, n).sort(-1).values
-    return kept[..., : min(t, size[0])]
+        candidates = torch.stack([2 * kept, 2 * kept + 1], -1).flatten(-2)
+        node = candidates.minimum((size - 1).clamp(min=0))
+        begin = node << level
+        end = torch.minimum(begin + (1 << level), sizes[0][:, None, None])
+        possible = (candidates < size) & _has_words(words, begin, end)
+        index = (node + starts[level]).clamp(max=scores.shape[-1] - 1)
+        values, places = top_t(scores.gather(-1, index).masked_fill_(~possible, -torch.inf), t)
+        chosen = candidates.gather(-1, places).masked_fill(values == -torch.inf, _NOWHERE).sort(-1).values
+        waiting = torch.nn.functional.pad(kept, (0, chosen.shape[-1] - kept.shape[-1]), value=_NOWHERE)
+        kept = torch.where(size > 0, chosen, waiting)
+    return kept
+
+
+def _has_words(words: Tensor, begin: Tensor, end: Tensor) -> Tensor:
+    """Whether the sentences [begin, end) of each document have a word between them; (h, n, rows, c) each."""
+    starts = words[None, :, None].expand(*begin.shape[:3], -1)
+    return starts.gather(-1, end) > starts.gather(-1, begin)

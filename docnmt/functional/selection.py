@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.functional.groups import Padded, document_groups
 from docnmt.functional.top_t import top_t
 from docnmt.layout import DocumentLayout
 
@@ -54,21 +55,20 @@ def select_sentences(
     """
     heads = sentence_q.shape[1]
     queries = sentence_q.transpose(0, 1) / math.sqrt(sentence_q.shape[-1])  # (h, Tq, d_k)
-    keys = sentence_k.permute(1, 2, 0)  # (h, d_k, Sk)
+    keys = sentence_k.transpose(0, 1)  # (h, Sk, d_k)
     selected = torch.zeros(heads, queries.shape[1], t, dtype=torch.int64, device=queries.device)
     relevance = queries.new_full((heads, queries.shape[1], t), -torch.inf)
     filled = key_layout.sentence_offsets.diff() > 0
     own = sentence_of_query(query_layout, key_layout) if visible == "earlier" else None
-    for rows, sentences in _chunks(query_layout, key_layout, heads):
-        scores = queries[:, rows] @ keys[:, :, sentences]  # (h, rows, sentences)
-        allowed = filled[sentences]
-        if own is not None:
-            index = torch.arange(sentences.start, sentences.stop, device=scores.device)
-            allowed = allowed & (index < own[rows].unsqueeze(-1))
-        values, indices = top_t(scores.masked_fill_(~allowed, -torch.inf), t)
-        selected[:, rows] = sentences.start  # a valid index where nothing is left to choose
-        selected[:, rows, : values.shape[-1]] += indices
-        relevance[:, rows, : values.shape[-1]] = values
+    for rows, sentences in document_groups(query_layout.documents, key_layout.document_sentences):
+        group_keys = keys[:, sentences.rows].mT  # (h, n, d_k, S)
+        allowed = (filled[sentences.rows] & sentences.real)[:, None]  # (n, 1, S)
+        for part in row_chunks(rows, heads, sentences.rows.shape[1]):
+            scores = queries[:, part] @ group_keys  # (h, n, rows, S)
+            may = allowed if own is None else allowed & (sentences.rows[:, None] < own[part][..., None])
+            values, indices = top_t(scores.masked_fill_(~may, -torch.inf), t)
+            chosen = sentences.rows[:, None].expand_as(scores).gather(-1, indices)
+            put_selection(selected, relevance, part, chosen, values)
     return Selection(selected, relevance)
 
 
@@ -87,9 +87,19 @@ def documents(query_layout: DocumentLayout, key_layout: DocumentLayout) -> list[
     ]
 
 
-def _chunks(query_layout: DocumentLayout, key_layout: DocumentLayout, heads: int) -> Iterator[tuple[slice, slice]]:
-    """Slices (query tokens, key sentences) document by document, at most `_CHUNK_SCORES` scores each."""
-    for queries, _, sentences in documents(query_layout, key_layout):
-        step = max(1, _CHUNK_SCORES // (heads * max(1, sentences.stop - sentences.start)))
-        for start in range(queries.start, queries.stop, step):
-            yield slice(start, min(start + step, queries.stop)), sentences
+def row_chunks(rows: Padded, heads: int, width: int) -> Iterator[Tensor]:
+    """The padded query rows (n, ≤ L) a few columns at a time, so that at most `_CHUNK_SCORES` relevances exist."""
+    documents, length = rows.rows.shape
+    step = max(1, _CHUNK_SCORES // (heads * documents * max(1, width)))
+    return (rows.rows[:, start : start + step] for start in range(0, length, step))
+
+
+def put_selection(selected: Tensor, relevance: Tensor, rows: Tensor, chosen: Tensor, values: Tensor) -> None:
+    """Write the choices (h, n, rows, ≤ t) of some queries to the selection's tensors (h, Tq, t).
+
+    Padding repeats a row with the same choice. Where nothing was chosen any valid sentence stands.
+    """
+    kept = chosen.shape[-1]
+    selected[:, rows] = chosen[..., :1]
+    selected[:, rows, :kept] = chosen
+    relevance[:, rows, :kept] = values

@@ -35,6 +35,14 @@ class TreeIndex:
     level_start: np.ndarray
 
     @classmethod
+    def of(cls, document_sentences: Spans) -> TreeIndex:
+        """The index of a layout's documents, made once and kept with the layout."""
+        if cls not in document_sentences.plans:
+            document_sentences.plans[cls] = cls.from_offsets(document_sentences.offsets)
+        index: TreeIndex = document_sentences.plans[cls]
+        return index
+
+    @classmethod
     def from_offsets(cls, document_offsets: Tensor) -> TreeIndex:
         lengths = Spans(document_offsets).lengths
         sizes = [lengths]
@@ -57,6 +65,11 @@ class TreeIndex:
     @property
     def num_levels(self) -> int:
         return len(self.level_size)
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """(L, D) int64, `level_size` on the device."""
+        return self._tensor(self.level_size)
 
     @cached_property
     def levels(self) -> tuple[Tensor, ...]:
@@ -119,7 +132,13 @@ class SentenceTree:
     index: TreeIndex
 
 
-def build_tree(summaries: Tensor, document_offsets: Tensor, merge: Callable[[Tensor, Tensor], Tensor]) -> SentenceTree:
+def build_tree(
+    summaries: Tensor,
+    document_offsets: Tensor,
+    merge: Callable[[Tensor, Tensor], Tensor],
+    *,
+    index: TreeIndex | None = None,
+) -> SentenceTree:
     """ConstructBT for every document at once (paper 002, section 3.3.1).
 
     A document of n sentences has at most 2n + ⌈log2 n⌉ nodes.
@@ -129,11 +148,12 @@ def build_tree(summaries: Tensor, document_offsets: Tensor, merge: Callable[[Ten
         document_offsets: (D+1,) int64, the sentence index where each document begins.
         merge: two (P, d), left and right children → (P, d) parents. Called once a level for all full pairs of all
             documents; a node without a sibling is copied up.
+        index: `TreeIndex.of(spans)` of the same offsets, where the caller has them: made once for all layers.
 
     Raises:
         ValueError: there are not as many summaries as sentences, or `merge` returns another shape.
     """
-    index = TreeIndex.from_offsets(document_offsets)
+    index = TreeIndex.from_offsets(document_offsets) if index is None else index
     if summaries.dim() != 2 or len(summaries) != len(index.leaves):
         raise ValueError(
             f"summaries: expected (S, d) with S = {len(index.leaves)} from document_offsets, "

@@ -7,8 +7,10 @@ output); a context attention projects it to `ContextKeys`; queries then attend, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
+import torch
 from torch import Tensor, nn
 
 from docnmt.functional import (
@@ -19,6 +21,7 @@ from docnmt.functional import (
     hierarchical_conditional_attention,
     packed_attention,
 )
+from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossKeys, attend
 from docnmt.modules.source2token import Source2Token
@@ -36,7 +39,7 @@ class DocumentStore:
 
 @dataclass(frozen=True, eq=False)
 class ContextKeys:
-    """A store as one attention block sees it: words' keys and values (T, h, d_h), relevance keys of sentences or nodes."""
+    """A store as one attention block sees it: keys and values (T, h, d_h), relevance keys of sentences or tree nodes."""
 
     layout: DocumentLayout
     keys: Tensor
@@ -44,9 +47,17 @@ class ContextKeys:
     relevance: Tensor | None = None
     tree: SentenceTree | None = None
 
+    @cached_property
+    def cumulative(self) -> Tensor | None:
+        """The sums of relevance keys along the tree's paths: what a decoding step reads, made once a document."""
+        if self.tree is None or self.relevance is None:
+            return None
+        precise = self.relevance.to(torch.promote_types(self.relevance.dtype, torch.float32))
+        return cumulative_keys(precise, self.tree.index)
+
 
 class SummaryEncoder(nn.Module):
-    """Source2token over every sentence (eq. 2, 5) and, with a `merge`, ConstructBT over the summaries (section 3.3.1)."""
+    """Source2token over every sentence (eq. 2, 5); with a `merge` also ConstructBT over the summaries (section 3.3.1)."""
 
     def __init__(self, *, d_model: int, heads: int, merge: nn.Module | None = None) -> None:
         super().__init__()
@@ -56,7 +67,10 @@ class SummaryEncoder(nn.Module):
     def forward(self, words: Tensor, layout: DocumentLayout, read: Tensor | None = None) -> DocumentStore:
         """words (T, d); summaries are made of `read` (T, d) where that differs from `words`."""
         summaries = self.summarise(words if read is None else read, layout.sentence_offsets)
-        tree = None if self.merge is None else build_tree(summaries, layout.document_offsets, self.merge)
+        tree = None
+        if self.merge is not None:
+            index = TreeIndex.of(layout.document_sentences)
+            tree = build_tree(summaries, layout.document_offsets, self.merge, index=index)
         return DocumentStore(words, layout, summaries, tree)
 
 
@@ -155,6 +169,7 @@ class ConditionalAttention(nn.Module):
             document_of_row=document_of_row,
             top_t=self.top_t,
             tree=keys.tree,
+            cumulative_k=keys.cumulative,
             select_on=self.select_on,
         )
         output: Tensor = self.output(mixed.flatten(1))
