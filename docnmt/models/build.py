@@ -56,7 +56,7 @@ def embeddings(
         )
     source = nn.Embedding(task.source_vocabulary_size, width)
     target = source if config.share_embeddings else nn.Embedding(task.target_vocabulary_size, width)
-    for matrix in {source, target}:
+    for matrix in dict.fromkeys((source, target)):  # in this order, or initial weights would depend on addresses
         nn.init.normal_(matrix.weight, std=width**-0.5)
     output = nn.Linear(width, task.target_vocabulary_size, bias=False)
     output.weight = target.weight
