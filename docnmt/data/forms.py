@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.data.events import Event, Facts
-from docnmt.data.plain_text import read_text
+from docnmt.data.plain_text import kind_of, read_text
 from docnmt.data.text import TextLines
 from docnmt.data.wmt_xml import read_xml
 from docnmt.errors import UserError
@@ -82,3 +83,11 @@ def read_split(files: SplitFiles, facts: Facts, progress: Callable[[int], object
     sides = [TextLines(path, progress=progress) for path in (files.source, *files.references)]
     levels = TextLines(files.levels, progress=progress) if files.levels else None
     return read_text(sides, levels, facts)
+
+
+def locate(files: SplitFiles, sentence: int) -> str:
+    """Where a sentence stands, for messages: `corpus/train.en:12`. Reads the file again."""
+    if files.source is None:
+        return f"{files.xml}, segment {sentence + 1}"
+    lines = (number for number, line in enumerate(TextLines(files.source), 1) if kind_of(line) == "text")
+    return f"{files.source}:{next(itertools.islice(lines, sentence, None))}"

@@ -20,7 +20,7 @@ def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts
     for number, lines in enumerate(lockstep, 1):
         texts = lines[: len(sides)]
         kind = kinds.check(texts[0], number)
-        if any(_kind(text) != kind for text in texts[1:]):
+        if any(kind_of(text) != kind for text in texts[1:]):
             raise UserError(lockstep.unequal(texts, number))
         if kind == "text":
             yield Sentence(texts, *rows.parse(lines[-1], number)) if rows else Sentence(texts, (str(paragraph),))
@@ -47,7 +47,7 @@ def _note(file: TextLines, facts: Facts) -> None:
         facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
 
 
-def _kind(line: str) -> str:
+def kind_of(line: str) -> str:
     """ "text", or what else the line is: "", "<p>", "<d>"."""
     bare = line.strip()
     return bare if bare in ("", "<p>", "<d>") else "text"
@@ -66,7 +66,7 @@ class _Kinds:
         Raises:
             UserError: it does not go together with what was there before.
         """
-        kind = _kind(line)
+        kind = kind_of(line)
         if kind not in self.seen:
             self.seen.add(kind)
             here = f"{self.name}:{number}: two sources of structure at once:"
@@ -108,7 +108,7 @@ class _Lockstep:
 
 
 def _described(text: str) -> str:
-    kind = _kind(text)
+    kind = kind_of(text)
     return {"text": f"reads '{text[:40]}'", "": "is empty"}.get(kind, f"is {kind}")
 
 

@@ -37,11 +37,15 @@ class SplitFolder:
 
     def text(self, side: str) -> TextArray:
         """Raw text of a side (a language), mapped into memory."""
-        return TextArray(self._array(f"{side}.text"), self._array(f"{side}.text.offsets"))
+        return TextArray(*self.rows(f"{side}.text"))
 
     def tokens(self, side: str) -> TokenArray:
         """Subwords of a side, mapped into memory."""
-        return TokenArray(self._array(f"{side}.tokens"), self._array(f"{side}.tokens.offsets"))
+        return TokenArray(*self.rows(f"{side}.tokens"))
+
+    def rows(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Values and offsets of `SPLIT.NAME.bin`, mapped into memory."""
+        return self._array(name), self._array(f"{name}.offsets")
 
     def structure(self) -> Structure:
         """The documents, mapped into memory."""
@@ -68,9 +72,16 @@ class SplitFolder:
             "levels": structure.levels.shape[1], "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(),
         }  # fmt: skip
 
-    def writer(self, name: str, dtype: np.dtype[Any] | str) -> RaggedWriter:
-        """A writer of `SPLIT.NAME.bin`; give it to `close` when it is complete."""
-        return RaggedWriter(self.folder, f"{self.split}.{name}", dtype)
+    def writer(self, name: str, dtype: np.dtype[Any] | str, *, replace: bool = False) -> RaggedWriter:
+        """A writer of `SPLIT.NAME.bin`; give it to `close` when it is complete.
+
+        Args:
+            replace: there is such a file, and arrays mapped from it stay as they are.
+        """
+        name = f"{self.split}.{name}"
+        for file in (f"{name}.bin", f"{name}.offsets.bin") if replace else ():
+            (self.folder / file).unlink()
+        return RaggedWriter(self.folder, name, dtype)
 
     def close(self, writer: RaggedWriter) -> None:
         """The writer's files are complete."""
