@@ -28,7 +28,9 @@ class Slot:
         number: which unit this is: puts results in order and picks the random stream of sampling.
         limits: for each sentence that the unit must have, the most tokens it may have; its end (`<brk>` between
             sentences, `</s>` after the last) is counted.
+        wanted: False for a copy whose result nobody reads (see `decode`).
     """
 
     number: int
     limits: tuple[int, ...]
+    wanted: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -65,6 +65,7 @@ def decode(
     slots: Sequence[Slot],
     *,
     capacity: int,
+    least_rows: int = 1,
 ) -> Iterator[tuple[Slot, list[Hypothesis]]]:
     """Write all `slots`, at most `capacity` at once; a slot that ends makes room for the next in line.
 
@@ -72,13 +73,20 @@ def decode(
 
     Args:
         begin: the model's state for slots that enter.
+        least_rows: the model never sees fewer rows: where too few slots are left, copies of one work beside them.
+            Small products take other kernels, whose sums differ in the last bit.
     """
     waiting = list(reversed(slots))
+    least = -(-least_rows // search.width)
     state: State | None = None
-    while waiting or search.slots:
+    while waiting or any(slot.wanted for slot in search.slots):
+        entering: list[Slot] = []
         room = capacity - len(search.slots)
         if waiting and (room >= -(-capacity // REFILL) or not search.slots):
-            entering = [waiting.pop() for _ in range(min(room, len(waiting)))]
+            entering = [waiting.pop() for _ in range(min(max(room, 1), len(waiting)))]
+        missing = least - len(search.slots) - len(entering)
+        entering += [replace((entering or search.slots)[0], wanted=False)] * missing
+        if entering:
             fresh = begin(entering)
             if state is None or not search.slots:
                 state = fresh
@@ -88,7 +96,7 @@ def decode(
         advance = search.advance(step_fn(search.tokens, state))
         if advance.rows is not None and state is not None:
             state.reorder(advance.rows)
-        yield from advance.finished
+        yield from ((slot, found) for slot, found in advance.finished if slot.wanted)
 
 
 #: Slots are refilled when 1/REFILL of them are free: each refill copies the state once.

@@ -16,6 +16,7 @@ from docnmt.generation.ensemble import Ensemble, EnsembleState
 from docnmt.generation.hypothesis import Hypothesis, Slot
 from docnmt.generation.search import Search, decode
 from docnmt.registry import GENERATORS
+from docnmt.runtime import INVARIANT_ROWS
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def translate_corpus(
     units = [task.units(corpus, model, limit=task.config.max_doc_tokens) for model in models]
     lengths, ensemble = source_lengths(corpus), Ensemble(models)
     for first, last in groups([each.first for each in units], lengths, options.max_tokens):
-        chosen = [np.arange(*np.searchsorted(each.first, [first, last])) for each in units]
+        copies = -(-INVARIANT_ROWS // (last - first))  # few rows take other kernels, whose sums differ in the last bit
+        chosen = [np.tile(np.arange(*np.searchsorted(each.first, [first, last])), copies) for each in units]
         parts = zip(units, chosen, models, strict=True)
         memories = ensemble.encode([task.source(corpus, *part).to(device) for part in parts])
 
@@ -83,7 +85,8 @@ def translate_corpus(
         longest_first = first + np.argsort(-lengths[first:last], kind="stable")
         slots = [Slot(int(n), (search.limit(int(lengths[n])),)) for n in longest_first]
         found: dict[int, list[Hypothesis]] = {}
-        for slot, hypotheses in decode(ensemble.step, begin, generator, slots, capacity=options.batch_size):
+        limits = {"capacity": options.batch_size, "least_rows": INVARIANT_ROWS}
+        for slot, hypotheses in decode(ensemble.step, begin, generator, slots, **limits):
             found[slot.number] = hypotheses
             if progress is not None:
                 progress(int(lengths[slot.number]))
