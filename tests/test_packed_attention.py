@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from docnmt.functional import packed, packed_attention
+from docnmt.functional import buckets, packed, packed_attention
 from docnmt.layout import Spans
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6)
@@ -55,7 +55,7 @@ def test_equals_the_loop_over_spans(
     inputs = [x for x in (q, k, v, near) if x is not None]
     with pytest.MonkeyPatch.context() as patch:
         if all_long:  # every span takes the path of long ones, in small blocks
-            patch.setattr(packed, "LONG", 0)
+            patch.setattr(buckets, "LONG", 0)
             patch.setattr(packed, "BLOCK", 50)
         fast = packed_attention(q, k, v, q_spans, k_spans, causal=causal, distance_scores=near)
         weight = torch.randn_like(fast)

@@ -1,0 +1,206 @@
+"""Kernelised attention with relative positions in linear time (Favier and Dal'Maz Silva 2023, "Scaleformer")."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from docnmt.functional.buckets import bucket_plan
+from docnmt.functional.linear_kernel import windowed_attention
+from docnmt.layout import Spans
+
+Backend = Literal["auto", "quadratic", "linear"]
+
+#: Queries × keys up to which `auto` takes the quadratic form.
+SHORT = 128 * 128
+
+
+def linear_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    rel_pos: Tensor | None = None,
+    *,
+    causal: bool = False,
+    key_mask: Tensor | None = None,
+    backend: Backend = "auto",
+) -> Tensor:
+    """Σ_j s_ij v_j / Σ_j s_ij with s_ij = φ(q_i)·φ(k_j) + φ(q_i)·φ(rel_pos[r + clip(j − i, −r, r)]), φ = elu + 1.
+
+    Scaleformer, equations 9 to 11. The linear backend takes time and memory in proportion to Lq + Lk; gradients are
+    computed from the inputs again, so that nothing but the features and a state every few blocks is kept for them.
+
+    Args:
+        q: (B, h, Lq, d). k: (B, h, Lk, d). v: (B, h, Lk, dv).
+        rel_pos: (2r+1, d) or (h, 2r+1, d): row 0 is for keys r or more before the query, row 2r for r or more after it.
+        causal: keys j ≤ i only, in numerator and denominator.
+        key_mask: (B, Lk), False for padding, which is counted in neither.
+        backend: "quadratic" (the equations), "linear", or "auto": the faster for this size.
+
+    Returns:
+        (B, h, Lq, dv) of v's type, computed in float32 at least; 0 for a query without keys.
+
+    Raises:
+        ValueError: shapes do not belong together, or the backend is unknown.
+    """
+    _check(q, k, v, rel_pos, key_mask, backend)
+    with torch.autocast(q.device.type, enabled=False):
+        values = _counted(v, key_mask)  # (B, h, Lk, dv + 1)
+        features_q, features_k = feature_map(q).flatten(0, 1), feature_map(k).flatten(0, 1)  # (B·h, L, d)
+        rel = None if rel_pos is None else _rows_per_head(feature_map(rel_pos), q)
+        mixed = _mix(features_q, features_k, values.flatten(0, 1), rel, causal, backend)
+        return _normalised(mixed).view(*q.shape[:3], v.shape[3]).to(v.dtype)
+
+
+def relative_attention_term(
+    q: Tensor, v: Tensor, rel_pos: Tensor, *, causal: bool = False, backend: Backend = "auto"
+) -> Tensor:
+    """Σ_j φ(q_i)·φ(rel_pos[r + clip(j − i, −r, r)]) v_j: the term S^rel V of equation 11 alone, unnormalised.
+
+    Shapes, backends and errors as in `linear_attention`; Algorithm 2 of the paper, and its figure 4.
+    """
+    _check(q, None, v, rel_pos, None, backend)
+    precise = torch.promote_types(v.dtype, torch.float32)
+    with torch.autocast(q.device.type, enabled=False):
+        rel = _rows_per_head(feature_map(rel_pos), q)
+        mixed = _mix(feature_map(q).flatten(0, 1), None, v.to(precise).flatten(0, 1), rel, causal, backend)
+        return mixed.view(*q.shape[:3], v.shape[3]).to(v.dtype)
+
+
+def packed_linear_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_spans: Spans,
+    k_spans: Spans,
+    rel_pos: Tensor | None = None,
+    *,
+    causal: bool = False,
+) -> Tensor:
+    """`linear_attention` inside the spans of packed rows: query span i reads key span i only.
+
+    Args:
+        q: (Tq, h, d). k: (Tk, h, d). v: (Tk, h, dv).
+        q_spans: spans of the rows of `q`. k_spans: as many spans of the rows of `k` and `v`.
+        rel_pos: (2r+1, d) or (h, 2r+1, d); i and j are counted inside their spans.
+
+    Returns:
+        (Tq, h, dv); 0 for a query whose key span is empty.
+
+    Raises:
+        ValueError: shapes or spans do not belong together.
+    """
+    plan = bucket_plan(q_spans, k_spans, q.shape[1], False)
+    outputs = []
+    for bucket, qs, ks, vs in zip(plan.buckets, plan.cut(q, "q"), plan.cut(k, "k"), plan.cut(v, "k"), strict=True):
+        key_mask = None if bucket.mask is None else bucket.mask[:, 0, 0] == 0  # (n, Lk)
+        outputs.append(linear_attention(qs, ks, vs, rel_pos, causal=causal, key_mask=key_mask))
+    return plan.join(outputs, v)
+
+
+def feature_map(x: Tensor) -> Tensor:
+    """φ(x) = elu(x) + 1, but without its rounding to 0 below −17; contiguous, float32 at least."""
+    mapped: Tensor = _FeatureMap.apply(x.to(torch.promote_types(x.dtype, torch.float32)).contiguous())
+    return mapped
+
+
+class _FeatureMap(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        mapped = x.clamp(max=0).exp_().add_(x.clamp(min=0))  # x + 1 above 0, exp(x) below
+        ctx.save_for_backward(mapped)
+        return mapped
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+        (mapped,) = ctx.saved_tensors
+        return grad * mapped.clamp(max=1)  # 1 above 0, exp(x) = φ(x) below
+
+
+class _Normalise(torch.autograd.Function):
+    """Rows (…, e + 1): the first e columns divided by the last; 0 where that is 0."""
+
+    @staticmethod
+    def forward(ctx: Any, mixed: Tensor) -> Tensor:
+        total = mixed[..., -1:]
+        inverse = total.reciprocal().masked_fill_(total == 0, 0)
+        output = mixed[..., :-1] * inverse
+        ctx.save_for_backward(output, inverse)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+        output, inverse = ctx.saved_tensors
+        d_mixed = grad.new_empty(*grad.shape[:-1], grad.shape[-1] + 1)
+        torch.mul(grad, inverse, out=d_mixed[..., :-1])
+        d_mixed[..., -1:] = -(grad * output).sum(-1, keepdim=True) * inverse
+        return d_mixed
+
+
+def _normalised(mixed: Tensor) -> Tensor:
+    output: Tensor = _Normalise.apply(mixed)
+    return output
+
+
+def _counted(v: Tensor, key_mask: Tensor | None) -> Tensor:
+    """Values with a column of ones, whose weighted sum is the denominator; rows of 0 where keys are padding."""
+    precise = torch.promote_types(v.dtype, torch.float32)
+    values = torch.cat([v.to(precise), v.new_ones(*v.shape[:3], 1, dtype=precise)], dim=3)
+    return values if key_mask is None else values.masked_fill(~key_mask[:, None, :, None], 0)
+
+
+def _rows_per_head(rel: Tensor, q: Tensor) -> Tensor:
+    """(2r+1, d) or (h, 2r+1, d) → (B·h, 2r+1, d)."""
+    return rel.expand(*q.shape[:2], -1, -1).flatten(0, 1)
+
+
+def _mix(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, causal: bool, backend: Backend) -> Tensor:
+    """Σ_j s_ij values_j of features q (N, Lq, d), k (N, Lk, d) or None, rel (N, 2r+1, d) or None."""
+    if backend == "auto":
+        backend = "quadratic" if q.shape[1] * values.shape[1] <= SHORT else "linear"
+    if backend == "quadratic":
+        return torch.bmm(_scores(q, k, values.shape[1], rel, causal), values)
+    if causal:
+        return windowed_attention(q, k, values, rel, causal=True)
+    if k is None:
+        return windowed_attention(q, None, values, rel, causal=False)
+    mixed = torch.bmm(q, torch.bmm(k.mT, values))
+    return mixed if rel is None else mixed + windowed_attention(q, None, values, rel, causal=False)
+
+
+def _scores(q: Tensor, k: Tensor | None, keys: int, rel: Tensor | None, causal: bool) -> Tensor:
+    """(N, Lq, Lk): s_ij of equations 9 and 11."""
+    scores = q.new_zeros(len(q), q.shape[1], keys) if k is None else torch.bmm(q, k.mT)
+    if rel is not None:
+        horizon = rel.shape[1] // 2
+        distance = torch.arange(keys, device=q.device) - torch.arange(q.shape[1], device=q.device)[:, None]
+        row = horizon + distance.clamp(-horizon, horizon)  # (Lq, Lk)
+        scores = scores + torch.bmm(q, rel.mT).gather(2, row.expand(len(q), -1, -1))
+    return scores.tril() if causal else scores
+
+
+def _check(
+    q: Tensor, k: Tensor | None, v: Tensor, rel_pos: Tensor | None, key_mask: Tensor | None, backend: Backend
+) -> None:
+    if backend not in ("auto", "quadratic", "linear"):
+        raise ValueError(f"backend: expected auto, quadratic or linear, got {backend!r}")
+    keys_fit = k is None or (k.shape[:3] == v.shape[:3] and k.shape[3] == q.shape[3])
+    if q.dim() != 4 or v.dim() != 4 or q.shape[:2] != v.shape[:2] or not keys_fit:
+        raise ValueError(
+            "expected q (B, h, Lq, d), k (B, h, Lk, d), v (B, h, Lk, dv), got "
+            f"{', '.join(str(tuple(x.shape)) for x in (q, k, v) if x is not None)}"
+        )
+    if rel_pos is not None and (
+        rel_pos.shape[-1] != q.shape[3] or rel_pos.shape[:-2] not in ((), q.shape[1:2]) or rel_pos.shape[-2] % 2 == 0
+    ):
+        raise ValueError(
+            f"rel_pos: expected (2r+1, d) or (h, 2r+1, d) with h, d = {q.shape[1]}, {q.shape[3]}, "
+            f"got {tuple(rel_pos.shape)}"
+        )
+    if key_mask is not None and (key_mask.shape != (v.shape[0], v.shape[2]) or key_mask.dtype != torch.bool):
+        raise ValueError(
+            f"key_mask: expected (B, Lk) = {(v.shape[0], v.shape[2])} booleans, got {key_mask.dtype} "
+            f"of shape {tuple(key_mask.shape)}"
+        )

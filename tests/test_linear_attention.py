@@ -1,0 +1,215 @@
+"""Linear attention against equations 9 to 11 written out, values and gradients, in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from docnmt.functional import linear_attention, linear_kernel, packed_linear_attention, relative_attention_term
+from docnmt.functional.linear_state import LinearMemory, LinearState
+from docnmt.layout import Spans
+
+LENGTH = st.integers(0, 40)
+HORIZON = st.sampled_from([None, 0, 1, 3, 9, 50])
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many blocks and several segments on short sequences."""
+    monkeypatch.setattr(linear_kernel, "BLOCK", 4)
+    monkeypatch.setattr(linear_kernel, "SEGMENT", 9)
+
+
+def phi(x: Tensor) -> Tensor:
+    return torch.nn.functional.elu(x) + 1
+
+
+def by_the_equations(
+    q: Tensor,
+    k: Tensor | None,
+    v: Tensor,
+    rel: Tensor | None,
+    causal: bool,
+    mask: Tensor | None,
+    normalise: bool = True,
+) -> Tensor:
+    """The matrix S of equations 9 and 11, written out, and its product with V."""
+    queries, keys = q.shape[2], v.shape[2]
+    scores = torch.zeros(*q.shape[:3], keys, dtype=q.dtype)
+    if k is not None:
+        scores = scores + phi(q) @ phi(k).transpose(2, 3)
+    if rel is not None:
+        r = rel.shape[-2] // 2
+        row = torch.tensor([[r + max(-r, min(r, j - i)) for j in range(keys)] for i in range(queries)])
+        embeddings = phi(rel)[..., row.view(queries, keys).long(), :].expand(q.shape[1], -1, -1, -1)  # (h, Lq, Lk, d)
+        scores = scores + torch.einsum("bhid,hijd->bhij", phi(q), embeddings)
+    visible = torch.tensor([[j <= i or not causal for j in range(keys)] for i in range(queries)]).view(queries, keys)
+    scores = scores * visible
+    if mask is not None:
+        scores = scores * mask[:, None, None]
+    total = scores.sum(-1, keepdim=True)
+    if normalise:
+        scores = scores / torch.where(total == 0, torch.ones_like(total), total)
+    return scores @ v
+
+
+def leaf(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def assert_same(fast: Tensor, slow: Tensor, inputs: list[Tensor]) -> None:
+    """Values and all gradients, to 1e-10."""
+    assert fast.shape == slow.shape
+    assert torch.allclose(fast, slow, atol=1e-10, rtol=1e-10)
+    weight = torch.randn_like(slow)
+    grads = [
+        torch.autograd.grad((x * weight).sum(), inputs, allow_unused=True) for x in (fast, slow) if x.requires_grad
+    ]
+    for x, a, b in zip(inputs, grads[0], grads[-1], strict=True):
+        one, other = (torch.zeros_like(x) if g is None else g for g in (a, b))
+        assert torch.allclose(one, other, atol=1e-10, rtol=1e-10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 2), LENGTH, LENGTH, HORIZON, st.booleans(), st.booleans(), st.booleans(),
+    st.sampled_from(["quadratic", "linear", "auto"]), st.integers(0, 2**16),
+)  # fmt: skip
+def test_equals_the_equations(
+    batch: int, queries: int, keys: int, horizon: int | None, per_head: bool, causal: bool, masked: bool,
+    backend: str, seed: int,
+) -> None:  # fmt: skip
+    torch.manual_seed(seed)
+    q, k, v = leaf(batch, 2, queries, 3), leaf(batch, 2, keys, 3), leaf(batch, 2, keys, 2)
+    rel = None if horizon is None else leaf(*([2] if per_head else []), 2 * horizon + 1, 3)
+    mask = torch.rand(batch, keys) < 0.6 if masked else None
+    fast = linear_attention(q, k, v, rel, causal=causal, key_mask=mask, backend=backend)
+    inputs = [x for x in (q, k, v, rel) if x is not None]
+    assert_same(fast, by_the_equations(q, k, v, rel, causal, mask), inputs)
+
+
+@settings(max_examples=40, deadline=None)
+@given(LENGTH, LENGTH, st.sampled_from([0, 1, 3, 9, 50]), st.booleans(), st.sampled_from(["quadratic", "linear"]))
+def test_the_relative_term_alone(queries: int, keys: int, horizon: int, causal: bool, backend: str) -> None:
+    q, v, rel = leaf(1, 2, queries, 3), leaf(1, 2, keys, 2), leaf(2 * horizon + 1, 3)
+    fast = relative_attention_term(q, v, rel, causal=causal, backend=backend)
+    assert_same(fast, by_the_equations(q, None, v, rel, causal, None, normalise=False), [q, v, rel])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(LENGTH, LENGTH), min_size=1, max_size=5), HORIZON, st.booleans())
+def test_packed_spans_are_separate_sequences(lengths: list[tuple[int, int]], horizon: int | None, causal: bool) -> None:
+    q_spans, k_spans = (spans([pair[side] for pair in lengths]) for side in (0, 1))
+    q, k, v = leaf(q_spans.num_tokens, 2, 3), leaf(k_spans.num_tokens, 2, 3), leaf(k_spans.num_tokens, 2, 2)
+    rel = None if horizon is None else leaf(2 * horizon + 1, 3)
+    parts = []
+    for (a, b), (c, d) in zip(pairs(q_spans), pairs(k_spans), strict=True):
+        q_part, k_part, v_part = (x.transpose(0, 1)[None] for x in (q[a:b], k[c:d], v[c:d]))
+        parts.append(by_the_equations(q_part, k_part, v_part, rel, causal, None)[0].transpose(0, 1))
+    inputs = [x for x in (q, k, v, rel) if x is not None]
+    fast = packed_linear_attention(q, k, v, q_spans, k_spans, rel, causal=causal)
+    assert_same(fast, torch.cat(parts), inputs)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 30), HORIZON)
+def test_steps_equal_the_full_pass(length: int, horizon: int | None) -> None:
+    q, k, v = (torch.randn(3, 2, length, width, dtype=torch.float64) for width in (3, 3, 2))
+    rel = None if horizon is None else torch.randn(2, 2 * horizon + 1, 3, dtype=torch.float64)
+    full = linear_attention(q, k, v, rel, causal=True)
+    state = LinearState.empty(3, 2, 3, 2, horizon or 0, like=q)
+    size = state.sums.numel(), state.recent.numel()
+    rows = torch.tensor([2, 0, 1])  # a beam's order may change at every step
+    order = torch.arange(3)
+    for i in range(length):
+        out = state.step(q[order, :, i], k[order, :, i], v[order, :, i], rel)
+        assert torch.allclose(out, full[order, :, i], atol=1e-12)
+        state, order = state.select(rows), order[rows]
+    assert (state.sums.numel(), state.recent.numel()) == size
+
+
+def test_rows_of_other_ages_can_join() -> None:
+    q, k, v = (torch.randn(2, 1, 9, 3, dtype=torch.float64) for _ in range(3))
+    rel = torch.randn(5, 3, dtype=torch.float64)
+    full = linear_attention(q, k, v, rel, causal=True)
+    state = LinearState.empty(1, 1, 3, 3, 2, like=q)
+    for i in range(4):
+        state.step(q[:1, :, i], k[:1, :, i], v[:1, :, i], rel)
+    state = state.append(LinearState.empty(1, 1, 3, 3, 2, like=q))
+    for i in range(5):
+        now = [torch.stack([x[0, :, 4 + i], x[1, :, i]]) for x in (q, k, v)]
+        out = state.step(*now, rel)
+        assert torch.allclose(out, torch.stack([full[0, :, 4 + i], full[1, :, i]]), atol=1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(LENGTH, min_size=1, max_size=4), HORIZON)
+def test_steps_of_cross_attention_equal_the_full_pass(lengths: list[int], horizon: int | None) -> None:
+    q_spans, k_spans = spans([7] * len(lengths)), spans(lengths)
+    q, k, v = (
+        torch.randn(x.num_tokens, 2, w, dtype=torch.float64) for x, w in ((q_spans, 3), (k_spans, 3), (k_spans, 2))
+    )
+    rel = None if horizon is None else torch.randn(2, 2 * horizon + 1, 3, dtype=torch.float64)
+    full = packed_linear_attention(q, k, v, q_spans, k_spans, rel)
+    memory = LinearMemory.build(k, v, k_spans)
+    position = torch.arange(len(q)) % 7
+    out = memory.step(q, q_spans.span_of_token, position, rel)
+    assert torch.allclose(out, full, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["quadratic", "linear"])
+def test_a_changed_future_changes_nothing(backend: str) -> None:
+    q, k, v, rel = leaf(1, 2, 21, 3), leaf(1, 2, 21, 3), leaf(1, 2, 21, 2), leaf(7, 3)
+    out = linear_attention(q, k, v, rel, causal=True, backend=backend)
+    other_k, other_v = k.detach().clone(), v.detach().clone()
+    other_k[:, :, 13:], other_v[:, :, 13:] = 5, -5
+    changed = linear_attention(q, other_k, other_v, rel, causal=True, backend=backend)
+    assert torch.equal(out[:, :, :13], changed[:, :, :13])
+    assert not torch.allclose(out[:, :, 13:], changed[:, :, 13:])
+    grads = torch.autograd.grad(out[:, :, :13].sum(), (k, v))
+    assert not any(g[:, :, 13:].any() for g in grads)
+
+
+@pytest.mark.parametrize("backend", ["quadratic", "linear"])
+def test_very_negative_features_do_not_vanish(backend: str) -> None:
+    q, k, v = torch.full((1, 1, 6, 4), -20.0), torch.full((1, 1, 6, 4), -20.0), torch.randn(1, 1, 6, 2)
+    out = linear_attention(q, k, v, backend=backend)  # elu(-20) + 1 is 0 in float32, exp(-20) is not
+    assert torch.allclose(out, v.mean(2, keepdim=True).expand_as(v), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_half_types_compute_in_float32(dtype: torch.dtype, causal: bool) -> None:
+    q, k, v, rel = (torch.randn(*shape, dtype=dtype) for shape in ((1, 2, 30, 4), (1, 2, 30, 4), (1, 2, 30, 3), (5, 4)))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = linear_attention(q, k, v, rel, causal=causal, backend="linear")
+    assert out.dtype == dtype
+    exact = linear_attention(*(x.double() for x in (q, k, v, rel)), causal=causal)
+    assert torch.allclose(out.double(), exact, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": torch.randn(1, 2, 6, 4)}, "expected q"),
+        ({"rel_pos": torch.randn(4, 3)}, r"rel_pos: expected .* got \(4, 3\)"),
+        ({"rel_pos": torch.randn(3, 5, 3)}, "rel_pos"),
+        ({"key_mask": torch.ones(1, 5, dtype=torch.bool)}, "key_mask"),
+        ({"backend": "fast"}, "expected auto, quadratic or linear, got 'fast'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -> None:
+    inputs = {"q": torch.randn(1, 2, 5, 3), "k": torch.randn(1, 2, 6, 3), "v": torch.randn(1, 2, 6, 2)}
+    with pytest.raises(ValueError, match=message):
+        linear_attention(**{**inputs, **change})
+
+
+def spans(lengths: list[int]) -> Spans:
+    return Spans(torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()]))
+
+
+def pairs(of: Spans) -> list[tuple[int, int]]:
+    return list(zip(of.host[:-1].tolist(), of.host[1:].tolist(), strict=True))
