@@ -11,6 +11,7 @@ from docnmt.errors import UsageError
 from docnmt.models.config import TransformerConfig
 from docnmt.models.encoder_decoder import Decoder, Encoder
 from docnmt.modules.attention import CrossAttention, SelfAttention
+from docnmt.modules.context import ContextAttention
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import ContextPlacement, DecoderLayer, EncoderLayer, FeedForward, Residual
@@ -28,12 +29,20 @@ class Vocabularies(Protocol):
 class ContextParts(Protocol):
     """An architecture's context attention: how it is made, and where."""
 
-    placement: ContextPlacement
-    in_encoder: bool
-    in_decoder: bool
-    per_layer: bool
+    @property
+    def placement(self) -> ContextPlacement: ...
 
-    def attention(self) -> nn.Module:
+    @property
+    def in_encoder(self) -> bool: ...
+
+    @property
+    def in_decoder(self) -> bool: ...
+
+    @property
+    def per_layer(self) -> bool:
+        """Every encoder layer summarises its own input."""
+
+    def attention(self) -> ContextAttention:
         """One layer's context attention."""
 
     def summarise(self) -> nn.Module:
@@ -97,8 +106,9 @@ def encoder_decoder(
 
 
 def _encoder_layer(config: TransformerConfig, position: Position, context: ContextParts | None) -> EncoderLayer:
+    heads = None if context is None else context.placement.self_heads
     return EncoderLayer(
-        attention=_self_attention(config, position, causal=False, heads=context and context.placement.self_heads),
+        attention=_self_attention(config, position, causal=False, heads=heads),
         feed_forward=_feed_forward(config),
         residual=_residual(config),
         context=None if context is None else context.attention(),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import nn
-
-from docnmt.models.config import CondTransformerConfig
+from docnmt.models.config import CondTransformerConfig, HierTransformerConfig
 from docnmt.models.hier_transformer import HierTransformer, SummaryContext
-from docnmt.modules.context import ConditionalAttention
+from docnmt.modules.context import ConditionalAttention, ContextAttention
 
 
 @dataclass(frozen=True)
@@ -17,7 +15,7 @@ class ConditionalContext(SummaryContext):
 
     config: CondTransformerConfig
 
-    def attention(self) -> nn.Module:
+    def attention(self) -> ContextAttention:
         return ConditionalAttention(
             d_model=self.config.embed_dim,
             heads=self.placement.context_heads,
@@ -29,5 +27,5 @@ class ConditionalContext(SummaryContext):
 class CondTransformer(HierTransformer):
     """ConditionalAttention over the whole source document in encoder and decoder."""
 
-    Config = CondTransformerConfig
-    context = ConditionalContext
+    Config: type[HierTransformerConfig] = CondTransformerConfig
+    context: type[SummaryContext] = ConditionalContext

@@ -24,7 +24,7 @@ class TransformerConfig:
     share_embeddings: bool = option(True, "one matrix for source, target and output (needs a joined dictionary)")
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
     position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names)
-    checkpoint_activations: bool = option(False, "recompute layers in the backward pass: less memory, a third slower")
+    checkpoint_activations: bool = option(False, "compute layers again in the backward pass: less memory, slower")
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""

@@ -1,4 +1,4 @@
-"""The spine of every translation architecture: packed encoder, packed decoder, and the same decoder one token at a time.
+"""The spine of every translation architecture: packed encoder, packed decoder, and the decoder one token at a time.
 
 An architecture is a file beside this one that says which unit of text it reads and which context attention it has.
 """
@@ -6,7 +6,7 @@ An architecture is a file beside this one that says which unit of text it reads 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,10 @@ from torch.utils.checkpoint import checkpoint
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossKeys, KeyValueCache
-from docnmt.modules.context import ContextKeys, DocumentStore
+from docnmt.modules.context import ConditionalAttention, ContextKeys, DocumentStore
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.layers import DecoderLayer, EncoderLayer, LayerState
+from docnmt.modules.source2token import Source2Token
 
 
 class Encoder(nn.Module):
@@ -26,6 +27,8 @@ class Encoder(nn.Module):
     Args:
         summarise: makes summaries once of the embeddings for all layers (002, figure 1), or None.
     """
+
+    summarise: nn.Module | None
 
     def __init__(
         self,
@@ -52,7 +55,9 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Embedding, layers, final norm; `summarise` makes the one document store of all layers from the encoder's output."""
+    """Embedding, layers, final norm; `summarise` makes one document store for all layers of the encoder's output."""
+
+    summarise: nn.Module | None
 
     def __init__(
         self,
@@ -67,6 +72,11 @@ class Decoder(nn.Module):
         self.embedding, self.layers, self.norm = embedding, nn.ModuleList(layers), norm
         self.summarise = summarise
         self.checkpoint_activations = checkpoint_activations
+
+    @property
+    def stack(self) -> list[DecoderLayer]:
+        """The layers, by their type."""
+        return [cast(DecoderLayer, layer) for layer in self.layers]
 
     def forward(self, target: PackedText, states: Tensor, source_layout: DocumentLayout) -> Tensor:
         """(Tq, d) features of the packed target, given the encoder's states (Tk, d)."""
@@ -134,6 +144,18 @@ class DecoderState:
         self.lengths = torch.cat([self.lengths, other.lengths])
 
 
+def initialise(part: nn.Module) -> None:
+    """Xavier's uniform distribution for every projection, zero biases; then what single modules ask for themselves."""
+    for module in part.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    for module in part.modules():
+        if isinstance(module, (ConditionalAttention, Source2Token)):
+            module.reset_parameters()
+
+
 class EncoderDecoder(nn.Module):
     """A translation model: `forward` for training, `encode`, `begin` and `step` for search.
 
@@ -147,6 +169,8 @@ class EncoderDecoder(nn.Module):
         super().__init__()
         self.encoder, self.decoder, self.output = encoder, decoder, output
         self.position_count = position_count
+        initialise(encoder)
+        initialise(decoder)  # the output layer keeps the embeddings' distribution: it may be the same matrix
 
     def forward(self, batch: TranslationBatch) -> Tensor:
         """Features (T, d) of the packed target tokens; `output` turns them into scores of the vocabulary."""
@@ -158,8 +182,11 @@ class EncoderDecoder(nn.Module):
         """Encode packed documents and project what the decoder's layers will read of them."""
         states = self.encoder(source)
         store = None if self.decoder.summarise is None else self.decoder.summarise(states, source.layout)
-        cross = [layer.cross.project(states) for layer in self.decoder.layers]
-        context = [None if layer.context is None else layer.context.project(store) for layer in self.decoder.layers]
+        cross = [layer.cross.project(states) for layer in self.decoder.stack]
+        context = [
+            None if layer.context is None or store is None else layer.context.project(store)
+            for layer in self.decoder.stack
+        ]
         starts = source.positions.index_select(0, source.layout.sentence_offsets[:-1])
         return Memory(source, cross, context, starts)
 
@@ -168,7 +195,7 @@ class EncoderDecoder(nn.Module):
         rows = len(sentences) * beam
         spans = memory.source.layout.sentences
         layers = []
-        for layer, (keys, values), context in zip(self.decoder.layers, memory.cross, memory.context, strict=True):
+        for layer, (keys, values), context in zip(self.decoder.stack, memory.cross, memory.context, strict=True):
             tokens = KeyValueCache.empty(rows, layer.attention.heads, layer.attention.d_head, keys)
             layers.append(LayerState(tokens, CrossKeys.gather(keys, values, spans, sentences), context))
         return DecoderState(memory, beam, sentences, sentences.new_zeros(rows), layers)
@@ -180,7 +207,7 @@ class EncoderDecoder(nn.Module):
         positions = torch.cat([positions[:, :1] + state.lengths[:, None], positions[:, 1:]], dim=1)
         x = self.decoder.embedding(tokens, positions)
         documents, longest = layout.document_of_sentence[rows], int(state.lengths.max())
-        for layer, layer_state in zip(self.decoder.layers, state.layers, strict=True):
+        for layer, layer_state in zip(self.decoder.stack, state.layers, strict=True):
             x = layer.step(x, layer_state, state.lengths, longest, documents)
         state.lengths = state.lengths + 1
         logits: Tensor = self.output(self.decoder.norm(x))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from torch import nn
 
 from docnmt.models.cond_transformer import ConditionalContext, CondTransformer
-from docnmt.models.config import HierCondTransformerConfig
-from docnmt.modules.context import ConditionalAttention, SummaryEncoder
+from docnmt.models.config import HierCondTransformerConfig, HierTransformerConfig
+from docnmt.models.hier_transformer import SummaryContext
+from docnmt.modules.context import ConditionalAttention, ContextAttention, SummaryEncoder
 from docnmt.modules.source2token import build_merge
 
 
@@ -18,7 +19,7 @@ class TreeContext(ConditionalContext):
 
     config: HierCondTransformerConfig
 
-    def attention(self) -> nn.Module:
+    def attention(self) -> ContextAttention:
         c = self.config
         return ConditionalAttention(
             d_model=c.embed_dim,
@@ -37,5 +38,5 @@ class TreeContext(ConditionalContext):
 class HierCondTransformer(CondTransformer):
     """HierarchicalCondAtt over the whole source document in encoder and decoder."""
 
-    Config = HierCondTransformerConfig
-    context = TreeContext
+    Config: type[HierTransformerConfig] = HierCondTransformerConfig
+    context: type[SummaryContext] = TreeContext

@@ -1,4 +1,4 @@
-"""Hierarchical encoding (002, section 2 and figure 1): besides its own sentence, a word attends to sentence summaries."""
+"""Hierarchical encoding (002, section 2, figure 1): besides its own sentence, a word attends to sentence summaries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 from docnmt.models.build import Vocabularies, encoder_decoder
 from docnmt.models.config import HierTransformerConfig
 from docnmt.models.encoder_decoder import EncoderDecoder
-from docnmt.modules.context import SummaryAttention, SummaryEncoder
+from docnmt.modules.context import ContextAttention, SummaryAttention, SummaryEncoder
 from docnmt.modules.layers import ContextPlacement
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class SummaryContext:
     def d_head(self) -> int:
         return self.config.embed_dim // self.config.heads
 
-    def attention(self) -> nn.Module:
+    def attention(self) -> ContextAttention:
         return SummaryAttention(d_model=self.config.embed_dim, heads=self.placement.context_heads, d_head=self.d_head)
 
     def summarise(self) -> nn.Module:

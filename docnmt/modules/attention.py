@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from docnmt.functional import packed_attention
 from docnmt.layout import Spans
+from docnmt.modules.positions import AttentionPosition
 
 
 @dataclass
@@ -49,9 +50,8 @@ class KeyValueCache:
 
 def _stack(first: Tensor, second: Tensor) -> Tensor:
     """Concatenate (R, h, L, d) over rows; the shorter one is filled up with zeros that no row reads."""
-    short = first.shape[2] - second.shape[2]
-    pad = lambda x, n: nn.functional.pad(x, (0, 0, 0, max(n, 0)))  # noqa: E731
-    return torch.cat([pad(first, -short), pad(second, short)])
+    longest = max(first.shape[2], second.shape[2])
+    return torch.cat([nn.functional.pad(x, (0, 0, 0, longest - x.shape[2])) for x in (first, second)])
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, extra: Tensor | None = None) -> Tensor:
@@ -76,8 +76,10 @@ class SelfAttention(nn.Module):
         position: acts inside the attention (rotary, relative, ALiBi), or None.
     """
 
+    position: AttentionPosition | None
+
     def __init__(
-        self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: nn.Module | None = None
+        self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
         super().__init__()
         self.heads, self.d_head, self.causal = heads, d_head, causal
@@ -146,8 +148,8 @@ class CrossKeys:
         places = starts[:, None] + torch.arange(width, device=starts.device)  # (N, m)
         allowed = places < ends[:, None]
         index = places.clamp(max=max(len(keys) - 1, 0)).flatten()
-        pad = lambda x: x.index_select(0, index).view(*places.shape, *x.shape[1:]).transpose(1, 2).contiguous()  # noqa: E731
-        return cls(pad(keys), pad(values), allowed)
+        padded = [x.index_select(0, index).view(*places.shape, *x.shape[1:]).transpose(1, 2) for x in (keys, values)]
+        return cls(padded[0].contiguous(), padded[1].contiguous(), allowed)
 
     def select(self, slots: Tensor) -> CrossKeys:
         return CrossKeys(*(x.index_select(0, slots) for x in (self.keys, self.values, self.allowed)))

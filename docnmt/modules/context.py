@@ -6,9 +6,9 @@ output); a context attention projects it to `ContextKeys`; queries then attend, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +39,7 @@ class DocumentStore:
 
 @dataclass(frozen=True, eq=False)
 class ContextKeys:
-    """A store as one attention block sees it: keys and values (T, h, d_h), relevance keys of sentences or tree nodes."""
+    """A store as one attention block sees it: keys and values (T, h, d_h), relevance keys of sentences or nodes."""
 
     layout: DocumentLayout
     keys: Tensor
@@ -57,7 +57,9 @@ class ContextKeys:
 
 
 class SummaryEncoder(nn.Module):
-    """Source2token over every sentence (eq. 2, 5); with a `merge` also ConstructBT over the summaries (section 3.3.1)."""
+    """Source2token over every sentence (eq. 2, 5); with a `merge` ConstructBT over the summaries (section 3.3.1)."""
+
+    merge: nn.Module | None
 
     def __init__(self, *, d_model: int, heads: int, merge: nn.Module | None = None) -> None:
         super().__init__()
@@ -74,20 +76,23 @@ class SummaryEncoder(nn.Module):
         return DocumentStore(words, layout, summaries, tree)
 
 
-class ContextAttention(Protocol):
+class ContextAttention(nn.Module, ABC):
     """What an encoder or decoder layer asks of its context attention."""
 
+    @abstractmethod
     def project(self, store: DocumentStore) -> ContextKeys:
         """The store's keys and values in this block: once a document."""
 
-    def __call__(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+    @abstractmethod
+    def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
         """Queries x (Tq, d) that follow `layout` → (Tq, d)."""
 
+    @abstractmethod
     def step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
         """One query a row, x (R, d), which belongs to document `document_of_row[r]` → (R, d)."""
 
 
-class SummaryAttention(nn.Module):
+class SummaryAttention(ContextAttention):
     """Multi-head attention whose keys and values are the summaries of the document's sentences (002, section 2)."""
 
     def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:
@@ -120,7 +125,7 @@ def attend_documents(q: Tensor, keys: ContextKeys, document_of_row: Tensor) -> T
     return attend(q[:, :, None], padded.keys, padded.values, padded.allowed)[:, :, 0]
 
 
-class ConditionalAttention(nn.Module):
+class ConditionalAttention(ContextAttention):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
@@ -135,6 +140,17 @@ class ConditionalAttention(nn.Module):
         self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
         self.output = nn.Linear(heads * d_head, d_model)
 
+    def reset_parameters(self) -> None:
+        """Queries and keys start with the same projections: what is alike is relevant until more is learned.
+
+        A word then begins with the sentences that repeat it, which is where a document's consistency comes from; and
+        the choice, which gets a gradient only where it fell, need not be found by luck.
+        """
+        words, sentences = self.query.weight.detach().chunk(2)
+        with torch.no_grad():
+            self.key_value.weight[: len(words)] = words
+            self.relevance_key.weight.copy_(sentences)
+
     def project(self, store: DocumentStore) -> ContextKeys:
         k, v = self.key_value(store.words).view(-1, 2, self.heads, self.d_head).unbind(1)
         read = store.summaries if store.tree is None else store.tree.nodes
@@ -147,18 +163,23 @@ class ConditionalAttention(nn.Module):
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
         q, sentence_q = self._queries(x)
-        layouts = {"query_layout": layout, "key_layout": keys.layout, "top_t": self.top_t}
+        assert keys.relevance is not None
         if keys.tree is None:
-            mixed = conditional_attention(q, keys.keys, keys.values, sentence_q, keys.relevance, **layouts)
+            mixed = conditional_attention(
+                q, keys.keys, keys.values, sentence_q, keys.relevance,
+                query_layout=layout, key_layout=keys.layout, top_t=self.top_t,
+            )  # fmt: skip
         else:
             mixed = hierarchical_conditional_attention(
-                q, keys.keys, keys.values, sentence_q, keys.relevance, keys.tree, select_on=self.select_on, **layouts
-            )
+                q, keys.keys, keys.values, sentence_q, keys.relevance, keys.tree,
+                query_layout=layout, key_layout=keys.layout, top_t=self.top_t, select_on=self.select_on,
+            )  # fmt: skip
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
     def step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
         q, sentence_q = self._queries(x)
+        assert keys.relevance is not None
         mixed = conditional_attention_step(
             q,
             keys.keys,

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossAttention, CrossKeys, KeyValueCache, SelfAttention
-from docnmt.modules.context import ContextKeys, DocumentStore
+from docnmt.modules.context import ContextAttention, ContextKeys, DocumentStore
 
 
 class FeedForward(nn.Module):
@@ -20,7 +19,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(d_model, d_inner)
         self.output = nn.Linear(d_inner, d_model)
-        self.activation: Callable[[Tensor], Tensor] = {"relu": F.relu, "gelu": F.gelu}[activation]
+        self.activation = nn.GELU() if activation == "gelu" else nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
         """(T, d) → (T, d)."""
@@ -39,7 +38,8 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
         if self.pre:
-            return x + self.dropout(block(self.norm(x)))
+            added: Tensor = x + self.dropout(block(self.norm(x)))
+            return added
         normed: Tensor = self.norm(x + self.dropout(block(x)))
         return normed
 
@@ -73,13 +73,17 @@ class EncoderLayer(nn.Module):
         residual: makes the residual connection of a block.
     """
 
+    context: ContextAttention | None
+    summarise: nn.Module | None
+    context_residual: Residual | None
+
     def __init__(
         self,
         *,
         attention: SelfAttention,
         feed_forward: FeedForward,
         residual: Callable[[], Residual],
-        context: nn.Module | None = None,
+        context: ContextAttention | None = None,
         summarise: nn.Module | None = None,
         own_block: bool = True,
     ) -> None:
@@ -135,6 +139,11 @@ class LayerState:
 class DecoderLayer(nn.Module):
     """Causal self-attention in the target sentence, attention to its source sentence and to the source document."""
 
+    attention: SelfAttention
+    cross: CrossAttention
+    context: ContextAttention | None
+    context_residual: Residual | None
+
     def __init__(
         self,
         *,
@@ -142,7 +151,7 @@ class DecoderLayer(nn.Module):
         cross: CrossAttention,
         feed_forward: FeedForward,
         residual: Callable[[], Residual],
-        context: nn.Module | None = None,
+        context: ContextAttention | None = None,
         own_block: bool = True,
     ) -> None:
         super().__init__()
@@ -178,6 +187,7 @@ class DecoderLayer(nn.Module):
 
         def context(h: Tensor) -> Tensor:
             assert self.context is not None
+            assert store is not None
             mixed: Tensor = self.context(h, self.context.project(store), layout)
             return mixed
 
@@ -193,8 +203,8 @@ class DecoderLayer(nn.Module):
 
         def context(h: Tensor) -> Tensor:
             assert self.context is not None
-            mixed: Tensor = self.context.step(h, state.context, document_of_row)
-            return mixed
+            assert state.context is not None
+            return self.context.step(h, state.context, document_of_row)
 
         return self._blocks(
             x,

@@ -26,6 +26,12 @@ class Source2Token(nn.Module):
         self.value = nn.Linear(d_model, d_model)
         self.output = nn.Linear(d_model, d_model)
 
+    def reset_parameters(self) -> None:
+        """W^O undoes W^V at the start: a summary begins as a weighted mean of its words, alike to them."""
+        nn.init.orthogonal_(self.value.weight)
+        with torch.no_grad():
+            self.output.weight.copy_(self.value.weight.t())
+
     def forward(self, words: Tensor, sentence_offsets: Tensor) -> Tensor:
         """words (T, d) → summaries (S, d)."""
         keys = self.key(words).unflatten(-1, (self.heads, -1))  # (T, h, d_k)
