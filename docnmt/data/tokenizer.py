@@ -42,6 +42,7 @@ class Tokenizer:
         lines: Iterable[str],
         vocab_size: int,
         *,
+        exact: bool = True,
         model_type: Literal["unigram", "bpe"] = "unigram",
         character_coverage: float = 1.0,
         byte_fallback: bool = False,
@@ -51,6 +52,7 @@ class Tokenizer:
 
         Args:
             vocab_size: entries, the five special ones included.
+            exact: exactly so many; otherwise as many of them as the text supports.
             character_coverage: share of the text's characters to have in the vocabulary.
             byte_fallback: spell unknown characters in UTF-8 bytes, for 256 entries of the vocabulary.
             normalization: a SentencePiece rule (`nmt_nfkc`, `nfkc`, `nmt_nfkc_cf`, `nfkc_cf`, `identity`).
@@ -64,6 +66,7 @@ class Tokenizer:
                 sentence_iterator=iter(lines),
                 model_writer=model,
                 vocab_size=vocab_size,
+                hard_vocab_limit=exact,
                 model_type=model_type,
                 character_coverage=character_coverage,
                 byte_fallback=byte_fallback,

@@ -8,6 +8,9 @@ from typing import Literal
 
 from docnmt.config import option
 
+#: What `--vocab-size` is when nobody says.
+DEFAULT_VOCAB_SIZE = 8000
+
 
 @dataclass(frozen=True)
 class TranslationPreprocessConfig:
@@ -28,7 +31,10 @@ class TranslationPreprocessConfig:
     overwrite: bool = option(False, "replace the folder if it is one of ours")
     workers: int = option(1, "processes that cut text into subwords; the result does not depend on it")
 
-    vocab_size: int = option(8000, "entries of the vocabulary, the five special ones included")
+    vocab_size: int | None = option(
+        None, "entries of the vocabulary, the five special ones included "
+        f"[{DEFAULT_VOCAB_SIZE}, or as many as the text supports]", metavar="N",
+    )  # fmt: skip
     joined_dictionary: bool = option(True, "one vocabulary for both languages")
     srcdict: str | None = option(
         None, "take the source's (or joined) vocabulary from a data folder or .model file", metavar="PATH"

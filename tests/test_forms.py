@@ -1,0 +1,168 @@
+"""The forms of a parallel corpus, read as sentences on both sides and one structure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docnmt.data.events import Facts, sentences_of
+from docnmt.data.forms import find_split, locate, read_split
+from docnmt.data.structure import Structure, StructureBuilder
+from docnmt.errors import UserError
+
+
+class Corpus:
+    """Files of one split in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.prefix = folder, str(folder / "c")
+
+    def write(self, **files: str) -> Corpus:
+        for ending, content in files.items():
+            (self.folder / f"c.{ending.replace('_', '.')}").write_bytes(content.encode())
+        return self
+
+    def read(self) -> tuple[list[tuple[str, ...]], Structure, Facts, list[str]]:
+        facts, builder, names = Facts(), StructureBuilder(), list[str]()
+        events = read_split(find_split(self.prefix, "en", "de"), facts)
+        texts = [sentence.texts for sentence in sentences_of(events, builder, names)]
+        return texts, builder.build(known=facts.levels), facts, names
+
+    def problem(self) -> str:
+        with pytest.raises(UserError) as error:
+            self.read()
+        return str(error.value).replace(str(self.folder) + "/", "")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    return Corpus(tmp_path)
+
+
+def test_empty_lines_divide_documents(corpus: Corpus) -> None:
+    corpus.write(en="a\nb\n \n\nc\n", de="A\nB\n\n\t\nC\n")
+    texts, structure, facts, _ = corpus.read()
+    assert texts == [("a", "A"), ("b", "B"), ("c", "C")]
+    assert structure.document_offsets.tolist() == [0, 2, 3]
+    assert structure.blank_lines.tolist() == [0, 2, 0]
+    assert structure.levels.shape == (3, 0)
+    assert facts.notes == []
+
+
+def test_raw_text_is_untouched(corpus: Corpus) -> None:
+    corpus.write(en="  a\u2028b  c \n", de="\u00a0A\t\n")
+    assert corpus.read()[0] == [("  a\u2028b  c ", "\u00a0A\t")]
+
+
+def test_several_references_or_none(corpus: Corpus) -> None:
+    corpus.write(en="a\n", de1="B\n", de0="A\n")
+    assert corpus.read()[0] == [("a", "A", "B")]
+    (corpus.folder / "c.de0").unlink()
+    assert "c.de0: no such file, but there is" in corpus.problem()
+    (corpus.folder / "c.de1").unlink()
+    assert corpus.read()[0] == [("a",)]
+
+
+def test_marks_of_documents_and_paragraphs(corpus: Corpus) -> None:
+    english = "<d>\r\na\r\n<p>\r\nb\r\n <p> \r\nc\r\n<d>\r\n<p>\r\nd\r\n"
+    corpus.write(en=english, de=english.upper().replace("<D>", "<d>").replace("<P>", "<p>"))
+    texts, structure, facts, _ = corpus.read()
+    assert texts == [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")]
+    assert structure.document_offsets.tolist() == [0, 3, 4]
+    assert structure.levels.tolist() == [[0], [1], [2], [0]]
+    assert structure.blank_lines.tolist() == [0, 1, 0]
+    assert len([note for note in facts.notes if "9 of 9 lines end in CRLF" in note]) == 2
+
+
+def test_levels_are_labels_and_other_columns_are_kept(corpus: Corpus) -> None:
+    corpus.write(
+        en="a\nb\nc\n\nd\n", de="A\nB\nC\n\nD\n", levels_tsv="5\t2\thead\tx\n5\t4\tpara\t\n6\t4\tpara\t7\n\n6\t4\t\t\n"
+    )
+    _, structure, facts, _ = corpus.read()
+    assert structure.levels.tolist() == [[0, 0], [0, 1], [1, 0], [0, 0]]
+    assert facts.levels
+    assert facts.labels
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"en": "a\nb\n", "de": "A\n"}, "c.en has 2, c.de has 1"),
+        ({"en": "a\n\nb\n", "de": "A\nB\nC\n"}, "c.en:2 is empty, but c.de:2 reads 'B'"),
+        ({"en": "a\n\nb\nc\n", "de": "A\nB\nC\n"}, "c.en has 4, c.de has 3"),
+        ({"en": "a\n<d>\nb\n", "de": "A\n\nB\n"}, "c.en:2 is <d>, but c.de:2 is empty"),
+        ({"en": "a\n<d>\n\nb\n", "de": "A\n<d>\n\nB\n"}, "c.en:3: two sources of structure at once: <d> lines"),
+        ({"en": "a\n\n<d>\nb\n", "de": "A\n\n<d>\nB\n"}, "c.en:3: two sources of structure at once"),
+        ({"en": "<p>\na\n", "de": "<p>\nA\n", "levels_tsv": "\n1\n"}, "c.en:1: two sources of structure at once"),
+        ({"en": "<d>\na\n", "de": "<d>\nA\n", "levels_tsv": "\n1\n"}, "c.en:1: two sources of structure at once"),
+        ({"en": "", "de": ""}, "c.en: holds no sentence"),
+        ({"en": "\n \n", "de": "\n\n"}, "c.en: holds no sentence"),
+        ({"de": "A\n"}, "c.en: no such file"),
+        ({"en": "a\n", "de": "A\n", "de0": "B\n"}, "one reference and numbered ones at once"),
+        ({"en": "a\n", "de": "A\n", "en-de_xml": "<a/>"}, "two forms of one corpus at once"),
+        ({"levels_tsv": "1\n", "en-de_xml": "<a/>"}, "two forms of one corpus at once"),
+        ({"en": "a\nb\n", "de": "A\nB\n", "levels_tsv": "1\n"}, "c.levels.tsv has 1"),
+        ({"en": "a\nb\n", "de": "A\nB\n", "levels_tsv": "1\n\n"}, "c.levels.tsv:2: empty row, but there is a sentence"),
+        ({"en": "a\n\nb\n", "de": "A\n\nB\n", "levels_tsv": "1\n1\n1\n"}, "c.levels.tsv:2: expected an empty row"),
+        ({"en": "a\nb\n", "de": "A\nB\n", "levels_tsv": "1\t1\n1\n"}, "c.levels.tsv:2: 1 columns, expected 2"),
+        ({"en": "a\nb\n", "de": "A\nB\n", "levels_tsv": "1\t1\n1\tx\n"}, "c.levels.tsv:2: column 2 is 'x', expected"),
+        ({"en": "a\n", "de": "A\n", "levels_tsv": "x\t1\n"}, "expected a number in the first column, got 'x'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_refused_with_its_place(
+    corpus: Corpus, files: dict[str, str], problem: str
+) -> None:
+    assert problem in corpus.write(**files).problem()
+
+
+XML = """<?xml version='1.0' encoding='utf-8'?>
+<dataset id="test"><collection id="general">
+<doc id="first" origlang="en">
+ <src lang="en"><p><seg id="1">a &amp; b</seg><seg id="2">c
+   d</seg></p><p><seg id="3">e</seg></p></src>
+ <ref lang="de" translator="A"><p><seg id="1">A</seg><seg id="2">C</seg></p><p><seg id="3">E</seg></p></ref>
+ <ref lang="de" translator="B"><p><seg id="1">1</seg><seg id="2">2</seg></p><p><seg id="3">3</seg></p></ref>
+ <hyp system="x"><p><seg id="1">no</seg></p></hyp>
+</doc>
+<doc id="second"><src lang="en"><p><seg id="1">f</seg></p></src>
+ <ref lang="de" translator="A"><p><seg id="1">F</seg></p></ref>
+</doc></collection></dataset>
+"""
+
+
+def test_wmt_xml(corpus: Corpus) -> None:
+    corpus.write(**{"en-de_xml": XML})
+    texts, structure, facts, names = corpus.read()
+    assert texts == [("a & b", "A"), ("c d", "C"), ("e", "E"), ("f", "F")]
+    assert structure.document_offsets.tolist() == [0, 3, 4]
+    assert structure.levels.tolist() == [[0], [0], [1], [0]]
+    assert structure.blank_lines.tolist() == [0, 1, 0]
+    assert names == ["first", "second"]
+    assert any("left out: 'B' (1 of 2)" in note for note in facts.notes)
+    assert any("1 segments hold line breaks" in note for note in facts.notes)
+
+
+def test_wmt_xml_with_source_alone(corpus: Corpus) -> None:
+    corpus.write(**{"en-de_xml": '<doc id="x"><src lang="en"><p><seg id="1">a</seg></p></src></doc>'})
+    assert corpus.read()[0] == [("a",)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("</collection>", "", "c.en-de.xml:12: not well-formed XML"),
+        ('<seg id="2">C</seg>', "", "document 'first': the segments of a <ref> are not those of <src>"),
+        ('<seg id="1">F</seg>', '<seg id="1"> </seg>', "document 'second', seg 1: empty"),
+        ('<src lang="en"><p><seg id="1">f</seg></p></src>', "", "document 'second' has no <src>"),
+    ],
+)
+def test_damaged_wmt_xml_is_refused(corpus: Corpus, old: str, new: str, problem: str) -> None:
+    assert old in XML
+    assert problem in corpus.write(**{"en-de_xml": XML.replace(old, new)}).problem()
+
+
+def test_a_sentence_is_located_in_its_file(corpus: Corpus) -> None:
+    corpus.write(en="a\n\n\nb\nc\n", de="A\n\n\nB\nC\n")
+    files = find_split(corpus.prefix, "en", "de")
+    assert [locate(files, i) for i in range(3)] == [f"{corpus.prefix}.en:{line}" for line in (1, 4, 5)]

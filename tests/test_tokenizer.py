@@ -1,0 +1,115 @@
+"""Subwords: reproducible, reversible, and special symbols that no text can write."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
+from docnmt.errors import UserError
+
+TEXT = """letter bicycle lamp window garden river station market winter summer question answer teacher doctor carpet
+neighbour orchestra newspaper telegram mountain harbour lighthouse journey kitchen breakfast umbrella photograph
+Müller's remembers forgot listening wandered carefully quietly yesterday tomorrow beautiful dangerous ordinary"""
+WORDS = TEXT.split()
+LINES = [f"{a} {b} , {c} ." for i, a in enumerate(WORDS) for b in WORDS[i % 5 :: 5] for c in WORDS[i % 7 :: 7]]
+SIZE = 80
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(LINES, SIZE)
+
+
+def test_the_same_text_gives_the_same_model(tokenizer: Tokenizer) -> None:
+    assert Tokenizer.train(iter(LINES), SIZE).to_bytes() == tokenizer.to_bytes()
+    assert Tokenizer.train(LINES[::2], SIZE).to_bytes() != tokenizer.to_bytes()
+
+
+def test_text_comes_back(tokenizer: Tokenizer) -> None:
+    for line, ids in zip(LINES, tokenizer.encode(LINES), strict=True):
+        assert tokenizer.decode(ids) == line
+        assert "".join(tokenizer.pieces(ids)).replace("▁", " ").strip() == line
+
+
+def test_special_symbols_have_their_numbers_and_leave_no_text(tokenizer: Tokenizer) -> None:
+    assert tokenizer.vocabulary()[:5] == ["<unk>", "<s>", "</s>", "<brk>", "<mask>"]
+    assert len(tokenizer.vocabulary()) == tokenizer.vocab_size == SIZE
+    (ids,) = tokenizer.encode(["river"])
+    assert tokenizer.decode([BOS, *ids, BRK, MASK, EOS]) == "river"
+
+
+def test_text_cannot_write_special_symbols() -> None:
+    lines = [*LINES, "<s> </s> <brk> <mask> <unk> in a text with < and > and /"]
+    tokenizer = Tokenizer.train(lines, SIZE)
+    for line in [lines[-1], *tokenizer.vocabulary()[:5]]:
+        (ids,) = tokenizer.encode([line])
+        assert not {UNK, BOS, EOS, BRK, MASK} & set(ids)
+        assert tokenizer.decode(ids) == line
+
+
+def test_sampling_follows_its_seed(tokenizer: Tokenizer) -> None:
+    first = tokenizer.encode(LINES, sample=True, alpha=0.1, seed=1)
+    assert tokenizer.encode(LINES, sample=True, alpha=0.1, seed=1) == first
+    assert tokenizer.encode(LINES, sample=True, alpha=0.1, seed=2) != first
+    assert [tokenizer.decode(ids) for ids in first] == LINES
+
+
+def test_sampling_leaves_encoding_as_it_is(tokenizer: Tokenizer) -> None:
+    before = tokenizer.encode(LINES)
+    tokenizer.encode(LINES, sample=True, seed=3)
+    assert tokenizer.encode(LINES) == before
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_a_vocabulary_larger_than_the_text_supports_names_the_largest_that_works(model_type: str) -> None:
+    with pytest.raises(UserError, match="50000 is more than this text supports") as error:
+        Tokenizer.train(LINES, 50_000, model_type=model_type)  # type: ignore[arg-type]
+    largest = int(re.findall(r"works is (\d+)", str(error.value))[0])
+    assert Tokenizer.train(LINES, largest, model_type=model_type).vocab_size == largest  # type: ignore[arg-type]
+    with pytest.raises(UserError):
+        Tokenizer.train(LINES, largest + 1, model_type=model_type)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_at_most_so_many_entries(model_type: str) -> None:
+    most = Tokenizer.train(LINES, 50_000, model_type=model_type, exact=False)  # type: ignore[arg-type]
+    assert SIZE < most.vocab_size < 50_000
+    assert most.decode(most.encode(LINES)[0]) == LINES[0]
+
+
+def test_a_vocabulary_smaller_than_the_characters_names_the_smallest() -> None:
+    with pytest.raises(UserError, match="10 is too small") as error:
+        Tokenizer.train(LINES, 10)
+    smallest = int(re.findall(r"alone need (\d+)", str(error.value))[0])
+    assert Tokenizer.train(LINES, smallest).vocab_size == smallest
+
+
+def test_long_lines_are_not_dropped_from_training() -> None:
+    tokenizer = Tokenizer.train([*LINES, "word " * 2000 + "ж"], SIZE)
+    assert UNK not in tokenizer.encode(["ж"])[0]
+
+
+def test_bytes_stand_for_unknown_characters_on_request(tokenizer: Tokenizer) -> None:
+    spelled = Tokenizer.train(LINES, SIZE + 256, byte_fallback=True)
+    assert UNK in tokenizer.encode(["日"])[0]
+    (ids,) = spelled.encode(["日"])
+    assert UNK not in ids
+    assert spelled.decode(ids) == "日"
+
+
+def test_what_is_no_model_is_refused(tokenizer: Tokenizer) -> None:
+    import io
+
+    import sentencepiece
+
+    assert Tokenizer.from_bytes(tokenizer.to_bytes()).vocabulary() == tokenizer.vocabulary()
+    with pytest.raises(UserError, match="not a SentencePiece model"):
+        Tokenizer.from_bytes(tokenizer.to_bytes()[:200])
+    foreign = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=foreign, vocab_size=SIZE, minloglevel=2
+    )
+    with pytest.raises(UserError, match="first entries must be <unk> <s> </s> <brk> <mask>"):
+        Tokenizer.from_bytes(foreign.getvalue())
