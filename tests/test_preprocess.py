@@ -1,0 +1,253 @@
+"""docnmt-preprocess for translation, from files to a corpus in memory maps."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from parallel_text import ParallelText
+
+from docnmt.cli import preprocess
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.describe import describe_folder
+from docnmt.data.meta import read_meta
+from docnmt.data.text import TextLines
+from docnmt.data.tokenizer import Tokenizer
+from docnmt.errors import UserError
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> ParallelText:
+    return ParallelText(tmp_path)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder; of meta.json only the data's fingerprint."""
+    return {
+        file.name: json.loads(file.read_text())["fingerprint"].encode()
+        if file.name == "meta.json"
+        else file.read_bytes()
+        for file in folder.iterdir()
+    }
+
+
+def test_a_corpus_comes_back_as_it_was(text: ParallelText) -> None:
+    assert text.preprocess() == 0
+    tokenizer = Tokenizer.from_bytes((text.data / "tokenizer.model").read_bytes())
+    for split, name in {"train": "train", "valid": "dev", "test": "test"}.items():
+        corpus = text.corpus(split)
+        lines = {side: text.lines(f"{name}.{side}") for side in ("en", "de")}
+        sentences = {side: [line for line in lines[side] if line] for side in lines}
+        assert list(corpus.source_text) == sentences["en"]
+        assert [list(reference) for reference in corpus.references] == [sentences["de"]]
+        assert [row.tolist() for row in corpus.source] == tokenizer.encode(sentences["en"])
+        assert corpus.target is not None
+        assert [row.tolist() for row in corpus.target] == tokenizer.encode(sentences["de"])
+        assert corpus.source.lengths().tolist() == [len(row) for row in corpus.source]
+        restored: list[str] = []
+        for document, blank in enumerate(corpus.blank_lines):
+            restored += [""] * blank
+            if document < corpus.num_documents:
+                first, last = corpus.document_offsets[document : document + 2]
+                restored += corpus.source_text[first:last]
+        assert restored == lines["en"]
+
+
+def test_the_number_of_workers_changes_no_byte(text: ParallelText, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("docnmt.data.encoding.CHUNK", 7)
+    assert text.preprocess() == 0
+    assert text.preprocess("--workers", "2", destdir=text.folder / "two") == 0
+    assert contents(text.data) == contents(text.folder / "two")
+
+
+def test_memory_and_disk_give_the_same_corpus(text: ParallelText) -> None:
+    text.preprocess()
+    tokenizer = Tokenizer.from_bytes((text.data / "tokenizer.model").read_bytes())
+    stored = text.corpus("test")
+    read = ParallelCorpus.from_text(TextLines(text.path("test.en")), tokenizer)
+    bounds = stored.document_offsets.tolist()
+    documents = [stored.source_text[a:b] for a, b in itertools.pairwise(bounds)]
+    for corpus in (read, ParallelCorpus.from_lines(documents, tokenizer)):
+        for name in ("document_offsets", "blank_lines", "levels"):
+            np.testing.assert_array_equal(getattr(corpus, name), getattr(stored, name))
+        np.testing.assert_array_equal(corpus.source.tokens, stored.source.tokens)
+        np.testing.assert_array_equal(corpus.source.offsets, stored.source.offsets)
+        assert list(corpus.source_text) == list(stored.source_text)
+
+
+def test_levels_and_labels_reach_the_corpus(text: ParallelText) -> None:
+    rows = ["" if not line else f"{i // 4}\t{i // 2}\tkind{i % 3}" for i, line in enumerate(text.lines("test.en"))]
+    text.path("test.levels.tsv").write_text("".join(f"{row}\n" for row in rows))
+    assert text.preprocess() == 0
+    corpus = text.corpus("test")
+    assert corpus.levels.shape == (corpus.num_sentences, 2)
+    assert corpus.labels is not None
+    assert list(corpus.labels) == [row.split("\t")[2] for row in rows if row]
+    assert text.corpus("train").levels.shape[1] == 0
+
+
+def test_separate_vocabularies_and_their_reuse(text: ParallelText) -> None:
+    assert text.preprocess("--no-joined-dictionary", "--vocab-size", "60") == 0
+    english, german = (
+        Tokenizer.from_bytes((text.data / f"tokenizer.{side}.model").read_bytes()) for side in ("en", "de")
+    )
+    assert english.vocabulary() != german.vocabulary()
+    again = text.folder / "again"
+    dictionaries = ["--srcdict", str(text.data), "--tgtdict", str(text.data / "tokenizer.de.model")]
+    test = ["-s", "en", "-t", "de", f"--testpref={text.path('dev')}", f"--destdir={again}", "--no-joined-dictionary"]
+    assert preprocess.main([*test, *dictionaries]) == 0
+    corpus, expected = ParallelCorpus.open(again, "test"), text.corpus("valid")
+    assert corpus.target is not None
+    assert expected.target is not None
+    np.testing.assert_array_equal(corpus.source.tokens, expected.source.tokens)
+    np.testing.assert_array_equal(corpus.target.tokens, expected.target.tokens)
+
+
+def test_test_sets_may_be_several_with_several_references_or_none(text: ParallelText) -> None:
+    text.path("test.de").rename(text.path("test.de0"))
+    text.path("test.de1").write_text("".join(f"{line.lower()}\n" for line in text.lines("test.de0")))
+    text.path("other.en").write_text("a river\n\na lamp\n")
+    assert text.preprocess(f"--testpref={text.path('test')},{text.path('other')}") == 0
+    several, alone = text.corpus("test"), text.corpus("test1")
+    assert [reference[0] for reference in several.references] == [text.lines(f"test.de{i}")[0] for i in (0, 1)]
+    assert several.target is not None
+    assert (alone.target, alone.references) == (None, [])
+    assert list(alone.source_text) == ["a river", "a lamp"]
+
+
+def test_names_of_documents_come_from_xml(text: ParallelText) -> None:
+    segments = '<src lang="en"><p><seg id="1">a river</seg></p></src>'
+    text.path("wmt.en-de.xml").write_text(f'<set><doc id="x">{segments}</doc><doc id="y">{segments}</doc></set>')
+    assert text.preprocess(f"--testpref={text.path('wmt')}") == 0
+    names = text.corpus("test").document_names
+    assert names is not None
+    assert list(names) == ["x", "y"]
+
+
+def test_the_report_and_the_description_name_what_was_found(text: ParallelText, capsys: Capture) -> None:
+    for side in ("en", "de"):
+        text.path(f"test.{side}").write_bytes(text.path(f"dev.{side}").read_bytes().replace(b"\n", b"\r\n"))
+        text.path(f"dev.{side}").write_bytes(text.path(f"train.{side}").read_bytes())
+    assert text.preprocess() == 0
+    report = capsys.readouterr().err
+    assert "lines end in CRLF, which is taken off" in report
+    assert "the text supports a vocabulary of" in report
+    assert "60 of 60 documents of valid stand in the training data at least by half, 60 of them whole" in report
+    assert "of test stand" not in report
+    description = describe_folder(text.data)
+    assert "60 of 60 documents of valid" in description
+    assert "documents: 60" in description
+
+
+def test_a_damaged_folder_is_refused_when_it_is_opened(text: ParallelText) -> None:
+    text.preprocess()
+    tokens = text.data / "test.en.tokens.bin"
+    data = tokens.read_bytes()
+    tokens.write_bytes(data[:-2])
+    with pytest.raises(UserError, match=rf"test\.en\.tokens\.bin: {len(data) - 2:,} bytes, expected {len(data):,}"):
+        text.corpus("test")
+    tokens.unlink()
+    with pytest.raises(UserError, match=r"test\.en\.tokens\.bin: missing"):
+        text.corpus("test")
+    meta = json.loads((text.data / "meta.json").read_text())
+    (text.data / "meta.json").write_text(json.dumps(meta | {"format": 99}))
+    with pytest.raises(UserError, match="data format 99 of docnmt"):
+        read_meta(text.data)
+    with pytest.raises(UserError, match="not a data folder"):
+        ParallelCorpus.open(text.folder, "test")
+
+
+def test_a_split_that_is_not_there_is_named(text: ParallelText) -> None:
+    text.preprocess()
+    with pytest.raises(UserError, match="no split 'tset'; there are train, valid, test"):
+        text.corpus("tset")
+
+
+def test_only_our_own_folders_are_replaced_and_only_on_request(text: ParallelText, capsys: Capture) -> None:
+    assert text.preprocess() == 0
+    before = contents(text.data)
+    assert text.preprocess("--vocab-size", "60") == 1
+    assert "give --overwrite" in capsys.readouterr().err
+    assert contents(text.data) == before
+    assert text.preprocess("--vocab-size", "60", "--overwrite") == 0
+    assert contents(text.data) != before
+    (text.data / "meta.json").unlink()
+    assert text.preprocess("--overwrite") == 1
+    assert "was not written by docnmt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "content", "problem"),
+    [
+        ("train.de", 3, "", "train.de:3"),
+        ("dev.en", 2, "a\rb", "dev.en:2: byte 2"),
+        ("test.de", 1, "a\0", "test.de:1: byte 2"),
+        ("test.en", 1, "a\nb", "test.en has"),
+    ],
+)
+def test_faults_in_any_split_stop_before_anything_appears(
+    text: ParallelText, capsys: Capture, file: str, line: int, content: str, problem: str
+) -> None:
+    text.set_line(file, line, content)
+    assert text.preprocess() == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("docnmt-preprocess: error: ")
+    assert problem in error
+    assert [path for path in text.folder.iterdir() if path.is_dir()] == []
+
+
+def test_validation_data_needs_a_target_side(text: ParallelText, capsys: Capture) -> None:
+    text.path("dev.de").unlink()
+    assert text.preprocess() == 1
+    assert "no target side; valid data needs one" in capsys.readouterr().err
+    text.path("train.de").rename(text.path("train.de0"))
+    text.path("train.de1").write_text(text.path("train.de0").read_text())
+    assert text.preprocess() == 1
+    assert "2 references; training data has one target side" in capsys.readouterr().err
+
+
+def test_a_vocabulary_too_large_names_the_largest(text: ParallelText, capsys: Capture) -> None:
+    assert text.preprocess("--vocab-size", "5000") == 1
+    assert "--vocab-size 5000 is more than this text supports: the largest that works is" in capsys.readouterr().err
+
+
+def test_contradictions_are_usage_errors_all_at_once(text: ParallelText, capsys: Capture) -> None:
+    assert text.preprocess("--tgtdict", "x", "--workers", "0", "--sroucedict", "y") == 2
+    assert "did you mean --srcdict" in capsys.readouterr().err
+    assert text.preprocess("--tgtdict", "x", "--workers", "0", "--vocab-size", "-3") == 2
+    error = capsys.readouterr().err
+    assert all(
+        part in error for part in ("3 problems", "--tgtdict has no effect", "--workers: expected", "--vocab-size")
+    )
+    assert preprocess.main(["-s", "en", "-t", "en", "--destdir", "x"]) == 2
+    assert "--trainpref is required" in capsys.readouterr().err
+    assert preprocess.main(["--task", "speech"]) == 2
+    assert "document_translation, text_classification, nli" in capsys.readouterr().err
+
+
+def test_a_folder_of_another_vocabulary_is_no_srcdict(text: ParallelText, capsys: Capture) -> None:
+    text.preprocess()
+    again = ["-s", "fr", "-t", "de", f"--testpref={text.path('test')}", f"--destdir={text.folder / 'x'}"]
+    text.path("test.en").rename(text.path("test.fr"))
+    assert preprocess.main([*again, f"--srcdict={text.data}"]) == 1
+    assert "no vocabulary of 'fr' there; it has en, de" in capsys.readouterr().err
+    assert preprocess.main([*again, f"--srcdict={text.path('test.fr')}"]) == 1
+    assert "test.fr: this is not a SentencePiece model" in capsys.readouterr().err
+
+
+def test_help_needs_no_torch_and_no_sentencepiece() -> None:
+    code = (
+        "import sys; from docnmt.cli import preprocess\n"
+        "try: preprocess.main(['--help'])\nexcept SystemExit: pass\n"
+        "sys.exit(any(m in sys.modules for m in ('torch', 'sentencepiece', 'numpy')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "--max-sentence-tokens" in done.stdout
