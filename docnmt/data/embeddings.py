@@ -26,7 +26,7 @@ class Embeddings:
     Attributes:
         names: the files they came from, one a type.
         words: (V) the vocabulary; `words[0]` is `UNKNOWN`.
-        vectors: one (V, d_k) float16 array a type, every row of length 1 or 0.
+        vectors: one (V, d_k) float16 array a type, every row of length 1 or 0 unless read as they are.
     """
 
     names: Sequence[str]
@@ -51,8 +51,13 @@ class Embeddings:
         return [array.shape[1] for array in self.vectors]
 
 
-def build_embeddings(paths: Sequence[Path], counts: Mapping[str, int], keep_words: int) -> tuple[Embeddings, list[str]]:
+def build_embeddings(
+    paths: Sequence[Path], counts: Mapping[str, int], keep_words: int, *, unit: bool = True
+) -> tuple[Embeddings, list[str]]:
     """Read K vector files, restricted to the words of `counts` and each file's first `keep_words` words.
+
+    Args:
+        unit: bring every vector to unit length; otherwise they stay as they are.
 
     Returns:
         The embeddings, and a report in lines: what each type covers of `counts`, and the commonest words it lacks.
@@ -61,7 +66,7 @@ def build_embeddings(paths: Sequence[Path], counts: Mapping[str, int], keep_word
         UserError: a file cannot be read, or has none of the words.
     """
     needed = {spelling for word in counts for spelling in (word, word.lower())}
-    types = [read_vectors(path, lambda word, place: place < keep_words or word in needed) for path in paths]
+    types = [read_vectors(path, lambda word, place: place < keep_words or word in needed, unit=unit) for path in paths]
     words = [UNKNOWN, *dict.fromkeys(word for vectors in types for word in vectors.rows if word != UNKNOWN)]
     for vectors in types:
         if not vectors.rows:

@@ -33,7 +33,7 @@ class WordVectors:
     Attributes:
         name: the file's name.
         rows: the row of each word in `vectors`.
-        vectors: (V, d) float32, every row of length 1.
+        vectors: (V, d) float32, every row of length 1 unless they were read as they are.
         total: how many words the file has.
         dropped: words that came twice (the first counts) or whose vector is zero and has no direction.
     """
@@ -45,8 +45,8 @@ class WordVectors:
     dropped: int
 
 
-def read_vectors(path: Path, wanted: Wanted) -> WordVectors:
-    """Read the wanted words of a vector file and bring them to unit length (InferLite, section 4).
+def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVectors:
+    """Read the wanted words of a vector file; with `unit` bring them to unit length (InferLite, section 4).
 
     The form follows from the name: `.npz` (arrays `words` and `vectors`, optionally `row`: word → row of vectors),
     `.bin` or `.bin.gz` (word2vec), anything else is text with or without the line "words dimensions" in front.
@@ -70,7 +70,7 @@ def read_vectors(path: Path, wanted: Wanted) -> WordVectors:
                 dropped += 1
                 continue
             rows[word] = len(kept)
-            kept.append((vector / length).astype(np.float32))
+            kept.append((vector / length if unit else vector).astype(np.float32))
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise UserError(f"{path}: cannot be read as word vectors: {error}") from error
     if total == 0:

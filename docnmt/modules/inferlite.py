@@ -20,6 +20,11 @@ ROWS = 64
 class RowLinear(nn.Linear):
     """x Wᵀ + b, each row the same to the last bit whatever the other rows and however many they are."""
 
+    def reset_parameters(self) -> None:
+        """He et al. (2015): ReLU layers keep the size of what passes; torch's own weights let it fade."""
+        nn.init.kaiming_normal_(self.weight, nonlinearity="relu")
+        nn.init.zeros_(self.bias)
+
     def forward(self, x: Tensor) -> Tensor:
         """(T, d_in) → (T, d_out)."""
         missing = -len(x) % ROWS

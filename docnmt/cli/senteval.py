@@ -1,0 +1,89 @@
+"""docnmt-senteval: what sentence vectors are worth on SentEval's transfer tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from docnmt import builtin  # noqa: F401  (registers every component)
+from docnmt.cli import command as cli
+from docnmt.cli.command import Command, import_plugins, peek
+from docnmt.config import Section, option
+
+DESCRIPTION = """Evaluate sentence vectors on SentEval's transfer tasks by its protocol, on CPU: a trained sentence encoder
+(--path of task nli), a translation model's sentence summaries (--path of a hier_ or cond_transformer), or a baseline
+from word vectors alone. Results are written after every task; the same command continues where it stopped.
+Accuracies and F1 in percent, correlations times 100."""
+
+EXAMPLES = (
+    "docnmt-senteval --data senteval --path runs/inferlite --results-path results/inferlite.json",
+    "docnmt-senteval --data senteval --path runs/hash --representation codes --results-path results/codes.json",
+    "docnmt-senteval --data senteval --baseline bow --vectors glove.txt --results-path results/bow.json",
+    "docnmt-senteval --data senteval --baseline sif --vectors glove.txt --frequencies enwiki.txt --tasks STS12 SICK-R",
+)
+
+
+@dataclass(frozen=True)
+class SentEvalConfig:
+    """What is evaluated, and on what."""
+
+    data: str = option(
+        dataclasses.MISSING, "folder of the tasks' TSV files (MR/all.tsv, STS14/OnWN.tsv …)", metavar="DIR"
+    )
+    path: str | None = option(None, "trained model: a checkpoint, or a --save-dir (its best)", metavar="CKPT")
+    representation: Literal["vectors", "soft", "codes"] = option(
+        "vectors", "of a hashing model: sentence vectors, codes before the threshold, or binary codes"
+    )
+    baseline: Literal["bow", "sif", "borep-mean", "borep-max"] | None = option(
+        None, "mean of word vectors, SIF-weighted mean without its common direction, or random projections"
+    )
+    vectors: tuple[str, ...] = option((), "word vectors of the baseline, one file a type", metavar="FILE")
+    unit_vectors: bool = option(False, "bring the baseline's word vectors to unit length first, as InferLite does")
+    frequencies: str | None = option(None, "word counts for sif: a word and its count a line", metavar="FILE")
+    width: int = option(4096, "of the random projections")
+    seed: int = option(1, "of the random projections")
+    tasks: tuple[str, ...] = option((), "names of tasks [all]", metavar="NAME")
+    protocol: Literal["default", "fast"] = option(
+        "default", "SentEval's settings for published numbers, or its quick ones (5 folds, less patience)"
+    )
+    results_path: str | None = option(None, "write the results there, task by task", metavar="FILE.json")
+    overwrite: bool = option(False, "start anew if the results file holds other settings")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = []
+        if (self.path is None) == (self.baseline is None):
+            found.append("give either --path (a trained model) or --baseline")
+        if self.baseline is not None and not self.vectors:
+            found.append(f"--baseline {self.baseline} needs --vectors")
+        if (self.baseline == "sif") != (self.frequencies is not None):
+            found.append("--frequencies belongs to --baseline sif, and sif needs them")
+        if self.path is not None and self.vectors:
+            found.append("--vectors has no effect with --path: a trained model has its own")
+        if self.width < 1:
+            found.append(f"--width: must be at least 1, got {self.width}")
+        return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    return cli.run("docnmt-senteval", body, argv)
+
+
+def body(argv: list[str]) -> int:
+    """Parse, evaluate, print the table."""
+    import_plugins(peek(argv, "user_dir").get("user_dir"))
+    config = Command("docnmt-senteval", DESCRIPTION, EXAMPLES).parse(argv, [Section("senteval", SentEvalConfig)])
+    from docnmt.retrieval.transfer import run_transfer
+    from docnmt.runtime import tune
+
+    tune()
+    print(run_transfer(config["senteval"]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
