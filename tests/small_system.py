@@ -61,9 +61,9 @@ def model(arch: str = "transformer_tiny", seed: int = 0, of: DocumentTranslation
     return built.eval()
 
 
-def save(path: Path, arch: str = "transformer_tiny", seed: int = 0, vocab_size: int = 45) -> Path:
+def save(path: Path, arch: str = "transformer_tiny", seed: int = 0, of: DocumentTranslation | None = None) -> Path:
     """A checkpoint of such a model."""
-    of = task(vocab_size)
+    of = of or task()
     state = of.state()
     sections = {"task": to_dict(of.config), "model": to_dict(config(arch))}
     header = {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from docnmt.errors import UserError
 from docnmt.generation.config import ModelsConfig
+from docnmt.runtime import row_invariant, tune
 from docnmt.training.loading import LoadedModel, find_checkpoint, load_model
 from docnmt.training.run import pick_device
 
@@ -23,12 +25,15 @@ class LoadedModels:
 
 
 def load_models(config: ModelsConfig) -> LoadedModels:
-    """The models of `--path`.
+    """The models of `--path`; sets how the process computes (`docnmt.runtime`) and says where that may show.
 
     Raises:
         UserError: a checkpoint is missing, damaged, no translation model, or of another vocabulary than the first.
     """
+    tune()
     device = pick_device(config.device)
+    if device.type == "cpu" and not row_invariant():
+        print("note: on this machine the batch size can change the last digits of scores", file=sys.stderr)
     paths = tuple(find_checkpoint(part) for part in split_path(config.path))
     loaded = [load_model(path, device=device) for path in paths]
     for path, each in zip(paths, loaded, strict=True):

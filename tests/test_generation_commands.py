@@ -1,0 +1,176 @@
+"""docnmt-generate and docnmt-translate as their users call them, with right and wrong input."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import small_system
+
+from docnmt.cli import generate, preprocess, score, translate
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.generation.evaluate import corpus_bleu
+from docnmt.tasks.config import DocumentTranslationConfig
+from docnmt.tasks.document_translation import DocumentTranslation
+
+SHORT = ["--max-len-a", "1", "--max-len-b", "2"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder `data`, checkpoints of its vocabulary in `run` and one of another vocabulary."""
+    path = tmp_path_factory.mktemp("generation")
+    for split, documents, seed in (("train", 40, 9), ("test", 3, 2)):
+        for language, more in (("en", 0), ("de", 50)):
+            lines = small_system.text(documents, 4, seed=seed)
+            lines = [[" ".join([*line.split(), "so"] if more else [line]) for line in document] for document in lines]
+            text = "\n\n\n".join("\n".join(document) for document in lines)
+            (path / f"{split}.{language}").write_text(f"\n{text}\n\n", encoding="utf-8")
+    sides = ["--source-lang", "en", "--target-lang", "de"]
+    files = [
+        f"--{name}pref={path / split}" for name, split in (("train", "train"), ("valid", "test"), ("test", "test"))
+    ]
+    assert preprocess.main([*sides, *files, "--destdir", str(path / "data"), "--vocab-size", "45"]) == 0
+    task = DocumentTranslation.load(DocumentTranslationConfig(), path / "data")
+    (path / "run").mkdir()
+    small_system.save(path / "run" / "checkpoint_best.safetensors", "cond_transformer_tiny", of=task)
+    small_system.save(path / "run" / "second.safetensors", seed=1, of=task)
+    small_system.save(path / "other.safetensors")
+    return path
+
+
+@pytest.fixture
+def run(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command in `folder`; gives its exit status, stdout and stderr."""
+    monkeypatch.chdir(folder)
+
+    def call(command: str, *options: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        main = {"generate": generate.main, "translate": translate.main, "score": score.main}[command]
+        capsys.readouterr()
+        status = main(list(options))
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_generate_prints_every_sentence_in_order(run: Run, folder: Path) -> None:
+    status, out, _ = run("generate", "data", "--path", "run", "--nbest", "2", *SHORT)
+    assert status == 0
+    source = [line for line in (folder / "test.en").read_text(encoding="utf-8").split("\n") if line]
+    reference = [line for line in (folder / "test.de").read_text(encoding="utf-8").split("\n") if line]
+    rows = [line.split("\t") for line in out.splitlines() if re.match(r"[STHDP]-\d+\t", line)]
+    assert [row[1] for row in rows if row[0].startswith("S-")] == source
+    assert [row[1] for row in rows if row[0].startswith("T-")] == reference
+    assert [row[0] for row in rows] == [
+        f"{kind}-{number}" for number in range(len(source)) for kind in ["S", "T", *["H", "D", "P"] * 2]
+    ]
+    for best, text, scores in zip(rows[2::8], rows[3::8], rows[4::8], strict=True):
+        assert best[1] == text[1]
+        assert float(best[1]) < 0
+        assert len(scores[1].split()) == len(best[2].split())
+        assert best[2].replace(" ", "").replace("▁", " ").strip() == text[2]
+    metrics = out.splitlines()[len(rows) :]
+    assert [line.split()[0] for line in metrics[:4]] == ["s-BLEU", "d-BLEU", "chrF", "TER"]
+    assert all("version:" in line for line in metrics[:4])
+
+
+def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Path) -> None:
+    options = ["generate", "data", "--path", "run", "--results-path", "results", "--quiet", "--sacrebleu", *SHORT]
+    status, out, _ = run(*options)
+    assert status == 0
+    assert not re.search(r"^[STHDP]-", out, re.MULTILINE)
+    hypotheses = (folder / "results" / "hypotheses.txt").read_text(encoding="utf-8").split("\n")
+    source = (folder / "test.en").read_text(encoding="utf-8").split("\n")
+    assert [bool(line) for line in hypotheses] == [bool(line) for line in source]
+    content = json.loads((folder / "results" / "scores.json").read_text(encoding="utf-8"))
+    assert content["speed"]["tokens_per_second"] > 0
+    _, scored, _ = run("score", "--ref", "test.de", "--sys", "results/hypotheses.txt", "--json")
+    for name in ("s-BLEU", "d-BLEU", "chrF", "TER"):
+        assert json.loads(scored)[name] == content[name]
+        assert f"{content[name]:.2f}" in out
+        assert content["signatures"][name] in out
+    status, _, err = run(*options)
+    assert status == 1
+    assert "--overwrite" in err
+    assert run(*options, "--overwrite")[0] == 0
+
+
+def test_batch_size_and_ensembles_by_the_command_line(run: Run) -> None:
+    whole = run("generate", "data", "--path", "run:run/second.safetensors", *SHORT)[1]
+    single = run(
+        "generate", "data", "--path", "run:run/second.safetensors", "--batch-size=1", "--max-tokens=1", *SHORT
+    )[1]
+    assert [line for line in whole.splitlines() if line.startswith("D-")] == [
+        line for line in single.splitlines() if line.startswith("D-")
+    ]
+    assert whole != run("generate", "data", "--path", "run", *SHORT)[1]
+
+
+@pytest.mark.parametrize(
+    "stdin", [b"", b"\n", b"A dog. The cat sees it!\n\n \nOld river\r\nthen", b"\xef\xbb\xbfit\n\n"]
+)
+def test_translate_keeps_lines(run: Run, stdin: bytes) -> None:
+    status, out, err = run("translate", "--path", "run", *SHORT, stdin=stdin)
+    assert status == 0, err
+    lines = stdin.removeprefix(b"\xef\xbb\xbf").decode().split("\n")
+    lines = lines if lines[-1] else lines[:-1]
+    assert [bool(line) for line in out.split("\n")[:-1]] == [bool(line.strip()) for line in lines]
+
+
+def test_translate_reads_the_corpus_form_as_generate_does(run: Run, folder: Path) -> None:
+    source = (folder / "test.en").read_bytes()
+    translated = run("translate", "--path", "run", "--input-format", "corpus", *SHORT, stdin=source)[1]
+    generated = run("generate", "data", "--path", "run", "--results-path", "again", *SHORT)[1]
+    assert (folder / "again" / "hypotheses.txt").read_text(encoding="utf-8") == translated
+    assert [line for line in translated.split("\n") if line] == [
+        line.split("\t")[2] for line in generated.split("\n") if line.startswith("D-")
+    ]
+
+
+def test_validation_bleu_is_that_of_generate(run: Run, folder: Path) -> None:
+    task = DocumentTranslation.load(DocumentTranslationConfig(eval_bleu_beam=2), folder / "data")
+    model = small_system.model("cond_transformer_tiny", of=task).train()
+    corpus = ParallelCorpus.open(folder / "data", "test")
+    out = run("generate", "data", "--path", "run", "--beam", "2", "--quiet")[1]
+    assert f"{corpus_bleu(model, task, corpus, task.config):.2f}" == out.split("\n")[0].split()[2]
+    assert model.training
+    part = corpus_bleu(model, task, corpus, DocumentTranslationConfig(eval_bleu_documents=1))
+    assert part >= 0
+
+
+WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
+    "no split": (["generate", "data", "--path", "run", "--gen-subset", "dev"], b"", 1, "no split 'dev'"),
+    "no data": (["generate", "nowhere", "--path", "run"], b"", 1, "nowhere"),
+    "no model": (["generate", "data", "--path", "nowhere"], b"", 1, "no such checkpoint"),
+    "vocabulary": (["generate", "data", "--path", "other.safetensors"], b"", 1, "another vocabulary"),
+    "ensemble": (["generate", "data", "--path", "run:other.safetensors"], b"", 1, "different vocabularies"),
+    "tokenizer": (["generate", "data", "--path", "run", "--sacrebleu-tokenize", "x"], b"", 1, "no tokenizer 'x'"),
+    "file": (["generate", "data", "--path", "run", "--results-path", "test.en"], b"", 1, "is a file"),
+    "foreign folder": (["generate", "data", "--path", "run", "--results-path", "data"], b"", 1, "not written by"),
+    "nbest": (["generate", "data", "--path", "run", "--beam", "2", "--nbest", "3"], b"", 2, "--nbest"),
+    "no effect": (["generate", "data", "--path", "run", "--temperature", "2"], b"", 2, "it belongs to sampling"),
+    "all at once": (["translate", "--beam", "x", "--lenpen", "-1"], b"", 2, "--path is required"),
+    "generator": (["translate", "--path", "run", "--generator", "beam"], b"", 2, "beam_search, greedy, sampling"),
+    "latin-1": (["translate", "--path", "run"], b"a\nb\xe4\n", 1, "stdin:2: byte 2"),
+    "lone return": (["translate", "--path", "run"], b"a\rb\n", 1, "stdin:1: byte 2"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said_on_one_line(run: Run, name: str) -> None:
+    arguments, stdin, expected, message = WRONG[name]
+    status, out, err = run(*arguments, stdin=stdin)
+    assert (status, out) == (expected, "")
+    assert message in err.splitlines()[-1]
+    assert "Traceback" not in err
