@@ -107,19 +107,20 @@ def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Pat
 
 
 def test_batch_size_and_ensembles_by_the_command_line(run: Run) -> None:
-    whole = run("generate", "data", "--path", "run:run/second.safetensors", *SHORT)[1]
-    single = run(
-        "generate", "data", "--path", "run:run/second.safetensors", "--batch-size=1", "--max-tokens=1", *SHORT
-    )[1]
-    assert [line for line in whole.splitlines() if line.startswith("D-")] == [
-        line for line in single.splitlines() if line.startswith("D-")
-    ]
-    assert whole != run("generate", "data", "--path", "run", *SHORT)[1]
+    pair = ["generate", "data", "--path", "run:run/second.safetensors", *SHORT]
+    whole, single, alone = (
+        [line.split("\t") for line in run(*command)[1].splitlines() if line.startswith("D-")]
+        for command in (pair, [*pair, "--batch-size", "1", "--max-tokens", "1"], [*pair, "--path", "run"])
+    )
+    assert [row[2] for row in whole] == [row[2] for row in single]
+    assert [float(row[1]) for row in whole] == pytest.approx([float(row[1]) for row in single], abs=1e-4)
+    assert [row[1] for row in whole] != [row[1] for row in alone]
 
 
-@pytest.mark.parametrize(
-    "stdin", [b"", b"\n", b"A dog. The cat sees it!\n\n \nOld river\r\nthen", b"\xef\xbb\xbfit\n\n"]
-)
+RAW = [b"", b"\n", b"A dog. The cat sees it!\n\n \nOld river\r\nthen", b"\xef\xbb\xbfit\n\n"]
+
+
+@pytest.mark.parametrize("stdin", RAW)
 def test_translate_keeps_lines(run: Run, stdin: bytes) -> None:
     status, out, err = run("translate", "--path", "run", *SHORT, stdin=stdin)
     assert status == 0, err
