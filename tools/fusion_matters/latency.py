@@ -1,0 +1,114 @@
+"""Latency of every operator: alone, and in the whole classifier (figure 4 and Table 2's column, measured).
+
+Usage: latency.py --tokens 8192 --length 1024 --repeats 30 [--output latency.json]
+
+One fixed batch of packed texts, no gradients, warm-up; the operators take turns in every repeat, so that whatever else
+the machine does meets all of them alike. Median and the 10 % and 90 % quantiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from tables import markdown
+from torch import Tensor
+
+from docnmt.batch import PackedText
+from docnmt.files import write_json
+from docnmt.layout import DocumentLayout
+from docnmt.models.config_classifier import FusionClassifierConfig
+from docnmt.models.fusion_classifier import FusionClassifier
+from docnmt.registry import ARCHITECTURES, FUSIONS
+from docnmt.tasks.text_classification import TextBatch
+
+VOCABULARY, LABELS = 5_000, 33
+
+
+def fixed_batch(tokens: int, length: int) -> TextBatch:
+    """Texts of `length` random tokens, `tokens` in all."""
+    generator = torch.Generator().manual_seed(0)
+    count = max(1, tokens // length)
+    places = torch.arange(length).repeat(count)
+    positions = torch.stack([places, *torch.full((3, len(places)), -1)], dim=1)
+    words = torch.randint(VOCABULARY, (len(places),), generator=generator)
+    layout = DocumentLayout.from_lengths([[length]] * count)
+    return TextBatch(PackedText(words, layout, positions), torch.zeros(count, dtype=torch.int64))
+
+
+def measure(runs: dict[str, Callable[[], Tensor]], repeats: int, warmup: int) -> dict[str, list[float]]:
+    """The 10 %, 50 % and 90 % quantiles of every run's milliseconds; the runs take turns."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    with torch.no_grad():
+        for repeat in range(warmup + repeats):
+            for name, call in runs.items():
+                started = time.perf_counter()
+                call()
+                if repeat >= warmup:
+                    times[name].append(1000 * (time.perf_counter() - started))
+    return {name: np.quantile(values, [0.1, 0.5, 0.9]).tolist() for name, values in times.items()}
+
+
+def latencies(arch: str, tokens: int, length: int, repeats: int, warmup: int) -> dict[str, Any]:
+    """Quantiles in milliseconds of every operator, alone and in the whole model."""
+    batch = fixed_batch(tokens, length)
+    alone: dict[str, Callable[[], Tensor]] = {}
+    whole: dict[str, Callable[[], Tensor]] = {}
+    for name in FUSIONS.names():
+        torch.manual_seed(0)
+        config = FusionClassifierConfig(**{**ARCHITECTURES.get(arch).overrides(), "position_fusion": name})
+        task = SimpleNamespace(vocabulary_size=VOCABULARY, labels=("",) * LABELS)
+        model: Any = FusionClassifier.build(config, task).eval()
+        with torch.no_grad():
+            e = model.embedding.tokens(batch.text.tokens)
+            p = model.embedding.position(batch.text.positions)
+        alone[name] = partial(model.embedding.fusion, e, p, batch.text.layout.sentence_offsets)
+        whole[name] = partial(model, batch)
+    return {
+        "arch": arch, "tokens": len(batch.text.tokens), "length": length, "repeats": repeats,
+        "threads": torch.get_num_threads(), "torch": torch.__version__,
+        "alone": measure(alone, repeats, warmup), "whole": measure(whole, repeats, warmup),
+    }  # fmt: skip
+
+
+def table(result: dict[str, Any]) -> str:
+    """Median and quantiles of every operator, and the whole model's median relative to `add`."""
+    reference = result["whole"]["add"][1]
+    rows = []
+    for name in result["alone"]:
+        (a10, a50, a90), (w10, w50, w90) = result["alone"][name], result["whole"][name]
+        rows.append(
+            [name, f"{a50:.2f} ({a10:.2f}–{a90:.2f})", f"{w50:.1f} ({w10:.1f}–{w90:.1f})", f"{w50 / reference:.3f}"]
+        )
+    return markdown(["operator", "alone, ms (10–90 %)", "whole model, ms (10–90 %)", "median / add"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--arch", default="fusion_classifier_arxiv", help="[fusion_classifier_arxiv]")
+    parser.add_argument("--tokens", type=int, default=8192, metavar="N", help="tokens of the batch [8192]")
+    parser.add_argument("--length", type=int, default=1024, metavar="N", help="tokens of a text [1024]")
+    parser.add_argument("--repeats", type=int, default=30, metavar="N", help="timed rounds [30]")
+    parser.add_argument("--warmup", type=int, default=5, metavar="N", help="rounds before them [5]")
+    parser.add_argument("--output", type=Path, default=None, metavar="FILE.json", help="write the quantiles there, too")
+    options = parser.parse_args()
+    result = latencies(options.arch, options.tokens, options.length, options.repeats, options.warmup)
+    print(
+        f"{result['arch']}, {result['tokens']:,} tokens in texts of {result['length']:,}, {result['threads']} thread(s)"
+    )
+    print(table(result))
+    if options.output is not None:
+        write_json(options.output, result)
+
+
+if __name__ == "__main__":
+    main()
