@@ -17,6 +17,9 @@ import numpy as np
 from docnmt.errors import UserError
 
 
+_BLOCK = 1 << 20
+
+
 class TokenArray:
     """Sentences as subword numbers, without `</s>`.
 
@@ -108,9 +111,10 @@ class ArrayWriter:
 
     def append(self, values: np.ndarray) -> None:
         """More elements at the end."""
-        data = np.ascontiguousarray(values, dtype=self.dtype).tobytes()
-        self._file.write(data)
-        self._digest.update(data)
+        for first in range(0, len(values), _BLOCK):  # `values` may be a map of a large file
+            data = np.ascontiguousarray(values[first : first + _BLOCK], dtype=self.dtype).tobytes()
+            self._file.write(data)
+            self._digest.update(data)
         self.length += len(values)
 
     def close(self) -> dict[str, Any]:
