@@ -209,3 +209,40 @@ def test_a_model_that_ignores_context_stays_at_chance_on_balanced_groups():
     for _ in range(5):
         preference = {target: rng.random() for target in ("Er.", "Sie.", "Es.")}
         assert judge(block, lambda examples, p=preference: [p[e.target] for e in examples]).overall.solved == 1
+
+
+def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsys):
+    from docnmt.cli import score as command
+    from docnmt.generation import contrastive as generation
+
+    seen = []
+
+    def scorer(models):
+        def score(examples):
+            seen.append((models.path, examples))
+            return [float(example.target.startswith("Sie")) for example in examples]
+
+        return score
+
+    monkeypatch.setattr(generation, "scorer", scorer)
+    path = write(tmp_path, HEADER, *ROWS)
+    assert command.main(["--contrastive", str(path), "--path", "run"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[1].split() == ["all", "50.0%", "50.0%", "2"]
+    assert "phenomenon pronoun" in printed
+    assert seen[0][0] == "run"
+    assert seen[0][1][0].source_context == ("A cup.", "Rain.")
+    assert command.main(["--contrastive", str(path), "--path", "run", "--context-window", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["by"]["distance"]["2"] == {
+        "accuracy": 100.0,
+        "chance": 50.0,
+        "groups": 1,
+    }
+    assert seen[1][1][0].source_context == ("Rain.",)
+    assert command.main(["--contrastive", str(path), "--path", "run", "--context", "foreign"]) == 0
+    assert seen[2][1][0].source_context == ()
+    assert (
+        command.main(["--contrastive", str(path), "--path", "run", "--context", "none", "--context-window", "2"]) == 2
+    )
+    assert command.main(["--contrastive", str(tmp_path / "none.tsv"), "--path", "run"]) == 1
+    assert "none.tsv: cannot be read" in capsys.readouterr().err
