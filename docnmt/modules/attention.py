@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from docnmt.functional import packed_attention
 from docnmt.layout import Spans
 from docnmt.modules.positions import AttentionPosition
+from docnmt.runtime import INVARIANT_KEYS
 
 
 @dataclass
@@ -52,6 +53,11 @@ def _stack(first: Tensor, second: Tensor) -> Tensor:
     """Concatenate (R, h, L, d) over rows; the shorter one is filled up with zeros that no row reads."""
     longest = max(first.shape[2], second.shape[2])
     return torch.cat([nn.functional.pad(x, (0, 0, 0, longest - x.shape[2])) for x in (first, second)])
+
+
+def round_up(keys: int) -> int:
+    """A number of padded keys at which a row's sums have the same bits as at any other such number."""
+    return -(-keys // INVARIANT_KEYS) * INVARIANT_KEYS
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, extra: Tensor | None = None) -> Tensor:
@@ -118,7 +124,7 @@ class SelfAttention(nn.Module):
         if self.position is not None:
             q, k = self.position.rotate(q, k, lengths, lengths)
         cache.put(k, v, lengths, longest)
-        width = longest + 1
+        width = round_up(longest + 1)
         places = torch.arange(width, device=x.device)
         extra = None
         if self.position is not None and (scores := self.position.distance_scores(q, width)) is not None:
@@ -144,7 +150,7 @@ class CrossKeys:
     def gather(cls, keys: Tensor, values: Tensor, spans: Spans, chosen: Tensor) -> CrossKeys:
         """From packed keys and values (T, h, d_h), the spans `chosen` (N,)."""
         starts, ends = spans.offsets[:-1][chosen], spans.offsets[1:][chosen]
-        width = int((ends - starts).max()) if len(chosen) else 0
+        width = round_up(int((ends - starts).max())) if len(chosen) else 0
         places = starts[:, None] + torch.arange(width, device=starts.device)  # (N, m)
         allowed = places < ends[:, None]
         index = places.clamp(max=max(len(keys) - 1, 0)).flatten()
