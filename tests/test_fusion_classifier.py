@@ -45,10 +45,15 @@ def build(config: FusionClassifierConfig, seed: int = 1) -> FusionClassifier:
 def combinations() -> list[FusionClassifierConfig]:
     pairs = [(position, "add") for position in POSITIONS.names()]
     pairs += [("sinusoidal", fusion) for fusion in FUSIONS.names()]
-    return [replace(SMALL, position=position, position_fusion=fusion) for position, fusion in pairs]
+    configs = [replace(SMALL, position=position, position_fusion=fusion) for position, fusion in pairs]
+    return configs + [replace(SMALL, position=position, attention="linear") for position in ("sinusoidal", "relative")]
 
 
-@pytest.mark.parametrize("config", combinations(), ids=lambda c: f"{c.position}-{c.position_fusion}")
+def label(config: FusionClassifierConfig) -> str:
+    return f"{config.attention}-{config.position}-{config.position_fusion}"
+
+
+@pytest.mark.parametrize("config", combinations(), ids=label)
 def test_a_text_does_not_see_its_neighbours(config: FusionClassifierConfig) -> None:
     model = build(config).double().eval()
     together = model(packed(texts()))
@@ -91,7 +96,7 @@ def test_against_stock_pytorch(norm: str, activation: str) -> None:
 SHARED = ("embedding.tokens.", "layers.", "output.")
 
 
-@pytest.mark.parametrize("config", combinations(), ids=lambda c: f"{c.position}-{c.position_fusion}")
+@pytest.mark.parametrize("config", combinations(), ids=label)
 def test_shared_weights_are_identical_across_positions_and_fusions(config: FusionClassifierConfig) -> None:
     def shared(c: FusionClassifierConfig) -> dict[str, Tensor]:
         state = build(c, seed=5).state_dict()
@@ -152,6 +157,7 @@ def test_scale_of_embeddings() -> None:
         ({"relative_distance": 0, "position": "relative"}, "--relative-distance: must be at least 1, got 0"),
         ({"position": "multi_level", "levels": 5}, "--levels: must be 1 to 4, got 5"),
         ({"attention": "linear", "position": "alibi"}, "--attention linear has no scores"),
+        ({"attention": "linear", "position": "rope"}, "--attention linear has no scores"),
         ({"heads": 3}, "--heads 3 does not divide --embed-dim 16"),
         ({"dropout": 1.0}, r"--dropout: must be in \[0, 1\), got 1.0"),
     ],

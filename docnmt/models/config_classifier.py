@@ -54,9 +54,9 @@ class FusionClassifierConfig:
         if self.levels is not None and self.levels > 4:
             found.append(f"--levels: must be 1 to 4, got {self.levels}")
         found += fusion_problems(self.position, self.position_fusion)
-        if self.attention == "linear" and self.position in ("relative", "alibi"):
+        if self.attention == "linear" and self.position in ("rope", "alibi"):
             found.append(
-                f"--attention linear has no scores that --position {self.position} could act on; use rope or another"
+                f"--attention linear has no scores for --position {self.position} to act on; use relative or another"
             )
         for names, by, users in _OWNERS:
             for name in names:

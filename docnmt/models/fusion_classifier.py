@@ -18,6 +18,7 @@ from docnmt.modules.attention import SelfAttention
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import EncoderLayer, FeedForward, Residual
+from docnmt.modules.linear_attention import LinearSelfAttention
 from docnmt.modules.positions import Position, build_position
 from docnmt.modules.random_stream import random_stream
 
@@ -124,9 +125,14 @@ def _layer(config: FusionClassifierConfig, position: Position, number: int) -> E
     d_head = config.embed_dim // config.heads
     with random_stream(f"position.{number}"):
         inside = None if position.attention is None else position.attention(config.heads, d_head)
+    kind = LinearSelfAttention if config.attention == "linear" else SelfAttention
     with random_stream(f"layer.{number}"):
+        attention = kind(d_model=config.embed_dim, heads=config.heads, d_head=d_head, position=inside)
+        nn.init.xavier_uniform_(attention.qkv.weight)  # as nn.TransformerEncoder begins
+        nn.init.zeros_(attention.qkv.bias)
+        nn.init.zeros_(attention.output.bias)
         return EncoderLayer(
-            attention=SelfAttention(d_model=config.embed_dim, heads=config.heads, d_head=d_head, position=inside),
+            attention=attention,
             feed_forward=FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation),
             residual=partial(Residual, d_model=config.embed_dim, dropout=config.dropout, norm=config.norm),
         )

@@ -80,7 +80,7 @@ class EncoderLayer(nn.Module):
     def __init__(
         self,
         *,
-        attention: SelfAttention,
+        attention: nn.Module,
         feed_forward: FeedForward,
         residual: Callable[[], Residual],
         context: ContextAttention | None = None,
