@@ -65,8 +65,11 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         UserError: `path` exists and is not empty, and it is not ours or `overwrite` is False.
     """
     check_folder(path, marker=marker, overwrite=overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
     try:
         yield temporary
         for file in temporary.rglob("*"):

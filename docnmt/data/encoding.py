@@ -38,6 +38,9 @@ class Encoder:
         if workers > 1:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(workers, context, _start_worker, (dict(models),))
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: Ctrl-C is the parent's
+            self._pool.submit(int)  # starts the workers
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self._tokenizers = {} if self._pool else _load(models)
 
     def __enter__(self) -> Encoder:
@@ -67,8 +70,7 @@ class Encoder:
 
 
 def _start_worker(models: Mapping[str, bytes]) -> None:
-    """In a worker: leave Ctrl-C to the parent, and end when the parent was killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """In a worker: load the tokenizers, and end when the parent was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

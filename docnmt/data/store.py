@@ -16,7 +16,6 @@ import numpy as np
 
 from docnmt.errors import UserError
 
-
 _BLOCK = 1 << 20
 
 
