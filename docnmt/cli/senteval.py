@@ -13,9 +13,9 @@ from docnmt.cli import command as cli
 from docnmt.cli.command import Command, import_plugins, peek
 from docnmt.config import Section, option
 
-DESCRIPTION = """Evaluate sentence vectors on SentEval's transfer tasks by its protocol, on CPU: a trained sentence encoder
-(--path of task nli), a translation model's sentence summaries (--path of a hier_ or cond_transformer), or a baseline
-from word vectors alone. Results are written after every task; the same command continues where it stopped.
+DESCRIPTION = """Evaluate sentence vectors on SentEval's transfer tasks by its protocol, on CPU: a trained sentence
+encoder (--path of task nli), a translation model's sentence summaries (--path of a hier_ or cond_transformer), or a
+baseline from word vectors alone. Results are written after every task; the same command continues where it stopped.
 Accuracies and F1 in percent, correlations times 100."""
 
 EXAMPLES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -61,10 +61,15 @@ class PackedConvolution(nn.Module):
         return convolved
 
 
+def sigmoid(x: Tensor) -> Tensor:
+    """σ(x) by way of tanh: torch's own rounds the last elements of a tensor otherwise than the rest."""
+    return 0.5 + 0.5 * torch.tanh(0.5 * x)
+
+
 class ConvolutionStack(nn.Module):
     """M convolutions, ReLU between them and another function behind the last."""
 
-    def __init__(self, *, d_model: int, layers: int, width: int, last: nn.Module) -> None:
+    def __init__(self, *, d_model: int, layers: int, width: int, last: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(PackedConvolution(d_in=d_model, d_out=d_model, width=width) for _ in range(layers))
         self.last = last
@@ -73,8 +78,7 @@ class ConvolutionStack(nn.Module):
         """(T, d) → (T, d)."""
         for layer in self.layers[:-1]:
             x = F.relu(layer(x, spans))
-        out: Tensor = self.last(self.layers[-1](x, spans))
-        return out
+        return self.last(self.layers[-1](x, spans))
 
 
 class InferLiteEncoder(nn.Module):
@@ -107,14 +111,14 @@ class InferLiteEncoder(nn.Module):
         if layers < 1:
             raise ValueError(f"the encoder's last layer is a convolution, so at least 1 is needed, got {layers}")
 
-        def stacks(last: nn.Module) -> nn.ModuleList:
+        def stacks(last: Callable[[Tensor], Tensor]) -> nn.ModuleList:
             return nn.ModuleList(ConvolutionStack(d_model=d_model, layers=layers, width=width, last=last) for _ in dims)
 
         self.width, self.skip, self.pooling = width, skip, pooling
         self.inputs = nn.ModuleList(RowLinear(d, d_model) for d in dims)
-        self.encoders = stacks(nn.Tanh())
+        self.encoders = stacks(torch.tanh)
         self.shared = RowLinear(sum(dims), d_model) if gate or skip else None
-        self.controllers = stacks(nn.Sigmoid()) if gate else None
+        self.controllers = stacks(sigmoid) if gate else None
         self.output = RowLinear(d_model, d_output)
         self.d_output = d_output
 

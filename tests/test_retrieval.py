@@ -1,0 +1,329 @@
+"""Task nli from raw pairs to vectors, codes and the nearest of them, as a user goes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docnmt.cli import embed, preprocess, senteval, train
+from docnmt.data.pairs import read_pairs
+from docnmt.data.words import words
+from docnmt.errors import UserError
+from docnmt.registry import MODELS
+from docnmt.retrieval import search
+from docnmt.retrieval.codes import BitReport, pack_bits, unpack_bits
+from docnmt.retrieval.encoder import SentenceEncoder
+from docnmt.retrieval.gates import gate_means
+from docnmt.retrieval.stream import NpyWriter, read_lines
+from docnmt.tasks.nli import Nli
+from docnmt.tasks.nli_config import NliConfig
+
+NOUNS = ["dog", "cat", "man", "child", "bird", "train"]
+VERBS = ["runs", "sleeps", "sings", "waits"]
+LINES = [f"the {n} {v} ." for n in NOUNS for v in VERBS] + ["", "unheard of words", "the the the cat"]
+
+
+def make_pairs(count: int, seed: int) -> list[tuple[str, str, str]]:
+    random = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        noun, verb = NOUNS[random.integers(6)], VERBS[random.integers(4)]
+        kind = int(random.integers(3))
+        other = [f"the {noun} {verb}", f"a {NOUNS[random.integers(6)]} {verb} there", f"the {noun} never {verb}"][kind]
+        rows.append((["entailment", "neutral", "contradiction"][kind], f"The {noun} {verb} .", other))
+    return rows
+
+
+def write_tsv(path: Path, rows: list[tuple[str, str, str]]) -> Path:
+    path.write_text("\n".join(["label\ttext\ttext2", *("\t".join(row) for row in rows)]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A preprocessed folder with two embedding types."""
+    path = tmp_path_factory.mktemp("nli")
+    random = np.random.default_rng(0)
+    vocabulary = [*NOUNS, *VERBS, "the", "a", "never", "there", "."]
+    for name, width in (("one", 8), ("two", 5)):
+        rows = [f"{word} {' '.join(f'{x:.4f}' for x in random.normal(size=width))}" for word in vocabulary]
+        (path / f"{name}.txt").write_text("\n".join(rows) + "\n")
+    write_tsv(path / "train.tsv", make_pairs(300, 1))
+    write_tsv(path / "valid.tsv", make_pairs(60, 2))
+    arguments = ["--task", "nli", "--train", f"{path}/train.tsv", "--valid", f"{path}/valid.tsv", "--vectors",
+                 f"{path}/one.txt", f"{path}/two.txt", "--destdir", f"{path}/data"]  # fmt: skip
+    assert preprocess.main(arguments) == 0
+    return path
+
+
+def run_training(folder: Path, name: str, *options: str, updates: int = 4) -> Path:
+    arguments = [f"{folder}/data", "--save-dir", f"{folder}/{name}", "--max-update", str(updates), "--max-tokens", "300",
+                 "--lr", "0.003", "--warmup-updates", "1", "--device", "cpu", "--best-checkpoint-metric", "accuracy"]  # fmt: skip
+    assert train.main([*arguments, *options]) == 0
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def hashed(folder: Path) -> Path:
+    options = ["--arch", "inferlite", "--hidden-dim", "16", "--output-dim", "64", "--conv-width", "3"]
+    return run_training(folder, "hashed", *options, "--hash-bits", "24", "--hash-steps", "5", updates=8)
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Path:
+    return run_training(folder, "plain", "--arch", "inferlite", "--hidden-dim", "16", "--output-dim", "64")
+
+
+@pytest.mark.parametrize("arch", [
+    ["bag_of_words", "--bag-pooling", "sif"], ["bilstm_max", "--output-dim", "8"],
+    ["source2token_encoder", "--embed-dim", "8", "--heads", "2", "--ffn-dim", "16"],
+])  # fmt: skip
+def test_every_encoder_trains_and_encodes(folder: Path, arch: list[str]) -> None:
+    encoder = SentenceEncoder.load(run_training(folder, arch[0], "--arch", *arch, updates=2))
+    together = encoder.features([words(line) for line in LINES])
+    alone = np.concatenate([encoder.features([words(line)]) for line in LINES])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_inferlite_learns_the_pairs(folder: Path) -> None:
+    options = ["--arch", "inferlite", "--hidden-dim", "32", "--output-dim", "64", "--classifier-dropout", "0"]
+    run_training(folder, "learnt", *options, updates=150)
+    logged = [json.loads(line) for line in (folder / "learnt/train.jsonl").read_text().splitlines()]
+    assert max(row["accuracy"] for row in logged if row["event"] == "valid") > 0.8
+
+
+def test_training_continues_exactly_with_its_temperature(folder: Path) -> None:
+    options = [
+        "--arch",
+        "inferlite",
+        "--hidden-dim",
+        "8",
+        "--output-dim",
+        "16",
+        "--hash-bits",
+        "8",
+        "--hash-steps",
+        "9",
+    ]
+    run_training(folder, "whole", *options, updates=6)
+    run_training(folder, "parts", *options, updates=3)
+    run_training(folder, "parts", *options, updates=6)
+    one, two = (SentenceEncoder.load(folder / n / "checkpoint_last.safetensors").model for n in ("whole", "parts"))
+    assert one.hash is not None
+    assert int(one.hash.seen) == 6
+    for (name, first), second in zip(one.state_dict().items(), two.state_dict().values(), strict=True):
+        assert torch.equal(first, second), name
+
+
+def test_soft_accuracy_is_the_codes_before_the_threshold(folder: Path, hashed: Path) -> None:
+    task = Nli.load(NliConfig(), folder / "data")
+    model = SentenceEncoder.load(hashed).model
+    data = task.dataset("valid", model)
+    batch = data.batch(np.arange(len(data.sizes)))
+    assert model.hash is not None
+    with torch.no_grad():
+        soft = model.classify(model.hash.soft(model.encode(batch.text))).argmax(1)
+        assert task.evaluate(model, "valid", {"max_tokens": 100})["soft_accuracy"] == pytest.approx(
+            float((soft == batch.labels).double().mean())
+        )
+        model.hash.train()  # what training sees
+        assert torch.equal(model.hash.soft(model.encode(batch.text)), model.hash(model.encode(batch.text)))
+
+
+@pytest.mark.parametrize("name", ["hashed", "plain"])
+def test_vectors_and_codes_are_the_same_in_every_batch(name: str, request: pytest.FixtureRequest) -> None:
+    path = request.getfixturevalue(name)
+    sentences = [words(line) for line in LINES] * 3
+    reference = None
+    for max_tokens in (1, 10, 10_000):
+        encoder = SentenceEncoder.load(path, max_tokens=max_tokens)
+        got = [encoder.features(sentences), encoder.codes(sentences) if encoder.bits else None]
+        np.testing.assert_array_equal(encoder.features(sentences[::-1])[::-1], got[0])
+        if reference is not None:
+            np.testing.assert_array_equal(got[0], reference[0])
+            np.testing.assert_array_equal(got[1], reference[1])
+        reference = got
+
+
+@pytest.mark.parametrize("cache_words", [0, 1, 5, 1000])
+def test_kept_word_rows_change_nothing(plain: Path, cache_words: int) -> None:
+    loaded = SentenceEncoder.load(plain)
+    encoder = SentenceEncoder(loaded.model, loaded.embeddings, max_tokens=12, cache_words=cache_words)
+    sentences = [words(line) for line in LINES] + [["the", "cat", *NOUNS, *VERBS, "never"] * 4]
+    for _ in range(2):
+        got = encoder.features(sentences)
+    np.testing.assert_array_equal(got, loaded.features(sentences))
+
+
+def test_checkpoint_needs_no_folder_and_counts_unknown_words(plain: Path) -> None:
+    encoder = SentenceEncoder.load(plain)
+    encoder.features([words("the unheard cat"), []])
+    assert (encoder.tokens, encoder.unknown) == (4, 2)  # a sentence without words is one unknown word
+
+
+def test_gates_have_a_mean_for_each_type_and_word(plain: Path, folder: Path) -> None:
+    means = gate_means(SentenceEncoder.load(plain), ["the", "cat", "sings"])
+    assert means.shape == (2, 3)
+    assert ((means > 0) & (means < 1)).all()
+    (folder / "few.txt").write_text("the cat sings\na dog waits there\n")
+    picture = folder / "gates.png"
+    assert embed.main(["--path", str(plain), "--input", f"{folder}/few.txt", "--gates", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_embed_writes_searches_and_reports(folder: Path, hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = folder / "lines.txt"
+    text.write_text("\n".join(LINES) + "\n")
+    for name, extra in (("vectors", []), ("codes", ["--codes"])):
+        output = folder / f"{name}.npy"
+        command = ["--path", str(hashed), "--input", str(text)]
+        assert embed.main([*command, "--output", str(output), *extra]) == 0
+        rows = np.load(output, mmap_mode="r")
+        assert rows.shape == (len(LINES), 3 if extra else 64)
+        assert "have no vector" in (report := capsys.readouterr().err)
+        assert ("dead" in report) == bool(extra)
+        assert embed.main([*command, "--output", str(output), *extra]) == 1  # not over an existing file
+        assert embed.main([*command, "--search", str(output), "--texts", str(text), "--top", "2"]) == 0
+        found = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+        assert [(int(q), int(r)) for q, r, *_ in found] == [(q, r) for q in range(len(LINES)) for r in (0, 1)]
+        for query, rank, merit, row, line in found:
+            assert line == LINES[int(row)]
+            if rank == "0":  # itself, or an earlier line with the same code
+                assert float(merit) == pytest.approx(0 if extra else 1, abs=1e-3)
+                np.testing.assert_array_equal(rows[int(row)], rows[int(query)])
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ([], "give one of --output, --search and --gates"),
+    (["--output", "x.npy", "--search", "y.npy"], "give one of"),
+    (["--output", "NEW", "--codes"], "learned none"),
+    (["--search", "train.tsv"], "cannot be read as an .npy file"),
+    (["--search", "narrow.npy"], "is it of another model"),
+    (["--output", "NEW", "--input", "absent.txt"], "absent.txt: cannot be read"),
+    (["--output", "NEW", "--input", "latin.txt"], "line 2: not valid UTF-8"),
+])  # fmt: skip
+def test_wrong_use_is_one_clear_line(
+    folder: Path, plain: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(folder / "narrow.npy", np.zeros((2, 3), np.float32))
+    (folder / "latin.txt").write_bytes(b"one\nca\xe9\n")
+    paths = [o if o.startswith("--") else str(folder / ("new.npy" if o == "NEW" else o)) for o in options]
+    if "--input" not in options:
+        paths += ["--input", f"{folder}/train.tsv"]
+    assert embed.main(["--path", str(plain), *paths]) in (1, 2)
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert message in error
+    assert not (folder / "new.npy").exists()
+
+
+def test_preprocessing_reads_snli_jsonl_and_reports(tmp_path: Path) -> None:
+    rows = [
+        {"gold_label": g, "sentence1": "A", "sentence2": "B", "pairID": "1"} for g in ("neutral", "-", "entailment")
+    ]
+    (tmp_path / "snli.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    pairs = read_pairs(tmp_path / "snli.jsonl")
+    assert (pairs.labels, pairs.undecided, pairs.first) == ([1, 0], 1, ["A", "A"])
+
+
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("a.tsv", "label\ttext\n", "line 1: expected a header"),
+    ("a.tsv", "label\ttext\ttext2\nmaybe\tx\ty\n", "line 2: label 'maybe'"),
+    ("a.tsv", "label\ttext\ttext2\nneutral\tx\n", "line 2: expected 3"),
+    ("a.tsv", "label\ttext\ttext2\n", "no labelled pairs"),
+    ("a.jsonl", '{"gold_label": "neutral"}\n', "line 1: expected an object"),
+    ("a.jsonl", "[1]\n", "line 1: expected an object"),
+])  # fmt: skip
+def test_malformed_pairs_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=message):
+        read_pairs(tmp_path / name)
+
+
+def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "data"
+    shutil.copytree(folder / "data", copy)
+    (copy / "vectors.0.npy").write_bytes((copy / "vectors.0.npy").read_bytes()[:-3])
+    with pytest.raises(UserError, match=r"vectors\.0\.npy"):
+        Nli.load(NliConfig(), copy)
+    with pytest.raises(UserError, match="no split 'test'"):
+        task = Nli.load(NliConfig(), folder / "data")
+        task.dataset("test", MODELS.get("bag_of_words").build(MODELS.config("bag_of_words")(), task))
+
+
+def test_senteval_command_continues_and_refuses_other_settings(
+    folder: Path, plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("FNWN", "headlines", "OnWN"):
+        (tmp_path / "STS13").mkdir(exist_ok=True)
+        rows = [f"{i % 5}\t{a}\t{b}" for i, (a, b) in enumerate(zip(LINES[:20], LINES[1:21], strict=True))]
+        (tmp_path / f"STS13/{name}.tsv").write_text("\n".join(["score\ttext\ttext2", *rows]) + "\n")
+    common = ["--data", str(tmp_path), "--tasks", "STS13", "--results-path", f"{tmp_path}/r.json"]
+    assert senteval.main([*common, "--path", str(plain)]) == 0
+    first = (tmp_path / "r.json").read_text()
+    assert "pearson" in capsys.readouterr().out
+    assert senteval.main([*common, "--path", str(plain)]) == 0
+    assert (tmp_path / "r.json").read_text() == first
+    assert senteval.main([*common, "--baseline", "bow", "--vectors", f"{folder}/one.txt"]) == 1
+    assert "--baseline" in capsys.readouterr().err
+    for baseline in ("bow", "borep-max"):
+        arguments = ["--baseline", baseline, "--vectors", f"{folder}/one.txt", "--width", "16"]
+        assert senteval.main([*common, *arguments, "--overwrite"]) == 0
+    assert senteval.main([*common[:3], "STS99", "--path", str(plain)]) == 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 12), st.integers(0, 10_000), st.sampled_from([1, 3, 9]))
+def test_nearest_equals_sorting_everything(rows: int, queries: int, top: int, seed: int, byte_count: int) -> None:
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, 4, (rows, byte_count)).astype(np.uint8)  # many ties
+    wanted = random.integers(0, 4, (queries, byte_count)).astype(np.uint8)
+    distances = (np.unpackbits(wanted, axis=1)[:, None] != np.unpackbits(codes, axis=1)[None]).sum(-1)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :top]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "BLOCK_BYTES", 8 * queries * 7)
+        found, places = search.nearest_hamming(wanted, codes, top)
+        np.testing.assert_array_equal(places, order)
+        np.testing.assert_array_equal(found, np.take_along_axis(distances, order, 1))
+        cosines, cosine_places = search.nearest_cosine(wanted.astype(np.float32), codes.astype(np.float32), top)
+    u, v = (x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9) for x in (wanted, codes))
+    best = np.sort(u @ v.T, axis=1)[:, ::-1][:, :top]
+    np.testing.assert_allclose(cosines, best, atol=1e-5)
+    np.testing.assert_allclose(np.take_along_axis(u @ v.T, cosine_places, 1), best, atol=1e-5)
+
+
+def test_popcount_without_numpy_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.array([0, 1, 2**64 - 1, 0x0F0F], np.uint64)
+    monkeypatch.delattr(np, "bitwise_count", raising=False)
+    assert search._popcount(values).tolist() == [0, 1, 64, 8]
+
+
+def test_bit_report_counts_dead_bits_and_balance() -> None:
+    bits = np.array([[0, 1, 0, 1, 1, 0, 0, 0], [0, 1, 1, 0, 1, 0, 0, 0]], bool)
+    report = BitReport(8)
+    for row in bits:
+        report.add(pack_bits(row[None]))
+    assert report.dead.tolist() == [0, 1, 4, 5, 6, 7]
+    assert report.balance.tolist() == [0, 1, 0.5, 0.5, 1, 0, 0, 0]
+    assert report.entropy == pytest.approx(2)
+    assert "6 dead (75.0 %)" in str(report)
+    np.testing.assert_array_equal(unpack_bits(pack_bits(bits)), bits)
+
+
+def test_npy_writer_and_lines() -> None:
+    file = io.BytesIO()
+    writer = NpyWriter(file, 3, np.float32)
+    for size in (2, 0, 5):
+        writer.append(np.full((size, 3), size))
+    writer.finish()
+    file.seek(0)
+    np.testing.assert_array_equal(np.load(file), np.repeat([2.0, 5.0], [2, 5])[:, None] * np.ones((7, 3)))
+    assert list(read_lines(io.BytesIO("a\r\n\nb\u2028c".encode()), "x")) == ["a", "", "b\u2028c"]
