@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -38,9 +39,6 @@ class Encoder:
         if workers > 1:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(workers, context, _start_worker, (dict(models),))
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: Ctrl-C is the parent's
-            self._pool.submit(int)  # starts the workers
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self._tokenizers = {} if self._pool else _load(models)
 
     def __enter__(self) -> Encoder:
@@ -58,15 +56,26 @@ class Encoder:
         if self._pool is None:
             yield from (_encode(self._tokenizers[side], chunk) for chunk in chunks)
             return
-        waiting = []
+        waiting: list[Future[tuple[np.ndarray, np.ndarray]]] = []
         try:
             for chunk in chunks:
-                waiting.append(self._pool.submit(_work, side, chunk))
+                with _interrupts_blocked():  # a worker may start here
+                    waiting.append(self._pool.submit(_work, side, chunk))
                 if len(waiting) > 4 * self._workers:
                     yield waiting.pop(0).result()
             yield from (future.result() for future in waiting)
         except BrokenProcessPool as error:
             raise UserError("a worker process died (killed, or out of memory?); try fewer --workers") from error
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Processes that start here never see Ctrl-C: it is the parent's to end them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker(models: Mapping[str, bytes]) -> None:
