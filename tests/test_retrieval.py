@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from pathlib import Path
 
@@ -64,8 +65,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_training(folder: Path, name: str, *options: str, updates: int = 4) -> Path:
-    arguments = [f"{folder}/data", "--save-dir", f"{folder}/{name}", "--max-update", str(updates), "--max-tokens", "300",
-                 "--lr", "0.003", "--warmup-updates", "1", "--device", "cpu", "--best-checkpoint-metric", "accuracy"]  # fmt: skip
+    arguments = [
+        f"{folder}/data", "--save-dir", f"{folder}/{name}", "--max-update", str(updates), "--max-tokens", "300",
+        "--lr", "0.003", "--warmup-updates", "1", "--device", "cpu", "--best-checkpoint-metric", "accuracy",
+    ]  # fmt: skip
     assert train.main([*arguments, *options]) == 0
     return folder / name
 
@@ -254,9 +257,10 @@ def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path) -> None:
     (copy / "vectors.0.npy").write_bytes((copy / "vectors.0.npy").read_bytes()[:-3])
     with pytest.raises(UserError, match=r"vectors\.0\.npy"):
         Nli.load(NliConfig(), copy)
+    task = Nli.load(NliConfig(), folder / "data")
+    model = MODELS.get("bag_of_words").build(MODELS.config("bag_of_words")(), task)
     with pytest.raises(UserError, match="no split 'test'"):
-        task = Nli.load(NliConfig(), folder / "data")
-        task.dataset("test", MODELS.get("bag_of_words").build(MODELS.config("bag_of_words")(), task))
+        task.dataset("test", model)
 
 
 def test_senteval_command_continues_and_refuses_other_settings(
@@ -264,7 +268,7 @@ def test_senteval_command_continues_and_refuses_other_settings(
 ) -> None:
     for name in ("FNWN", "headlines", "OnWN"):
         (tmp_path / "STS13").mkdir(exist_ok=True)
-        rows = [f"{i % 5}\t{a}\t{b}" for i, (a, b) in enumerate(zip(LINES[:20], LINES[1:21], strict=True))]
+        rows = [f"{i % 5}\t{a}\t{b}" for i, (a, b) in enumerate(itertools.pairwise(LINES[:21]))]
         (tmp_path / f"STS13/{name}.tsv").write_text("\n".join(["score\ttext\ttext2", *rows]) + "\n")
     common = ["--data", str(tmp_path), "--tasks", "STS13", "--results-path", f"{tmp_path}/r.json"]
     assert senteval.main([*common, "--path", str(plain)]) == 0

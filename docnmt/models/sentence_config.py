@@ -43,7 +43,7 @@ class SentencePairConfig:
 class InferLiteConfig(SentencePairConfig):
     """InferLite (Kiros & Chan 2018). Widths are ours: the paper's appendix with its values is not to be had."""
 
-    hidden_dim: int = option(512, "width of encoder and controller; their weights grow with its square")
+    hidden_dim: int = option(256, "width of encoder and controller; their weights grow with its square")
     output_dim: int = option(4096, "width of the sentence vectors")
     conv_layers: int = option(3, "convolutions behind the dense layer (M)")
     conv_width: Literal[1, 3] = option(1, "words that a convolution sees: 1 (no context) or 3 (local context)")

@@ -1,0 +1,95 @@
+#!/bin/sh
+# InferLite: word vectors and NLI pairs to tables 2 and 3. Stopped, the same command goes on where it was.
+#   DATA=folder recipes/inferlite/run.sh [figure2|hash|baselines|ablation|evaluate|tables|all]
+# DATA holds nli/ (or SNLI's and MultiNLI's .jsonl, see TRAIN and VALID), vectors/, senteval/ and imdb/ (README.md).
+set -eu
+DATA=${DATA:?folder with nli, vectors, senteval and imdb}
+WORK=${WORK:-inferlite}
+WHAT=${1:-all}
+here=$(dirname "$0")
+tools=$here/../../tools
+nli=$DATA/nli
+TRAIN=${TRAIN:-"$nli/ling_in_loop/train.tsv $nli/semi_automatic_wiki/train.tsv $nli/cad_snli/train.tsv"}
+VALID=${VALID:-"$nli/snli_dev_test/dev.tsv $nli/ling_in_loop/val.tsv"}
+TEST=${TEST:-"$nli/snli_dev_test/test.tsv"}
+glove=${GLOVE:-$DATA/vectors/glove.6B.50d.top100k.npz}
+news=${NEWS:-$DATA/vectors/en_core_web_md-3.8.0.300d.npz}
+reviews=$WORK/reviews.npz   # a third type: our own, from film reviews
+EPOCHS=${EPOCHS:-15}
+# bfloat16 products train three times faster on a CPU that has them; PRECISION= (empty) computes in single precision
+PRECISION=${PRECISION---bf16}
+
+data() { # name, vector files
+    name=$1; shift
+    [ -e "$WORK/data/$name/meta.json" ] || docnmt-preprocess --task nli --train $TRAIN --valid $VALID --test $TEST \
+        --vectors "$@" --destdir "$WORK/data/$name"
+}
+train() { # run, data, options
+    run=$1; folder=$2; shift 2
+    docnmt-train "$WORK/data/$folder" --save-dir "$WORK/runs/$run" --max-epoch "$EPOCHS" --patience 3 \
+        --best-checkpoint-metric accuracy --max-tokens 2000 --lr 0.0005 --warmup-updates 500 $PRECISION "$@"
+}
+evaluate() { # name, options
+    name=$1; shift
+    docnmt-senteval --data "$DATA/senteval" --results-path "$WORK/results/$name.json" "$@" > /dev/null
+}
+wants() { [ "$WHAT" = all ] || [ "$WHAT" = "$1" ]; }
+
+[ -e "$reviews" ] || python "$tools/inferlite/ppmi_vectors.py" --output "$reviews" "$DATA"/imdb/*.jsonl
+data glove "$glove"
+data glove+news "$glove" "$news"
+data glove+news+reviews "$glove" "$news" "$reviews"
+
+if wants figure2; then
+    for types in glove glove+news glove+news+reviews; do
+        for width in 1 3; do train "$types,$width" "$types" --arch inferlite --conv-width "$width"; done
+    done
+fi
+if wants hash; then
+    for bits in 256 1024 4096; do train "glove,3,hash$bits" glove --arch inferlite --conv-width 3 --hash-bits "$bits"; done
+fi
+if wants baselines; then
+    train bow glove --arch bag_of_words
+    train bilstm-max glove --arch bilstm_max
+    train source2token glove --arch source2token_encoder
+    # update 0: the weights as they are drawn
+    for width in 1 3; do
+        docnmt-train "$WORK/data/glove" --save-dir "$WORK/untrained,$width" --arch inferlite --conv-width "$width" \
+            --max-update 0 --disable-validation
+    done
+fi
+if wants ablation; then
+    train glove,3,no-gate glove --arch inferlite --conv-width 3 --no-gate
+    train glove,3,no-skip glove --arch inferlite --conv-width 3 --no-skip
+    train glove,3,mean glove --arch inferlite --conv-width 3 --pooling mean
+    for layers in 1 2; do train "glove,3,M$layers" glove --arch inferlite --conv-width 3 --conv-layers "$layers"; done
+fi
+if wants evaluate; then
+    mkdir -p "$WORK/results"
+    evaluate bow,glove --baseline bow --vectors "$glove"
+    evaluate bow,glove+news --baseline bow --vectors "$glove" "$news"
+    evaluate sif,glove --baseline sif --vectors "$glove" --frequencies "$DATA/vectors/enwiki_vocab_min200.txt"
+    evaluate borep-max,glove --baseline borep-max --vectors "$glove"
+    for width in 1 3; do evaluate "untrained,$width" --path "$WORK/untrained,$width"; done
+    for run in "$WORK"/runs/*/; do
+        name=$(basename "$run")
+        case $name in
+            bow) ;; # its vectors are those of bow,glove
+            *hash*) evaluate "$name,soft" --path "$run" --representation soft
+                    evaluate "$name,codes" --path "$run" --representation codes ;;
+            *) evaluate "$name" --path "$run" ;;
+        esac
+    done
+    # TRANSLATION=a trained hier_cond_transformer: its source2token summaries as sentence vectors
+    [ -z "${TRANSLATION:-}" ] || evaluate translation-summaries --path "$TRANSLATION"
+fi
+if wants tables; then
+    python "$tools/inferlite/tables.py" --results "$WORK/results" --runs "$WORK/runs" > "$WORK/tables.md"
+    cut -f 2 "$DATA/senteval/SST2/train_phrases67k.tsv" | sed 1d > "$WORK/phrases.txt"
+    python "$tools/inferlite/retrieval.py" --text "$WORK/phrases.txt" "$WORK"/runs/*hash* > "$WORK/retrieval.md"
+    cut -f 2 "$DATA/senteval/MR/all.tsv" | sed 1d > "$WORK/reviews.txt"
+    python "$tools/bench/sentence_encoders.py" --text "$WORK/reviews.txt" --vectors "$glove" > "$WORK/speed.txt"
+    head -n 4 "$WORK/reviews.txt" | docnmt-embed --path "$WORK/runs/glove+news+reviews,3" --overwrite \
+        --gates "$WORK/gates.png"
+    echo "$WORK/tables.md $WORK/retrieval.md $WORK/speed.txt $WORK/gates.png"
+fi
