@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.config import option
+from docnmt.models.position_rules import fusion_problems
 from docnmt.registry import FUSIONS, MERGES, POSITIONS
 
 
@@ -37,11 +38,7 @@ class TransformerConfig:
             found.append(f"--heads {self.heads} does not divide --embed-dim {self.embed_dim}")
         if not 0 <= self.dropout < 1:
             found.append(f"--dropout: must be in [0, 1), got {self.dropout}")
-        if self.position in ("rope", "relative", "alibi", "none") and self.position_fusion != "add":
-            found.append(
-                f"--position-fusion {self.position_fusion} has nothing to fuse: --position {self.position} puts nothing "
-                "beside the embeddings; choose a family that does (sinusoidal, learned, multi_level)"
-            )
+        found += fusion_problems(self.position, self.position_fusion)
         if self.position_fusion == "gate_conv":
             found.append(
                 "--position-fusion gate_conv reads the next word's position, which a decoder does not have at a "
