@@ -1,0 +1,36 @@
+# To be sourced. `environment EXTRA` leaves a Python active in which this clone of docnmt and one of its extras work.
+#
+# The active environment is used if it has all that; otherwise .venv in the clone, made if missing.
+#   DOCNMT_ENV=none    use the active Python as it is, check and install nothing
+#   DOCNMT_TORCH=X     version of torch to install (2.13.0); 2.13.0+cpu is far smaller where an index offers it
+#   PYTHON=python3.11  the Python that makes .venv (python3)
+
+environment() { # EXTRA: plot, test or dev, as in pyproject.toml
+    [ "${DOCNMT_ENV:-}" != none ] || return 0
+    if [ -n "${VIRTUAL_ENV:-}${CONDA_PREFIX:-}" ] && _environment_works "$1"; then return 0; fi
+    if [ ! -x .venv/bin/pip ]; then
+        echo "making $PWD/.venv" >&2
+        "${PYTHON:-python3}" -m venv .venv
+    fi
+    . .venv/bin/activate
+    if _environment_works "$1"; then return 0; fi
+    python -m pip install "torch==${DOCNMT_TORCH:-2.13.0}" >&2
+    python -m pip install -e ".[$1]" >&2
+    _environment_works "$1" || { echo "error: docnmt does not work in $PWD/.venv; delete it and try again" >&2; return 1; }
+}
+
+_environment_works() { # Are docnmt of this clone and the modules that this extra brings importable?
+    (root=$PWD && cd / && python - "$root" "$1" 2>/dev/null) <<'PYTHON'
+import importlib.util
+import os
+import sys
+
+root, extra = sys.argv[1:]
+modules = {"plot": ["matplotlib"], "test": ["pytest", "hypothesis", "xdist"]}
+modules["dev"] = [*modules["test"], "ruff", "mypy", "sklearn", "scipy", "matplotlib"]
+docnmt = importlib.util.find_spec("docnmt")
+ours = docnmt is not None and os.path.realpath(docnmt.origin).startswith(os.path.realpath(root) + os.sep)
+core = ["torch", "numpy", "sentencepiece", "sacrebleu", "sacremoses", "safetensors", "yaml", "tensorboard"]
+sys.exit(not ours or not all(map(importlib.util.find_spec, core + modules[extra])))
+PYTHON
+}
