@@ -73,7 +73,7 @@ def assert_same(fast: Tensor, slow: Tensor, inputs: list[Tensor]) -> None:
         assert torch.allclose(one, other, atol=1e-10, rtol=1e-10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.integers(1, 2), LENGTH, LENGTH, HORIZON, st.booleans(), st.booleans(), st.booleans(),
     st.sampled_from(["quadratic", "linear", "auto"]), st.integers(0, 2**16),
@@ -91,7 +91,7 @@ def test_equals_the_equations(
     assert_same(fast, by_the_equations(q, k, v, rel, causal, mask), inputs)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(LENGTH, LENGTH, st.sampled_from([0, 1, 3, 9, 50]), st.booleans(), st.sampled_from(["quadratic", "linear"]))
 def test_the_relative_term_alone(queries: int, keys: int, horizon: int, causal: bool, backend: str) -> None:
     q, v, rel = leaf(1, 2, queries, 3), leaf(1, 2, keys, 2), leaf(2 * horizon + 1, 3)

@@ -102,7 +102,7 @@ def packed_linear_attention(
 
 def feature_map(x: Tensor) -> Tensor:
     """φ(x) = elu(x) + 1, but without its rounding to 0 below −17; contiguous, float32 at least."""
-    mapped: Tensor = _FeatureMap.apply(x.to(torch.promote_types(x.dtype, torch.float32)).contiguous())
+    mapped: Tensor = _FeatureMap.apply(x.to(torch.promote_types(x.dtype, torch.float32)).contiguous())  # type: ignore[no-untyped-call]
     return mapped
 
 
@@ -114,9 +114,10 @@ class _FeatureMap(torch.autograd.Function):
         return mapped
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         (mapped,) = ctx.saved_tensors
-        return grad * mapped.clamp(max=1)  # 1 above 0, exp(x) = φ(x) below
+        gradient: Tensor = grad * mapped.clamp(max=1)  # 1 above 0, exp(x) = φ(x) below
+        return gradient
 
 
 class _Normalise(torch.autograd.Function):
@@ -131,7 +132,7 @@ class _Normalise(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         output, inverse = ctx.saved_tensors
         d_mixed = grad.new_empty(*grad.shape[:-1], grad.shape[-1] + 1)
         torch.mul(grad, inverse, out=d_mixed[..., :-1])
@@ -140,7 +141,7 @@ class _Normalise(torch.autograd.Function):
 
 
 def _normalised(mixed: Tensor) -> Tensor:
-    output: Tensor = _Normalise.apply(mixed)
+    output: Tensor = _Normalise.apply(mixed)  # type: ignore[no-untyped-call]
     return output
 
 
@@ -158,9 +159,8 @@ def _rows_per_head(rel: Tensor, q: Tensor) -> Tensor:
 
 def _mix(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, causal: bool, backend: Backend) -> Tensor:
     """Σ_j s_ij values_j of features q (N, Lq, d), k (N, Lk, d) or None, rel (N, 2r+1, d) or None."""
-    if backend == "auto":
-        backend = "quadratic" if q.shape[1] * values.shape[1] <= SHORT else "linear"
-    if backend == "quadratic":
+    pairs = q.shape[1] * values.shape[1]
+    if backend == "quadratic" or pairs == 0 or (backend == "auto" and pairs <= SHORT):
         return torch.bmm(_scores(q, k, values.shape[1], rel, causal), values)
     if causal:
         return windowed_attention(q, k, values, rel, causal=True)

@@ -73,7 +73,7 @@ class LinearMemory:
     Attributes:
         spans: of the rows of `values`.
         totals: (S, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over the keys of each span.
-        values: (Tk, h, dv + 1), [v, 1].
+        values: (Tk + 1, h, dv + 1), [v, 1], and a row of 0 that stands for every place outside of a span.
         cumulative: (Tk + 1, h, dv + 1) float64, sums of all values before each row: differences inside a span are exact
             enough not to depend on what stands before it.
     """
@@ -87,12 +87,12 @@ class LinearMemory:
     def build(cls, k: Tensor, v: Tensor, spans: Spans) -> LinearMemory:
         """k (Tk, h, d) and v (Tk, h, dv) of packed spans."""
         values = _with_one(v)
+        values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
         features = feature_map(k).transpose(0, 1)  # (h, Tk, d)
         totals = values.new_zeros(len(spans), *k.shape[1:], values.shape[2])
         for span, (begin, end) in enumerate(zip(spans.host[:-1], spans.host[1:], strict=True)):
             totals[span] = torch.matmul(features[:, begin:end].mT, values[begin:end].transpose(0, 1))
-        cumulative = values.new_zeros(len(values) + 1, *values.shape[1:], dtype=torch.float64)
-        torch.cumsum(values, dim=0, dtype=torch.float64, out=cumulative[1:])
+        cumulative = values.roll(1, 0).cumsum(0, dtype=torch.float64)  # the row of 0 first
         return cls(spans, totals, values, cumulative)
 
     def step(self, q: Tensor, span: Tensor, position: Tensor, rel_pos: Tensor | None = None) -> Tensor:
@@ -116,7 +116,7 @@ class LinearMemory:
         later = self.cumulative[end] - self.cumulative[future]
         rows = (begin + position)[:, None] + torch.arange(1 - horizon, horizon, device=span.device)  # (R, 2r-1)
         inside = (rows >= begin[:, None]) & (rows < end[:, None])
-        near = self.values[rows.clamp(0, max(0, len(self.values) - 1))] * inside[..., None, None]
+        near = self.values[rows.where(inside, len(self.values) - 1)]  # (R, 2r-1, h, dv + 1)
         ends = (earlier[:, :, None].to(near.dtype), near.transpose(1, 2), later[:, :, None].to(near.dtype))
         return torch.cat(ends, dim=2)
 

@@ -43,7 +43,7 @@ def chunked_cross_entropy(
     counted = (labels != ignore_index).nonzero()[:, 0]
     if len(counted) < len(labels):
         features, labels = features.index_select(0, counted), labels.index_select(0, counted)
-    loss, nll = _ChunkedCrossEntropy.apply(features, weight, bias, labels, label_smoothing, chunk_tokens)
+    loss, nll = _ChunkedCrossEntropy.apply(features, weight, bias, labels, label_smoothing, chunk_tokens)  # type: ignore[no-untyped-call]
     return loss, nll.detach()
 
 
@@ -95,7 +95,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         d_features, d_weight, d_bias = ctx.saved_tensors
         weight_type, bias_type = ctx.dtypes
         return (
