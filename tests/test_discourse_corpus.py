@@ -21,7 +21,7 @@ GROUPS = 12
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("discourse") / "corpus"
-    make.main(["--out", str(out), "--train-documents", "1200", "--test-documents", "60", "--groups", str(GROUPS)])
+    make.main(["--out", str(out), "--train-documents", "3000", "--test-documents", "60", "--groups", str(GROUPS)])
     return out
 
 
@@ -56,11 +56,11 @@ def test_form(folder, split):
 
 
 def test_the_same_seed_writes_the_same_files(folder, tmp_path):
-    make.main(["--out", str(tmp_path), "--train-documents", "1200", "--test-documents", "60", "--groups", str(GROUPS)])
+    make.main(["--out", str(tmp_path), "--train-documents", "3000", "--test-documents", "60", "--groups", str(GROUPS)])
     for file in folder.iterdir():
         assert file.read_bytes() == (tmp_path / file.name).read_bytes(), file.name
     make.main(
-        ["--out", str(tmp_path), "--train-documents", "2400", "--test-documents", "60", "--seed", "2", "--groups", "12"]
+        ["--out", str(tmp_path), "--train-documents", "3000", "--test-documents", "60", "--seed", "2", "--groups", "12"]
     )
     assert (folder / "train.en").read_bytes() != (tmp_path / "train.en").read_bytes()
 
