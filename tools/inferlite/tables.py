@@ -45,6 +45,15 @@ def table(
     return lines
 
 
+def times(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The time of each evaluation over all its tasks."""
+    sums = {
+        name: [sum(task[part] for task in tasks.values()) for part in ("encoding s", "classifier s")]
+        for name, tasks in rows.items()
+    }
+    return [f"- {name}: {encoding:,.0f} + {rest:,.0f}" for name, (encoding, rest) in sums.items()]
+
+
 def training(run: Path) -> dict[str, float]:
     """The best validation of a run, its updates and minutes."""
     rows = [json.loads(line) for line in (run / "train.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -71,25 +80,16 @@ def main() -> None:
     parser.add_argument("--results", type=Path, required=True, help="folder of docnmt-senteval's JSON files")
     parser.add_argument("--runs", type=Path, required=True, help="folder of docnmt-train's --save-dirs")
     options = parser.parse_args()
-    rows = {
-        path.stem: json.loads(path.read_text(encoding="utf-8"))["tasks"]
-        for path in sorted(options.results.glob("*.json"))
+    files = sorted(options.results.glob("*.json"))
+    rows = {path.stem: json.loads(path.read_text(encoding="utf-8"))["tasks"] for path in files}
+    sections = {
+        "NLI (figure 2)": runs_table(options.runs),
+        "Classification (table 2): accuracy, F1 behind it": table(rows, CLASSIFICATION, accuracy, 0),
+        "Similarity (table 3): Pearson / Spearman": table(rows, SIMILARITY, correlation, 1),
+        "Seconds of encoding and of all the rest": times(rows),
     }
-    print("\n".join(["### NLI (figure 2)", "", *runs_table(options.runs)]))
-    print(
-        "\n".join(
-            ["", "### Classification (table 2): accuracy, F1 behind it", "", *table(rows, CLASSIFICATION, accuracy, 0)]
-        )
-    )
-    print("\n".join(["", "### Similarity (table 3): Pearson / Spearman", "", *table(rows, SIMILARITY, correlation, 1)]))
-    seconds = {
-        name: sum(task["encoding s"] + task["classifier s"] for task in tasks.values()) for name, tasks in rows.items()
-    }
-    print(
-        "\n".join(
-            ["", "### Seconds of evaluation", "", *(f"- {name}: {value:,.0f}" for name, value in seconds.items())]
-        )
-    )
+    for title, lines in sections.items():
+        print("\n".join([f"### {title}", "", *lines, ""]))
 
 
 if __name__ == "__main__":
