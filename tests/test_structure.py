@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.data.structure import Structure, StructureBuilder, renumber
@@ -61,12 +61,14 @@ def build(documents: list[list[tuple[int, int]]]) -> Structure:
     return builder.build()
 
 
+@settings(deadline=None, max_examples=50)  # a busy machine is no fault
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=8), min_size=1))
 def test_renumbering_is_the_builder_over_again(documents: list[list[tuple[int, int]]]) -> None:
     structure = build(documents)
     assert renumber(structure.levels, structure.document_offsets).tolist() == structure.levels.tolist()
 
 
+@settings(deadline=None, max_examples=50)  # a busy machine is no fault
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=2, max_size=8), min_size=1), st.data()
 )
