@@ -17,11 +17,10 @@ class Pair(NamedTuple):
 
 
 class NounClass(NamedTuple):
-    """Things of which the same can be said: `it` in a predicate can only mean a thing of its class."""
+    """Things of one kind, which share their adjectives."""
 
     adjectives: tuple[Pair, ...]
     triples: tuple[tuple[Pair, Pair, Pair], ...]
-    predicates: tuple[Pair, ...]
 
 
 class AmbiguousWord(NamedTuple):
@@ -71,7 +70,7 @@ FILLERS = pairs(
 )
 
 # Pronouns: a thing is introduced with an indefinite article, later it is only "it".
-PRONOUNS = {"subject": ("er", "sie", "es"), "object": ("ihn", "sie", "es")}
+PRONOUNS = ("ihn", "sie", "es")
 INDEFINITE = ("einen {}en", "eine {}e", "ein {}es")
 INTRODUCTIONS = pairs(
     "{name} has chosen {thing}. | {name} hat {thing} ausgesucht.",
@@ -91,68 +90,26 @@ CLASSES = {
         triples(
             "grand_piano Flügel, guitar Gitarre, piano Klavier", "double_bass Kontrabass, trumpet Trompete, cello Cello"
         ),
-        pairs(
-            "It sounds wonderful. | {it} klingt wunderbar.",
-            "It is out of tune. | {it} ist verstimmt.",
-            "It can be heard in the whole house. | {it} ist im ganzen Haus zu hören.",
-            "It is perfect for jazz. | {it} ist perfekt für Jazz.",
-            "It goes well with the choir. | {it} passt gut zum Chor.",
-        ),
     ),
     "vehicle": NounClass(
         pairs("old | alt", "new | neu"),
         triples("bus Bus, carriage Kutsche, car Auto", "tractor Traktor, limousine Limousine, motorcycle Motorrad"),
-        pairs(
-            "It drives very fast. | {it} fährt sehr schnell.",
-            "It needs new wheels. | {it} braucht neue Räder.",
-            "It is parked in front of the station. | {it} steht vor dem Bahnhof.",
-            "It turned left at the corner. | {it} bog an der Ecke links ab.",
-            "It stopped at the bridge. | {it} hielt an der Brücke.",
-        ),
     ),
     "food": NounClass(
         pairs("big | groß", "simple | einfach"),
         triples("cake Kuchen, soup Suppe, omelette Omelett", "salad Salat, pizza Pizza, curry Curry"),
-        pairs(
-            "It tastes delicious. | {it} schmeckt köstlich.",
-            "It smells of garlic. | {it} riecht nach Knoblauch.",
-            "It needs more salt. | {it} braucht mehr Salz.",
-            "It is enough for six guests. | {it} reicht für sechs Gäste.",
-            "It is still warm. | {it} ist noch warm.",
-        ),
     ),
     "garment": NounClass(
         pairs("new | neu", "beautiful | schön"),
         triples("coat Mantel, jacket Jacke, dress Kleid", "hat Hut, cap Mütze, shirt Hemd"),
-        pairs(
-            "It is a little too tight. | {it} ist etwas zu eng.",
-            "It is made of pure wool. | {it} ist aus reiner Wolle.",
-            "It goes well with the boots. | {it} passt gut zu den Stiefeln.",
-            "It hangs in the wardrobe. | {it} hängt im Schrank.",
-            "It was sewn by hand. | {it} wurde von Hand genäht.",
-        ),
     ),
     "reading": NounClass(
         pairs("short | kurz", "old | alt"),
         triples("novel Roman, story Geschichte, poem Gedicht", "thriller Krimi, biography Biografie, book Buch"),
-        pairs(
-            "It has a sad ending. | {it} hat ein trauriges Ende.",
-            "It is hard to understand. | {it} ist schwer zu verstehen.",
-            "It tells of a great love. | {it} erzählt von einer großen Liebe.",
-            "It was translated many times. | {it} wurde oft übersetzt.",
-            "It has only ten pages. | {it} hat nur zehn Seiten.",
-        ),
     ),
     "animal": NounClass(
         pairs("small | klein", "old | alt"),
         triples("dog Hund, cat Katze, horse Pferd", "donkey Esel, goat Ziege, sheep Schaf"),
-        pairs(
-            "It is very hungry. | {it} hat großen Hunger.",
-            "It sleeps in the stable. | {it} schläft im Stall.",
-            "It is afraid of strangers. | {it} hat Angst vor Fremden.",
-            "It ran into the garden. | {it} lief in den Garten.",
-            "It drinks from the bucket. | {it} trinkt aus dem Eimer.",
-        ),
     ),
 }
 
@@ -164,11 +121,6 @@ SURNAMES = pairs(
 GREETINGS = pairs("Good morning | Guten Morgen", "Good evening | Guten Abend", "Hello | Hallo")
 GREETING = Pair('{speaker} said: "{greeting}, {guest}!"', "{speaker} sagte: „{greeting}, {guest}!“")
 UTTERANCE = Pair('{speaker} said: "{words}"', "{speaker} sagte: „{words}“")
-SPEAKERS = pairs(
-    "The doctor | Der Arzt", "The neighbour | Die Nachbarin", "The teacher | Der Lehrer", "The baker | Der Bäcker",
-    "The waitress | Die Kellnerin", "The policeman | Der Polizist", "The gardener | Der Gärtner",
-    "The nurse | Die Pflegerin", "The boss | Die Chefin", "The barber | Der Friseur",
-)  # fmt: skip
 #: English, German with Sie, German with du.
 UTTERANCES = (
     ("Do you have time tomorrow?", "Haben Sie morgen Zeit?", "Hast du morgen Zeit?"),
@@ -181,22 +133,6 @@ UTTERANCES = (
     ("I will call you tomorrow.", "Ich rufe Sie morgen an.", "Ich rufe dich morgen an."),
     ("Is this your ticket?", "Ist das Ihre Karte?", "Ist das deine Karte?"),
     ("Thank you for your letter.", "Danke für Ihren Brief.", "Danke für deinen Brief."),
-)
-
-# Ellipsis, "one": whoever shares the verb shares the kind of thing.
-ONES = ("einen", "eine", "eins")
-ARTICLES = ("einen", "eine", "ein")
-TRANSITIVES = pairs(
-    "ordered | bestellt", "found | gefunden", "drawn | gezeichnet", "borrowed | ausgeliehen", "sold | verkauft"
-)
-POSSESSION = Pair("{name} has {verb} a {thing}.", "{name} hat {thing} {verb}.")
-ONE_TOO = Pair("{name} has {verb} one too.", "{name} hat auch {one} {verb}.")
-OBJECTS = triples(
-    "ball Ball, lamp Lampe, picture Bild",
-    "suitcase Koffer, vase Vase, tent Zelt",
-    "spoon Löffel, cup Tasse, knife Messer",
-    "carpet Teppich, blanket Decke, pillow Kissen",
-    "chair Stuhl, ladder Leiter, shelf Regal",
 )
 
 # Ellipsis, the verb: "does too, just like Paul" repeats what Paul does.

@@ -76,33 +76,6 @@ WORDS = (
         "animal",
     ),
     _word(
-        """put the file on the desk. | legte die Feile auf den Schreibtisch. | legte die Akte auf den Schreibtisch.
-        needed the file. | brauchte die Feile. | brauchte die Akte.
-        forgot the file. | vergaß die Feile. | vergaß die Akte.""",
-        """was working in the workshop. | arbeitete in der Werkstatt.
-        was shaping a piece of iron. | bearbeitete ein Stück Eisen.""",
-        """was waiting for the judge. | wartete auf den Richter.
-        was visiting a lawyer. | besuchte einen Anwalt.""",
-    ),
-    _word(
-        """cleaned the board. | putzte das Brett. | putzte die Tafel.
-        stood next to the board. | stand neben dem Brett. | stand neben der Tafel.
-        moved the board. | verschob das Brett. | verschob die Tafel.""",
-        """was cutting onions. | schnitt Zwiebeln.
-        was working in the kitchen. | arbeitete in der Küche.""",
-        """was teaching a class. | unterrichtete eine Klasse.
-        was explaining mathematics. | erklärte Mathematik.""",
-    ),
-    _word(
-        """touched the trunk. | berührte den Rüssel. | berührte den Kofferraum.
-        pointed at the trunk. | zeigte auf den Rüssel. | zeigte auf den Kofferraum.
-        talked about the trunk. | sprach über den Rüssel. | sprach über den Kofferraum.""",
-        """was watching the elephants. | beobachtete die Elefanten.
-        was visiting the circus. | besuchte den Zirkus.""",
-        """was packing the luggage. | packte das Gepäck.
-        was coming from the airport. | kam vom Flughafen.""",
-    ),
-    _word(
         """cleaned the pipe. | putzte die Pfeife. | putzte das Rohr.
         dropped the pipe. | ließ die Pfeife fallen. | ließ das Rohr fallen.
         looked at the pipe. | betrachtete die Pfeife. | betrachtete das Rohr.""",
@@ -110,15 +83,6 @@ WORDS = (
         loves tobacco. | liebt Tabak.""",
         """was repairing the heating. | reparierte die Heizung.
         was kneeling under the sink. | kniete unter dem Waschbecken.""",
-    ),
-    _word(
-        """was looking for a table. | suchte einen Tisch. | suchte eine Tabelle.
-        needed a table. | brauchte einen Tisch. | brauchte eine Tabelle.
-        was happy with the table. | war mit dem Tisch zufrieden. | war mit der Tabelle zufrieden.""",
-        """was furnishing the kitchen. | richtete die Küche ein.
-        was opening a restaurant. | eröffnete ein Restaurant.""",
-        """was comparing numbers. | verglich Zahlen.
-        was counting votes. | zählte Stimmen.""",
     ),
     _word(
         """could not find the key. | konnte den Schlüssel nicht finden. | konnte die Taste nicht finden.

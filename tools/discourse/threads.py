@@ -1,7 +1,7 @@
 """Threads: an earlier sentence that decides how a later, by itself ambiguous sentence is to be translated.
 
 Threads come in *rival pairs*: two of one kind in the same document, with different answers, told apart only by a cue
-that the later sentence shares with its own antecedent (a name, a speaker, a verb, or what can be said of a thing).
+that the later sentence shares with its own antecedent: the name of the person it is about.
 Which answer is right turns with the antecedent, so both threads can be *rotated* through all answers while their later
 sentences stay the same: neither the later sentence nor its translation up to the deciding word tells the answer.
 """
@@ -86,20 +86,6 @@ def _introductions(pool: Pool, name: str, kind: lex.NounClass, triple: int) -> t
     )
 
 
-def subject_pronouns(pool: Pool) -> Rivals:
-    """In "It sounds wonderful", it is the instrument; the rival is of a class of which nothing like that is said."""
-
-    def thread(start: int) -> Thread:
-        kind = lex.CLASSES[pool.take(tuple(lex.CLASSES))]
-        i, j = pool.cell(len(kind.predicates), len(kind.triples))
-        source, target = kind.predicates[i]
-        answers = tuple(target.format(it=pronoun.capitalize()) for pronoun in lex.PRONOUNS["subject"])
-        return Thread("subject", source, answers, _introductions(pool, pool.take(lex.NAMES), kind, j), start)
-
-    first, second = pool.starts(3)
-    return thread(first), thread(second)
-
-
 def object_pronouns(pool: Pool) -> Rivals:
     """In "Paul wants to keep it", it is Paul's thing, not the thing of the same class that Anna has."""
     kind = lex.CLASSES[pool.take(tuple(lex.CLASSES))]
@@ -108,7 +94,7 @@ def object_pronouns(pool: Pool) -> Rivals:
         name = pool.take(lex.NAMES)
         i, j = pool.cell(len(lex.OBJECT_SENTENCES), len(kind.triples))
         source, target = lex.OBJECT_SENTENCES[i]
-        answers = tuple(target.format(name=name, it=pronoun) for pronoun in lex.PRONOUNS["object"])
+        answers = tuple(target.format(name=name, it=pronoun) for pronoun in lex.PRONOUNS)
         return Thread("object", source.format(name=name), answers, _introductions(pool, name, kind, j), start)
 
     first, second = pool.starts(3)
@@ -135,42 +121,21 @@ def addresses(pool: Pool) -> Rivals:
     """In "Can you help me?", you is Sie or du as this speaker's greeting has settled it."""
 
     def thread(start: int) -> Thread:
-        who, name = pool.take(lex.SPEAKERS), pool.take(lex.NAMES)
-        i = pool.column(lex.SPEAKERS.index(who), len(lex.UTTERANCES))
+        who, name = pool.take(lex.NAMES), pool.take(lex.NAMES)
+        i = pool.column(lex.NAMES.index(who), len(lex.UTTERANCES))
         greeting = pool.rng.choice(lex.GREETINGS)
         antecedents = tuple(
             Pair(
-                lex.GREETING.en.format(speaker=who.en, greeting=greeting.en, guest=guest.en),
-                lex.GREETING.de.format(speaker=who.de, greeting=greeting.de, guest=guest.de),
+                lex.GREETING.en.format(speaker=who, greeting=greeting.en, guest=guest.en),
+                lex.GREETING.de.format(speaker=who, greeting=greeting.de, guest=guest.de),
             )
             for guest in (pool.take(lex.SURNAMES), Pair(name, name))
         )
         words, *translations = lex.UTTERANCES[i]
-        answers = tuple(lex.UTTERANCE.de.format(speaker=who.de, words=words) for words in translations)
-        return Thread("address", lex.UTTERANCE.en.format(speaker=who.en, words=words), answers, antecedents, start)
+        answers = tuple(lex.UTTERANCE.de.format(speaker=who, words=words) for words in translations)
+        return Thread("address", lex.UTTERANCE.en.format(speaker=who, words=words), answers, antecedents, start)
 
     first, second = pool.starts(2)
-    return thread(first), thread(second)
-
-
-def ones(pool: Pool) -> Rivals:
-    """In "Maria has ordered one too", one is what was ordered before, not what was found."""
-
-    def thread(start: int) -> Thread:
-        verb = pool.take(lex.TRANSITIVES)
-        j = pool.column(lex.TRANSITIVES.index(verb), len(lex.OBJECTS))
-        name, other = pool.take(lex.NAMES), pool.take(lex.NAMES)
-        antecedents = tuple(
-            Pair(
-                lex.POSSESSION.en.format(name=name, verb=verb.en, thing=noun.en),
-                lex.POSSESSION.de.format(name=name, verb=verb.de, thing=f"{article} {noun.de}"),
-            )
-            for noun, article in zip(lex.OBJECTS[j], lex.ARTICLES, strict=True)
-        )
-        answers = tuple(lex.ONE_TOO.de.format(name=other, verb=verb.de, one=one) for one in lex.ONES)
-        return Thread("one", lex.ONE_TOO.en.format(name=other, verb=verb.en), answers, antecedents, start)
-
-    first, second = pool.starts(3)
     return thread(first), thread(second)
 
 
@@ -194,11 +159,11 @@ def verbs(pool: Pool) -> Rivals:
     return thread(paul, first), thread(anna, second)
 
 
-#: Phenomenon → the ways to make rivals of it. All kinds of a phenomenon have the same number of answers.
-#: In the order in which a document draws them: verbs need certain names, a word's sense may block a class of nouns.
+#: Phenomenon → the ways to make rivals of it, in the order in which a document draws them: verbs need certain names, a
+#: word's sense may block a class of nouns.
 PHENOMENA: dict[str, tuple[Callable[[Pool], Rivals], ...]] = {
-    "ellipsis": (verbs, ones),
+    "ellipsis": (verbs,),
     "sense": (word_senses,),
-    "pronoun": (subject_pronouns, object_pronouns),
+    "pronoun": (object_pronouns,),
     "address": (addresses,),
 }
