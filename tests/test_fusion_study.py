@@ -141,3 +141,12 @@ def test_the_studies_of_the_recipes_can_be_run() -> None:
         for cell in study_of.read_study(file).cells():
             if cell.seed == 0:
                 train.parse(["data", "--task", "text_classification", "--save-dir", "run", *cell.options])
+
+
+def test_variance_that_groups_explain() -> None:
+    gates = pytest.importorskip("gates")
+    np = pytest.importorskip("numpy")
+    words = np.array([0, 1, 0, 1, 2, 2])
+    assert gates.explained(np.array([0.1, 0.9, 0.1, 0.9, 0.4, 0.4]), words) == pytest.approx(1)
+    assert gates.explained(np.array([0.0, 0.0, 1.0, 1.0, 0.0, 1.0]), words) == pytest.approx(0)
+    assert gates.explained(np.full(6, 0.5), words) == 0

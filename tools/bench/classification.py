@@ -87,7 +87,7 @@ def padded(data: TextDataset, units: np.ndarray, width: int | None) -> tuple[Ten
 
 
 class Side:
-    """One way to train, and the seconds it has taken: by the clock, and of the processor (steadier on a busy machine)."""
+    """One way to train, and its seconds: by the clock, and of the processor (steadier on a busy machine)."""
 
     def __init__(self, model: nn.Module, inputs: Any) -> None:
         self.model, self.inputs, self.seconds, self.processor = model, inputs, 0.0, 0.0
