@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# From a fresh clone to a table and a plot: does a model that reads the document use it?
+#   recipes/quickstart/run.sh
+# Stopped, the same command goes on where it was. Everything is under runs/quickstart; delete that to start anew.
+#   QUICKSTART_UPDATES=N   train both models so many updates instead of what sentence.yaml and document.yaml say
+#   QUICKSTART_WORK=DIR    another folder (relative to the clone)
+#   DOCNMT_ENV, DOCNMT_TORCH, PYTHON: see tools/environment.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+work=${QUICKSTART_WORK:-runs/quickstart}
+. tools/environment.sh
+environment plot
+SECONDS=0 # bash counts from here: the time of the work, without that of installing
+say() { echo "== $*" >&2; }
+corpus=$work/corpus data=$work/data-bin
+
+if [ ! -e "$corpus/README.md" ]; then
+    say "corpus: documents in which the right translation needs an earlier sentence"
+    python tools/discourse/make.py --out "$corpus" >&2
+fi
+if [ ! -e "$data/meta.json" ]; then
+    say "preprocess: checks, vocabulary, arrays"
+    docnmt-preprocess -s en -t de --trainpref "$corpus/train" --validpref "$corpus/valid" --testpref "$corpus/test" \
+        --destdir "$data"
+fi
+for system in sentence document; do
+    folder=$work/$system best=$work/$system/model/checkpoint_best.safetensors
+    say "$system: train"
+    docnmt-train "$data" --config "recipes/quickstart/$system.yaml" --save-dir "$folder/model" \
+        ${QUICKSTART_UPDATES:+--max-update "$QUICKSTART_UPDATES"}
+    if [ ! "$folder/test/scores.json" -nt "$best" ]; then
+        say "$system: translate and score the test set"
+        docnmt-generate "$data" --path "$best" --results-path "$folder/test" --overwrite --quiet >&2
+    fi
+    for set in contrastive contrastive.foreign; do
+        if [ ! "$folder/$set.json" -nt "$best" ]; then
+            say "$system: choose between right and wrong translations, $set.tsv"
+            docnmt-score --contrastive "$corpus/$set.tsv" --path "$best" --json > "$folder/$set.json.tmp"
+            mv "$folder/$set.json.tmp" "$folder/$set.json"
+        fi
+    done
+done
+python tools/quickstart_report.py "$work" | tee "$work/report.md"
+say "took $((SECONDS / 60)) min $((SECONDS % 60)) s"
