@@ -59,6 +59,10 @@ _translation_model(
     "hier_cond_transformer", "hier_cond_transformer:HierCondTransformer", "HierCondTransformerConfig",
     "HierarchicalCondAtt: the top t sentences are found by descending a tree",
 )  # fmt: skip
+_translation_model(
+    "scaleformer", "scaleformer:Scaleformer", "ScaleformerConfig",
+    "linear attention with relative positions in encoder and decoder",
+)  # fmt: skip
 CRITERIA.add(
     "label_smoothed_cross_entropy",
     "docnmt.criterions.cross_entropy:LabelSmoothedCrossEntropy",

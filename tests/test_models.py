@@ -32,6 +32,14 @@ PLACEMENTS: list[dict[str, Any]] = [
 ]
 CASES = [("transformer", variant) for variant in VARIANTS]
 CASES += [(name, variant) for name in DOCUMENTS for variant in VARIANTS[:1] + VARIANTS[-2:] + PLACEMENTS]
+LINEAR: list[tuple[str, dict[str, Any]]] = [
+    ("scaleformer", {}),
+    ("scaleformer", {"relative_horizon": 2, "position": "sinusoidal"}),
+    ("scaleformer", {"relative_horizon": 0, "norm": "post"}),
+    ("transformer", {"attention": "linear", "position": "relative", "relative_horizon": 1}),
+    ("hier_cond_transformer", {"attention": "linear", "context_placement": "replace"}),
+]
+CASES += LINEAR
 
 
 class Task:
@@ -98,7 +106,7 @@ def test_every_parameter_learns(name: str, settings: dict[str, Any]) -> None:
     assert [n for n, p in model.named_parameters() if p.grad is None] == []
 
 
-@pytest.mark.parametrize("name", ["transformer", *DOCUMENTS])
+@pytest.mark.parametrize("name", ["transformer", "scaleformer", *DOCUMENTS])
 def test_the_future_of_a_sentence_and_later_targets_change_nothing(name: str) -> None:
     model, data = build(name), batch()
     changed = data.target.tokens.clone()
@@ -142,9 +150,10 @@ def test_checkpointed_activations_give_the_same_gradients(name: str) -> None:
         assert torch.allclose(one, other, atol=1e-10)
 
 
-def test_rows_leave_and_join_without_a_trace() -> None:
+@pytest.mark.parametrize("name", ["hier_cond_transformer", "scaleformer"])
+def test_rows_leave_and_join_without_a_trace(name: str) -> None:
     """Slots that end early or begin late give the scores they give by themselves."""
-    model, data = build("hier_cond_transformer"), batch()
+    model, data = build(name), batch()
     tokens = torch.randint(5, 40, (9, 4))
     with torch.no_grad():
         memory = model.encode(data.source)
@@ -173,6 +182,9 @@ def test_rows_leave_and_join_without_a_trace() -> None:
         ({"context_placement": "replace", "context_heads": 4}, "leaves no self-attention head"),
         ({"levels": 5}, "must be 1 to 4"),
         ({"top_t": 0}, "must be at least 1"),
+        ({"attention": "linear", "position": "rope"}, "no scores for --position rope"),
+        ({"relative_horizon": 4}, "has no effect"),
+        ({"relative_horizon": 0, "position": "relative"}, "must be at least 1"),
     ],
 )
 def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> None:

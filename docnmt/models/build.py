@@ -15,7 +15,8 @@ from docnmt.modules.context import ContextAttention
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import ContextPlacement, DecoderLayer, EncoderLayer, FeedForward, Residual
-from docnmt.modules.positions import Position, build_position
+from docnmt.modules.linear_attention import LinearCrossAttention, LinearSelfAttention
+from docnmt.modules.positions import AttentionPosition, Position, RelativeKeys, build_position
 
 
 class Vocabularies(Protocol):
@@ -81,7 +82,7 @@ def encoder_decoder(
     config: TransformerConfig, task: Vocabularies, *, context: ContextParts | None = None, **position_settings: Any
 ) -> dict[str, Any]:
     """The modules of an `EncoderDecoder` as its keyword arguments."""
-    position = build_position(config.position, config.embed_dim, **position_settings)
+    position = build_position(config.position, config.embed_dim, max_distance=config.horizon or 16, **position_settings)
     source, target, output = embeddings(config, task, position)
     in_encoder = context if context is not None and context.in_encoder else None
     in_decoder = context if context is not None and context.in_decoder else None
@@ -118,11 +119,10 @@ def _encoder_layer(config: TransformerConfig, position: Position, context: Conte
 
 
 def _decoder_layer(config: TransformerConfig, position: Position, context: ContextParts | None) -> DecoderLayer:
-    d_head = config.embed_dim // config.heads
     cross_heads = config.heads if context is None else context.placement.self_heads
     return DecoderLayer(
         attention=_self_attention(config, position, causal=True, heads=None),
-        cross=CrossAttention(d_model=config.embed_dim, heads=cross_heads, d_head=d_head),
+        cross=_cross_attention(config, cross_heads),
         feed_forward=_feed_forward(config),
         residual=_residual(config),
         context=None if context is None else context.attention(),
@@ -130,10 +130,25 @@ def _decoder_layer(config: TransformerConfig, position: Position, context: Conte
     )
 
 
-def _self_attention(config: TransformerConfig, position: Position, *, causal: bool, heads: int | None) -> SelfAttention:
+def _self_attention(
+    config: TransformerConfig, position: Position, *, causal: bool, heads: int | None
+) -> SelfAttention | LinearSelfAttention:
     heads, d_head = heads or config.heads, config.embed_dim // config.heads
-    inside = None if position.attention is None else position.attention(heads, d_head)
-    return SelfAttention(d_model=config.embed_dim, heads=heads, d_head=d_head, causal=causal, position=inside)
+    kind = LinearSelfAttention if config.attention == "linear" else SelfAttention
+    inside: AttentionPosition | None = None
+    if position.attention is not None:
+        inside = position.attention(heads, d_head)
+    elif config.horizon:
+        inside = RelativeKeys(d_head, config.horizon)
+    return kind(d_model=config.embed_dim, heads=heads, d_head=d_head, causal=causal, position=inside)
+
+
+def _cross_attention(config: TransformerConfig, heads: int) -> CrossAttention | LinearCrossAttention:
+    width, d_head = config.embed_dim, config.embed_dim // config.heads
+    if config.attention == "softmax":
+        return CrossAttention(d_model=width, heads=heads, d_head=d_head)
+    relative = RelativeKeys(d_head, config.horizon) if config.horizon else None
+    return LinearCrossAttention(d_model=width, heads=heads, d_head=d_head, position=relative)
 
 
 def _feed_forward(config: TransformerConfig) -> FeedForward:

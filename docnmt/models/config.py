@@ -24,6 +24,12 @@ class TransformerConfig:
     norm: Literal["pre", "post"] = option("pre", "layer norm before a block, or after its residual sum")
     share_embeddings: bool = option(True, "one matrix for source, target and output (needs a joined dictionary)")
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
+    attention: Literal["softmax", "linear"] = option(
+        "softmax", "over a word's own span and its source's: softmax, or kernelised in linear time (004)"
+    )
+    relative_horizon: int | None = option(
+        None, "r of relative positions: farther words share an embedding [16 with --position relative]", metavar="R"
+    )
     position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names)
     checkpoint_activations: bool = option(False, "compute layers again in the backward pass: less memory, slower")
 
@@ -38,13 +44,43 @@ class TransformerConfig:
             found.append(f"--heads {self.heads} does not divide --embed-dim {self.embed_dim}")
         if not 0 <= self.dropout < 1:
             found.append(f"--dropout: must be in [0, 1), got {self.dropout}")
-        found += fusion_problems(self.position, self.position_fusion)
+        found += fusion_problems(self.position, self.position_fusion) + self._attention_problems()
         if self.position_fusion == "gate_conv":
             found.append(
                 "--position-fusion gate_conv reads the next word's position, which a decoder does not have at a "
                 "sentence's end; choose another operator (gate_scalar, gate_mlp) or use it in text classification"
             )
         return found
+
+    @property
+    def horizon(self) -> int:
+        """r of the relative positions inside attention; 0 without them."""
+        return self.relative_horizon or 0 if self.position != "relative" else self.relative_horizon or 16
+
+    def _attention_problems(self) -> list[str]:
+        if self.attention == "linear" and self.position in ("rope", "alibi"):
+            return [f"--attention linear has no scores for --position {self.position} to act on; use another family"]
+        if self.relative_horizon is None:
+            return []
+        if self.relative_horizon < (self.position == "relative"):
+            return [f"--relative-horizon: must be at least 1, got {self.relative_horizon}"]
+        if self.attention == "softmax" and self.position != "relative":
+            return ["--relative-horizon has no effect without --position relative or --attention linear"]
+        return []
+
+
+@dataclass(frozen=True)
+class ScaleformerConfig(TransformerConfig):
+    """Linear attention with relative positions in encoder and decoder (004)."""
+
+    position: str = option("none", "position family of the embeddings, besides relative ones", choices=POSITIONS.names)
+    attention: Literal["softmax", "linear"] = option("linear", "linear: a Scaleformer has no other")
+    relative_horizon: int | None = option(16, "r of relative positions inside attention; 0 for none", metavar="R")
+
+    def problems(self) -> list[str]:
+        if self.attention == "linear":
+            return super().problems()
+        return [*super().problems(), "scaleformer needs --attention linear; for softmax take doc_transformer"]
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,9 @@ from torch.utils.checkpoint import checkpoint
 
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.layout import DocumentLayout
-from docnmt.modules.attention import CrossKeys, KeyValueCache
 from docnmt.modules.context import ConditionalAttention, ContextKeys, DocumentStore
 from docnmt.modules.embedding import Embedding
-from docnmt.modules.layers import DecoderLayer, EncoderLayer, LayerState
+from docnmt.modules.layers import DecoderLayer, EncoderLayer, LayerState, Sources
 from docnmt.modules.source2token import Source2Token
 
 
@@ -100,13 +99,13 @@ class Memory:
     """Everything that belongs to source documents and not to hypotheses; made once, never reordered.
 
     Attributes:
-        source: the packed source. cross: per decoder layer, keys and values (T, h, d_h) of all words.
+        source: the packed source. cross: per decoder layer, what its cross-attention reads of it.
         context: per decoder layer, the context attention's keys, or None without one.
         starts: (S, 4) positions of the first target token of each sentence.
     """
 
     source: PackedText
-    cross: list[tuple[Tensor, Tensor]]
+    cross: list[Sources]
     context: list[ContextKeys | None]
     starts: Tensor
 
@@ -182,7 +181,7 @@ class EncoderDecoder(nn.Module):
         """Encode packed documents and project what the decoder's layers will read of them."""
         states = self.encoder(source)
         store = None if self.decoder.summarise is None else self.decoder.summarise(states, source.layout)
-        cross = [layer.cross.project(states) for layer in self.decoder.stack]
+        cross = [layer.cross.remember(states, source.layout.sentences) for layer in self.decoder.stack]
         context = [
             None if layer.context is None or store is None else layer.context.project(store)
             for layer in self.decoder.stack
@@ -192,12 +191,12 @@ class EncoderDecoder(nn.Module):
 
     def begin(self, memory: Memory, sentences: Tensor, beam: int) -> DecoderState:
         """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory."""
-        rows = len(sentences) * beam
-        spans = memory.source.layout.sentences
-        layers = []
-        for layer, (keys, values), context in zip(self.decoder.stack, memory.cross, memory.context, strict=True):
-            tokens = KeyValueCache.empty(rows, layer.attention.heads, layer.attention.d_head, keys)
-            layers.append(LayerState(tokens, CrossKeys.gather(keys, values, spans, sentences), context))
+        rows, like = len(sentences) * beam, self.decoder.embedding.tokens.weight
+        parts = zip(self.decoder.stack, memory.cross, memory.context, strict=True)
+        layers = [
+            LayerState(layer.attention.begin(rows, like), cross.of(sentences), context)
+            for layer, cross, context in parts
+        ]
         return DecoderState(memory, beam, sentences, sentences.new_zeros(rows), layers)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:

@@ -118,6 +118,10 @@ class SelfAttention(nn.Module):
         words: Tensor = spans.plans["words"]
         return words
 
+    def begin(self, rows: int, like: Tensor) -> KeyValueCache:
+        """What `rows` rows without tokens keep, with the type and device of `like`."""
+        return KeyValueCache.empty(rows, self.heads, self.d_head, like)
+
     def step(self, x: Tensor, cache: KeyValueCache, lengths: Tensor, longest: int) -> Tensor:
         """One new token a row: x (R, d) is token number `lengths[r]` of its row → (R, d)."""
         q, k, v = self._project(x)
@@ -166,6 +170,19 @@ class CrossKeys:
         return CrossKeys(keys, values, allowed)
 
 
+@dataclass(frozen=True, eq=False)
+class PackedKeys:
+    """Keys and values (Tk, h, d_h) of all source sentences, and where each sentence stands."""
+
+    keys: Tensor
+    values: Tensor
+    spans: Spans
+
+    def of(self, sentences: Tensor) -> CrossKeys:
+        """For slots that write these sentences (N,)."""
+        return CrossKeys.gather(self.keys, self.values, self.spans, sentences)
+
+
 class CrossAttention(nn.Module):
     """Multi-head attention of each target span to the source span of the same number."""
 
@@ -176,7 +193,7 @@ class CrossAttention(nn.Module):
         self.key_value = nn.Linear(d_model, 2 * heads * d_head)
         self.output = nn.Linear(heads * d_head, d_model)
 
-    def project(self, source: Tensor) -> tuple[Tensor, Tensor]:
+    def _project(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Encoder states (Tk, d) → keys and values (Tk, h, d_h)."""
         k, v = self.key_value(source).view(len(source), 2, self.heads, self.d_head).unbind(1)
         return k, v
@@ -184,12 +201,16 @@ class CrossAttention(nn.Module):
     def forward(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
         """x (Tq, d), source (Tk, d) → (Tq, d)."""
         q = self.query(x).view(len(x), self.heads, self.d_head)
-        mixed = packed_attention(q, *self.project(source), target_spans, source_spans)
+        mixed = packed_attention(q, *self._project(source), target_spans, source_spans)
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
-    def step(self, x: Tensor, source: CrossKeys) -> Tensor:
-        """x (R, d), the same number of rows for each of the N slots → (R, d)."""
+    def remember(self, source: Tensor, spans: Spans) -> PackedKeys:
+        """Encoder states (Tk, d) as what `step` reads."""
+        return PackedKeys(*self._project(source), spans)
+
+    def step(self, x: Tensor, source: CrossKeys, lengths: Tensor) -> Tensor:
+        """x (R, d), token number `lengths[r]` of its row, the same number of rows for each of the N slots → (R, d)."""
         slots = len(source.allowed)
         q = self.query(x).view(slots, -1, self.heads, self.d_head).transpose(1, 2)  # (N, h, b, d_h)
         mixed = attend(q, source.keys, source.values, source.allowed).transpose(1, 2).reshape(len(x), -1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from docnmt.layout import DocumentLayout
-from docnmt.modules.attention import CrossAttention, CrossKeys, KeyValueCache, SelfAttention
+from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.context import ContextAttention, ContextKeys, DocumentStore
 
 
@@ -117,12 +117,47 @@ class EncoderLayer(nn.Module):
         return out
 
 
+class Kept(Protocol):
+    """What rows or slots keep while decoding."""
+
+    def select(self, rows: Tensor) -> Any: ...
+
+    def append(self, other: Any) -> Any: ...
+
+
+class Sources(Protocol):
+    """What cross-attention will read of all source sentences."""
+
+    def of(self, sentences: Tensor) -> Kept:
+        """For slots that write these sentences (N,)."""
+
+
+class CausalSelf(Protocol):
+    """Self-attention of a decoder, softmax or linear."""
+
+    def __call__(self, x: Tensor, spans: Spans) -> Tensor: ...
+
+    def begin(self, rows: int, like: Tensor) -> Kept: ...
+
+    def step(self, x: Tensor, cache: Any, lengths: Tensor, longest: int) -> Tensor: ...
+
+
+class Cross(Protocol):
+    """Attention of target spans to source spans, softmax or linear."""
+
+    def __call__(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor: ...
+
+    def remember(self, source: Tensor, spans: Spans) -> Sources: ...
+
+    def step(self, x: Tensor, source: Any, lengths: Tensor) -> Tensor: ...
+
+
 @dataclass
 class LayerState:
     """What a decoder layer keeps while decoding: the rows' own tokens, their source sentence, their document."""
 
-    tokens: KeyValueCache
-    source: CrossKeys
+    tokens: Kept
+    source: Kept
     context: ContextKeys | None
 
     def select(self, rows: Tensor, slots: Tensor | None) -> None:
@@ -139,16 +174,16 @@ class LayerState:
 class DecoderLayer(nn.Module):
     """Causal self-attention in the target sentence, attention to its source sentence and to the source document."""
 
-    attention: SelfAttention
-    cross: CrossAttention
+    attention: CausalSelf
+    cross: Cross
     context: ContextAttention | None
     context_residual: Residual | None
 
     def __init__(
         self,
         *,
-        attention: SelfAttention,
-        cross: CrossAttention,
+        attention: CausalSelf,
+        cross: Cross,
         feed_forward: FeedForward,
         residual: Callable[[], Residual],
         context: ContextAttention | None = None,
@@ -209,6 +244,6 @@ class DecoderLayer(nn.Module):
         return self._blocks(
             x,
             lambda h: self.attention.step(h, state.tokens, lengths, longest),
-            lambda h: self.cross.step(h, state.source),
+            lambda h: self.cross.step(h, state.source, lengths),
             context,
         )

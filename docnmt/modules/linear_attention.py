@@ -1,12 +1,24 @@
-"""Multi-head linear attention on packed rows: what `--attention linear` puts in the place of `SelfAttention`."""
+"""Multi-head linear attention on packed rows: what `--attention linear` puts in the place of softmax attention.
+
+The blocks have the interface of `docnmt.modules.attention`; what they keep while decoding does not grow with the text.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import torch
 from torch import Tensor, nn
 
-from docnmt.functional import packed_linear_attention
+from docnmt.functional import LinearMemory, LinearState, packed_linear_attention
 from docnmt.layout import Spans
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
+
+
+def _relative(position: AttentionPosition | None) -> RelativeKeys | None:
+    if position is not None and not isinstance(position, RelativeKeys):
+        raise ValueError(f"linear attention has no scores for {type(position).__name__} to act on")
+    return position
 
 
 class LinearSelfAttention(nn.Module):
@@ -14,6 +26,7 @@ class LinearSelfAttention(nn.Module):
 
     Args:
         d_model: width of the row. d_head: width of a head.
+        causal: a token sees itself and what stands before it.
         position: relative embeddings of keys, which act as the paper's relative positions, or None.
 
     Raises:
@@ -22,18 +35,101 @@ class LinearSelfAttention(nn.Module):
 
     position: RelativeKeys | None
 
-    def __init__(self, *, d_model: int, heads: int, d_head: int, position: AttentionPosition | None = None) -> None:
+    def __init__(
+        self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
+    ) -> None:
         super().__init__()
-        if position is not None and not isinstance(position, RelativeKeys):
-            raise ValueError(f"linear attention has no scores for {type(position).__name__} to act on")
-        self.heads, self.d_head = heads, d_head
+        self.heads, self.d_head, self.causal = heads, d_head, causal
+        self.position = _relative(position)
         self.qkv = nn.Linear(d_model, 3 * heads * d_head)
         self.output = nn.Linear(heads * d_head, d_model)
-        self.position = position
+
+    @property
+    def _rel_pos(self) -> Tensor | None:
+        return None if self.position is None else self.position.weight
 
     def forward(self, x: Tensor, spans: Spans) -> Tensor:
         """x (T, d) → (T, d)."""
         q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)  # (T, h, d_h) each
-        rel_pos = None if self.position is None else self.position.weight
-        output: Tensor = self.output(packed_linear_attention(q, k, v, spans, spans, rel_pos).flatten(1))
+        mixed = packed_linear_attention(q, k, v, spans, spans, self._rel_pos, causal=self.causal)
+        output: Tensor = self.output(mixed.flatten(1))
+        return output
+
+    def begin(self, rows: int, like: Tensor) -> LinearState:
+        """What `rows` rows without tokens keep, on the device of `like`."""
+        horizon = 0 if self.position is None else len(self.position.weight) // 2
+        return LinearState.empty(rows, self.heads, self.d_head, self.d_head, horizon, like=like)
+
+    def step(self, x: Tensor, cache: LinearState, lengths: Tensor, longest: int) -> Tensor:
+        """One new token a row: x (R, d) → (R, d). The state knows all it needs of the tokens before."""
+        q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)
+        output: Tensor = self.output(cache.step(q, k, v, self._rel_pos).flatten(1))
+        return output
+
+
+@dataclass
+class LinearSource:
+    """The source sentence of each decoding slot: numbers (N,) of spans in a memory that all slots share."""
+
+    memory: LinearMemory
+    spans: Tensor
+
+    def select(self, slots: Tensor) -> LinearSource:
+        return LinearSource(self.memory, self.spans.index_select(0, slots))
+
+    def append(self, other: LinearSource) -> LinearSource:
+        return LinearSource(self.memory, torch.cat([self.spans, other.spans]))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSources:
+    """Sums over all source sentences: what linear cross-attention will read of them."""
+
+    memory: LinearMemory
+
+    def of(self, sentences: Tensor) -> LinearSource:
+        """For slots that write these sentences (N,)."""
+        return LinearSource(self.memory, sentences)
+
+
+class LinearCrossAttention(nn.Module):
+    """Multi-head kernelised attention of each target span to the source span of the same number (L_Q ≠ L_K).
+
+    Args:
+        position: embeddings of the distance between a target word's and a source word's place in their spans, or None.
+    """
+
+    position: RelativeKeys | None
+
+    def __init__(self, *, d_model: int, heads: int, d_head: int, position: AttentionPosition | None = None) -> None:
+        super().__init__()
+        self.heads, self.d_head, self.position = heads, d_head, _relative(position)
+        self.query = nn.Linear(d_model, heads * d_head)
+        self.key_value = nn.Linear(d_model, 2 * heads * d_head)
+        self.output = nn.Linear(heads * d_head, d_model)
+
+    @property
+    def _rel_pos(self) -> Tensor | None:
+        return None if self.position is None else self.position.weight
+
+    def _project(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        k, v = self.key_value(source).view(len(source), 2, self.heads, self.d_head).unbind(1)  # (Tk, h, d_h) each
+        return k, v
+
+    def forward(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
+        """x (Tq, d), source (Tk, d) → (Tq, d)."""
+        q = self.query(x).view(len(x), self.heads, self.d_head)
+        mixed = packed_linear_attention(q, *self._project(source), target_spans, source_spans, self._rel_pos)
+        output: Tensor = self.output(mixed.flatten(1))
+        return output
+
+    def remember(self, source: Tensor, spans: Spans) -> LinearSources:
+        """Encoder states (Tk, d) as what `step` reads."""
+        return LinearSources(LinearMemory.build(*self._project(source), spans))
+
+    def step(self, x: Tensor, source: LinearSource, lengths: Tensor) -> Tensor:
+        """x (R, d), token number `lengths[r]` of its row, the same number of rows for each of the N slots → (R, d)."""
+        q = self.query(x).view(len(x), self.heads, self.d_head)
+        spans = source.spans.repeat_interleave(len(x) // max(len(source.spans), 1))
+        output: Tensor = self.output(source.memory.step(q, spans, lengths, self._rel_pos).flatten(1))
         return output
