@@ -9,8 +9,8 @@ from torch import Tensor
 
 from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.padded import padded_attention
-from docnmt.functional.selection import Selection, documents, select_sentences
-from docnmt.functional.top_t import check_t
+from docnmt.functional.selection import Selection, by_document, less_the_largest, select_sentences
+from docnmt.functional.top_t import check_t, chosen
 from docnmt.layout import DocumentLayout
 
 _HALF_TYPES = (torch.float16, torch.bfloat16)
@@ -83,11 +83,9 @@ def dense_attention(
         selection: sentences numbered from the document's first; (h, Tq, ≤ S) each.
         of_token: (Tk,) int64, the sentence of each key.
     """
-    chosen = torch.zeros_like(relevance).scatter_add_(
-        -1, selection.sentences, (selection.relevance != -torch.inf).to(relevance.dtype)
-    )
-    kept = relevance.masked_fill(chosen == 0, -torch.inf)  # KeepTopT(...), (h, Tq, S)
-    scores = torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(q.shape[-1]) + kept[..., of_token]  # kept M of eq. 6
+    keep = chosen(selection.relevance.mT, selection.sentences.mT, relevance.mT).mT
+    kept = less_the_largest(relevance.masked_fill(~keep, -torch.inf))  # KeepTopT(...), (h, Tq, S)
+    scores = torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(q.shape[-1]) + kept.index_select(-1, of_token)  # kept M
     nothing = (scores == -torch.inf).all(-1, keepdim=True)
     weights = scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
     return torch.einsum("hqk,khd->qhd", weights, v)
@@ -105,7 +103,7 @@ def _dense(
 ) -> Tensor:
     outputs = []
     nothing = (slice(0, 0),) * 3
-    for queries, keys, sentences in documents(query_layout, key_layout) or [nothing]:
+    for queries, keys, sentences in by_document(query_layout, key_layout) or [nothing]:
         relevance = torch.einsum("qhd,shd->hqs", sentence_q[queries], sentence_k[sentences]) / math.sqrt(q.shape[-1])
         of_token = key_layout.sentence_of_token[keys] - sentences.start
         choice = selection.of_document(queries, sentences)

@@ -11,7 +11,7 @@ from docnmt.functional.conditional import check_shapes, choose_backend, dense_at
 from docnmt.functional.descent import descend
 from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.padded import padded_attention
-from docnmt.functional.selection import Selection, documents
+from docnmt.functional.selection import Selection, by_document
 from docnmt.functional.top_t import check_t
 from docnmt.functional.tree import SentenceTree, TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
@@ -106,19 +106,14 @@ def _dense(
 ) -> Tensor:
     """Level by level, as the paper walks: each node's relevance is added to its parent's."""
     outputs = []
-    spans = zip(documents(query_layout, key_layout), index.node_spans.host, index.level_size.T, strict=False)
-    for (queries, keys, sentences), first_node, sizes in list(spans) or [((slice(0, 0),) * 3, 0, [0])]:
-        levels = []
-        for size in sizes:
-            levels.append(slice(int(first_node), int(first_node + size)))
-            first_node = first_node + size
+    spans = by_document(query_layout, key_layout) or [(slice(0, 0),) * 3]
+    for document, (queries, keys, sentences) in enumerate(spans):
         cumulative = sentence_q.new_zeros(q.shape[1], queries.stop - queries.start, 1)
-        for nodes in reversed(levels):
+        for nodes in index.document_levels(document)[::-1]:
             relevance = torch.einsum("qhd,nhd->hqn", sentence_q[queries], node_k[nodes]) / math.sqrt(q.shape[-1])
             parent = torch.arange(relevance.shape[-1], device=q.device) // 2
-            cumulative = cumulative[..., parent] + relevance if relevance.shape[-1] else cumulative
+            cumulative = cumulative.index_select(-1, parent) + relevance
         of_token = key_layout.sentence_of_token[keys] - sentences.start
         choice = selection.of_document(queries, sentences)
-        cumulative = cumulative[..., : sentences.stop - sentences.start]
         outputs.append(dense_attention(q[queries], k[keys], v[keys], cumulative, choice, of_token))
     return torch.cat(outputs)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from docnmt.functional.groups import Padded, document_groups
-from docnmt.functional.selection import Selection
+from docnmt.functional.selection import Selection, less_the_largest
 from docnmt.layout import DocumentLayout
 
 
@@ -60,7 +60,7 @@ def _kept_relevance(
     chosen = chosen.masked_fill(~there, relevance.shape[-1]).transpose(0, 1)
     mask.scatter_(-1, chosen, True)
     mask[..., -1] = False
-    return torch.nn.functional.pad(relevance, (0, 1)).masked_fill(~mask, -torch.inf)
+    return less_the_largest(torch.nn.functional.pad(relevance, (0, 1)).masked_fill(~mask, -torch.inf))
 
 
 def _cut(x: Tensor, padded: Padded) -> Tensor:

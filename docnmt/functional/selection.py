@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from docnmt.functional.groups import Padded, document_groups
-from docnmt.functional.top_t import top_t
+from docnmt.functional.top_t import padding, take_top_t
 from docnmt.layout import DocumentLayout
 
-_CHUNK_SCORES = 1 << 22  # relevances held at a time: 16 MB in float32
+_CHUNK = 1 << 19  # relevances held at a time: as many as stay in the cache, 2 MB in float32
+_JOINT = 1 << 18  # documents are taken together up to as many relevances, of other documents' sentences included
 
 
 @dataclass(frozen=True)
@@ -22,20 +23,31 @@ class Selection:
     """The chosen sentences of every query and head, at most t, without gradient.
 
     Attributes:
-        sentences: (h, Tq, t) int64, indices of key sentences; anything where nothing was left to choose.
+        sentences: (h, Tq, t) int64, indices of key sentences; any valid index where nothing was left to choose.
         relevance: (h, Tq, t), the score each was chosen with; -inf where nothing was left to choose.
     """
 
     sentences: Tensor
     relevance: Tensor
 
+    @classmethod
+    def empty(cls, queries: Tensor, t: int) -> Selection:
+        """Nothing chosen for queries (Tq, h, d_k)."""
+        shape = queries.shape[1], len(queries), t
+        return cls(torch.zeros(shape, dtype=torch.int64, device=queries.device), queries.new_full(shape, -torch.inf))
+
     def of_document(self, queries: slice, sentences: slice) -> Selection:
         """The part of one document, its sentences numbered from 0: (h, queries, ≤ sentences)."""
         most = sentences.stop - sentences.start  # choices beyond them are empty
-        return Selection(self.sentences[:, queries, :most] - sentences.start, self.relevance[:, queries, :most])
+        numbers = (self.sentences[:, queries, :most] - sentences.start).clamp_(0, max(0, most - 1))
+        return Selection(numbers, self.relevance[:, queries, :most])
+
+    def put(self, rows: slice, sentences: Tensor, relevance: Tensor) -> None:
+        """Sets the choices of some queries, (h, ≤ t, rows) each."""
+        self.sentences[:, rows, : sentences.shape[1]] = sentences.transpose(1, 2)
+        self.relevance[:, rows, : sentences.shape[1]] = relevance.transpose(1, 2)
 
 
-@torch.no_grad()
 def select_sentences(
     sentence_q: Tensor,
     sentence_k: Tensor,
@@ -46,39 +58,63 @@ def select_sentences(
 ) -> Selection:
     """Top t of the relevances sentence_q·sentence_k/√d_k among the non-empty sentences of the query's own document.
 
-    Works document by document in chunks of queries: the cost is a query's own document's sentences.
+    Works in chunks of queries of one or a few documents, so that a query costs its own document's sentences.
 
     Args:
         sentence_q: (Tq, h, d_k).
         sentence_k: (Sk, h, d_k).
         visible: "document", or "earlier" for sentences before the query's own only.
     """
-    heads = sentence_q.shape[1]
-    queries = sentence_q.transpose(0, 1) / math.sqrt(sentence_q.shape[-1])  # (h, Tq, d_k)
-    keys = sentence_k.transpose(0, 1)  # (h, Sk, d_k)
-    selected = torch.zeros(heads, queries.shape[1], t, dtype=torch.int64, device=queries.device)
-    relevance = queries.new_full((heads, queries.shape[1], t), -torch.inf)
-    filled = key_layout.sentence_offsets.diff() > 0
-    own = sentence_of_query(query_layout, key_layout) if visible == "earlier" else None
-    for rows, sentences in document_groups(query_layout.documents, key_layout.document_sentences):
-        group_keys = keys[:, sentences.rows].mT  # (h, n, d_k, S)
-        allowed = (filled[sentences.rows] & sentences.real)[:, None]  # (n, 1, S)
-        for part in row_chunks(rows, heads, sentences.rows.shape[1]):
-            scores = queries[:, part] @ group_keys  # (h, n, rows, S)
-            may = allowed if own is None else allowed & (sentences.rows[:, None] < own[part][..., None])
-            values, indices = top_t(scores.masked_fill_(~may, -torch.inf), t)
-            chosen = sentences.rows[:, None].expand_as(scores).gather(-1, indices)
-            put_selection(selected, relevance, part, chosen, values)
-    return Selection(selected, relevance)
+    with torch.no_grad():
+        queries = (sentence_q / math.sqrt(sentence_q.shape[-1])).permute(1, 2, 0)  # (h, d_k, Tq)
+        keys = sentence_k.transpose(0, 1)  # (h, Sk, d_k)
+        selection = Selection.empty(sentence_q, t)
+        first, stop = _visible_sentences(query_layout, key_layout, visible)
+        empty = key_layout.sentences.lengths == 0
+        for tokens, documents in runs(query_layout, key_layout, heads=len(keys)):
+            sentences = slice(*key_layout.document_sentences.host[[documents.start, documents.stop]].tolist())
+            n = sentences.stop - sentences.start
+            run_keys = functional.pad(keys[:, sentences], (0, 0, 0, padding(n)))
+            step = chunk_rows(_CHUNK // (n * len(keys)))
+            for start in range(tokens.start, tokens.stop, step):
+                rows = slice(start, min(start + step, tokens.stop))
+                n = int(stop[rows].max()) - sentences.start
+                if n == 0:
+                    continue
+                scores = run_keys[:, : n + padding(n)] @ queries[..., rows]  # (h, n and padding, rows)
+                scores[:, n:] = -torch.inf
+                index = np.arange(sentences.start, sentences.start + n)[:, None]
+                if first[rows].max() > index[0] or stop[rows].min() <= index[-1] or empty[index].any():
+                    hidden = (index < first[rows]) | (index >= stop[rows]) | empty[index]
+                    scores[:, :n] += torch.from_numpy(np.where(hidden, -np.inf, 0)).to(scores)
+                values, indices = take_top_t(scores, min(t, n))
+                selection.put(rows, indices.clamp_(max=n - 1) + sentences.start, values)
+    return selection
 
 
-def sentence_of_query(query_layout: DocumentLayout, key_layout: DocumentLayout) -> Tensor:
-    """(Tq,) int64: the key sentence that corresponds to each query token's own sentence."""
-    shift = (key_layout.document_offsets - query_layout.document_offsets)[:-1]
-    return query_layout.sentence_of_token + shift[query_layout.document_of_token]
+def _visible_sentences(
+    query_layout: DocumentLayout, key_layout: DocumentLayout, visible: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """First key sentence that each query token may see, and the one after the last: (Tq,) int64 each."""
+    documents = np.repeat(np.arange(query_layout.num_documents), query_layout.documents.lengths)
+    bounds = key_layout.document_sentences.host
+    first, stop = bounds[documents], bounds[documents + 1]
+    if visible == "earlier":
+        own = np.repeat(np.arange(query_layout.num_sentences), query_layout.sentences.lengths)
+        stop = first + own - query_layout.document_sentences.host[documents]
+    return first, stop
 
 
-def documents(query_layout: DocumentLayout, key_layout: DocumentLayout) -> list[tuple[slice, slice, slice]]:
+def less_the_largest(kept: Tensor) -> Tensor:
+    """kept (..., S) minus its largest, -inf where a sentence is not kept.
+
+    Softmax does not see a constant. But a sentence that is kept alone then gets no gradient at all, not even rounding.
+    """
+    largest = functional.pad(kept, (0, 1), value=-torch.inf).amax(-1, keepdim=True)
+    return kept - largest.clamp(min=torch.finfo(kept.dtype).min)
+
+
+def by_document(query_layout: DocumentLayout, key_layout: DocumentLayout) -> list[tuple[slice, slice, slice]]:
     """(query tokens, key tokens, key sentences) of each document."""
     bounds = (query_layout.documents.host, key_layout.documents.host, key_layout.document_sentences.host)
     return [
@@ -87,19 +123,21 @@ def documents(query_layout: DocumentLayout, key_layout: DocumentLayout) -> list[
     ]
 
 
-def row_chunks(rows: Padded, heads: int, width: int) -> Iterator[Tensor]:
-    """The padded query rows (n, ≤ L) a few columns at a time, so that at most `_CHUNK_SCORES` relevances exist."""
-    documents, length = rows.rows.shape
-    step = max(1, _CHUNK_SCORES // (heads * documents * max(1, width)))
-    return (rows.rows[:, start : start + step] for start in range(0, length, step))
+def runs(query_layout: DocumentLayout, key_layout: DocumentLayout, heads: int) -> Iterator[tuple[slice, range]]:
+    """(query tokens, documents): documents one by one, or several together that are small."""
+    tokens, sentences = query_layout.documents.host.tolist(), key_layout.document_sentences.host.tolist()
+    start, number = 0, query_layout.num_documents
+    while start < number:
+        stop = start + 1
+        while stop < number and (
+            heads * (tokens[stop + 1] - tokens[start]) * (sentences[stop + 1] - sentences[start]) <= _JOINT
+        ):
+            stop += 1
+        if sentences[start] < sentences[stop]:
+            yield slice(tokens[start], tokens[stop]), range(start, stop)
+        start = stop
 
 
-def put_selection(selected: Tensor, relevance: Tensor, rows: Tensor, chosen: Tensor, values: Tensor) -> None:
-    """Write the choices (h, n, rows, ≤ t) of some queries to the selection's tensors (h, Tq, t).
-
-    Padding repeats a row with the same choice. Where nothing was chosen any valid sentence stands.
-    """
-    kept = chosen.shape[-1]
-    selected[:, rows] = chosen[..., :1]
-    selected[:, rows, :kept] = chosen
-    relevance[:, rows, :kept] = values
+def chunk_rows(rows: int) -> int:
+    """About as many, but an odd multiple of a cache line: columns a power of two apart would share one cache set."""
+    return max(1, rows // 32) * 32 - 16

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.layout import Spans
+from docnmt.layout import DocumentLayout, Spans
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,17 +67,17 @@ class TreeIndex:
         return len(self.level_size)
 
     @cached_property
-    def sizes(self) -> Tensor:
-        """(L, D) int64, `level_size` on the device."""
-        return self._tensor(self.level_size)
-
-    @cached_property
     def levels(self) -> tuple[Tensor, ...]:
         """The nodes of each level of all documents, leaves first; level 0 is the sentences in order."""
         return tuple(
             self._tensor(np.repeat(start - (np.cumsum(size) - size), size) + np.arange(size.sum()))
             for start, size in zip(self.level_start, self.level_size, strict=True)
         )
+
+    def document_levels(self, document: int) -> list[slice]:
+        """The nodes of each level of one document, leaves first; one empty level where there is no sentence."""
+        starts, sizes = (x[:, document : document + 1].sum(1).tolist() for x in (self.level_start, self.level_size))
+        return [slice(start, start + size) for start, size in zip(starts, sizes, strict=True) if size] or [slice(0, 0)]
 
     @property
     def leaves(self) -> Tensor:
@@ -119,6 +119,17 @@ class TreeIndex:
             has = (side >= 0).nonzero().squeeze(-1)
             parents[side[has]] = has
         return parents
+
+    def filled_nodes(self, layout: DocumentLayout) -> np.ndarray:
+        """(N,) bool on the host: which nodes have a word below them."""
+        tokens, first = layout.sentences.host, layout.document_sentences.host
+        filled = np.zeros(self.num_nodes, bool)
+        for level, size in enumerate(self.level_size):
+            place = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+            begin = np.repeat(first[:-1], size) + (place << level)
+            end = np.minimum(begin + (1 << level), np.repeat(first[1:], size))
+            filled[np.repeat(self.level_start[level], size) + place] = tokens[end] > tokens[begin]
+        return filled
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.document_offsets.device)

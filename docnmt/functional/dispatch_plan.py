@@ -1,0 +1,148 @@
+"""The plan of a dispatch: which queries are computed together with the words of which sentence.
+
+A choice of t sentences for each query is h·Tq·t *assignments*. Sorted by (head, sentence) they fall into groups that
+share their keys. A group is cut into *tiles* of at most `_TILE` queries; tiles of similar size and sentence length form
+a *batch*, padded to its largest tile. Cutting bounds the padding, so that it costs nothing when all queries choose the
+same sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.functional.selection import Selection
+from docnmt.layout import Spans
+
+_TILE = 128  # queries
+_BATCH = 1 << 17  # word scores computed at a time: as many as stay in the cache
+_ROWS = 1 << 16  # assignments planned at a time: bounds the memory of their partial results
+# Sentences of lengths up to the same bound may share a batch: at most a quarter of it is padding.
+_LENGTHS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, *(2 ** np.arange(8, 63))])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tiles computed together, each padded to `width` queries and `longest` words.
+
+    rows: their tile rows. tiles: which tiles. lengths: (tiles, 1, 1) words of each, if they differ.
+    """
+
+    rows: slice
+    tiles: slice
+    width: int
+    longest: int
+    ragged: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The tiles of some heads. A assignments, R rows of all tiles with their padding, G tiles.
+
+    Attributes:
+        heads: which heads.
+        query_row: (R,) the row of a (Tq·h, d) table of queries.
+        slot: (R,) the entry of a (heads·Tq, t) table of assignments; heads·Tq·t for rows that only fill a tile.
+        row: (heads·Tq, t) the tile row of an assignment; R where nothing was left to choose.
+        key_row: (G,) the row of a (Tk·h, d) table of keys where the words of a tile begin.
+        length: (G,) int64, words of each tile.
+        in_order: (A,) non-empty assignments by (head, sentence); begin: (heads·S,) where each begins.
+        batches: in the order of the rows.
+    """
+
+    heads: slice
+    query_row: Tensor
+    slot: Tensor
+    row: Tensor
+    key_row: Tensor
+    length: Tensor
+    in_order: Tensor
+    begin: Tensor
+    batches: tuple[Batch, ...]
+
+
+def plan_dispatch(selection: Selection, sentences: Spans) -> Iterator[Plan]:
+    """One plan for as many heads as `_ROWS` allows, and at least one."""
+    heads, queries, t = selection.sentences.shape
+    step = max(1, _ROWS // max(1, queries * t))
+    for first in range(0, heads, step):
+        yield _plan(selection, sentences, slice(first, min(first + step, heads)))
+
+
+def _plan(selection: Selection, sentences: Spans, heads: slice) -> Plan:
+    chosen, relevance = selection.sentences[heads], selection.relevance[heads]
+    count, queries, t = chosen.shape
+    device, all_heads = chosen.device, len(selection.sentences)
+    groups = count * len(sentences)
+    head = torch.arange(count, device=device).view(-1, 1, 1)
+    group = (chosen + head * len(sentences)).masked_fill_(relevance == -torch.inf, groups).flatten()
+    order = group.argsort(stable=True)
+    sizes = torch.bincount(group, minlength=groups + 1)[:groups]
+    host_sizes = sizes.cpu().numpy()
+    begin = np.cumsum(host_sizes) - host_sizes
+    cut = _cut(host_sizes, np.tile(sentences.lengths, count))
+
+    def tensor(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+    widths = np.concatenate([np.full(b.tiles.stop - b.tiles.start, b.width) for b in cut.batches] or [np.zeros(0, int)])
+    within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
+    real = within < np.repeat(cut.size, widths)
+    position = np.repeat(begin[cut.group] + cut.first, widths) + np.where(real, within, 0)
+    filled = tensor(real)
+    slot = order.index_select(0, tensor(position))
+    row = torch.full((count * queries * t,), len(slot), device=device)
+    row[slot[filled]] = filled.nonzero().squeeze(-1)
+    query = slot // t
+    return Plan(
+        heads=heads,
+        query_row=query % queries * all_heads + query // queries + heads.start,
+        slot=slot.masked_fill_(~filled, count * queries * t),
+        row=row.view(-1, t),
+        key_row=tensor(
+            sentences.host[cut.group % len(sentences)] * all_heads + cut.group // len(sentences) + heads.start
+        ),
+        length=tensor(cut.length),
+        in_order=order[: host_sizes.sum()],
+        begin=tensor(begin),
+        batches=cut.batches,
+    )
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Tiles in the order they are computed: `size` queries of `group` from its `first` on, `length` words."""
+
+    group: np.ndarray
+    first: np.ndarray
+    size: np.ndarray
+    length: np.ndarray
+    batches: tuple[Batch, ...]
+
+
+def _cut(sizes: np.ndarray, lengths: np.ndarray) -> _Cut:
+    """Groups of so many queries and words → tiles, by length and then by size, in batches."""
+    pieces = -(-sizes // _TILE)
+    group = np.repeat(np.arange(len(sizes)), pieces)
+    piece = np.arange(len(group)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    first = sizes[group] * piece // pieces[group]
+    size = sizes[group] * (piece + 1) // pieces[group] - first
+    bound = np.searchsorted(_LENGTHS, lengths[group])
+    order = np.lexsort((-size, bound))
+    group, first, size, bound = group[order], first[order], size[order], bound[order]
+    length = lengths[group]
+    batches: list[Batch] = []
+    row = tile = 0
+    for end in (np.flatnonzero(np.diff(bound, append=-1)) + 1).tolist():
+        while tile < end:
+            width = int(size[tile])
+            stop = min(end, tile + max(1, _BATCH // (width * int(_LENGTHS[bound[tile]]))))
+            longest, shortest = int(length[tile:stop].max()), int(length[tile:stop].min())
+            rows = slice(row, row + (stop - tile) * width)
+            batches.append(Batch(rows, slice(tile, stop), width, longest, shortest < longest))
+            row, tile = rows.stop, stop
+    return _Cut(group, first, size, length, tuple(batches))

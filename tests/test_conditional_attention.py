@@ -1,0 +1,267 @@
+"""Conditional attention: both backends against equation 7 written query by query, and what must not matter."""
+
+import attention_reference as reference
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docnmt.functional import conditional_attention
+from docnmt.layout import DocumentLayout
+
+BACKENDS = ["dense", "padded", "dispatch"]
+LENGTHS = [[5, 3, 0, 7, 2], [], [1], [0], [4, 4, 4]]
+
+
+def attend(query_layout, key_layout, t, visible="document", backend="dispatch"):
+    return lambda *inputs: conditional_attention(
+        *inputs, query_layout=query_layout, key_layout=key_layout, top_t=t, visible=visible, backend=backend
+    )
+
+
+def self_attention_inputs(lengths=LENGTHS, seed=0, **shape):
+    layout = DocumentLayout.from_lengths(lengths)
+    return layout, reference.random_inputs(layout, layout, layout.num_sentences, seed, **shape)
+
+
+@settings(max_examples=40, deadline=None)
+@given(key_lengths=reference.documents, seed=st.integers(0, 1000), t=st.integers(1, 5), data=st.data())
+@pytest.mark.parametrize("visible", ["document", "earlier"])
+def test_both_backends_are_equation_7(visible, key_lengths, seed, t, data):
+    """Ragged sentences, empty sentences and documents, other lengths on the query side; all gradients."""
+    if visible == "earlier":
+        query_lengths = [[data.draw(st.integers(0, 3)) for _ in document] for document in key_lengths]
+    else:
+        query_lengths = [data.draw(reference.sentence_lengths) for _ in key_lengths]
+    query_layout, key_layout = DocumentLayout.from_lengths(query_lengths), DocumentLayout.from_lengths(key_lengths)
+    inputs = reference.random_inputs(query_layout, key_layout, key_layout.num_sentences, seed)
+    expected = reference.values_and_gradients(
+        lambda *x: reference.eq7(reference.Inputs(*x), query_layout, key_layout, t, visible), inputs
+    )
+    for backend in [*BACKENDS, "auto"]:
+        got = reference.values_and_gradients(attend(query_layout, key_layout, t, visible, backend), inputs)
+        reference.assert_same(got, expected)
+
+
+@pytest.mark.parametrize("visible", ["document", "earlier"])
+@pytest.mark.parametrize("shape", [{"h": 1, "d_k": 16}, {"h": 3, "d_k": 8}])
+def test_backends_agree_at_the_size_of_a_document(visible, shape):
+    """Groups of more queries than a tile, many sentence lengths, several plans."""
+    generator = torch.Generator().manual_seed(5)
+    lengths = [torch.randint(0, 40, (n,), generator=generator).tolist() for n in (90, 1, 17)]
+    layout, inputs = self_attention_inputs(lengths, **shape)
+    dense, padded, dispatch = (
+        reference.values_and_gradients(attend(layout, layout, 4, visible, backend), inputs) for backend in BACKENDS
+    )
+    reference.assert_same(dispatch, dense)
+    reference.assert_same(padded, dense)
+
+
+def test_several_plans(monkeypatch):
+    """Heads are planned in groups when there are many assignments; here one by one."""
+    layout, inputs = self_attention_inputs()
+    whole = reference.values_and_gradients(attend(layout, layout, 2), inputs)
+    monkeypatch.setattr("docnmt.functional.dispatch_plan._ROWS", 1)
+    reference.assert_same(reference.values_and_gradients(attend(layout, layout, 2), inputs), whole, 1e-13)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradcheck(backend):
+    layout, inputs = self_attention_inputs([[2, 0, 3], [1]])
+    assert torch.autograd.gradcheck(attend(layout, layout, 2, backend=backend), tuple(inputs))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("only", range(5))
+def test_only_one_input_requires_a_gradient(backend, only):
+    layout, inputs = self_attention_inputs()
+    expected = reference.values_and_gradients(attend(layout, layout, 2, backend=backend), inputs)[only + 1]
+    frozen = [x.detach().requires_grad_(i == only) for i, x in enumerate(inputs)]
+    got = reference.values_and_gradients(
+        lambda x: attend(layout, layout, 2, backend=backend)(*frozen[:only], x, *frozen[only + 1 :]), [frozen[only]]
+    )[1]
+    torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_t_of_all_sentences_is_dense_attention_with_a_relevance_bias(backend):
+    layout, (q, k, v, sentence_q, sentence_k) = self_attention_inputs([[3, 4, 2]])
+    relevance = torch.einsum("qhd,shd->hqs", sentence_q, sentence_k)[..., layout.sentence_of_token]
+    scores = (torch.einsum("qhd,khd->hqk", q, k) + relevance) / q.shape[-1] ** 0.5
+    expected = torch.einsum("hqk,khd->qhd", scores.softmax(-1), v)
+    for t in (3, 7):
+        got = attend(layout, layout, t, backend=backend)(q, k, v, sentence_q, sentence_k)
+        torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_equal_relevances_and_all_sentences_are_plain_attention(backend):
+    layout, (q, k, v, sentence_q, sentence_k) = self_attention_inputs([[3, 4, 2]])
+    expected = torch.nn.functional.scaled_dot_product_attention(*(x.transpose(0, 1) for x in (q, k, v)))
+    got = attend(layout, layout, 3, backend=backend)(q, k, v, sentence_q, torch.ones_like(sentence_k))
+    torch.testing.assert_close(got, expected.transpose(0, 1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_equal_relevances_choose_the_first_sentences(backend):
+    layout, (q, k, v, sentence_q, sentence_k) = self_attention_inputs([[3, 4, 2], [2, 2, 2]])
+    run = attend(layout, layout, 2, backend=backend)
+    before = run(q, k, v, sentence_q, torch.zeros_like(sentence_k))
+    changed = v.detach().clone()
+    changed[[7, 8, 13, 14]] += 5  # the third sentences
+    assert torch.equal(run(q, k, changed, sentence_q, torch.zeros_like(sentence_k)), before)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_documents_of_one_sentence_are_sentence_attention(backend):
+    layout, inputs = self_attention_inputs([[3], [5], [1]])
+    got = attend(layout, layout, 1, backend=backend)(*inputs)
+    for begin, end in ((0, 3), (3, 8), (8, 9)):
+        q, k, v = (x[begin:end].transpose(0, 1) for x in inputs[:3])
+        expected = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(0, 1)
+        torch.testing.assert_close(got[begin:end], expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_word_of_an_unselected_sentence_changes_nothing(backend):
+    layout, (q, k, v, sentence_q, sentence_k) = self_attention_inputs([[3, 4, 2, 5]])
+    chosen = torch.einsum("qhd,shd->qhs", sentence_q, sentence_k).topk(2).indices
+    run = attend(layout, layout, 2, backend=backend)
+    before = run(q, k, v, sentence_q, sentence_k)
+    changed_k, changed_v = k.detach().clone(), v.detach().clone()
+    changed_k[4] += 3  # a word of sentence 1
+    changed_v[4] -= 3
+    after = run(q, changed_k, changed_v, sentence_q, sentence_k)
+    reads = (chosen == 1).any(-1)
+    assert reads.any()
+    assert not reads.all()
+    assert torch.equal(after[~reads], before[~reads])
+    assert (after[reads] != before[reads]).any(-1).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("t", "lengths"), [(1, LENGTHS), (4, [[3], [0, 5], [1]])])
+def test_one_sentence_gives_the_relevance_no_gradient(backend, t, lengths):
+    """Softmax does not see what is added to all scores of a query: exactly 0, not a rounding error."""
+    layout, inputs = self_attention_inputs(lengths)
+    gradients = reference.values_and_gradients(attend(layout, layout, t, backend=backend), inputs)
+    assert (gradients[1] != 0).any()
+    assert (gradients[4] == 0).all()
+    assert (gradients[5] == 0).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_to_select_gives_exactly_zero(backend):
+    """The first sentence of each document, a document of empty sentences, a document without sentences."""
+    lengths = [[2, 3], [0, 0], []]
+    layout, inputs = self_attention_inputs(lengths)
+    out = attend(layout, layout, 2, "earlier", backend)(*inputs)
+    gradients = torch.autograd.grad(out[:2].sum(), inputs)
+    assert (out[:2] == 0).all()
+    assert (out[2:] != 0).all()
+    assert all((g == 0).all() for g in gradients)
+    query_layout = DocumentLayout.from_lengths([[2], [3], [1]])
+    inputs = reference.random_inputs(query_layout, layout, 4, 0)
+    out = attend(query_layout, layout, 2, "document", backend)(*inputs)
+    gradients = torch.autograd.grad(out[2:].sum(), inputs)
+    assert (out[2:] == 0).all()
+    assert all((g == 0).all() for g in gradients)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("lengths", [([], []), ([[]], [[]]), ([[0]], [[3]]), ([[3]], [[]]), ([[2, 1]], [[0, 0]])])
+def test_nothing_at_all(backend, lengths):
+    query_layout, key_layout = (DocumentLayout.from_lengths(x) for x in lengths)
+    inputs = reference.random_inputs(query_layout, key_layout, key_layout.num_sentences, 0)
+    out = attend(query_layout, key_layout, 2, backend=backend)(*inputs)
+    assert out.shape == (query_layout.num_tokens, 2, 4)
+    assert (out == 0).all()
+    assert all((g == 0).all() for g in torch.autograd.grad(out.sum(), inputs))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_other_documents_of_the_batch_do_not_matter(backend):
+    layout, inputs = self_attention_inputs()
+    whole = attend(layout, layout, 2, backend=backend)(*inputs)
+    first, sentences = DocumentLayout.from_lengths(LENGTHS[:1]), len(LENGTHS[0])
+    alone = attend(first, first, 2, backend=backend)(*(x[:17] for x in inputs[:4]), inputs.sentence_k[:sentences])
+    torch.testing.assert_close(whole[:17], alone, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_types_compute_in_float32(backend, dtype):
+    layout, inputs = self_attention_inputs()
+    halves = [x.detach().to(dtype).requires_grad_() for x in inputs]
+    floats = [x.detach().float().requires_grad_() for x in halves]
+    got, exact = (
+        reference.values_and_gradients(attend(layout, layout, 2, backend=backend), x) for x in (halves, floats)
+    )
+    assert {x.dtype for x in got} == {dtype}
+    for mine, other in zip(got, exact, strict=True):
+        torch.testing.assert_close(mine.float(), other, rtol=2**-6, atol=2**-6)
+
+
+def test_autocast_changes_nothing():
+    layout, inputs = self_attention_inputs()
+    inputs = [x.detach().float().requires_grad_() for x in inputs]
+    plain = reference.values_and_gradients(attend(layout, layout, 2), inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        cast = reference.values_and_gradients(attend(layout, layout, 2), inputs)
+    reference.assert_same(cast, plain, 0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_non_contiguous_inputs(backend):
+    """Projections cut from one tensor, as a model passes them."""
+    layout, inputs = self_attention_inputs()
+    strided = [torch.stack([x, x], -1).detach()[..., 0].requires_grad_() for x in inputs]
+    for function in [attend(layout, layout, 2, backend=backend)]:
+        ours, theirs = (reference.values_and_gradients(function, x) for x in (strided, inputs))
+        reference.assert_same(ours, theirs, 1e-14)
+
+
+def test_one_document_skewed_to_the_same_sentences():
+    """All queries choose the same sentences: many tiles a sentence."""
+    layout, inputs = self_attention_inputs([[20] * 30], d_k=8)
+    inputs.sentence_q.data.abs_()
+    inputs.sentence_k.data.sub_(torch.arange(30.0).view(30, 1, 1))
+    dense, padded, dispatch = (
+        reference.values_and_gradients(attend(layout, layout, 3, backend=backend), inputs) for backend in BACKENDS
+    )
+    reference.assert_same(dispatch, dense)
+    reference.assert_same(padded, dense)
+
+
+def test_wrong_arguments():
+    layout, inputs = self_attention_inputs([[2, 3], [1]])
+    other = DocumentLayout.from_lengths([[2, 3, 1]])
+    moved = DocumentLayout.from_lengths([[2], [3, 1]])
+    with pytest.raises(ValueError, match=r"same number of documents.*\(2,\) and \(3,\)"):
+        attend(other, layout, 2)(*inputs)
+    with pytest.raises(ValueError, match="1 and 2 in document 0"):
+        attend(moved, layout, 2, "earlier")(*inputs)
+    with pytest.raises(ValueError, match=r"q: expected \(tokens = 6"):
+        attend(layout, layout, 2)(inputs.q[1:], *inputs[1:])
+    with pytest.raises(ValueError, match=r"sentence_k: .*\(3, 2, 3\).*\(2, 2, 3\)"):
+        attend(layout, layout, 2)(*inputs[:4], inputs.sentence_k[1:])
+    with pytest.raises(ValueError, match="same heads"):
+        attend(layout, layout, 2)(inputs.q[..., :2], *inputs[1:])
+    with pytest.raises(ValueError, match="at least 1"):
+        attend(layout, layout, 0)(*inputs)
+    with pytest.raises(ValueError, match="'later'"):
+        attend(layout, layout, 1, "later")(*inputs)
+    with pytest.raises(ValueError, match="'fast'"):
+        attend(layout, layout, 1, backend="fast")(*inputs)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("visible", ["document", "earlier"])
+def test_cuda_gives_the_same(backend, visible):
+    layout, inputs = self_attention_inputs()
+    moved = reference.Inputs(*(x.detach().cuda().requires_grad_() for x in inputs))
+    there = layout.to("cuda")
+    got = reference.values_and_gradients(attend(there, there, 2, visible, backend), moved)
+    expected = reference.values_and_gradients(attend(layout, layout, 2, visible, "dense"), inputs)
+    reference.assert_same(got[:1], expected[:1])

@@ -1,0 +1,203 @@
+"""Hierarchical conditional attention: both backends against figure 3 walked word by word."""
+
+import attention_reference as reference
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docnmt.functional import SentenceTree, build_tree, conditional_attention, hierarchical_conditional_attention
+from docnmt.layout import DocumentLayout
+
+BACKENDS = ["dense", "padded", "dispatch"]
+SELECT_ON = ["cumulative", "node"]
+LENGTHS = [[5, 3, 0, 7, 2], [], [1], [0], [4, 0, 0, 0, 4, 2]]
+
+
+def attend(tree, query_layout, key_layout, t, select_on="cumulative", backend="dispatch"):
+    return lambda *inputs: hierarchical_conditional_attention(
+        *inputs,
+        tree,
+        query_layout=query_layout,
+        key_layout=key_layout,
+        top_t=t,
+        select_on=select_on,
+        backend=backend,
+    )
+
+
+def tree_over(layout) -> SentenceTree:
+    return build_tree(torch.zeros(layout.num_sentences, 2), layout.document_offsets, lambda left, right: left)
+
+
+def self_attention_inputs(lengths=LENGTHS, seed=0, **shape):
+    layout = DocumentLayout.from_lengths(lengths)
+    tree = tree_over(layout)
+    return layout, tree, reference.random_inputs(layout, layout, tree.index.num_nodes, seed, **shape)
+
+
+@settings(max_examples=40, deadline=None)
+@given(key_lengths=reference.documents, seed=st.integers(0, 1000), t=st.integers(1, 4), data=st.data())
+@pytest.mark.parametrize("select_on", SELECT_ON)
+def test_both_backends_walk_the_tree(select_on, key_lengths, seed, t, data):
+    query_lengths = [data.draw(reference.sentence_lengths) for _ in key_lengths]
+    query_layout, key_layout = DocumentLayout.from_lengths(query_lengths), DocumentLayout.from_lengths(key_lengths)
+    tree = tree_over(key_layout)
+    inputs = reference.random_inputs(query_layout, key_layout, tree.index.num_nodes, seed)
+    expected = reference.values_and_gradients(
+        lambda *x: reference.traverse_tree(reference.Inputs(*x), tree, query_layout, key_layout, t, select_on), inputs
+    )
+    for backend in [*BACKENDS, "auto"]:
+        got = reference.values_and_gradients(attend(tree, query_layout, key_layout, t, select_on, backend), inputs)
+        reference.assert_same(got, expected)
+
+
+@pytest.mark.parametrize("select_on", SELECT_ON)
+@pytest.mark.parametrize("wide", [1, 8, 256])
+def test_backends_agree_at_the_size_of_a_document(select_on, wide, monkeypatch):
+    """Upper levels as one product down to levels of `wide` nodes, single keys gathered below."""
+    monkeypatch.setattr("docnmt.functional.descent._WIDE", wide)
+    generator = torch.Generator().manual_seed(3)
+    lengths = [torch.randint(0, 6, (n,), generator=generator).tolist() for n in (150, 1, 17)]
+    layout, tree, inputs = self_attention_inputs(lengths)
+    dense, padded, dispatch = (
+        reference.values_and_gradients(attend(tree, layout, layout, 3, select_on, backend), inputs)
+        for backend in BACKENDS
+    )
+    reference.assert_same(dispatch, dense)
+    reference.assert_same(padded, dense)
+
+
+@pytest.mark.parametrize("wide", [1, 256])
+@pytest.mark.parametrize("select_on", SELECT_ON)
+def test_the_walk_is_the_papers_at_depth(select_on, wide, monkeypatch):
+    """A few words over 70 sentences, some without words, against the word by word walk."""
+    monkeypatch.setattr("docnmt.functional.descent._WIDE", wide)
+    key_layout = DocumentLayout.from_lengths([[1, 2, 0, 1, 1, 0, 0] * 10, [2] * 33])
+    query_layout = DocumentLayout.from_lengths([[3], [2]])
+    tree = tree_over(key_layout)
+    inputs = reference.random_inputs(query_layout, key_layout, tree.index.num_nodes, 1)
+    got = attend(tree, query_layout, key_layout, 3, select_on)(*inputs)
+    expected = reference.traverse_tree(inputs, tree, query_layout, key_layout, 3, select_on)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_small_tree_by_hand(backend):
+    """Sentences a, b, c of one word; relevances: root 1, (a b) 2, copy of c 5, a 10, b 3, c 1; word scores 0.
+
+    Cumulative: (a b) 3, c' 6, a 13, b 6, c 7. Of the leaves, the cumulative relevance keeps a and c, the own a and b.
+    """
+    layout = DocumentLayout.from_lengths([[1, 1, 1]])
+    tree = tree_over(layout)
+    levels = tree.index.levels
+    node_k = torch.zeros(6, 1, 1)
+    node_k[levels[0], 0, 0] = torch.tensor([10.0, 3.0, 1.0])
+    node_k[levels[1], 0, 0] = torch.tensor([2.0, 5.0])
+    node_k[levels[2]] = 1
+    zero, one = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
+    v = torch.tensor([1.0, 10.0, 100.0]).view(3, 1, 1)
+    for t, select_on, weights in (
+        (1, "cumulative", [0, 0, 7.0]),  # c' hides a
+        (2, "cumulative", [13.0, 0, 7.0]),
+        (2, "node", [13.0, 6.0, 0]),
+        (3, "node", [13.0, 6.0, 7.0]),
+    ):
+        weights = torch.tensor([w or -torch.inf for w in weights]).softmax(0)
+        out = attend(tree, layout, layout, t, select_on, backend)(zero, zero, v, one, node_k)
+        torch.testing.assert_close(out, (weights @ v.view(3)).expand(3, 1, 1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("select_on", SELECT_ON)
+def test_all_sentences_are_conditional_attention_with_cumulative_keys(backend, select_on):
+    layout, tree, (q, k, v, sentence_q, node_k) = self_attention_inputs([[3, 4, 2], [1, 1]])
+    parents = tree.index.parents
+    sums = node_k
+    while (parents >= 0).any():
+        sums = sums + torch.where((parents >= 0).view(-1, 1, 1), node_k[parents], 0)
+        parents = torch.where(parents >= 0, tree.index.parents[parents], -1)
+    expected = conditional_attention(
+        q, k, v, sentence_q, sums[tree.index.leaves], query_layout=layout, key_layout=layout, top_t=5
+    )
+    got = attend(tree, layout, layout, 5, select_on, backend)(q, k, v, sentence_q, node_k)
+    torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("select_on", SELECT_ON)
+def test_gradcheck_through_the_tree(backend, select_on):
+    """Summaries and the parameters of merge learn through the kept scores."""
+    layout = DocumentLayout.from_lengths([[2, 0, 3, 1, 1], [1]])
+    q, k, v, sentence_q, summaries = (
+        x.double().requires_grad_() for x in reference.random_inputs(layout, layout, 6, 0, h=1, d_k=3)
+    )
+    weight = torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+
+    def run(q, k, v, sentence_q, summaries, weight):
+        tree = build_tree(
+            summaries.flatten(1), layout.document_offsets, lambda left, right: (left @ weight + right).tanh()
+        )
+        node_k = tree.nodes.unsqueeze(1)
+        return attend(tree, layout, layout, 2, select_on, backend)(q, k, v, sentence_q, node_k)
+
+    assert torch.autograd.gradcheck(run, (q, k, v, sentence_q, summaries, weight))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_equal_relevances_choose_the_first_sentences(backend):
+    layout, tree, (q, k, v, sentence_q, node_k) = self_attention_inputs([[1] * 13])
+    equal = torch.ones_like(node_k)
+    run = attend(tree, layout, layout, 2, backend=backend)
+    before = run(q, k, v, sentence_q.abs(), equal)
+    changed = v.detach().clone()
+    changed[2:] += 5
+    assert torch.equal(run(q, k, changed, sentence_q.abs(), equal), before)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_to_select_gives_exactly_zero(backend):
+    query_layout = DocumentLayout.from_lengths([[2], [3], [1]])
+    key_layout = DocumentLayout.from_lengths([[2, 3], [0, 0, 0], []])
+    tree = tree_over(key_layout)
+    inputs = reference.random_inputs(query_layout, key_layout, tree.index.num_nodes, 0)
+    out = attend(tree, query_layout, key_layout, 2, backend=backend)(*inputs)
+    assert (out[2:] == 0).all()
+    assert (out[:2] != 0).all()
+    assert all((g == 0).all() for g in torch.autograd.grad(out[2:].sum(), inputs))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("lengths", [([], []), ([[]], [[]]), ([[0]], [[3]]), ([[3]], [[]]), ([[2, 1]], [[0, 0]])])
+def test_nothing_at_all(backend, lengths):
+    query_layout, key_layout = (DocumentLayout.from_lengths(x) for x in lengths)
+    tree = tree_over(key_layout)
+    inputs = reference.random_inputs(query_layout, key_layout, tree.index.num_nodes, 0)
+    out = attend(tree, query_layout, key_layout, 2, backend=backend)(*inputs)
+    assert out.shape == (query_layout.num_tokens, 2, 4)
+    assert (out == 0).all()
+    assert all((g == 0).all() for g in torch.autograd.grad(out.sum(), inputs))
+
+
+def test_wrong_arguments():
+    layout, tree, inputs = self_attention_inputs([[2, 3], [1]])
+    with pytest.raises(ValueError, match=r"node_k: .*\(4, 2, 3\).*\(3, 2, 3\)"):
+        attend(tree, layout, layout, 2)(*inputs[:4], inputs.sentence_k[1:])
+    with pytest.raises(ValueError, match="select_on"):
+        attend(tree, layout, layout, 2, "leaf")(*inputs)
+    other = DocumentLayout.from_lengths([[2], [3, 1]])
+    with pytest.raises(ValueError, match="tree"):
+        attend(tree, other, other, 2)(*inputs)
+    with pytest.raises(ValueError, match="at least 1"):
+        attend(tree, layout, layout, 0)(*inputs)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("select_on", SELECT_ON)
+def test_cuda_gives_the_same(select_on):
+    layout, tree, inputs = self_attention_inputs()
+    moved = reference.Inputs(*(x.detach().cuda().requires_grad_() for x in inputs))
+    there = layout.to("cuda")
+    got = reference.values_and_gradients(attend(tree_over(there), there, there, 2, select_on), moved)
+    expected = reference.values_and_gradients(attend(tree, layout, layout, 2, select_on, "dense"), inputs)
+    reference.assert_same([x.cpu() for x in got], expected)

@@ -1,0 +1,64 @@
+"""Source2token: attention of one query over each sentence."""
+
+import math
+
+import pytest
+import torch
+
+from docnmt.functional import source2token
+
+OFFSETS = torch.tensor([0, 3, 4, 9])
+
+
+def inputs(dtype=torch.float64):
+    generator = torch.Generator().manual_seed(1)
+    shapes = (2, 3), (9, 2, 3), (9, 2, 4)
+    return [torch.randn(s, generator=generator, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes]
+
+
+def test_is_attention_over_each_sentence():
+    query, keys, values = inputs()
+    out = source2token(query, keys, values, OFFSETS)
+    for sentence, (begin, end) in enumerate([(0, 3), (3, 4), (4, 9)]):
+        for head in range(2):
+            scores = keys[begin:end, head] @ query[head] / math.sqrt(3)
+            torch.testing.assert_close(out[sentence, head], scores.softmax(0) @ values[begin:end, head])
+
+
+def test_gradients():
+    query, keys, values = inputs()
+    assert torch.autograd.gradcheck(lambda *x: source2token(*x, OFFSETS), (query, keys, values))
+
+
+def test_large_scores_do_not_overflow():
+    query, keys, values = inputs()
+    out = source2token(query * 1e4, keys, values, OFFSETS)
+    assert out.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_types_compute_in_float32(dtype):
+    query, keys, values = inputs(dtype)
+    out = source2token(query, keys, values, OFFSETS)
+    exact = source2token(query.float(), keys.float(), values.float(), OFFSETS)
+    assert out.dtype == dtype
+    torch.testing.assert_close(out, exact.to(dtype), rtol=0, atol=0)
+
+
+def test_sentence_without_tokens():
+    query, keys, values = inputs()
+    with pytest.raises(ValueError, match="sentence 1 has no token"):
+        source2token(query, keys, values, torch.tensor([0, 3, 3, 9]))
+
+
+def test_shapes_that_do_not_fit():
+    query, keys, values = inputs()
+    with pytest.raises(ValueError, match="T = 8"):
+        source2token(query, keys, values, torch.tensor([0, 3, 8]))
+    with pytest.raises(ValueError, match=r"\(1, 3\)"):
+        source2token(query[:1], keys, values, OFFSETS)
+
+
+def test_no_sentences():
+    query, keys, values = inputs()
+    assert source2token(query, keys[:0], values[:0], torch.tensor([0])).shape == (0, 2, 4)

@@ -1,0 +1,82 @@
+"""KeepTopT: exactly t stay, ties go to the lowest index, gradients to what stays."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docnmt.functional import keep_top_t
+from docnmt.functional.top_t import padding, take_top_t
+
+INF = torch.inf
+
+
+def test_keeps_the_largest():
+    assert keep_top_t(torch.tensor([1.0, 4.0, 2.0, 3.0]), 2).tolist() == [-INF, 4, -INF, 3]
+
+
+def test_ties_keep_the_lowest_index():
+    assert keep_top_t(torch.tensor([[1.0, 1.0, 1.0], [0.0, 2.0, 2.0]]), 1).tolist() == [
+        [1, -INF, -INF],
+        [-INF, 2, -INF],
+    ]
+
+
+def test_mask_excludes_and_bounds_how_many_stay():
+    mask = torch.tensor([False, True, False, True])
+    assert keep_top_t(torch.tensor([9.0, 1.0, 8.0, 2.0]), 3, mask).tolist() == [-INF, 1, -INF, 2]
+    assert keep_top_t(torch.ones(4), 2, torch.zeros(4, dtype=torch.bool)).tolist() == [-INF] * 4
+
+
+def test_infinite_scores():
+    assert keep_top_t(torch.tensor([1.0, INF, 5.0, INF]), 1).tolist() == [-INF, INF, -INF, -INF]
+    assert keep_top_t(torch.tensor([-INF, 1.0, -INF]), 2).tolist() == [-INF, 1, -INF]
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 4), (2, 0, 5)])
+def test_empty(shape):
+    assert keep_top_t(torch.zeros(shape), 2).shape == shape
+
+
+def test_half_types_keep_their_type():
+    for dtype in (torch.float16, torch.bfloat16):
+        out = keep_top_t(torch.tensor([1.0, 3.0, 2.0], dtype=dtype), 1)
+        assert out.dtype == dtype
+        assert out.tolist() == [-INF, 3, -INF]
+
+
+def test_gradient_reaches_what_stays_and_nothing_else():
+    scores = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    keep_top_t(scores, 2).exp().sum().backward()
+    torch.testing.assert_close(scores.grad, torch.tensor([3.0, 0.0, 2.0]).exp() * torch.tensor([1.0, 0, 1.0]))
+
+
+@pytest.mark.parametrize("t", [0, -1])
+def test_t_below_one(t):
+    with pytest.raises(ValueError, match="at least 1"):
+        keep_top_t(torch.ones(3), t)
+
+
+def test_mask_that_does_not_fit():
+    with pytest.raises(ValueError, match=r"\(2,\).*float32"):
+        keep_top_t(torch.ones(2), 1, torch.ones(2))
+    with pytest.raises(ValueError, match=r"\(5, 3\)"):
+        keep_top_t(torch.ones(3), 1, torch.ones(5, 3, dtype=torch.bool))
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(1, 1500), rows=st.integers(1, 5), t=st.integers(1, 6), seed=st.integers(0, 99), ties=st.booleans())
+def test_same_choice_as_a_stable_sort(n, rows, t, seed, ties):
+    """All sizes of the tournament's groups, with and without equal and unselectable scores."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(2, n, rows, generator=generator)
+    if ties:
+        scores = (scores * 2).round()
+        scores[torch.rand(scores.shape, generator=generator) < 0.2] = -INF
+    ordered, order = scores.sort(dim=1, descending=True, stable=True)
+    t = min(t, n)
+    padded = torch.cat([scores, scores.new_full((2, padding(n), rows), -INF)], 1)
+    values, indices = take_top_t(padded, t)
+    assert torch.equal(values, ordered[:, :t])
+    there = values != -INF
+    assert torch.equal(indices[there], order[:, :t][there])
