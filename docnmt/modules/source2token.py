@@ -75,15 +75,21 @@ class MeanMerge(nn.Module):
 
 
 class Source2TokenMerge(nn.Module):
-    """Source2token over the two children, its weights shared by the whole tree (002, section 3.3.1)."""
+    """Source2token over the two children, its weights shared by the whole tree (002, section 3.3.1).
+
+    A layer norm follows, which the paper does not have. The merge is applied to its own results, ten times over for a
+    thousand sentences: without the norm a W^O W^V that stretches by three stretches the root by 3^10, and training on
+    documents of 400 sentences ended in infinite gradients.
+    """
 
     def __init__(self, *, d_model: int, heads: int) -> None:
         super().__init__()
         self.summarise = Source2Token(d_model=d_model, heads=heads)
+        self.norm = nn.LayerNorm(d_model)
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         """left, right (P, d) → (P, d)."""
-        merged: Tensor = self.summarise(*_pairs(left, right))
+        merged: Tensor = self.norm(self.summarise(*_pairs(left, right)))
         return merged
 
 
