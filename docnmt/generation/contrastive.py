@@ -52,7 +52,7 @@ def forced_scores(
     datasets, lasts = [], []
     for model in models:
         units = task.units(corpus, model, limit=task.config.max_doc_tokens)
-        datasets.append(TranslationDataset(corpus, units, model.position_count, "contrastive"))
+        datasets.append(TranslationDataset(corpus, units, model.position_count, "contrastive", model.joined))
         lasts.append(np.flatnonzero(np.isin(units.last, corpus.document_offsets)))  # the unit that ends each document
     sizes = np.maximum.reduce([data.sizes[last] for data, last in zip(datasets, lasts, strict=True)])
     scores: list[float] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from docnmt.data.tokenizer import BRK
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -18,6 +20,17 @@ class Hypothesis:
     tokens: tuple[int, ...]
     score: float
     token_scores: tuple[float, ...]
+
+    def sentences(self, lenpen: float) -> list[Hypothesis]:
+        """One for each sentence of a joined unit; each ends in its `<brk>`, the last in `</s>`."""
+        ends = [place + 1 for place, token in enumerate(self.tokens) if token == BRK]
+        if not ends:
+            return [self]
+        cuts = zip([0, *ends], [*ends, len(self.tokens)], strict=True)
+        return [
+            Hypothesis(self.tokens[a:b], sum(self.token_scores[a:b]) / (b - a) ** lenpen, self.token_scores[a:b])
+            for a, b in cuts
+        ]
 
 
 @dataclass(frozen=True)

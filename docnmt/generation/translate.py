@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.errors import UserError
 from docnmt.generation.config import GenerationConfig, SearchConfig
 from docnmt.generation.ensemble import Ensemble, EnsembleState
 from docnmt.generation.hypothesis import Hypothesis, Slot
@@ -25,7 +26,8 @@ class Translation:
 
     Attributes:
         text: detokenised. pieces: its subwords, `</s>` not included.
-        score: natural log-probability of the subwords and `</s>`, divided by their number ** lenpen.
+        score: natural log-probability of the subwords and `</s>` (`<brk>` inside a joined unit), divided by their
+            number ** lenpen.
         piece_scores: natural log-probability of each piece.
     """
 
@@ -37,7 +39,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class SentenceResult:
-    """The translations of one source sentence, best first."""
+    """The translations of one source sentence, best first; in a joined unit, those of its best translations."""
 
     number: int
     nbest: tuple[Translation, ...]
@@ -71,6 +73,7 @@ def translate_corpus(
     device = next(models[0].parameters()).device
     units = [task.units(corpus, model, limit=task.config.max_doc_tokens) for model in models]
     lengths, ensemble = source_lengths(corpus), Ensemble(models)
+    texts = _texts([task.written(corpus, *pair) for pair in zip(units, models, strict=True)])
     for first, last in groups([each.first for each in units], lengths, options.max_tokens):
         copies = -(-INVARIANT_ROWS // (last - first))  # few rows take other kernels, whose sums differ in the last bit
         chosen = [np.tile(np.arange(*np.searchsorted(each.first, [first, last])), copies) for each in units]
@@ -78,19 +81,47 @@ def translate_corpus(
         memories = ensemble.encode([task.source(corpus, *part).to(device) for part in parts])
 
         def begin(slots: Sequence[Slot]) -> EnsembleState:
-            places = torch.tensor([slot.number - first for slot in slots], device=device)  # noqa: B023
-            return ensemble.begin(memories, places, generator.width)  # noqa: B023
+            places = np.searchsorted(begins, [slot.number for slot in slots])  # noqa: B023
+            return ensemble.begin(memories, torch.from_numpy(places).to(device), generator.width)  # noqa: B023
 
         generator: Search = GENERATORS.get(options.generator)(search, device)
-        longest_first = first + np.argsort(-lengths[first:last], kind="stable")
-        slots = [Slot(int(n), (search.limit(int(lengths[n])),)) for n in longest_first]
+        begins = texts[np.searchsorted(texts, first) : np.searchsorted(texts, last)]
+        slots = _slots(begins, last, lengths, search)
         found: dict[int, list[Hypothesis]] = {}
         limits = {"capacity": options.batch_size, "least_rows": INVARIANT_ROWS}
         for slot, hypotheses in decode(ensemble.step, begin, generator, slots, **limits):
-            found[slot.number] = hypotheses
+            apart = [hypothesis.sentences(search.lenpen) for hypothesis in hypotheses]
+            for sentence in range(len(slot.limits)):
+                found[slot.number + sentence] = [each[sentence] for each in apart]
             if progress is not None:
-                progress(int(lengths[slot.number]))
+                progress(int(lengths[slot.number : slot.number + len(slot.limits)].sum()))
         yield from _results(found, range(first, last), task.target_tokenizer)
+
+
+def _texts(written: Sequence[np.ndarray]) -> np.ndarray:
+    """(W + 1,) where each text begins that the models write together.
+
+    Raises:
+        UserError: they do not write the same.
+    """
+    for other in written[1:]:
+        if not np.array_equal(written[0], other):
+            raise UserError(
+                "--path: these models cannot translate together: some write sentence by sentence and others windows or "
+                "documents as one text; give models of one kind"
+            )
+    return written[0]
+
+
+def _slots(begins: np.ndarray, end: int, lengths: np.ndarray, search: SearchConfig) -> list[Slot]:
+    """A slot for each text from `begins` (W,), up to sentence `end`, the longest first; its number is its first
+    sentence's."""
+    ends = np.append(begins, end)[1:]
+    total = np.concatenate([[0], np.cumsum(lengths)])
+    order = np.argsort(total[begins] - total[ends], kind="stable")
+    return [
+        Slot(int(begins[n]), tuple(search.limit(int(length)) for length in lengths[begins[n] : ends[n]])) for n in order
+    ]
 
 
 def _results(found: dict[int, list[Hypothesis]], numbers: range, tokenizer: Any) -> Iterator[SentenceResult]:
