@@ -27,6 +27,10 @@ from docnmt.modules.attention import CrossKeys, attend
 from docnmt.modules.source2token import Source2Token
 
 
+#: By what the weights of a tree's relevance keys are multiplied; see docs/results.md.
+TREE_SCALE = 0.25
+
+
 @dataclass(frozen=True, eq=False)
 class DocumentStore:
     """What can be attended to: words (T, d), one summary a sentence (S, d), and the tree over them, if there is one."""
@@ -155,6 +159,10 @@ class ConditionalAttention(ContextAttention):
         k, v = self.key_value(store.words).view(-1, 2, self.heads, self.d_head).unbind(1)
         read = store.summaries if store.tree is None else store.tree.nodes
         relevance = self.relevance_key(read).view(-1, self.heads, self.d_head)  # (S or N, h, d_h)
+        if store.tree is not None:
+            # Part of W^Ks, not of the equation: one step of training moves every node on a path, so that cumulative
+            # relevance ran ahead of the words' own scores and settled on sentences before they had been read.
+            relevance = relevance * TREE_SCALE
         return ContextKeys(store.layout, k, v, relevance, store.tree)
 
     def _queries(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,12 +16,12 @@ corpus=$work/corpus data=$work/data-bin
 
 if [ ! -e "$corpus/README.md" ]; then
     say "corpus: documents in which the right translation needs an earlier sentence"
-    python tools/discourse/make.py --out "$corpus" >&2
+    python tools/discourse/make.py --out "$corpus" --groups 24 >&2
 fi
 if [ ! -e "$data/meta.json" ]; then
     say "preprocess: checks, vocabulary, arrays"
     docnmt-preprocess -s en -t de --trainpref "$corpus/train" --validpref "$corpus/valid" --testpref "$corpus/test" \
-        --destdir "$data"
+        --destdir "$data" --subword-model bpe --vocab-size 1000
 fi
 for system in sentence document; do
     folder=$work/$system best=$work/$system/model/checkpoint_best.safetensors
