@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
@@ -44,6 +45,9 @@ class EmbedConfig:
         None, "with --search: the lines that the file's rows stand for, to print them", metavar="FILE"
     )
     top: int = option(10, "with --search: how many to find")
+    backend: Literal["numpy", "faiss"] = option(
+        "numpy", "with --search: numpy reads the file block by block; faiss copies it into memory and uses all threads"
+    )
     gates: str | None = option(None, "draw the gates of each word, for a few lines", metavar="FILE.png")
     max_tokens: int = option(4096, "words that are encoded at once")
     device: str = option("cpu", "cpu, cuda, cuda:1 …", metavar="NAME")
@@ -90,7 +94,9 @@ def body(argv: list[str]) -> int:
             commands.write(encoder, lines, Path(config.output), codes=config.codes)
         elif config.search:
             texts = Path(config.texts) if config.texts else None
-            commands.search(encoder, lines, Path(config.search), texts=texts, top=config.top, out=sys.stdout)
+            commands.search(
+                encoder, lines, Path(config.search), texts=texts, top=config.top, backend=config.backend, out=sys.stdout
+            )
         elif config.gates:
             commands.draw(encoder, lines, Path(config.gates))
     return 0

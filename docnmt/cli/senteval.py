@@ -47,7 +47,8 @@ class SentEvalConfig:
     seed: int = option(1, "of the random projections")
     tasks: tuple[str, ...] = option((), "names of tasks [all]", metavar="NAME")
     protocol: Literal["default", "fast"] = option(
-        "default", "SentEval's settings for published numbers, or its quick ones (5 folds, less patience)"
+        "default",
+        "SentEval's settings for published numbers, or quick ones (5 folds, less patience, larger batches)",
     )
     results_path: str | None = option(None, "write the results there, task by task", metavar="FILE.json")
     overwrite: bool = option(False, "start anew if the results file holds other settings")

@@ -13,6 +13,7 @@ import numpy as np
 from docnmt.data.words import words
 from docnmt.errors import UserError
 from docnmt.retrieval.encoder import SentenceEncoder
+from docnmt.retrieval.faiss_search import faiss_nearest
 from docnmt.retrieval.gates import draw_gates
 from docnmt.retrieval.search import nearest_cosine, nearest_hamming
 from docnmt.retrieval.stream import embed_stream, open_lines
@@ -37,7 +38,14 @@ def write(encoder: SentenceEncoder, lines: Iterator[str], output: Path, *, codes
 
 
 def search(
-    encoder: SentenceEncoder, lines: Iterator[str], index: Path, *, texts: Path | None, top: int, out: TextIO
+    encoder: SentenceEncoder,
+    lines: Iterator[str],
+    index: Path,
+    *,
+    texts: Path | None,
+    top: int,
+    backend: str,
+    out: TextIO,
 ) -> None:
     """Print the nearest rows of `index` for each line: query, rank, cosine or distance, row and its text.
 
@@ -46,12 +54,12 @@ def search(
     """
     rows = read_index(index, encoder)
     known = None if texts is None else _read_texts(texts, len(rows))
-    done = 0
+    binary, done = rows.dtype == np.uint8, 0
+    exact = nearest_hamming if binary else nearest_cosine
+    nearest = faiss_nearest if backend == "faiss" else exact
     while chunk := [words(line) for line in islice(lines, QUERIES)]:
-        if rows.dtype == np.uint8:
-            merits, places = nearest_hamming(encoder.codes(chunk), rows, top)
-        else:
-            merits, places = nearest_cosine(encoder.features(chunk), rows, top)
+        queries = encoder.codes(chunk) if binary else encoder.features(chunk)
+        merits, places = nearest(queries, rows, top)
         for query, (row_merits, row_places) in enumerate(zip(merits.tolist(), places.tolist(), strict=True), done):
             for rank, (merit, place) in enumerate(zip(row_merits, row_places, strict=True)):
                 shown = f"{merit:.4f}" if isinstance(merit, float) else str(merit)

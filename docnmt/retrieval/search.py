@@ -18,10 +18,10 @@ def nearest_cosine(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np
     Returns:
         Cosines and row numbers, (Q, min(top, N)) each, best first. A zero vector has cosine 0 with everything.
     """
-    scaled = _unit(queries)
+    scaled = unit_rows(queries)
 
     def scores(block: np.ndarray) -> np.ndarray:
-        cosines: np.ndarray = scaled @ _unit(block).T
+        cosines: np.ndarray = scaled @ unit_rows(block).T
         return cosines
 
     return _nearest(scores, index, len(queries), top)
@@ -46,7 +46,8 @@ def nearest_hamming(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[n
     return -best, places
 
 
-def _unit(rows: np.ndarray) -> np.ndarray:
+def unit_rows(rows: np.ndarray) -> np.ndarray:
+    """(N, d) float32, every row brought to length 1; a zero row stays zero."""
     rows = np.asarray(rows, dtype=np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths == 0, 1, lengths)

@@ -17,7 +17,7 @@ from docnmt.scoring.senteval.softmax import Schedule
 #: learn from it without labels, as the toolkit's `prepare` may (SIF's common component).
 Encode = Callable[[Sequence[Sequence[str]]], np.ndarray]
 
-#: SentEval's settings for published numbers, and those it offers for quick ones.
+#: SentEval's settings for published numbers, and the folds and patience it offers for quick ones (Adam in both).
 PROTOCOLS = {"default": Protocol(), "fast": Protocol(Schedule(epoch_size=2, tenacity=3, batch_size=128), folds=5)}
 
 

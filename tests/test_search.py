@@ -1,0 +1,75 @@
+"""Codes, the nearest of them, and the files they are kept in."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docnmt.retrieval import search
+from docnmt.retrieval.codes import BitReport, pack_bits, unpack_bits
+from docnmt.retrieval.faiss_search import faiss_nearest
+from docnmt.retrieval.stream import NpyWriter, read_lines
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 12), st.integers(0, 10_000), st.sampled_from([1, 3, 9]))
+def test_nearest_equals_sorting_everything(rows: int, queries: int, top: int, seed: int, byte_count: int) -> None:
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, 4, (rows, byte_count)).astype(np.uint8)  # many ties
+    wanted = random.integers(0, 4, (queries, byte_count)).astype(np.uint8)
+    distances = (np.unpackbits(wanted, axis=1)[:, None] != np.unpackbits(codes, axis=1)[None]).sum(-1)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :top]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "BLOCK_BYTES", 8 * queries * 7)
+        found, places = search.nearest_hamming(wanted, codes, top)
+        np.testing.assert_array_equal(places, order)
+        np.testing.assert_array_equal(found, np.take_along_axis(distances, order, 1))
+        cosines, cosine_places = search.nearest_cosine(wanted.astype(np.float32), codes.astype(np.float32), top)
+    u, v = (x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9) for x in (wanted, codes))
+    best = np.sort(u @ v.T, axis=1)[:, ::-1][:, :top]
+    np.testing.assert_allclose(cosines, best, atol=1e-5)
+    np.testing.assert_allclose(np.take_along_axis(u @ v.T, cosine_places, 1), best, atol=1e-5)
+
+
+def test_faiss_finds_the_same() -> None:
+    pytest.importorskip("faiss")
+    random = np.random.default_rng(0)
+    vectors, codes = random.normal(size=(50, 16)).astype(np.float32), random.integers(0, 256, (50, 8)).astype(np.uint8)
+    cosines, places = search.nearest_cosine(vectors[:5], vectors, 3)
+    found = faiss_nearest(vectors[:5], vectors, 3)
+    np.testing.assert_allclose(found[0], cosines, atol=1e-5)
+    np.testing.assert_array_equal(found[1], places)
+    np.testing.assert_array_equal(faiss_nearest(codes[:5], codes, 3)[0], search.nearest_hamming(codes[:5], codes, 3)[0])
+
+
+def test_popcount_without_numpy_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.array([0, 1, 2**64 - 1, 0x0F0F], np.uint64)
+    monkeypatch.delattr(np, "bitwise_count", raising=False)
+    assert search._popcount(values).tolist() == [0, 1, 64, 8]
+
+
+def test_bit_report_counts_dead_bits_and_balance() -> None:
+    bits = np.array([[0, 1, 0, 1, 1, 0, 0, 0], [0, 1, 1, 0, 1, 0, 0, 0]], bool)
+    report = BitReport(8)
+    for row in bits:
+        report.add(pack_bits(row[None]))
+    assert report.dead.tolist() == [0, 1, 4, 5, 6, 7]
+    assert report.balance.tolist() == [0, 1, 0.5, 0.5, 1, 0, 0, 0]
+    assert report.entropy == pytest.approx(2)
+    assert "6 dead (75.0 %)" in str(report)
+    np.testing.assert_array_equal(unpack_bits(pack_bits(bits)), bits)
+
+
+def test_npy_writer_and_lines() -> None:
+    file = io.BytesIO()
+    writer = NpyWriter(file, 3, np.float32)
+    for size in (2, 0, 5):
+        writer.append(np.full((size, 3), size))
+    writer.finish()
+    file.seek(0)
+    np.testing.assert_array_equal(np.load(file), np.repeat([2.0, 5.0], [2, 5])[:, None] * np.ones((7, 3)))
+    assert list(read_lines(io.BytesIO("a\r\n\nb\u2028c".encode()), "x")) == ["a", "", "b\u2028c"]
