@@ -26,8 +26,8 @@ import os
 import sys
 
 root, extra = sys.argv[1:]
-modules = {"plot": ["matplotlib"], "test": ["pytest", "hypothesis", "xdist"]}
-modules["dev"] = [*modules["test"], "ruff", "mypy", "sklearn", "scipy", "matplotlib"]
+modules = {"plot": ["matplotlib"], "test": ["pytest", "hypothesis", "xdist", "sklearn", "scipy", "matplotlib"]}
+modules["dev"] = [*modules["test"], "ruff", "mypy"]
 docnmt = importlib.util.find_spec("docnmt")
 ours = docnmt is not None and os.path.realpath(docnmt.origin).startswith(os.path.realpath(root) + os.sep)
 core = ["torch", "numpy", "sentencepiece", "sacrebleu", "sacremoses", "safetensors", "yaml", "tensorboard"]
