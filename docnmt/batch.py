@@ -20,14 +20,19 @@ class PackedText:
             write several sentences as one sequence have one long "sentence" a unit here.
         positions: (T, 4) int64, the index of each token's word, sentence, paragraph and section, each counted inside
             its parent (or from the document's start, as the model asks); -1 where a level is unknown.
+        begins: of a source whose units are joined to one long "sentence" each: (S, n, 4) positions of the first tokens
+            of the n target sentences that "sentence" s is to become, the last repeated where there are fewer. None
+            where each sentence becomes one, which begins where its source does.
     """
 
     tokens: Tensor
     layout: DocumentLayout
     positions: Tensor
+    begins: Tensor | None = None
 
     def to(self, device: torch.device | str) -> PackedText:
-        return PackedText(self.tokens.to(device), self.layout.to(device), self.positions.to(device))
+        begins = None if self.begins is None else self.begins.to(device)
+        return PackedText(self.tokens.to(device), self.layout.to(device), self.positions.to(device), begins)
 
 
 @dataclass(frozen=True, eq=False)

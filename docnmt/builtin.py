@@ -60,8 +60,16 @@ _translation_model(
     "HierarchicalCondAtt: the top t sentences are found by descending a tree",
 )  # fmt: skip
 _translation_model(
+    "concat_transformer", "concat_transformer:ConcatTransformer", "ConcatConfig",
+    "a few sentences as one sequence with break tokens: 2-to-1, 2-to-2, k-to-k",
+)  # fmt: skip
+_translation_model(
+    "doc_transformer", "doc_transformer:DocTransformer", "StructuredConfig",
+    "the whole document as one sequence with break tokens",
+)  # fmt: skip
+_translation_model(
     "scaleformer", "scaleformer:Scaleformer", "ScaleformerConfig",
-    "linear attention with relative positions in encoder and decoder",
+    "the same with linear attention and relative positions in encoder and decoder",
 )  # fmt: skip
 CRITERIA.add(
     "label_smoothed_cross_entropy",

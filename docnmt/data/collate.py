@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import torch
 
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
-from docnmt.data.tokenizer import BOS, EOS
+from docnmt.data.tokenizer import BOS, BRK, EOS
 from docnmt.data.units import Units
 from docnmt.layout import DocumentLayout
 
 
-def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, *, position_count: str) -> TranslationBatch:
+def collate(
+    corpus: ParallelCorpus, units: Units, chosen: np.ndarray, *, position_count: str, joined: bool = False
+) -> TranslationBatch:
     """The units `chosen` (U,), in that order, as a training batch.
+
+    Args:
+        position_count: see `structure_positions`.
+        joined: the sentences of a unit are one sequence with `<brk>` between them.
 
     Raises:
         ValueError: the corpus has no target side.
     """
     if corpus.target is None:
         raise ValueError("a training batch needs a target side, and this corpus has none")
-    sentences, layout = _sentences(units, chosen)
+    sentences, layout = _sentences(units.first[chosen], units.last[chosen])
     structure = structure_positions(corpus, sentences, count=position_count)
-    target = pack(corpus.target, sentences, layout, structure, begin=True)
-    labels = pack(corpus.target, sentences, layout, structure, begin=False).tokens
+    packs = partial(pack_joined, running=position_count == "sequence") if joined else pack
     return TranslationBatch(
-        source=pack(corpus.source, sentences, layout, structure, begin=False),
-        target=target,
-        labels=labels,
+        source=collate_source(corpus, units, chosen, position_count=position_count, joined=joined),
+        target=packs(corpus.target, sentences, layout, structure, begin=True),
+        labels=packs(corpus.target, sentences, layout, structure, begin=False).tokens,
         units=torch.from_numpy(np.asarray(chosen, dtype=np.int64)),
     )
 
 
-def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, *, position_count: str) -> PackedText:
+def collate_source(
+    corpus: ParallelCorpus, units: Units, chosen: np.ndarray, *, position_count: str, joined: bool = False
+) -> PackedText:
     """The source side of the units `chosen`: what search encodes."""
-    sentences, layout = _sentences(units, chosen)
+    sentences, layout = _sentences(units.source_first[chosen], units.last[chosen])
     structure = structure_positions(corpus, sentences, count=position_count)
-    return pack(corpus.source, sentences, layout, structure, begin=False)
+    if not joined:
+        return pack(corpus.source, sentences, layout, structure, begin=False)
+    running = position_count == "sequence"
+    source = pack_joined(corpus.source, sentences, layout, structure, begin=False, running=running)
+    written = (units.last - units.first)[chosen]
+    last = layout[1:] - 1
+    place = last[:, None] - np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n)
+    return replace(source, begins=torch.from_numpy(structure[place]))
 
 
 def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
@@ -48,9 +65,8 @@ def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
     return numbers
 
 
-def _sentences(units: Units, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sentences(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The corpus's sentence numbers (S,) and document offsets (U+1,) of a packed batch: a unit is a document there."""
-    first, last = units.first[chosen], units.last[chosen]
     return ranges(first, last), np.concatenate([[0], np.cumsum(last - first)]).astype(np.int64)
 
 
@@ -76,20 +92,43 @@ def pack(
     return PackedText(torch.from_numpy(tokens), layout, torch.from_numpy(positions))
 
 
+def pack_joined(
+    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray, *, begin: bool, running: bool
+) -> PackedText:
+    """As `pack`, but each document is one sequence: `<brk>` opens or closes a sentence inside it, and positions go on
+    saying which sentence a token stands in.
+
+    Args:
+        running: the word index counts along the sequence instead.
+    """
+    text = pack(side, sentences, documents, structure, begin=begin)
+    offsets = text.layout.sentence_offsets
+    inner = torch.ones(len(sentences), dtype=torch.bool)
+    inner[torch.from_numpy(documents[:-1] if begin else documents[1:] - 1)] = False  # the ends of the sequence
+    text.tokens[(offsets[:-1] if begin else offsets[1:] - 1)[inner]] = BRK
+    layout = DocumentLayout(offsets[text.layout.document_offsets], torch.arange(len(documents)))
+    if running:
+        starts = layout.sentence_offsets[:-1].index_select(0, layout.sentence_of_token)
+        text.positions[:, 0] = torch.arange(layout.num_tokens) - starts
+    return PackedText(text.tokens, layout, text.positions)
+
+
 def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count: str) -> np.ndarray:
     """(S, 4) int64: word, sentence, paragraph and section index of the first token of each of `sentences`.
 
     `count="unit"`: each index counts inside its parent unit (002's levels, our default); `"document"`: each counts from
-    the document's start (the paper's PE135,4,2). A target sentence takes its source line's, the word index included.
+    the document's start (the paper's PE135,4,2); `"sequence"`: as `"unit"`, for joined units whose word index is set by
+    `pack_joined`. A target sentence takes its source line's, the word index included.
     An unknown level is -1. Cutting a document changes no position.
     """
     offsets = corpus.document_offsets
     document = np.searchsorted(offsets, sentences, side="right") - 1
     positions = np.full((len(sentences), 4), -1, dtype=np.int64)
+    inner = "unit" if count == "sequence" else count
     for number in np.unique(document):
         rows = np.flatnonzero(document == number)
         begin, end = int(offsets[number]), int(offsets[number + 1])
-        inside = _document_structure(corpus.levels[begin:end], end - begin, count)
+        inside = _document_structure(corpus.levels[begin:end], end - begin, inner)
         if count == "document":
             lengths = np.diff(corpus.source.offsets[begin : end + 1]) + 1
             inside[:, 0] = np.cumsum(lengths) - lengths
@@ -125,7 +164,11 @@ def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
 
 
 def unit_sizes(corpus: ParallelCorpus, units: Units) -> np.ndarray:
-    """(U,) max(source, target) subwords of each unit, `</s>` included."""
-    sides = [corpus.source] if corpus.target is None else [corpus.source, corpus.target]
-    per_side = [np.asarray(side.offsets)[units.last] - np.asarray(side.offsets)[units.first] for side in sides]
-    return np.asarray(np.maximum.reduce(per_side) + (units.last - units.first))
+    """(U,) max(source, target) subwords of each unit, the end of every sentence included."""
+
+    def size(side: TokenArray, first: np.ndarray) -> np.ndarray:
+        offsets = np.asarray(side.offsets)
+        return np.asarray(offsets[units.last] - offsets[first] + units.last - first)
+
+    source = size(corpus.source, units.source_first)
+    return source if corpus.target is None else np.maximum(source, size(corpus.target, units.first))

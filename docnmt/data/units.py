@@ -15,10 +15,12 @@ class Units:
     """One row a unit; arrays (U,) int64 of sentence numbers, `last` exclusive.
 
     Attributes:
-        first, last: the sentences of the source that the unit reads and of the target that it writes.
+        source_first: where the sentences of the source that the unit reads begin; they end at `last`.
+        first, last: the sentences of the target that it writes. Units in order write every sentence once.
         document: which document it is of.
     """
 
+    source_first: np.ndarray
     first: np.ndarray
     last: np.ndarray
     document: np.ndarray
@@ -31,7 +33,7 @@ def sentence_units(document_offsets: np.ndarray) -> Units:
     """Every sentence by itself."""
     first = np.arange(int(document_offsets[-1]), dtype=np.int64)
     document = np.repeat(np.arange(len(document_offsets) - 1, dtype=np.int64), np.diff(document_offsets))
-    return Units(first, first + 1, document)
+    return Units(first, first, first + 1, document)
 
 
 def document_units(document_offsets: np.ndarray, costs: np.ndarray | None = None, limit: int | None = None) -> Units:
@@ -45,7 +47,7 @@ def document_units(document_offsets: np.ndarray, costs: np.ndarray | None = None
     document = np.flatnonzero(np.diff(offsets) > 0)
     first, last = offsets[document], offsets[document + 1]
     if limit is None or costs is None:
-        return Units(first, last, document)
+        return Units(first, first, last, document)
     total = np.concatenate([[0], np.cumsum(costs, dtype=np.int64)])
     long = total[last] - total[first] > limit
     pieces: list[tuple[int, int, int]] = []
@@ -58,4 +60,16 @@ def document_units(document_offsets: np.ndarray, costs: np.ndarray | None = None
     cut = np.array(pieces, dtype=np.int64).reshape(-1, 3)
     rows = np.concatenate([np.stack([first[~long], last[~long], document[~long]], axis=1), cut])
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
-    return Units(rows[:, 0], rows[:, 1], rows[:, 2])
+    return Units(rows[:, 0], rows[:, 0], rows[:, 1], rows[:, 2])
+
+
+def window_units(document_offsets: np.ndarray, size: int, context: int) -> Units:
+    """Every document in windows of `size` sentences, the last one maybe shorter, one after the other without overlap;
+    each also reads the `context` source sentences of its document before them, as far as there are any."""
+    offsets = np.asarray(document_offsets, dtype=np.int64)
+    counts = -(-np.diff(offsets) // size)  # windows of each document
+    document = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    place = np.arange(len(document), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = offsets[document] + size * place
+    source_first = np.maximum(first - context, offsets[document])
+    return Units(source_first, first, np.minimum(first + size, offsets[document + 1]), document)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from docnmt.config import option
 from docnmt.models.position_rules import fusion_problems
@@ -70,7 +70,62 @@ class TransformerConfig:
 
 
 @dataclass(frozen=True)
-class ScaleformerConfig(TransformerConfig):
+class StructuredConfig(TransformerConfig):
+    """Texts of several sentences, whose structure positions can know."""
+
+    position: str = option("multi_level", "position family", choices=POSITIONS.names)
+    levels: int = option(3, "structural levels that positions know: 1 word, 2 sentence, 3 paragraph, 4 section")
+    position_count: Literal["unit", "document"] = option(
+        "unit", "count positions inside the parent unit, or from the document's start (the paper's PE135,4,2)"
+    )
+    level_dropout: float = option(0.1, "in training, how often a document's paragraphs and sections are hidden")
+
+    def problems(self) -> list[str]:
+        found = super().problems()
+        if not 1 <= self.levels <= 4:
+            found.append(f"--levels: must be 1 to 4, got {self.levels}")
+        if not 0 <= self.level_dropout <= 1:
+            found.append(f"--level-dropout: must be in [0, 1], got {self.level_dropout}")
+        return found
+
+    @property
+    def position_settings(self) -> dict[str, Any]:
+        """What the position family is told."""
+        known = {"levels": self.levels, "level_dropout": self.level_dropout}
+        return known if self.position == "multi_level" else {}
+
+    @property
+    def joined_count(self) -> str:
+        """How positions count where sentences are joined: families of one level along the whole sequence."""
+        return self.position_count if self.position == "multi_level" else "sequence"
+
+
+@dataclass(frozen=True)
+class ConcatConfig(StructuredConfig):
+    """A few sentences as one sequence (Tiedemann and Scherrer 2017)."""
+
+    position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
+    source_context: int = option(1, "source sentences that are read before the last one translated", metavar="K")
+    target_window: int = option(
+        1, "sentences translated together, the last of those read (2-to-1: K=1 J=1; 2-to-2: K=1 J=2)", metavar="J"
+    )
+
+    def problems(self) -> list[str]:
+        found = super().problems()
+        if self.source_context < 0:
+            found.append(f"--source-context: must be at least 0, got {self.source_context}")
+        if self.target_window < 1:
+            found.append(f"--target-window: must be at least 1, got {self.target_window}")
+        elif not found and self.target_window > self.source_context + 1:
+            found.append(
+                f"--target-window {self.target_window} translates sentences that are not read: --source-context "
+                f"{self.source_context} reads {self.source_context + 1}; give at least {self.target_window - 1}"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class ScaleformerConfig(StructuredConfig):
     """Linear attention with relative positions in encoder and decoder (004)."""
 
     position: str = option("none", "position family of the embeddings, besides relative ones", choices=POSITIONS.names)
@@ -84,15 +139,9 @@ class ScaleformerConfig(TransformerConfig):
 
 
 @dataclass(frozen=True)
-class HierTransformerConfig(TransformerConfig):
+class HierTransformerConfig(StructuredConfig):
     """Whole documents: structural positions and a context attention in encoder and decoder (002, figure 1)."""
 
-    position: str = option("multi_level", "position family", choices=POSITIONS.names)
-    levels: int = option(3, "structural levels that positions know: 1 word, 2 sentence, 3 paragraph, 4 section")
-    position_count: Literal["unit", "document"] = option(
-        "unit", "count positions inside the parent unit, or from the document's start (the paper's PE135,4,2)"
-    )
-    level_dropout: float = option(0.1, "in training, how often a document's paragraphs and sections are hidden")
     context_placement: Literal["block", "heads", "replace"] = option(
         "block", "context attention as a block of its own, as extra heads, or in place of self-attention heads"
     )
@@ -104,10 +153,6 @@ class HierTransformerConfig(TransformerConfig):
 
     def problems(self) -> list[str]:
         found = super().problems()
-        if not 1 <= self.levels <= 4:
-            found.append(f"--levels: must be 1 to 4, got {self.levels}")
-        if not 0 <= self.level_dropout <= 1:
-            found.append(f"--level-dropout: must be in [0, 1], got {self.level_dropout}")
         if self.context_heads is not None and self.context_heads < 1:
             found.append(f"--context-heads: must be at least 1, got {self.context_heads}")
         if self.context_placement == "replace" and (self.context_heads or 1) >= self.heads:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from docnmt.batch import PackedText, TranslationBatch
+from docnmt.data.tokenizer import BRK
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context import ConditionalAttention, ContextKeys, DocumentStore
 from docnmt.modules.embedding import Embedding
@@ -101,13 +102,14 @@ class Memory:
     Attributes:
         source: the packed source. cross: per decoder layer, what its cross-attention reads of it.
         context: per decoder layer, the context attention's keys, or None without one.
-        starts: (S, 4) positions of the first target token of each sentence.
+        begins: (S, n, 4) positions of the first token of each target sentence that a sentence of the source becomes:
+            one, but as many as the unit has where units are joined.
     """
 
     source: PackedText
     cross: list[Sources]
     context: list[ContextKeys | None]
-    starts: Tensor
+    begins: Tensor
 
 
 @dataclass
@@ -117,12 +119,15 @@ class DecoderState:
     Attributes:
         sentences: (N,) which sentence of the memory each slot writes.
         lengths: (R,) tokens that each row has read so far.
+        breaks: (R,) how many of them were `<brk>`. since: (R,) how many stand before the last of those.
     """
 
     memory: Memory
     beam: int
     sentences: Tensor
     lengths: Tensor
+    breaks: Tensor
+    since: Tensor
     layers: list[LayerState]
 
     def reorder(self, rows: Tensor) -> None:
@@ -132,6 +137,7 @@ class DecoderState:
         for layer in self.layers:
             layer.select(rows, None if all_stay else slots)
         self.sentences, self.lengths = self.sentences[slots], self.lengths[rows]
+        self.breaks, self.since = self.breaks[rows], self.since[rows]
 
     def append(self, other: DecoderState) -> None:
         """Add the slots of another state over the same memory behind this one's."""
@@ -141,6 +147,23 @@ class DecoderState:
             mine.append(theirs)
         self.sentences = torch.cat([self.sentences, other.sentences])
         self.lengths = torch.cat([self.lengths, other.lengths])
+        self.breaks = torch.cat([self.breaks, other.breaks])
+        self.since = torch.cat([self.since, other.since])
+
+    def positions(self, tokens: Tensor, *, running: bool) -> Tensor:
+        """(R, 4) where the tokens (R,) stand that the rows read next; `<brk>` opens the next sentence of a unit.
+
+        Args:
+            running: the word index counts along the whole unit.
+        """
+        is_break = tokens == BRK
+        self.breaks = self.breaks + is_break
+        self.since = torch.where(is_break, self.lengths, self.since)
+        begins = self.memory.begins[self.sentences.repeat_interleave(self.beam)]  # (R, n, 4)
+        place = self.breaks.clamp(max=begins.shape[1] - 1)  # a dead row may read anything
+        begin = begins[torch.arange(len(place), device=place.device), place]
+        word = self.lengths if running else begin[:, 0] + self.lengths - self.since
+        return torch.cat([word[:, None], begin[:, 1:]], dim=1)
 
 
 def initialise(part: nn.Module) -> None:
@@ -159,10 +182,12 @@ class EncoderDecoder(nn.Module):
     """A translation model: `forward` for training, `encode`, `begin` and `step` for search.
 
     Class attributes say how the data plan cuts text for it:
-        unit: what is read at once, `sentence` or `document`.
+        unit: what is read at once, `sentence`, `window` or `document`.
+        joined: a unit is one sequence with `<brk>` between its sentences.
     """
 
     unit: ClassVar[str] = "sentence"
+    joined: ClassVar[bool] = False
 
     def __init__(self, *, encoder: Encoder, decoder: Decoder, output: nn.Linear, position_count: str = "unit") -> None:
         super().__init__()
@@ -186,8 +211,10 @@ class EncoderDecoder(nn.Module):
             None if layer.context is None or store is None else layer.context.project(store)
             for layer in self.decoder.stack
         ]
-        starts = source.positions.index_select(0, source.layout.sentence_offsets[:-1])
-        return Memory(source, cross, context, starts)
+        begins = source.begins
+        if begins is None:
+            begins = source.positions.index_select(0, source.layout.sentence_offsets[:-1])[:, None]
+        return Memory(source, cross, context, begins)
 
     def begin(self, memory: Memory, sentences: Tensor, beam: int) -> DecoderState:
         """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory."""
@@ -197,14 +224,13 @@ class EncoderDecoder(nn.Module):
             LayerState(layer.attention.begin(rows, like), cross.of(sentences), context)
             for layer, cross, context in parts
         ]
-        return DecoderState(memory, beam, sentences, sentences.new_zeros(rows), layers)
+        none_read = sentences.new_zeros(rows)
+        return DecoderState(memory, beam, sentences, none_read, none_read, none_read, layers)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Every row reads one token (R,) → scores of the next one (R, V)."""
         layout, rows = state.memory.source.layout, state.sentences.repeat_interleave(state.beam)
-        positions = state.memory.starts[rows]  # (R, 4); the word's own index is counted on from its sentence's start
-        positions = torch.cat([positions[:, :1] + state.lengths[:, None], positions[:, 1:]], dim=1)
-        x = self.decoder.embedding(tokens, positions)
+        x = self.decoder.embedding(tokens, state.positions(tokens, running=self.position_count == "sequence"))
         documents, longest = layout.document_of_sentence[rows], int(state.lengths.max())
         for layer, layer_state in zip(self.decoder.stack, state.layers, strict=True):
             x = layer.step(x, layer_state, state.lengths, longest, documents)

@@ -60,7 +60,5 @@ class HierTransformer(EncoderDecoder):
 
     @classmethod
     def build(cls, config: HierTransformerConfig, task: Vocabularies) -> Self:
-        multi_level = {"levels": config.levels, "level_dropout": config.level_dropout}
-        settings = multi_level if config.position == "multi_level" else {}
-        parts = encoder_decoder(config, task, context=cls.context(config), **settings)
+        parts = encoder_decoder(config, task, context=cls.context(config), **config.position_settings)
         return cls(position_count=config.position_count, **parts)

@@ -8,11 +8,13 @@ from docnmt.models.encoder_decoder import EncoderDecoder
 
 
 class Scaleformer(EncoderDecoder):
-    """Time and memory in proportion to the text; decoding keeps as much of a long text as of a short one."""
+    """A document is one sequence: time and memory in proportion to it, and a decoder's state of constant size."""
 
     Config = ScaleformerConfig
-    unit = "sentence"
+    unit = "document"
+    joined = True
 
     @classmethod
     def build(cls, config: ScaleformerConfig, task: Vocabularies) -> Scaleformer:
-        return cls(**encoder_decoder(config, task))
+        parts = encoder_decoder(config, task, **config.position_settings)
+        return cls(position_count=config.joined_count, **parts)

@@ -17,7 +17,7 @@ from docnmt.data.collate import collate, collate_source, sentence_costs, unit_si
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.data.units import Units, document_units, sentence_units
+from docnmt.data.units import Units, document_units, sentence_units, window_units
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.protocol import TaskState
 
@@ -30,6 +30,7 @@ class TranslationDataset:
     units: Units
     position_count: str
     name: str
+    joined: bool = False
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -37,7 +38,7 @@ class TranslationDataset:
         return unit_sizes(self.corpus, self.units)
 
     def batch(self, units: np.ndarray) -> TranslationBatch:
-        return collate(self.corpus, self.units, units, position_count=self.position_count)
+        return collate(self.corpus, self.units, units, position_count=self.position_count, joined=self.joined)
 
     def describe(self, units: np.ndarray) -> str:
         """`train: sentences 3-17 of document 2, …` (numbers from 1)."""
@@ -129,11 +130,17 @@ class DocumentTranslation:
         """The units of a corpus that a model reads; documents are cut at `limit` subwords, if there is one."""
         if model.unit == "sentence":
             return sentence_units(corpus.document_offsets)
+        if model.unit == "window":
+            return window_units(corpus.document_offsets, model.target_window, model.earlier)
         return document_units(corpus.document_offsets, None if limit is None else sentence_costs(corpus), limit)
 
     def source(self, corpus: ParallelCorpus, units: Units, chosen: np.ndarray, model: Any) -> PackedText:
         """The source side of some units, for search."""
-        return collate_source(corpus, units, chosen, position_count=model.position_count)
+        return collate_source(corpus, units, chosen, position_count=model.position_count, joined=model.joined)
+
+    def written(self, corpus: ParallelCorpus, units: Units, model: Any) -> np.ndarray:
+        """(W + 1,) where each of the texts begins that search writes by itself: a joined unit, or else a sentence."""
+        return np.append(units.first, corpus.num_sentences) if model.joined else np.arange(corpus.num_sentences + 1)
 
     def dataset(
         self, split: str, model: nn.Module, *, seed: int = 0, epoch: int = 0, training: bool = False
@@ -141,7 +148,7 @@ class DocumentTranslation:
         """A split in the units of `model`; in training and validation documents are cut at `--max-doc-tokens`."""
         corpus = self.corpus(split)
         units = self.units(corpus, model, limit=self.config.max_doc_tokens)
-        return TranslationDataset(corpus, units, str(model.position_count), split)
+        return TranslationDataset(corpus, units, str(model.position_count), split, bool(model.joined))
 
     def evaluate(self, model: nn.Module, split: str, options: Mapping[str, Any]) -> dict[str, float]:
         """BLEU of a split, by the code that `docnmt-generate` runs."""

@@ -1,0 +1,34 @@
+"""Concatenation of neighbouring sentences (Tiedemann and Scherrer 2017; 002, section 1.3.1): 2-to-1, 2-to-2, k-to-k."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docnmt.models.build import Vocabularies, encoder_decoder
+from docnmt.models.config import ConcatConfig
+from docnmt.models.encoder_decoder import EncoderDecoder
+
+
+class ConcatTransformer(EncoderDecoder):
+    """Reads K + 1 source sentences with break tokens between them and translates the last J of them.
+
+    A document is cut into windows of J sentences without overlap, in training as in decoding.
+
+    Args:
+        target_window: J. earlier: source sentences read before those that are translated, K + 1 − J.
+    """
+
+    Config = ConcatConfig
+    unit = "window"
+    joined = True
+
+    def __init__(self, *, target_window: int, earlier: int, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.target_window, self.earlier = target_window, earlier
+
+    @classmethod
+    def build(cls, config: ConcatConfig, task: Vocabularies) -> ConcatTransformer:
+        earlier = config.source_context + 1 - config.target_window
+        parts = encoder_decoder(config, task, **config.position_settings)
+        count = config.joined_count
+        return cls(target_window=config.target_window, earlier=earlier, position_count=count, **parts)

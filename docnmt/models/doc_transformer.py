@@ -1,0 +1,20 @@
+"""The whole document as one sequence (002, section 1.3.1): break tokens between sentences, multi-level positions."""
+
+from __future__ import annotations
+
+from docnmt.models.build import Vocabularies, encoder_decoder
+from docnmt.models.config import StructuredConfig
+from docnmt.models.encoder_decoder import EncoderDecoder
+
+
+class DocTransformer(EncoderDecoder):
+    """Every word attends to all words of its document: exact, and quadratic in its length."""
+
+    Config = StructuredConfig
+    unit = "document"
+    joined = True
+
+    @classmethod
+    def build(cls, config: StructuredConfig, task: Vocabularies) -> DocTransformer:
+        parts = encoder_decoder(config, task, **config.position_settings)
+        return cls(position_count=config.joined_count, **parts)

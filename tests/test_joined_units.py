@@ -1,0 +1,220 @@
+"""Architectures that write several sentences as one sequence: what they read, and as many sentences out as in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import small_system
+import torch
+
+from docnmt.batch import TranslationBatch
+from docnmt.data.collate import collate
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.tokenizer import BOS, BRK, EOS
+from docnmt.data.units import Units, window_units
+from docnmt.errors import UserError
+from docnmt.generation.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from docnmt.generation.contrastive import forced_scores
+from docnmt.generation.translate import SentenceResult, translate_corpus
+from docnmt.registry import MODELS
+from docnmt.scoring.contrastive import ForcedExample
+
+DOCUMENTS = small_system.text(4, 4)
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("doc_transformer", {}),
+    ("doc_transformer", {"position": "sinusoidal"}),
+    ("doc_transformer", {"position_count": "document"}),
+    ("doc_transformer", {"position": "rope"}),
+    ("doc_transformer", {"attention": "linear", "position": "relative"}),
+    ("scaleformer", {}),
+    ("scaleformer", {"position": "multi_level", "relative_horizon": 4}),
+    ("concat_transformer", {}),
+    ("concat_transformer", {"target_window": 2}),
+    ("concat_transformer", {"source_context": 3, "target_window": 2, "position": "multi_level"}),
+]
+NAMES = [f"{name} {' '.join(map(str, settings.values()))}" for name, settings in CASES]
+
+
+def build(name: str, **settings: Any) -> Any:
+    torch.manual_seed(0)
+    sizes = {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2, "ffn_dim": 48, "dropout": 0.0}
+    config = MODELS.config(name)(**sizes, **settings)
+    assert config.problems() == []
+    model = small_system.task().build_model(MODELS.get(name), config)
+    with torch.no_grad():
+        model.output.weight.mul_(4.0)
+    return model.eval()
+
+
+def corpus() -> ParallelCorpus:
+    """DOCUMENTS with a target side: the same sentences backwards."""
+    source = small_system.corpus(DOCUMENTS)
+    backwards = [" ".join(reversed(line.split())) for document in DOCUMENTS for line in document]
+    return replace(source, target=small_system.corpus([backwards]).source)
+
+
+def batch(model: Any) -> TranslationBatch:
+    data = corpus()
+    units = small_system.task().units(data, model)
+    return collated(model, data, units, np.arange(len(units)))
+
+
+def collated(model: Any, data: ParallelCorpus, units: Units, chosen: np.ndarray) -> TranslationBatch:
+    return collate(data, units, chosen, position_count=model.position_count, joined=model.joined)
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES, ids=NAMES)
+def test_step_by_step_equals_the_whole_row(name: str, settings: dict[str, Any]) -> None:
+    model = build(name, **settings).double()
+    data = batch(model)
+    offsets, lengths = data.target.layout.sentence_offsets.tolist(), data.target.layout.sentences.lengths.tolist()
+    with torch.no_grad():
+        whole = model.output(model(data))
+        state = model.begin(model.encode(data.source), torch.arange(len(lengths)), 2)
+        for i in range(max(lengths)):
+            places = [begin + min(i, n - 1) for begin, n in zip(offsets[:-1], lengths, strict=True)]
+            logits = model.step(data.target.tokens[places].repeat_interleave(2), state)
+            for slot, n in enumerate(lengths):
+                if i < n:
+                    assert torch.allclose(logits[2 * slot + 1], whole[places[slot]], atol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES, ids=NAMES)
+def test_every_parameter_learns(name: str, settings: dict[str, Any]) -> None:
+    model = build(name, **settings)
+    model.output(model(batch(model))).square().sum().backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
+
+
+def translate(
+    model: Any,
+    documents: list[list[str]] = DOCUMENTS,
+    search: Any = None,
+    generator: str = "beam_search",
+    **options: Any,
+) -> list[SentenceResult]:
+    models = model if isinstance(model, list) else [model]
+    settings = GenerationConfig(generator=generator, **options)
+    return list(translate_corpus(models, small_system.task(), small_system.corpus(documents), settings, search))
+
+
+def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:
+    for one, other in zip(first, second, strict=True):
+        assert [t.text for t in one.nbest] == [t.text for t in other.nbest]
+        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES, ids=NAMES)
+def test_as_many_sentences_out_as_in_whatever_the_batch(name: str, settings: dict[str, Any]) -> None:
+    model = build(name, **settings)
+    search = BeamSearchConfig(beam=2, nbest=2, max_len_a=0.5, max_len_b=4)
+    many = translate(model, search=search, max_tokens=10_000, batch_size=64)
+    assert [result.number for result in many] == list(range(sum(map(len, DOCUMENTS))))
+    assert all(len(result.nbest) == 2 and "<brk>" not in t.pieces for result in many for t in result.nbest)
+    assert_same(many, translate(model, search=search, max_tokens=1, batch_size=1))
+    alone = [result for document in DOCUMENTS for result in translate(model, [document], search=search)]
+    assert_same(many, alone)
+
+
+@pytest.mark.parametrize("name", ["doc_transformer", "concat_transformer"])
+def test_other_generators(name: str) -> None:
+    model = build(name)
+    assert_same(
+        translate(model, search=GreedyConfig(), generator="greedy"), translate(model, search=BeamSearchConfig(beam=1))
+    )
+    samples = translate(model, search=SamplingConfig(nbest=3), generator="sampling")
+    assert_same(samples, translate(model, search=SamplingConfig(nbest=3), generator="sampling", batch_size=1))
+
+
+def test_what_a_joined_document_looks_like() -> None:
+    model, data = build("doc_transformer"), corpus()
+    units = small_system.task().units(data, model)
+    number = next(n for n in range(len(units)) if units.last[n] - units.first[n] > 1)
+    one = collated(model, data, units, np.array([number]))
+    assert data.target is not None
+    sides = [
+        [side[s].tolist() for s in range(units.first[number], units.last[number])]
+        for side in (data.source, data.target)
+    ]
+    source, target = ([token for sentence in side for token in [BRK, *sentence]][1:] for side in sides)
+    assert one.source.tokens.tolist() == [*source, EOS]
+    assert one.target.tokens.tolist() == [BOS, *target]
+    assert one.labels.tolist() == [*target, EOS]
+    for text, side in ((one.source, sides[0]), (one.target, sides[1])):
+        assert text.layout.sentences.lengths.tolist() == [sum(map(len, side)) + len(side)]
+        assert text.positions[:, 0].tolist() == [word for sentence in side for word in range(len(sentence) + 1)]
+        assert text.positions[:, 1].tolist() == [n for n, sentence in enumerate(side) for _ in range(len(sentence) + 1)]
+
+
+def test_families_of_one_level_count_along_the_sequence() -> None:
+    data = batch(build("doc_transformer", position="sinusoidal"))
+    for text in (data.source, data.target):
+        lengths = text.layout.sentences.lengths.tolist()
+        assert text.positions[:, 0].tolist() == [word for n in lengths for word in range(n)]
+
+
+def test_windows_tile_documents_and_read_what_stands_before() -> None:
+    units = window_units(np.array([0, 5, 5, 6, 8]), 2, 1)
+    rows = np.stack([units.source_first, units.first, units.last, units.document], axis=1).tolist()
+    assert rows == [[0, 0, 2, 0], [1, 2, 4, 0], [3, 4, 5, 0], [5, 5, 6, 2], [6, 6, 8, 3]]
+
+
+def test_a_window_reads_its_context_and_nothing_else() -> None:
+    """2-to-1: the translation of a sentence changes with the one before it and with no other."""
+    model, sentences = build("concat_transformer"), ["the old dog.", "a cat sees it.", "he walks.", "the river."]
+
+    def changed(place: int) -> list[bool]:
+        other = [line if n != place else "under a new tree." for n, line in enumerate(sentences)]
+        before, after = translate(model, [sentences]), translate(model, [other])
+        return [abs(a.nbest[0].score - b.nbest[0].score) > 1e-5 for a, b in zip(before, after, strict=True)]
+
+    assert changed(1) == [False, True, True, False]
+
+
+class Numbers:
+    """A target tokenizer whose text is the token numbers: every hypothesis is the segmentation of its text."""
+
+    vocab_size = small_system.tokenizer().vocab_size
+    pieces = small_system.tokenizer().pieces
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        return [[int(word) for word in line.split()] for line in lines]
+
+    def decode(self, ids: tuple[int, ...]) -> str:
+        return " ".join(map(str, ids))
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES[:1] + CASES[-3:], ids=NAMES[:1] + NAMES[-3:])
+def test_forced_scores_are_the_models_own(name: str, settings: dict[str, Any]) -> None:
+    """The last sentence is scored alone, after its forced context: its pieces' probabilities in search."""
+    model, task = build(name, **settings), small_system.task()
+    task.target_tokenizer = Numbers()  # type: ignore[assignment]
+    search, options = BeamSearchConfig(beam=1, lenpen=0.0, max_len_a=0.5, max_len_b=4), GenerationConfig()
+    results = translate_corpus([model], task, small_system.corpus(DOCUMENTS), options, search)
+    for document in DOCUMENTS:
+        found = [next(results).nbest[0] for _ in document]
+        context = tuple(each.text for each in found[:-1])
+        example = ForcedExample(tuple(document[:-1]), document[-1], context, found[-1].text)
+        assert forced_scores([model], task, [example]) == pytest.approx([found[-1].score], abs=1e-4)
+
+
+def test_models_that_write_different_units_are_refused() -> None:
+    with pytest.raises(UserError, match="cannot translate together"):
+        translate([build("doc_transformer"), build("transformer")])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("concat_transformer", {"target_window": 3}, "translates sentences that are not read"),
+        ("concat_transformer", {"target_window": 0}, "--target-window: must be at least 1"),
+        ("concat_transformer", {"source_context": -1}, "--source-context: must be at least 0"),
+        ("scaleformer", {"attention": "softmax"}, "scaleformer needs --attention linear"),
+        ("doc_transformer", {"levels": 5}, "must be 1 to 4"),
+    ],
+)
+def test_contradictions_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
+    assert any(message in problem for problem in MODELS.config(name)(**settings).problems())
