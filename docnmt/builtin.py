@@ -69,7 +69,7 @@ _translation_model(
 )  # fmt: skip
 _translation_model(
     "scaleformer", "scaleformer:Scaleformer", "ScaleformerConfig",
-    "the same with linear attention and relative positions in encoder and decoder",
+    "the whole document as one sequence, with linear attention and relative positions",
 )  # fmt: skip
 CRITERIA.add(
     "label_smoothed_cross_entropy",
