@@ -25,7 +25,7 @@ def span_max(values: Tensor, spans: Spans, rows: Tensor | None = None) -> Tensor
     if rows is None:
         rows = torch.arange(len(values), device=values.device)
     if values.requires_grad and torch.is_grad_enabled() and values.device.type == "cpu":
-        pooled: Tensor = _SpanMax.apply(values, rows, spans)
+        pooled: Tensor = _SpanMax.apply(values, rows, spans)  # type: ignore[no-untyped-call]
         return pooled
     tokens = values.index_select(0, rows)
     index = spans.span_of_token[:, None].expand_as(tokens)

@@ -117,7 +117,7 @@ class _WordRows:
         self.used = 0
 
     def __call__(self, text: PackedSentences) -> Tensor:
-        kinds = text.tokens.unique()  # type: ignore[no-untyped-call]
+        kinds = text.tokens.unique()
         new = kinds[self.place[kinds] < 0]
         end = self.used + len(new)
         if end > len(self.rows):
