@@ -205,6 +205,22 @@ def test_neighbours_change_nothing(
     assert results(slots[::order], capacity) == alone
 
 
+@pytest.mark.parametrize("least_rows", [1, 4, 9])
+def test_a_model_never_sees_fewer_rows_than_asked(least_rows: int) -> None:
+    slots = [Slot(n, (3 + n,)) for n in range(5)]
+    seen: list[int] = []
+
+    def step(tokens: Tensor, state: PrefixState) -> Tensor:
+        seen.append(len(tokens))
+        return stepper(random_model)(tokens, state)
+
+    generator = BeamSearch(BeamSearchConfig(beam=2))
+    begin = lambda entering: PrefixState(entering, 2)  # noqa: E731
+    found = dict(decode(step, begin, generator, slots, capacity=2, least_rows=least_rows))
+    assert min(seen) >= least_rows
+    assert found == dict(zip(slots, search(random_model, BeamSearchConfig(beam=2), slots), strict=True))
+
+
 def test_the_unknown_penalty_keeps_unk_out() -> None:
     script = {(): {UNK: 0.8, A: 0.2}}
     assert search(scripted(script), BeamSearchConfig(beam=2), [Slot(0, (3,))])[0][0].tokens == (UNK, EOS)

@@ -156,3 +156,13 @@ def test_groups_hold_whole_units_and_fit(lengths: list[int], cuts: list[set[int]
         if after is not None:  # the next unit did not fit
             next_unit = min(c for c in common if c > last)
             assert sum(lengths[first:next_unit]) > most
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_gpu_translates_as_the_cpu_does(arch: str) -> None:
+    model = small_system.model(arch)
+    here = translate(model, search=BeamSearchConfig(beam=3))
+    there = translate(model.cuda(), search=BeamSearchConfig(beam=3))
+    for one, other in zip(here, there, strict=True):
+        assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=1e-3)
