@@ -1,4 +1,4 @@
-"""What a model reads: packed text, and pairs of it. Torch tensors only; how they were made is `docnmt.data`'s matter."""
+"""What a model reads: packed text, and pairs of it. Tensors only; how they were made is `docnmt.data`'s matter."""
 
 from __future__ import annotations
 

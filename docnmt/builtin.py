@@ -93,7 +93,8 @@ GENERATORS.add(
 )  # fmt: skip
 GENERATORS.add(
     "sampling", "docnmt.generation.sampling:Sampling",
-    config="docnmt.generation.config:SamplingConfig", help="tokens drawn from the model, with --temperature and --top-k/--top-p",
+    config="docnmt.generation.config:SamplingConfig",
+    help="tokens drawn from the model, with --temperature and --top-k/--top-p",
 )  # fmt: skip
 TASKS.add(
     "text_classification",

@@ -154,7 +154,8 @@ def _add_argument(group: argparse._ArgumentGroup, setting: Setting, values: Mapp
     shown = "" if setting.required or default in (None, "", ()) else f" [{default}]"
     help = (metadata.get("help", "") + shown).replace("%", "%%")
     if metadata.get("positional"):
-        group.add_argument(setting.name, metavar=metadata.get("metavar"), help=help, nargs="*" if setting.several else "?")
+        nargs = "*" if setting.several else "?"
+        group.add_argument(setting.name, metavar=metadata.get("metavar"), help=help, nargs=nargs)
         return
     names = [setting.flag, *metadata.get("aliases", ())]
     if setting.kind is bool:
@@ -164,8 +165,8 @@ def _add_argument(group: argparse._ArgumentGroup, setting: Setting, values: Mapp
     metavar = metadata.get("metavar") or {int: "N", float: "F", str: "TEXT"}[setting.kind]
     if setting.choices is not None and metadata.get("metavar") is None:
         metavar = "{" + ",".join(map(str, setting.choices)) + "}"
-    nargs = "+" if setting.several else None
-    group.add_argument(*names, dest=setting.name, metavar=metavar, nargs=nargs, help=help)
+    several = "+" if setting.several else None
+    group.add_argument(*names, dest=setting.name, metavar=metavar, nargs=several, help=help)
 
 
 @contextlib.contextmanager

@@ -26,7 +26,6 @@ from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossKeys, attend
 from docnmt.modules.source2token import Source2Token
 
-
 #: By what the weights of a tree's relevance keys are multiplied; see docs/results.md.
 TREE_SCALE = 0.25
 
