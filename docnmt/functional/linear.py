@@ -13,8 +13,8 @@ from docnmt.layout import Spans
 
 Backend = Literal["auto", "quadratic", "linear"]
 
-#: Queries × keys up to which `auto` takes the quadratic form.
-SHORT = 128 * 128
+#: Queries × keys up to which `auto` takes the quadratic form: in general, and where the linear one is two products.
+SHORT, PLAIN_SHORT = 200 * 200, 72 * 72
 
 
 def linear_attention(
@@ -116,7 +116,7 @@ class _FeatureMap(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (mapped,) = ctx.saved_tensors
-        gradient: Tensor = grad * mapped.clamp(max=1)  # 1 above 0, exp(x) = φ(x) below
+        gradient: Tensor = mapped.clamp(max=1).mul_(grad)  # 1 above 0, exp(x) = φ(x) below
         return gradient
 
 
@@ -160,25 +160,31 @@ def _rows_per_head(rel: Tensor, q: Tensor) -> Tensor:
 def _mix(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, causal: bool, backend: Backend) -> Tensor:
     """Σ_j s_ij values_j of features q (N, Lq, d), k (N, Lk, d) or None, rel (N, 2r+1, d) or None."""
     pairs = q.shape[1] * values.shape[1]
-    if backend == "quadratic" or pairs == 0 or (backend == "auto" and pairs <= SHORT):
+    short = pairs <= (SHORT if causal or rel is not None else PLAIN_SHORT)
+    if backend == "quadratic" or pairs == 0 or (backend == "auto" and short):
         return torch.bmm(_scores(q, k, values.shape[1], rel, causal), values)
     if causal:
         return windowed_attention(q, k, values, rel, causal=True)
     if k is None:
         return windowed_attention(q, None, values, rel, causal=False)
-    mixed = torch.bmm(q, torch.bmm(k.mT, values))
-    return mixed if rel is None else mixed + windowed_attention(q, None, values, rel, causal=False)
+    total = torch.bmm(k.mT, values)
+    if rel is None:
+        return torch.bmm(q, total)
+    return torch.baddbmm(windowed_attention(q, None, values, rel, causal=False), q, total)
 
 
 def _scores(q: Tensor, k: Tensor | None, keys: int, rel: Tensor | None, causal: bool) -> Tensor:
     """(N, Lq, Lk): s_ij of equations 9 and 11."""
-    scores = q.new_zeros(len(q), q.shape[1], keys) if k is None else torch.bmm(q, k.mT)
+    scores = None
     if rel is not None:
         horizon = rel.shape[1] // 2
         distance = torch.arange(keys, device=q.device) - torch.arange(q.shape[1], device=q.device)[:, None]
         row = horizon + distance.clamp(-horizon, horizon)  # (Lq, Lk)
-        scores = scores + torch.bmm(q, rel.mT).gather(2, row.expand(len(q), -1, -1))
-    return scores.tril() if causal else scores
+        scores = torch.bmm(q, rel.mT).gather(2, row.expand(len(q), -1, -1))
+    if k is not None:
+        scores = torch.bmm(q, k.mT) if scores is None else torch.baddbmm(scores, q, k.mT)
+    assert scores is not None, "neither keys nor relative positions"
+    return scores.tril_() if causal else scores
 
 
 def _check(

@@ -3,8 +3,8 @@
 Queries are cut into blocks of `BLOCK`. The keys around a block, at most r beyond it on either side, are its *window*:
 their scores form one small matrix. Keys before the window act through a state, the sum of (φ(k) + φ(rel[0])) vᵀ, or
 without keys through the sum of their values alone; keys after it through the sum of theirs. Segments of some blocks are
-handled one after the other, so that what is intermediate stays in the cache; the backward pass computes it again from
-the states at the borders.
+handled one after the other, so that what is intermediate stays in the cache; the backward pass keeps the states only
+and computes the rest again.
 
 Shape letters: N batch × heads, G blocks of a segment, c block, d width of queries, e width of values, r horizon.
 """
@@ -64,12 +64,11 @@ class _Inputs(NamedTuple):
 
 
 class _Past(NamedTuple):
-    """Keys of one segment: those of windows, those that leave the window after each block, and the states before it."""
+    """Keys of one segment: those of the windows, and those that leave the window after each block."""
 
     keys: Tensor  # (N·G, columns, d)
     left: Tensor  # (N·G, c, d), φ(rel[0]) added
     left_values: Tensor  # (N·G, c, e)
-    states: Tensor  # (N·G, d, e)
 
 
 class _Segment(NamedTuple):
@@ -81,42 +80,42 @@ class _Segment(NamedTuple):
     past: _Past | None
 
 
-def _segment(x: _Inputs, g: Geometry, first: int, carry: Tensor) -> tuple[_Segment, Tensor]:
-    """Scores and states of the blocks from `first` on, and the state after them."""
+def _segment(x: _Inputs, g: Geometry, first: int, outside: tuple[Tensor, Tensor]) -> _Segment:
+    """The blocks from `first` on: rows and scores."""
     n, blocks, begin = len(x.q), min(g.segment, g.blocks - first), first * g.block
     q = rows_at(x.q, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
     values = windows_of(x.values, begin, blocks, g, None if x.far is None else x.far[:, first : first + blocks])
-    scores = q.new_zeros(0) if x.rel is None else _relative_scores(q, x.rel, g)
+    past = None
     if x.k is None:
-        return _Segment(q, values, scores, None), carry
-    keys = windows_of(x.k, begin, blocks, g)
-    scores = torch.bmm(q, keys.mT) if x.rel is None else scores.baddbmm_(q, keys.mT)
-    left, left_values = (
-        rows_at(rows, begin - g.horizon, blocks * g.block).reshape(n * blocks, g.block, -1) for rows in (x.k, x.values)
-    )
+        scores = q.new_zeros(n * blocks, g.block, g.columns)
+    else:
+        keys = windows_of(x.k, begin, blocks, g)
+        left, left_values = (rows_at(rows, begin - g.horizon, blocks * g.block) for rows in (x.k, x.values))
+        left = left if x.rel is None else left + x.rel[:, :1]
+        past = _Past(keys, *(rows.reshape(n * blocks, g.block, -1) for rows in (left, left_values)))
+        scores = torch.bmm(q, keys.mT)
     if x.rel is not None:
-        left = (left.view(n, -1, x.q.shape[2]) + x.rel[:, :1]).view_as(left)
-    increments = torch.bmm(left.mT, left_values).view(n, blocks, q.shape[2], -1)
-    states, carry = _prefixes(increments, carry)
-    return _Segment(q, values, scores.tril_(g.horizon), _Past(keys, left, left_values, states)), carry
+        _add_relative_scores(scores, q, x.rel, g, outside)
+    return _Segment(q, values, scores.tril_(g.horizon) if past is not None else scores, past)
 
 
-def _relative_scores(q: Tensor, rel: Tensor, g: Geometry) -> Tensor:
-    """(N·G, c, columns): q_i·rel[r + clip(j − i, −r, r)], 0 for the future when causal."""
+def _add_relative_scores(scores: Tensor, q: Tensor, rel: Tensor, g: Geometry, outside: tuple[Tensor, Tensor]) -> None:
+    """scores (N·G, c, columns) += q_i·rel[r + clip(j − i, −r, r)], nothing for the future when causal."""
     seen = rel[:, : g.horizon + 1] if g.causal else rel
     weights = torch.bmm(q.view(len(rel), -1, q.shape[2]), seen.mT).view(*q.shape[:2], -1)
-    before, after = outside_band(g, q)
-    scores = weights[..., :1] * before
+    before, after = outside
+    scores.addcmul_(weights[..., :1], before)
     if not g.causal:
         scores.addcmul_(weights[..., -1:], after)
-    band_of(scores, g, weights.shape[2]).copy_(weights)
-    return scores
+    band_of(scores, g, weights.shape[2]).add_(weights)
 
 
-def _relative_gradients(d_scores: Tensor, q: Tensor, rel: Tensor, g: Geometry, d_q: Tensor, d_rel: Tensor) -> None:
-    """The adjoint of `_relative_scores`: adds to d_q (N·G, c, d) and d_rel (N, 2r+1, d)."""
+def _relative_gradients(
+    d_scores: Tensor, q: Tensor, rel: Tensor, g: Geometry, outside: tuple[Tensor, Tensor], d_q: Tensor, d_rel: Tensor
+) -> None:
+    """The adjoint of `_add_relative_scores`: adds to d_q (N·G, c, d) and d_rel (N, 2r+1, d)."""
     n, seen = len(rel), g.horizon + 1 if g.causal else rel.shape[1]
-    before, after = outside_band(g, d_scores)
+    before, after = outside
     d_weights = band_of(d_scores, g, seen).clone()
     d_weights[..., 0] += (d_scores * before).sum(2)
     if not g.causal:
@@ -131,30 +130,32 @@ class _Windowed(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, far: Tensor | None, g: Geometry
     ) -> Tensor:
+        x, outside = _Inputs(q, k, values, rel, far), outside_band(g, q)
         output = values.new_empty(*q.shape[:2], values.shape[2])
-        state = values.new_zeros(len(q), q.shape[2], values.shape[2])
-        states = []
+        state, kept = values.new_zeros(len(q), q.shape[2], values.shape[2]), []
         for first in range(0, g.blocks, g.segment):
-            states.append(state)
-            s, state = _segment(_Inputs(q, k, values, rel, far), g, first, state)
+            s = _segment(x, g, first, outside)
             mixed = torch.bmm(s.scores, s.values)
             if s.past is not None:
-                mixed.baddbmm_(s.q, s.past.states)
+                increments = torch.bmm(s.past.left.mT, s.past.left_values).view(len(q), -1, *state.shape[1:])
+                states, state = _prefixes(increments, state)
+                mixed.baddbmm_(s.q, states)
+                kept.append(states)
             rows = output[:, first * g.block : (first + g.segment) * g.block]
             rows.copy_(mixed.view(len(q), -1, values.shape[2])[:, : rows.shape[1]])
         ctx.geometry = g
-        ctx.save_for_backward(q, k, values, rel, far, *states)
+        ctx.save_for_backward(q, k, values, rel, far, *kept)
         return output
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, values, rel, far, *states = ctx.saved_tensors
+        q, k, values, rel, far, *kept = ctx.saved_tensors
         x, g = _Inputs(q, k, values, rel, far), ctx.geometry
-        gradients = _Gradients.zeros(x, g)
+        gradients, outside = _Gradients.zeros(x, g), outside_band(g, q)
         with torch.autocast(q.device.type, enabled=False):
-            for index in reversed(range(len(states))):
-                s, _ = _segment(x, g, index * g.segment, states[index])
-                gradients.add(x, g, index * g.segment, s, grad)
+            for first in reversed(range(0, g.blocks, g.segment)):
+                states = kept[first // g.segment] if kept else None
+                gradients.add(x, g, first, outside, states, grad)
         return (*gradients.finished(x, g), None)
 
 
@@ -185,8 +186,17 @@ class _Gradients:
             x.q.new_zeros(n, width, x.values.shape[2]),
         )
 
-    def add(self, x: _Inputs, g: Geometry, first: int, s: _Segment, grad: Tensor) -> None:
-        """What the blocks of segment `s`, from `first` on, contribute."""
+    def add(
+        self,
+        x: _Inputs,
+        g: Geometry,
+        first: int,
+        outside: tuple[Tensor, Tensor],
+        states: Tensor | None,
+        grad: Tensor,
+    ) -> None:
+        """What the segment from block `first` on contributes; `states` before each block, where there are keys."""
+        s = _segment(x, g, first, outside)
         n, blocks, begin = len(x.q), len(s.q) // len(x.q), first * g.block
         d_mixed = rows_at(grad, begin, blocks * g.block).reshape(n * blocks, g.block, -1)
         d_scores = torch.bmm(d_mixed, s.values.mT)
@@ -196,26 +206,34 @@ class _Gradients:
             sums = d_windows.view(n, blocks, g.columns, -1)
             self.far[:, first : first + blocks] = sums[:, :, :1] if g.causal else sums[:, :, :: g.columns - 1]
         d_q = torch.zeros_like(s.q)
-        if s.past is not None:
-            d_scores.tril_(g.horizon)
-            self._add_past(s.past, s.q, d_scores, d_mixed, d_q, begin, g)
+        if s.past is not None and states is not None:
+            self._add_past(s.past, s.q, states, d_scores.tril_(g.horizon), d_mixed, d_q, begin, g)
         if x.rel is not None and self.rel is not None:
-            _relative_gradients(d_scores, s.q, x.rel, g, d_q, self.rel)
+            _relative_gradients(d_scores, s.q, x.rel, g, outside, d_q, self.rel)
         rows = self.q[:, begin : begin + blocks * g.block]
         rows.copy_(d_q.view(n, blocks * g.block, -1)[:, : rows.shape[1]])
 
     def _add_past(
-        self, past: _Past, q: Tensor, d_scores: Tensor, d_mixed: Tensor, d_q: Tensor, begin: int, g: Geometry
+        self,
+        past: _Past,
+        q: Tensor,
+        states: Tensor,
+        d_scores: Tensor,
+        d_mixed: Tensor,
+        d_q: Tensor,
+        begin: int,
+        g: Geometry,
     ) -> None:
-        """What comes through keys, in the window and in the states."""
+        """What comes through keys, in the windows and in the states."""
         n, blocks = len(self.q), len(q) // len(self.q)
-        d_q.baddbmm_(d_scores, past.keys).baddbmm_(d_mixed, past.states.mT)
+        d_q.baddbmm_(d_scores, past.keys).baddbmm_(d_mixed, states.mT)
         add_windows(self.k, torch.bmm(d_scores.mT, q), begin, g)
         increments = torch.bmm(q.mT, d_mixed).view(n, blocks, *self.state.shape[1:])
         d_states, self.state = _prefixes(increments, self.state, reverse=True)
         d_left = torch.bmm(past.left_values, d_states.mT).view(n, blocks * g.block, -1)
-        self.k[:, begin : begin + blocks * g.block] += d_left
-        self.values[:, begin : begin + blocks * g.block] += torch.bmm(past.left, d_states).view(n, blocks * g.block, -1)
+        rows = slice(begin, begin + blocks * g.block)
+        self.k[:, rows] += d_left
+        self.values[:, rows] += torch.bmm(past.left, d_states).view(n, blocks * g.block, -1)
         if self.rel is not None:
             self.rel[:, 0] += d_left.sum(1)
 
