@@ -265,6 +265,18 @@ def test_samples_follow_the_distribution_and_the_seed() -> None:
     assert share == pytest.approx(0.36, abs=4 * math.sqrt(0.36 * 0.64 / 400))
 
 
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_temperature_raises_probabilities_to_its_inverse(temperature: float) -> None:
+    slots = [Slot(n, (4,)) for n in range(400)]
+    generator = Sampling(SamplingConfig(temperature=temperature))
+    found = run(stepper(scripted({(): {A: 0.8, B: 0.2}})), PrefixState(slots, 1), generator, slots)
+    weights = [probability ** (1 / temperature) for probability in (0.8, 0.2)]
+    expected = weights[0] / sum(weights)
+    share = sum(hypothesis.tokens == (A, EOS) for [hypothesis] in found) / len(found)
+    assert share == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / 400))
+    assert {round(h.token_scores[0], 4) for [h] in found} == {round(math.log(p), 4) for p in (0.8, 0.2)}  # the model's
+
+
 def test_truncation_keeps_the_most_probable() -> None:
     log_probs = torch.tensor([[0.05, 0.4, 0.3, 0.25]]).log()
     assert truncate(log_probs, 0, 1.0).tolist()[0] == pytest.approx([0.05, 0.4, 0.3, 0.25])

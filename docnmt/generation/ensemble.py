@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,10 +45,10 @@ class Ensemble:
         return EnsembleState([model.begin(memory, sentences, beam) for model, memory in pairs])
 
     def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
-        """(R,) → (R, V): logits of one model, log-probabilities of several."""
+        """(R,) → (R, V) logits: one model's own, or the logarithms of the sum of several models' probabilities."""
         logits = [model.step(tokens, own) for model, own in zip(self.models, state.states, strict=True)]
         if len(logits) == 1:
             only: Tensor = logits[0]
             return only
         log_probs = torch.stack([torch.log_softmax(each.float(), dim=-1) for each in logits])
-        return torch.logsumexp(log_probs, dim=0) - math.log(len(logits))
+        return torch.logsumexp(log_probs, dim=0)
