@@ -98,6 +98,7 @@ class Nli:
             raise ValueError("a task restored from a checkpoint has no data; load it from a folder")
         return NliDataset(split, self.folder.pairs(split))
 
+    @torch.no_grad()
     def evaluate(self, model: nn.Module, split: str, options: Mapping[str, Any]) -> dict[str, float]:
         """`soft_accuracy`: by the codes before thresholding. `accuracy` of a hashing model is by the binary codes."""
         assert isinstance(model, SentencePairModel)
