@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -40,6 +39,7 @@ from docnmt.modules.layers import EncoderLayer, FeedForward, Residual
 from docnmt.modules.source2token import build_merge
 
 HEADS, WIDTH, WORDS, TOP_T = 8, 64, 25, 4
+LONGEST_DENSE = 6_400  # words at which (heads × words × words) tensors are still small enough to hold several
 QUERIES = 1024  # words that select, where only selection is measured
 
 
@@ -114,8 +114,10 @@ def table1_ways(sentences: int) -> dict[str, Way]:
 
 def conditional_ways(sentences: int) -> dict[str, Way]:
     document = Document.of(sentences)
-    ways = {backend: conditional(document, backend) for backend in ("dispatch", "padded", "dense", "auto")}
-    return {"SDPA": forward_backward(sdpa, document[2:5]), **ways}
+    backends = ["dispatch", "auto"]
+    if sentences * WORDS <= LONGEST_DENSE:
+        backends += ["padded", "dense"]
+    return {"SDPA": forward_backward(sdpa, document[2:5]), **{b: conditional(document, b) for b in backends}}
 
 
 def tree_ways(sentences: int) -> dict[str, Way]:
@@ -199,24 +201,30 @@ def print_skew(sentences: int, repeats: int) -> None:
 
 
 def print_memory(sentences: int) -> None:
-    """Kilobytes a word that forward and backward take beyond inputs and their gradients' sum in a fresh process."""
+    """Kilobytes a word that forward and backward take beyond the inputs, gradients included, in a fresh process."""
     print(f"\n### Memory, {sentences * WORDS:,} words, forward + backward, peak beyond the inputs\n")
-    for name, backend in (("conditional", "dispatch"), ("hierarchical", "dispatch")):
+    for name in ("conditional", "hierarchical"):
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            extra = pool.apply(_peak, (name, backend, sentences))
-        print(f"{name}: {extra:.1f} KB a word (inputs {4 * HEADS * WIDTH * 4 / 1024:.0f}, their gradients as much)")
+            extra = pool.apply(_peak, (name, sentences))
+        print(f"{name}: {extra:.1f} KB a word, of which {4 * HEADS * WIDTH * 4 // 1024} are the inputs' gradients")
 
 
-def _peak(name: str, backend: str, sentences: int) -> float:
+def _peak(name: str, sentences: int) -> float:
     runtime.tune()
     torch.set_num_threads(1)
     make: Callable[[Document, str], Way] = {"conditional": conditional, "hierarchical": hierarchical}[name]
-    make(Document.of(16), backend)()
+    make(Document.of(16), "dispatch")()
     document = Document.of(sentences)
-    way = make(document, backend)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    way = make(document, "dispatch")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from now; a new process inherits its parent's
+    before = _peak_kilobytes()
     way()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / document.layout.num_tokens
+    return (_peak_kilobytes() - before) / document.layout.num_tokens
+
+
+def _peak_kilobytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def print_flops(sentences: int, repeats: int) -> None:
