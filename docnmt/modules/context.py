@@ -80,7 +80,9 @@ class SummaryEncoder(nn.Module):
 
 
 class ContextAttention(nn.Module, ABC):
-    """What an encoder or decoder layer asks of its context attention."""
+    """What an encoder or decoder layer asks of its context attention; `output` is its last projection."""
+
+    output: nn.Linear
 
     @abstractmethod
     def project(self, store: DocumentStore) -> ContextKeys:

@@ -57,6 +57,10 @@ class TrainingConfig:
     arch: str = option(dataclasses.MISSING, "architecture; --list names them all", metavar="NAME")
     task: str | None = option(None, "task [the one DATA was made for]", metavar="NAME")
     criterion: str | None = option(None, "loss [the task's]", metavar="NAME")
+    finetune_from_model: str | None = option(
+        None, "start from the weights of this checkpoint or --save-dir: a sentence 'transformer' for a document model, "
+        "which then begins exactly where that one is, or a model of the same kind", metavar="CKPT",
+    )  # fmt: skip
     max_tokens: int = option(4096, "largest batch, in subwords of its longer side")
     max_sentences: int | None = option(None, "largest batch, in units of the data", aliases=("--batch-size",))
     update_freq: int = option(1, "batches accumulated for one update")

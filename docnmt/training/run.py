@@ -32,6 +32,7 @@ from docnmt.training.checkpoint import (
     unique_state,
 )
 from docnmt.training.config import SECTIONS, RunConfig, TrainingConfig
+from docnmt.training.finetune import start_from
 from docnmt.training.folder import RunFolder
 from docnmt.training.state import TrainingState
 
@@ -127,6 +128,8 @@ def prepare(config: dict[str, Any]) -> Run:
     state = TrainingState()
     if checkpoint is not None:
         load_state(model, checkpoint.group("model"), checkpoint.path)
+    elif training.finetune_from_model is not None:
+        start_from(model, config["model"], task, training)
     model.to(device)
     optimizer = build_optimizer(config["optimization"], model)
     run = Run(config, folder, task, model, criterion, optimizer, device, state)

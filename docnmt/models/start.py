@@ -1,0 +1,74 @@
+"""Where a document model is a sentence model: what it has besides, and how that begins without an effect."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import nn
+
+from docnmt.modules.context import ContextAttention, SummaryEncoder
+from docnmt.modules.positions.multi_level import MultiLevel
+
+#: Settings that do not change what weights mean.
+FREE = ("checkpoint_activations", "top_t")
+
+
+def own_parameters(model: nn.Module) -> set[str]:
+    """The names of the parameters that a sentence model lacks."""
+    parts: list[nn.Module] = []
+    for module in model.modules():
+        if isinstance(module, (ContextAttention, SummaryEncoder, MultiLevel)):
+            parts.append(module)
+        elif isinstance(residual := getattr(module, "context_residual", None), nn.Module):
+            parts.append(residual)
+    own = {id(parameter) for part in parts for parameter in part.parameters()}
+    return {name for name, parameter in model.named_parameters() if id(parameter) in own}
+
+
+def start_as_sentence_model(model: nn.Module) -> None:
+    """Make the document parts add nothing: context attention gives 0, and words know only their place in the sentence.
+
+    Their gradients are not 0, so both are learned from here on.
+    """
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, ContextAttention):
+                module.output.weight.zero_()
+                module.output.bias.zero_()
+            elif isinstance(module, MultiLevel):
+                module.scale.zero_()
+
+
+def settings_that_differ(old: Any, new: Any) -> list[str]:
+    """Settings of `old` under which its weights would mean something else in `new`."""
+    names = [f.name for f in dataclasses.fields(old) if f.name not in FREE and not f.name.endswith("dropout")]
+    return [
+        f"--{name.replace('_', '-')} is {getattr(old, name)} there and {getattr(new, name)} here"
+        for name in names
+        if getattr(old, name) != getattr(new, name)
+    ]
+
+
+def start_problems(sentence: Any, document: Any) -> list[str]:
+    """Why a document model of this configuration cannot start where a sentence model is."""
+    wanted = dataclasses.replace(sentence, relative_horizon=document.relative_horizon)
+    if sentence.position == "sinusoidal" and document.position == "multi_level":
+        wanted = dataclasses.replace(wanted, position="multi_level")  # its levels above the word can begin with 0
+    found = settings_that_differ(wanted, document)
+    if sentence.horizon != document.horizon:
+        found.append(f"--relative-horizon is {sentence.horizon} there and {document.horizon} here")
+    placement = getattr(document, "context_placement", None)
+    if placement == "replace":
+        found.append(
+            "--context-placement replace takes heads away that the sentence model has; give --context-placement block "
+            "or heads"
+        )
+    if placement == "block" and document.norm == "post":
+        found.append(
+            "--norm post: the context block's own layer norm changes what it is given; give --context-placement heads"
+        )
+    if getattr(document, "position_count", "unit") == "document" and (placement or document.position == "multi_level"):
+        found.append("--position-count document: the sentence model's words count from their sentence's start")
+    return found

@@ -1,0 +1,230 @@
+"""`--finetune-from-model`: a document model that starts exactly where a sentence model is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import small_system
+import torch
+from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
+from toy import assert_same_checkpoint
+
+from docnmt.batch import TranslationBatch
+from docnmt.cli.train import main as train
+from docnmt.config import to_dict
+from docnmt.criterions.cross_entropy import CrossEntropy
+from docnmt.data.collate import collate
+from docnmt.errors import UserError
+from docnmt.generation.config import BeamSearchConfig, GenerationConfig
+from docnmt.generation.translate import translate_corpus
+from docnmt.registry import ARCHITECTURES, MODELS
+from docnmt.training.checkpoint import load_checkpoint, save_checkpoint
+from docnmt.training.config import TrainingConfig
+from docnmt.training.finetune import start_from
+from docnmt.training.loading import load_model
+
+SIZES: dict[str, Any] = {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2, "ffn_dim": 48}
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("hier_transformer", {}, {}),
+    ("cond_transformer", {}, {}),
+    ("hier_cond_transformer", {}, {}),
+    ("hier_cond_transformer", {}, {"position": "sinusoidal", "summary_input": "embeddings"}),
+    ("hier_cond_transformer", {}, {"context_placement": "heads", "levels": 4}),
+    ("cond_transformer", {"norm": "post"}, {"norm": "post", "context_placement": "heads"}),
+    ("hier_transformer", {"position": "rope"}, {"position": "rope"}),
+    ("cond_transformer", {"position": "learned"}, {"position": "learned", "context_sides": "encoder"}),
+    (
+        "cond_transformer",
+        {"attention": "linear", "relative_horizon": 4},
+        {"attention": "linear", "relative_horizon": 4},
+    ),
+    ("hier_transformer", {"position_fusion": "gate_mlp"}, {"position_fusion": "gate_mlp"}),
+]
+JOINED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("concat_transformer", {}, {}),
+    ("concat_transformer", {}, {"source_context": 2, "target_window": 3, "position": "multi_level"}),
+    ("doc_transformer", {}, {}),
+    ("scaleformer", {"attention": "linear", "position": "none", "relative_horizon": 16}, {}),
+]
+
+
+def build(name: str, settings: dict[str, Any], seed: int = 0) -> Any:
+    torch.manual_seed(seed)
+    config = MODELS.config(name)(**{**SIZES, **settings})
+    assert config.problems() == []
+    model = small_system.task().build_model(MODELS.get(name), config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))  # biases and gains, too, are no constants
+    return model
+
+
+def checkpoint(path: Path, name: str, settings: dict[str, Any], **header: Any) -> tuple[Path, Any]:
+    """A checkpoint with these settings, and its model."""
+    small_system.save(path, f"{name}_tiny")
+    stored, model = load_checkpoint(path), build(name, settings)
+    sections = {**stored.header["config"], "model": to_dict(MODELS.config(name)(**{**SIZES, **settings}))}
+    tensors = {f"model.{key}": value for key, value in small_system.unique_state(model).items()}
+    save_checkpoint(path, {**stored.header, "config": sections, **header}, tensors | stored.task_tensors)
+    return path, model
+
+
+def started(path: Path, name: str, settings: dict[str, Any]) -> Any:
+    """A new model of this kind that starts from a checkpoint."""
+    assert name in ARCHITECTURES
+    model = build(name, settings, seed=1)
+    config = MODELS.config(name)(**{**SIZES, **settings})
+    options = TrainingConfig(arch=name, task="document_translation", finetune_from_model=str(path))
+    start_from(model, config, small_system.task(), options)
+    return model
+
+
+def batch(model: Any, documents: list[list[str]]) -> TranslationBatch:
+    corpus = small_system.corpus(documents)
+    corpus = replace(corpus, target=corpus.source)
+    units = small_system.task().units(corpus, model)
+    return collate(corpus, units, np.arange(len(units)), position_count=model.position_count, joined=model.joined)
+
+
+@pytest.mark.parametrize(("name", "old", "new"), CASES)
+def test_the_start_is_the_sentence_model(tmp_path: Path, name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """In one pass over documents, and in search, whose steps take another route."""
+    path, sentence = checkpoint(tmp_path / "old.safetensors", "transformer", old)
+    document = started(path, name, new)
+    documents = small_system.text(4, 5)
+    with torch.no_grad():
+        given = batch(document, documents)
+        assert torch.equal(document(given), sentence(given))
+    found = [
+        list(translate_corpus([model], small_system.task(), small_system.corpus(documents), *search()))
+        for model in (sentence, document)
+    ]
+    assert [r.text for r in found[0]] == [r.text for r in found[1]]
+    scores = [[r.nbest[0].score for r in each] for each in found]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
+def search() -> tuple[GenerationConfig, BeamSearchConfig]:
+    return GenerationConfig(), BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=4)
+
+
+@pytest.mark.parametrize(("name", "old", "new"), JOINED)
+def test_joined_units_start_as_it_on_single_sentences(
+    tmp_path: Path, name: str, old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    path, sentence = checkpoint(tmp_path / "old.safetensors", "transformer", old)
+    document = started(path, name, new)
+    with torch.no_grad():
+        given = batch(document, [[line] for line in small_system.text(1, 9)[0]])
+        assert torch.equal(document(given), sentence(given))
+
+
+@pytest.mark.parametrize(("name", "old", "new"), CASES)
+def test_new_parts_learn_from_the_first_update(
+    tmp_path: Path, name: str, old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    path, _ = checkpoint(tmp_path / "old.safetensors", "transformer", old)
+    document = started(path, name, new).train()
+    loss, _, _ = CrossEntropy(label_smoothing=0.0)(document, batch(document, small_system.text(4, 5)))
+    loss.backward()
+    first = [p for n, p in document.named_parameters() if n.endswith(("context.output.weight", "position.scale"))]
+    assert first
+    assert all(p.grad is not None and bool((p.grad != 0).any()) for p in first)
+
+
+def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:
+    path, old = checkpoint(tmp_path / "old.safetensors", "hier_cond_transformer", {})
+    new = started(path, "hier_cond_transformer", {"dropout": 0.3, "top_t": 2})
+    assert all(torch.equal(a, b) for a, b in zip(old.state_dict().values(), new.state_dict().values(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("old", "name", "new", "message"),
+    [
+        (
+            "transformer",
+            "cond_transformer",
+            {"context_placement": "replace"},
+            "--context-placement replace takes heads",
+        ),
+        ("transformer", "cond_transformer", {"heads": 4}, "--heads is 2 there and 4 here"),
+        ("transformer", "cond_transformer", {"ffn_dim": 64}, "--ffn-dim is 48 there and 64 here"),
+        ("transformer", "cond_transformer", {"norm": "post"}, "--norm post"),
+        ("transformer", "cond_transformer", {"position": "rope"}, "--position is sinusoidal there and rope here"),
+        ("transformer", "hier_transformer", {"position_count": "document"}, "--position-count document"),
+        ("hier_transformer", "cond_transformer", {}, "is a 'hier_transformer'; a 'cond_transformer' starts from"),
+        ("cond_transformer", "cond_transformer", {"levels": 2}, "--levels is 3 there and 2 here"),
+    ],
+)
+def test_what_cannot_start_there_is_refused(
+    tmp_path: Path, old: str, name: str, new: dict[str, Any], message: str
+) -> None:
+    path, _ = checkpoint(tmp_path / "old.safetensors", old, {})
+    with pytest.raises(UserError, match=message):
+        started(path, name, new)
+
+
+def test_tensors_that_do_not_fit_are_all_named(tmp_path: Path) -> None:
+    path, _ = checkpoint(tmp_path / "old.safetensors", "transformer", {})
+    stored = load_checkpoint(path)
+    tensors = {n: t for n, t in stored.tensors.items() if not n.endswith("0.cross.output.weight")}
+    tensors["model.more"] = torch.zeros(3)
+    tensors["model.decoder.norm.weight"] = torch.ones(5)
+    save_checkpoint(path, stored.header, tensors)
+    with pytest.raises(UserError) as caught:
+        started(path, "cond_transformer", {})
+    for part in ("'decoder.layers.0.cross.output.weight' (32, 32) is missing there", "'more' (3,) is not part"):
+        assert part in str(caught.value)
+    assert "'decoder.norm.weight' is torch.float32 (5,) there and torch.float32 (32,) here" in str(caught.value)
+
+
+def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    path = small_system.save(tmp_path / "old.safetensors", of=small_system.task(44))
+    with pytest.raises(UserError, match=r"tokenizer\.source, vocabulary are not those of the data"):
+        started(path, "cond_transformer", {})
+
+
+def test_a_run_starts_there_and_resumes_without_it(data: Path, tmp_path: Path) -> None:  # noqa: F811
+    """Two routes to the loss of the start; then a run in two parts, the old one gone, equals a run in one."""
+    basic = [str(data), *SMALL.split(), "--max-tokens", "150"]
+    assert train([*basic, "--arch", "transformer", "--save-dir", str(tmp_path / "old"), "--max-update", "6"]) == 0
+    command = [*basic, "--arch", "hier_cond_transformer", "--finetune-from-model", str(tmp_path / "old")]
+    assert train([*command, "--save-dir", str(tmp_path / "start"), "--max-update", "0"]) == 0
+    losses = []
+    for run in ("old", "start"):
+        loaded = load_model(tmp_path / run)
+        loaded.task.data_dir = data
+        units = loaded.task.dataset("valid", loaded.model)
+        with torch.no_grad():
+            loss, _, _ = CrossEntropy(label_smoothing=0.0)(loaded.model, units.batch(np.arange(len(units.units))))
+        losses.append(float(loss))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+    whole, parts = (["--save-dir", str(tmp_path / run), "--max-update"] for run in ("whole", "parts"))
+    assert train([*command, *whole, "5"]) == 0
+    assert train([*command, *parts, "2"]) == 0
+    (tmp_path / "old").rename(tmp_path / "gone")
+    assert train([*command, *parts, "5"]) == 0
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+    recorded = load_checkpoint(tmp_path / "parts" / LAST).header["config"]["training"]
+    assert recorded["finetune_from_model"] == str(tmp_path / "old")
+    assert f"finetune-from-model: {tmp_path / 'old'}" in (tmp_path / "parts" / "config.yaml").read_text()
+
+
+def test_a_run_from_elsewhere_is_another_run(
+    data: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    basic = [str(data), *SMALL.split(), "--save-dir", str(tmp_path / "run"), "--max-update", "1"]
+    assert train([*basic, "--arch", "transformer"]) == 0
+    assert train([*basic, "--arch", "transformer", "--finetune-from-model", str(tmp_path)]) == 2
+    assert "--finetune-from-model was None and is now" in capsys.readouterr().err
+    missing = [str(data), *SMALL.split(), "--save-dir", str(tmp_path / "new"), "--arch", "transformer"]
+    assert train([*missing, "--finetune-from-model", str(tmp_path / "nothing")]) == 1
+    assert "no such checkpoint" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
