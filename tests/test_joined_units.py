@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import plugins  # noqa: F401  registers them
 import pytest
 import small_system
 import torch
@@ -34,6 +35,11 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("concat_transformer", {}),
     ("concat_transformer", {"target_window": 2}),
     ("concat_transformer", {"source_context": 3, "target_window": 2, "position": "multi_level"}),
+    ("g_transformer", {}),
+    ("g_transformer", {"global_layers": 1, "position": "relative", "norm": "post"}),
+    ("g_transformer", {"global_layers": 0, "position": "sinusoidal"}),
+    ("han", {}),
+    ("han", {"han_sides": "decoder", "previous_sentences": 1, "position": "rope"}),
 ]
 NAMES = [f"{name} {' '.join(map(str, settings.values()))}" for name, settings in CASES]
 

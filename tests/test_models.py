@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import plugins  # noqa: F401  registers them
 import pytest
 import torch
 from torch import Tensor
@@ -40,6 +41,7 @@ LINEAR: list[tuple[str, dict[str, Any]]] = [
     ("hier_cond_transformer", {"attention": "linear", "context_placement": "replace"}),
 ]
 CASES += LINEAR
+CASES += [("han_encoder", {}), ("han_encoder", {"previous_sentences": 1, "attention": "linear"})]
 
 
 class Task:
@@ -106,7 +108,7 @@ def test_every_parameter_learns(name: str, settings: dict[str, Any]) -> None:
     assert [n for n, p in model.named_parameters() if p.grad is None] == []
 
 
-@pytest.mark.parametrize("name", ["transformer", "scaleformer", *DOCUMENTS])
+@pytest.mark.parametrize("name", ["transformer", "scaleformer", "han_encoder", *DOCUMENTS])
 def test_the_future_of_a_sentence_and_later_targets_change_nothing(name: str) -> None:
     model, data = build(name), batch()
     changed = data.target.tokens.clone()

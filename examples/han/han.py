@@ -1,0 +1,322 @@
+"""Hierarchical Attention Networks (Miculicich et al., EMNLP 2018): a word reads the sentences before its own.
+
+For a word's hidden state h_t and the words h^j_i of the K sentences before (j = 1 … K), equations 1 to 6:
+
+    s^j = MultiHead_i(f_w(h_t), h^j_i)            one vector for each sentence: what of it matters to this word
+    d_t = FFN(MultiHead_j(f_s(h_t), s^j))         one vector for all of them
+    λ_t = σ(W_h h_t + W_p d_t),   h̃_t = λ_t ∘ h_t + (1 − λ_t) ∘ d_t
+
+The states are the encoder's (source sentences before) and the decoder's (the model's own translations before).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from docnmt.batch import PackedText, TranslationBatch
+from docnmt.builtin import SIZES
+from docnmt.config import option
+from docnmt.data.tokenizer import BOS, BRK, EOS
+from docnmt.functional import packed_attention
+from docnmt.layout import DocumentLayout, Spans
+from docnmt.models.build import Vocabularies, encoder_decoder
+from docnmt.models.config import StructuredConfig
+from docnmt.models.encoder_decoder import Decoder, DecoderState, Encoder, EncoderDecoder, Memory
+from docnmt.modules.attention import CrossKeys, KeyValueCache, PackedKeys, attend, round_up
+from docnmt.modules.layers import FeedForward, LayerState
+from docnmt.registry import POSITIONS, register_architecture, register_model
+
+
+@dataclass(frozen=True)
+class HanEncoderConfig(StructuredConfig):
+    """Hierarchical attention over the sentences before."""
+
+    position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
+    previous_sentences: int = option(3, "sentences before its own that a word reads", metavar="K")
+
+    def problems(self) -> list[str]:
+        found = super().problems()
+        if self.previous_sentences < 1:
+            found.append(f"--previous-sentences: must be at least 1, got {self.previous_sentences}")
+        return found
+
+
+@dataclass(frozen=True)
+class HanConfig(HanEncoderConfig):
+    """Hierarchical attention over source sentences and over the model's own translations."""
+
+    han_sides: Literal["both", "decoder"] = option("both", "where it stands; han_encoder is for the encoder alone")
+
+    def problems(self) -> list[str]:
+        linear = "--attention linear: a decoder that goes on to the next sentence keeps sums of both; use softmax"
+        return super().problems() + ([linear] if self.attention == "linear" else [])
+
+
+@dataclass
+class Written:
+    """What a decoding step knows of the rows' earlier words: keys and values, and the sentence (R, L) of each."""
+
+    cache: KeyValueCache
+    sentence: Tensor
+
+    def select(self, rows: Tensor, slots: Tensor | None) -> None:
+        """Keep `rows`."""
+        self.cache, self.sentence = self.cache.select(rows), self.sentence.index_select(0, rows)
+
+    def append(self, other: Written) -> None:
+        width = max(self.sentence.shape[1], other.sentence.shape[1])
+        padded = [nn.functional.pad(x, (0, width - x.shape[1])) for x in (self.sentence, other.sentence)]
+        self.cache, self.sentence = self.cache.append(other.cache), torch.cat(padded)
+
+
+class HierarchicalAttention(nn.Module):
+    """Word-level attention to each of the K sentences before, sentence-level attention over them, FFN, gated sum.
+
+    A word with nothing before it keeps its state.
+    """
+
+    def __init__(
+        self, *, d_model: int, heads: int, d_inner: int, activation: str, dropout: float, previous: int
+    ) -> None:
+        super().__init__()
+        self.heads, self.previous = heads, previous
+        self.queries = nn.Linear(d_model, 2 * d_model)  # f_w and f_s, each with the queries' projection behind it
+        self.word_keys, self.word_output = nn.Linear(d_model, 2 * d_model), nn.Linear(d_model, d_model)
+        self.sentence_keys, self.sentence_output = nn.Linear(d_model, 2 * d_model), nn.Linear(d_model, d_model)
+        self.feed_forward = FeedForward(d_model=d_model, d_inner=d_inner, activation=activation)
+        self.dropout = nn.Dropout(dropout)
+        self.gate = nn.Linear(2 * d_model, d_model)  # W_h and W_p
+
+    def _split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
+        return x.view(*x.shape[:-1], parts, self.heads, -1).unbind(-3)
+
+    def forward(self, h: Tensor, layout: DocumentLayout) -> Tensor:
+        """h (T, d) → h̃ (T, d)."""
+        word_q, sentence_q = self._split(self.queries(h), 2)  # (T, h, d_h)
+        keys, values = self._split(self.word_keys(h), 2)
+        read, there = [], []
+        for back in range(1, self.previous + 1):
+            rows, spans = sentences_before(layout, back)
+            mixed = packed_attention(word_q, keys[rows], values[rows], layout.sentences, spans)
+            read.append(mixed.flatten(1))
+            there.append((spans.offsets.diff() > 0).index_select(0, layout.sentence_of_token))
+        return self._join(h, sentence_q, torch.stack(read, dim=1), torch.stack(there, dim=1))
+
+    def _join(self, h: Tensor, sentence_q: Tensor, read: Tensor, there: Tensor) -> Tensor:
+        """What each word read of each sentence, (T, K, d), and whether it was there, (T, K) → h̃ (T, d)."""
+        keys, values = self._split(self.sentence_keys(self.word_output(read)), 2)  # (T, K, h, d_h)
+        some = there.any(dim=1, keepdim=True)
+        mixed = attend(sentence_q[:, :, None], keys.transpose(1, 2), values.transpose(1, 2), there | ~some)
+        context = self.dropout(self.feed_forward(self.sentence_output(mixed[:, :, 0].flatten(1))))  # d_t
+        gate = torch.sigmoid(self.gate(torch.cat([h, context], dim=-1)))  # λ_t
+        return torch.where(some, gate * h + (1 - gate) * context, h)
+
+    def begin(self, rows: int, like: Tensor) -> Written:
+        cache = KeyValueCache.empty(rows, self.heads, len(like[0]) // self.heads, like)
+        return Written(cache, torch.zeros(rows, 0, dtype=torch.int64, device=like.device))
+
+    def step(self, h: Tensor, written: Written, place: Tensor, sentence: Tensor) -> Tensor:
+        """One new word a row, h (R, d), which stands at `place` (R,) of the document in its `sentence` (R,)."""
+        word_q, sentence_q = self._split(self.queries(h), 2)  # (R, h, d_h)
+        longest = int(place.max())
+        key, value = self._split(self.word_keys(h), 2)
+        written.cache.put(key, value, place, longest)
+        width = round_up(longest + 1)
+        written.sentence = nn.functional.pad(written.sentence, (0, max(width - written.sentence.shape[1], 0)))
+        written.sentence[torch.arange(len(h), device=h.device), place] = sentence
+        past = torch.arange(width, device=h.device) < place[:, None]
+        back = sentence[:, None] - written.sentence[:, :width]  # (R, L) how many sentences before
+        numbers = torch.arange(1, self.previous + 1, device=h.device)
+        own = (back[:, None] == numbers[:, None]) & past[:, None]  # (R, K, L) which words are of which sentence
+        there = own.any(dim=2)
+        hidden = torch.zeros(own.shape, device=h.device).masked_fill_(~own & there[..., None], float("-inf"))
+        q = word_q[:, :, None].expand(-1, -1, self.previous, -1)  # (R, h, K, d_h)
+        keys, values = written.cache.keys[:, :, :width], written.cache.values[:, :, :width]
+        mixed = attend(q, keys, values, torch.ones_like(past), hidden[:, None])
+        return self._join(h, sentence_q, mixed.transpose(1, 2).flatten(2), there)
+
+
+def sentences_before(layout: DocumentLayout, back: int) -> tuple[Tensor, Spans]:
+    """For each sentence the words of the one `back` sentences before it in its document: their rows, and where those of
+    each sentence stand among them; none where there is no such sentence."""
+    offsets = layout.sentence_offsets
+    number = torch.arange(layout.num_sentences, device=offsets.device)
+    there = number - back >= layout.document_offsets[layout.document_of_sentence]
+    other = torch.where(there, number - back, 0)
+    lengths = torch.where(there, offsets.diff().index_select(0, other), 0)  # (S,)
+    spans = Spans(torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]))
+    shift = offsets[other] - spans.offsets[:-1]
+    return torch.arange(spans.num_tokens, device=offsets.device) + shift[spans.span_of_token], spans
+
+
+class ReadingEncoder(Encoder):
+    """The encoder of a sentence model, and the source sentences before."""
+
+    def __init__(self, *, han: HierarchicalAttention, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.han = han
+
+    def forward(self, source: PackedText) -> Tensor:
+        """(T, d) encoder states of the packed source."""
+        states: Tensor = self.han(super().forward(source), source.layout)
+        return states
+
+
+class ReadingDecoder(Decoder):
+    """The decoder of a sentence model, and its own translations before."""
+
+    def __init__(self, *, han: HierarchicalAttention, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.han = han
+
+    def forward(self, target: PackedText, states: Tensor, source_layout: DocumentLayout) -> Tensor:
+        """(Tq, d) features of the packed target."""
+        features: Tensor = self.han(super().forward(target, states, source_layout), target.layout)
+        return features
+
+
+def reading(part: Any, kind: type, config: HanEncoderConfig) -> Any:
+    """An encoder or decoder with hierarchical attention behind its last layer; its parameters keep their names."""
+    han = HierarchicalAttention(
+        d_model=config.embed_dim, heads=config.heads, d_inner=config.ffn_dim, activation=config.activation,
+        dropout=config.dropout, previous=config.previous_sentences,
+    )  # fmt: skip
+    save = part.checkpoint_activations
+    return kind(
+        han=han, embedding=part.embedding, layers=list(part.layers), norm=part.norm, checkpoint_activations=save
+    )
+
+
+@register_model("han_encoder")
+class HanEncoder(EncoderDecoder):
+    """hierarchical attention to the source sentences before, in the encoder"""
+
+    Config = HanEncoderConfig
+    unit = "document"
+
+    @classmethod
+    def build(cls, config: HanEncoderConfig, task: Vocabularies) -> HanEncoder:
+        parts = encoder_decoder(config, task, **config.position_settings)
+        parts["encoder"] = reading(parts["encoder"], ReadingEncoder, config)
+        return cls(position_count=config.position_count, **parts)
+
+
+def by_sentence(text: PackedText, mark: int) -> PackedText:
+    """A text of joined sentences with a layout that knows each of them.
+
+    Args:
+        mark: what begins (`<s>`) or ends (`</s>`) the sequence; `<brk>` does the same to the sentences inside.
+    """
+    units = text.layout.sentence_offsets  # (U + 1,)
+    marks = ((text.tokens == mark) | (text.tokens == BRK)).nonzero().squeeze(1)  # (S,)
+    sentences = torch.cat([marks, units[-1:]]) if mark == BOS else torch.cat([units[:1], marks + 1])
+    return replace(text, layout=DocumentLayout(sentences, torch.searchsorted(sentences, units)))
+
+
+@dataclass
+class Sentences:
+    """The source document of each slot: `first` and `last` (N,) of its sentences among all those of `keys`."""
+
+    keys: PackedKeys
+    first: Tensor
+    last: Tensor
+
+    def select(self, slots: Tensor) -> Sentences:
+        return Sentences(self.keys, self.first[slots], self.last[slots])
+
+    def append(self, other: Sentences) -> Sentences:
+        return Sentences(self.keys, torch.cat([self.first, other.first]), torch.cat([self.last, other.last]))
+
+    def at(self, number: Tensor) -> CrossKeys:
+        """Sentence `number` (R,) of each row's document, as if each row were a slot of its own."""
+        beam = len(number) // max(len(self.first), 1)
+        first, last = self.first.repeat_interleave(beam), self.last.repeat_interleave(beam)
+        return self.keys.of(torch.minimum(first + number, last))  # a dead row may be anywhere
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """Keys and values of all source sentences, and which document each is of."""
+
+    keys: PackedKeys
+    layout: DocumentLayout
+
+    def of(self, units: Tensor) -> Sentences:
+        """For slots that write these documents (N,)."""
+        offsets = self.layout.document_offsets
+        return Sentences(self.keys, offsets[units], offsets[units + 1] - 1)
+
+
+@register_model("han")
+class Han(EncoderDecoder):
+    """hierarchical attention to the source sentences before and to the model's own translations of them
+
+    A document is one sequence, so that what a sentence reads has been written; the layers under the hierarchical
+    attention see its sentences one by one.
+    """
+
+    Config = HanConfig
+    unit = "document"
+    joined = True
+    decoder: ReadingDecoder
+
+    @classmethod
+    def build(cls, config: HanConfig, task: Vocabularies) -> Han:
+        parts = encoder_decoder(config, task, **config.position_settings)
+        parts["decoder"] = reading(parts["decoder"], ReadingDecoder, config)
+        if config.han_sides == "both":
+            parts["encoder"] = reading(parts["encoder"], ReadingEncoder, config)
+        return cls(position_count=config.position_count, **parts)
+
+    def forward(self, batch: TranslationBatch) -> Tensor:
+        """Features (T, d) of the packed target tokens."""
+        source, target = by_sentence(batch.source, EOS), by_sentence(batch.target, BOS)
+        return super().forward(replace(batch, source=source, target=target))
+
+    def encode(self, source: PackedText) -> Memory:
+        apart = by_sentence(source, EOS)
+        states = self.encoder(apart)
+        layers: Any = self.decoder.stack
+        keys = [layer.cross.remember(states, apart.layout.sentences) for layer in layers]
+        assert source.begins is not None
+        return Memory(source, [Documents(each, apart.layout) for each in keys], [None] * len(keys), source.begins)
+
+    def begin(self, memory: Memory, sentences: Tensor, beam: int) -> DecoderState:
+        state = super().begin(memory, sentences, beam)
+        written: Any = self.decoder.han.begin(len(sentences) * beam, self.decoder.embedding.tokens.weight)
+        state.layers.append(written)
+        return state
+
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """Every row reads one token (R,) → scores of the next one (R, V).
+
+        A layer keeps the sentence that a row is writing: the next one is written over it, and of what it leaves behind
+        its own length nothing is read.
+        """
+        x = self.decoder.embedding(tokens, state.positions(tokens, running=False))
+        word, number = state.lengths - state.since, state.breaks
+        longest = int(word.max())
+        written: Any = state.layers[-1]
+        for layer, kept in zip(self.decoder.stack, state.layers[:-1], strict=True):
+            source: Any = kept.source
+            x = layer.step(x, LayerState(kept.tokens, source.at(number), None), word, longest, number)
+        x = self.decoder.han.step(self.decoder.norm(x), written, state.lengths, number)
+        state.lengths = state.lengths + 1
+        logits: Tensor = self.output(x)
+        return logits
+
+
+def _register_sizes(name: str) -> None:
+    for suffix, (layers, width, heads, ffn) in SIZES.items():
+        size = {"encoder_layers": layers, "decoder_layers": layers, "embed_dim": width, "heads": heads, "ffn_dim": ffn}
+        if suffix:
+            register_architecture(name, name + suffix)(partial(dict, size))
+
+
+for _name in ("han_encoder", "han"):
+    _register_sizes(_name)

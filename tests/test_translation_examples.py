@@ -1,0 +1,170 @@
+"""G-Transformer and HAN of examples/: run as their READMEs say, and against the equations of their papers."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from parallel_text import ParallelText
+from plugins import EXAMPLES
+from test_joined_units import batch, build
+from torch import Tensor
+
+from docnmt.cli.generate import main as generate
+from docnmt.cli.inspect import main as inspect
+from docnmt.cli.train import main as train
+from docnmt.data.tokenizer import BOS, EOS
+from docnmt.layout import DocumentLayout
+from docnmt.registry import MODELS
+
+CASES = [("g_transformer", "g_transformer"), ("han", "han"), ("han", "han_encoder")]
+SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"
+
+
+@pytest.mark.parametrize("folder", ["g_transformer", "han"])
+def test_the_examples_are_short(folder: str) -> None:
+    assert sum(len(file.read_text().splitlines()) for file in (EXAMPLES / folder).glob("*.py")) <= 400
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> ParallelText:
+    text = ParallelText(tmp_path_factory.mktemp("text"))
+    assert text.preprocess("--vocab-size", "120") == 0
+    return text
+
+
+@pytest.mark.parametrize(("folder", "arch"), CASES)
+def test_the_examples_train_and_translate(data: ParallelText, folder: str, arch: str, tmp_path: Path) -> None:
+    run, plugin = tmp_path / "run", ["--user-dir", str(EXAMPLES / folder)]
+    command = [str(data.data), *plugin, "--arch", arch, *SMALL.split(), "--save-dir", str(run), "--max-tokens", "400"]
+    assert train([*command, "--max-epoch", "3", "--lr", "0.01"]) == 0
+    valid = [line["nll"] for line in map(json.loads, (run / "train.jsonl").open()) if line["event"] == "valid"]
+    assert valid[-1] < valid[0]
+    assert inspect([*plugin, str(run)]) == 0
+    results = tmp_path / "results"
+    limits = ["--max-len-a", "0", "--max-len-b", "5", "--beam", "2", "--device", "cpu"]
+    assert generate([str(data.data), *plugin, "--path", str(run), "--results-path", str(results), *limits]) == 0
+    source, written = data.lines("test.en"), (results / "hypotheses.txt").read_text().splitlines()
+    assert len(written) == len(source)
+
+
+def module(name: str) -> Any:
+    return sys.modules[name]
+
+
+def multi_head(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor) -> Tensor:
+    """q (Tq, h, d), k and v (Tk, h, d), hidden (Tq, Tk) added to the scores of all heads → (Tq, h · d)."""
+    scores = torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(q.shape[-1]) + hidden
+    return torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).flatten(1)
+
+
+def test_group_attention_is_the_masked_equation() -> None:
+    g = module("g_transformer")
+    model = build("g_transformer", global_layers=1).double()
+    data = batch(model)
+    source, target = g.in_groups(data.source, EOS), g.in_groups(data.target, BOS)
+    assert source.layout.document_sentences.lengths.tolist() == target.layout.document_sentences.lengths.tolist()
+    tags, source_tags = target.layout.sentence_of_token, source.layout.sentence_of_token
+    other = (tags[:, None] - source_tags).abs().clamp(max=1)  # min(1, |G_Q − G_K|)
+    elsewhere = target.layout.document_of_token[:, None] != source.layout.document_of_token
+    x, states = (torch.randn(len(side.tokens), 32, dtype=torch.float64) for side in (target, source))
+    for layer, combined in zip(model.decoder.layers, (False, True), strict=True):
+        cross = layer.cross
+        local, whole = (
+            part.output(
+                multi_head(
+                    part.query(x).view(len(x), 2, 16), *part.key_value(states).view(-1, 2, 2, 16).unbind(1), hidden
+                )
+            )
+            for part, hidden in ((cross.local, -1e8 * other), (cross.whole or cross.local, -1e8 * elsewhere))
+        )
+        if combined:
+            gate = torch.sigmoid(cross.gate(torch.cat([local, whole], dim=1)))
+            local = gate * local + (1 - gate) * whole
+        assert torch.allclose(cross(x, states, target.layout, source.layout), local, atol=1e-10)
+
+
+def test_without_global_layers_a_sentence_knows_nothing_of_the_others() -> None:
+    for layers, expected in ((0, True), (1, False)):
+        model = build("g_transformer", global_layers=layers, position="none").double()
+        data = batch(model)
+        grouped = module("g_transformer").in_groups(data.source, EOS)
+        first = int(grouped.layout.sentence_offsets[1])
+        states = model.encoder(grouped)[:first]
+        grouped.tokens[first] += 1  # the first word of the second sentence
+        assert torch.allclose(model.encoder(grouped)[:first], states, atol=1e-12) == expected
+
+
+def test_hierarchical_attention_is_the_papers_equations() -> None:
+    """Loops over words, sentences before, and heads' spans; float64, values and gradients."""
+    torch.manual_seed(3)
+    lengths = [[3, 1, 4, 2, 2], [2], [1, 3]]
+    layout = DocumentLayout.from_lengths(lengths)
+    han = module("han").HierarchicalAttention(
+        d_model=8, heads=2, d_inner=12, activation="relu", dropout=0.0, previous=2
+    ).double()  # fmt: skip
+    h = torch.randn(layout.num_tokens, 8, dtype=torch.float64, requires_grad=True)
+    expected = torch.stack([written_out(han, h, layout, token) for token in range(len(h))])
+    found = han(h, layout)
+    assert torch.allclose(found, expected, atol=1e-12)
+    weights = torch.randn_like(found)
+    ours, theirs = (torch.autograd.grad((x * weights).sum(), h)[0] for x in (found, expected))
+    assert torch.allclose(ours, theirs, atol=1e-10)
+
+
+def written_out(han: Any, h: Tensor, layout: DocumentLayout, token: int) -> Tensor:
+    """h̃ of one word."""
+    sentence = int(layout.sentence_of_token[token])
+    begin = int(layout.document_offsets[layout.document_of_sentence[sentence]])
+    word_q, sentence_q = han.queries(h[token]).chunk(2)
+    nothing = torch.zeros(())
+    read = []
+    for j in range(max(begin, sentence - han.previous), sentence):
+        words = h[layout.sentence_offsets[j] : layout.sentence_offsets[j + 1]]
+        keys, values = han.word_keys(words).chunk(2, dim=1)
+        s = multi_head(word_q.view(1, 2, 4), keys.view(-1, 2, 4), values.view(-1, 2, 4), nothing)
+        read.append(han.word_output(s)[0])
+    if not read:
+        return h[token]
+    keys, values = han.sentence_keys(torch.stack(read)).chunk(2, dim=1)
+    mixed = multi_head(sentence_q.view(1, 2, 4), keys.view(-1, 2, 4), values.view(-1, 2, 4), nothing)
+    d = han.feed_forward(han.sentence_output(mixed))[0]
+    w_h, w_p = han.gate.weight.chunk(2, dim=1)
+    gate = torch.sigmoid(w_h @ h[token] + w_p @ d + han.gate.bias)
+    return gate * h[token] + (1 - gate) * d
+
+
+@pytest.mark.parametrize("name", ["han", "han_encoder"])
+def test_han_reads_the_sentences_before_and_no_others(name: str) -> None:
+    """With K = 1 the scores of sentence i change with source sentences i − 1 and i."""
+    model = build(name, previous_sentences=1, **({"han_sides": "both"} if name == "han" else {})).double()
+    data = batch(model)
+    apart = data.source if name == "han_encoder" else module("han").by_sentence(data.source, EOS)
+    first, last = apart.layout.document_offsets[:-1], apart.layout.document_offsets[1:]
+    document = int(torch.nonzero(last - first >= 4)[0])
+    number = int(first[document])
+    token = int(apart.layout.sentence_offsets[number])
+    states = model.encoder(apart)
+    apart.tokens[token] += 1 if apart.tokens[token] < 40 else -1
+    changed = (model.encoder(apart) - states).abs().amax(1) > 1e-9
+    assert changed.nonzero().flatten().tolist() == list(
+        range(int(apart.layout.sentence_offsets[number]), int(apart.layout.sentence_offsets[number + 2]))
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("g_transformer", {"global_layers": -1}, "--global-layers: must be at least 0"),
+        ("g_transformer", {"attention": "linear"}, "--attention linear"),
+        ("han", {"attention": "linear"}, "--attention linear"),
+        ("han_encoder", {"previous_sentences": 0}, "--previous-sentences: must be at least 1"),
+    ],
+)
+def test_contradictions_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
+    assert any(message in problem for problem in MODELS.config(name)(**settings).problems())
