@@ -5,6 +5,7 @@ Training, search and scoring know only units, so that no architecture is a speci
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,8 @@ class Units:
 
     Attributes:
         source_first: where the sentences of the source that the unit reads begin; they end at `last`.
-        first, last: the sentences of the target that it writes. Units in order write every sentence once.
+        first, last: the sentences of the target that it writes. Units in order write every sentence once (but in
+            training with several resolutions).
         document: which document it is of.
     """
 
@@ -37,29 +39,53 @@ def sentence_units(document_offsets: np.ndarray) -> Units:
 
 
 def document_units(document_offsets: np.ndarray, costs: np.ndarray | None = None, limit: int | None = None) -> Units:
-    """Every document with sentences by itself; with a `limit`, cut at sentence ends into pieces of at most that cost.
+    """Every document with sentences by itself; with a `limit`, cut as `cut_units` does.
 
     Args:
         costs: (S,) tokens of each sentence, needed with a limit.
-        limit: a piece holds as many sentences as fit, and at least one.
     """
     offsets = np.asarray(document_offsets, dtype=np.int64)
     document = np.flatnonzero(np.diff(offsets) > 0)
     first, last = offsets[document], offsets[document + 1]
-    if limit is None or costs is None:
-        return Units(first, first, last, document)
+    units = Units(first, first, last, document)
+    return units if limit is None or costs is None else cut_units(units, costs, limit)
+
+
+def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:
+    """Units that read what they write, those of more than `limit` tokens cut at sentence ends into pieces.
+
+    Args:
+        costs: (S,) tokens of each sentence.
+        limit: a piece holds as many sentences as fit, and at least one.
+    """
     total = np.concatenate([[0], np.cumsum(costs, dtype=np.int64)])
-    long = total[last] - total[first] > limit
+    long = total[units.last] - total[units.first] > limit
     pieces: list[tuple[int, int, int]] = []
-    for begin, end, number in zip(first[long], last[long], document[long], strict=True):
+    for begin, end, number in zip(units.first[long], units.last[long], units.document[long], strict=True):
         while begin < end:
             fits = int(np.searchsorted(total, total[begin] + limit, side="right")) - 1
             stop = min(max(fits, int(begin) + 1), int(end))
             pieces.append((int(begin), stop, int(number)))
             begin = stop
     cut = np.array(pieces, dtype=np.int64).reshape(-1, 3)
-    rows = np.concatenate([np.stack([first[~long], last[~long], document[~long]], axis=1), cut])
+    rows = np.concatenate([np.stack([units.first, units.last, units.document], axis=1)[~long], cut])
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    return Units(rows[:, 0], rows[:, 0], rows[:, 1], rows[:, 2])
+
+
+def resolution_units(document_offsets: np.ndarray, resolutions: Sequence[int]) -> Units:
+    """Every document once for each of `resolutions`, in pieces of so many sentences; 0 is the document whole.
+
+    A piece that several resolutions have in common, such as a document of one sentence, comes once.
+    """
+    tables = [
+        window_units(document_offsets, size, 0) if size else document_units(document_offsets) for size in resolutions
+    ]
+    rows = np.concatenate([np.stack([units.first, units.last, units.document], axis=1) for units in tables])
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    rows = rows[new]
     return Units(rows[:, 0], rows[:, 0], rows[:, 1], rows[:, 2])
 
 

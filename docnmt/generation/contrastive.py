@@ -24,7 +24,7 @@ from docnmt.generation.config import ModelsConfig
 from docnmt.generation.models import load_models
 from docnmt.progress import Progress
 from docnmt.scoring.contrastive import ForcedExample
-from docnmt.tasks.document_translation import TranslationDataset
+from docnmt.tasks.translation_data import TranslationDataset
 
 
 @torch.inference_mode()

@@ -14,13 +14,44 @@ class DocumentTranslationConfig:
     max_doc_tokens: int | None = option(
         None, "cut training documents at sentence ends into pieces of at most this many subwords [never cut]"
     )
+    resolutions: tuple[int, ...] = option(
+        (), "train on every document several times an epoch, in pieces of each of these numbers of sentences; 0: the "
+        "whole document (1 2 4 0) [0]", metavar="N",
+    )  # fmt: skip
+    mix_data: tuple[str, ...] = option(
+        (), "train on the training splits of these data folders too, of the same vocabulary (docnmt-preprocess "
+        "--srcdict); in every epoch WEIGHT times, a part of it drawn anew", metavar="DIR[=WEIGHT]",
+    )  # fmt: skip
     eval_bleu_beam: int = option(1, "beam of the validation BLEU (it is computed when BLEU is the metric)")
     eval_bleu_documents: int | None = option(None, "validation BLEU on the first N documents only [all]")
 
     def problems(self) -> list[str]:
         """Values out of range."""
-        return [
+        found = [
             f"--{name.replace('_', '-')}: must be at least 1, got {value}"
             for name in ("max_doc_tokens", "eval_bleu_beam", "eval_bleu_documents")
             if (value := getattr(self, name)) is not None and value < 1
         ]
+        if any(size < 0 for size in self.resolutions) or len(set(self.resolutions)) < len(self.resolutions):
+            sizes = " ".join(map(str, self.resolutions))
+            found.append(f"--resolutions {sizes}: expected different numbers of sentences, 0 for whole documents")
+        for folder, weight in self.mixed:
+            if not 0 < weight < float("inf"):
+                found.append(f"--mix-data {folder}: its weight must be a number above 0, as in {folder}=0.5")
+        return found
+
+    @property
+    def mixed(self) -> list[tuple[str, float]]:
+        """The folders of `--mix-data` with their weights, 1 where none is given; NaN where it is no number."""
+        found = []
+        for given in self.mix_data:
+            folder, equals, weight = given.rpartition("=")
+            found.append((folder, _number(weight)) if equals else (given, 1.0))
+        return found
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,42 +12,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from docnmt.batch import PackedText, TranslationBatch
-from docnmt.data.collate import collate, collate_source, sentence_costs, unit_sizes
+from docnmt.batch import PackedText
+from docnmt.data.collate import collate_source, sentence_costs
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.data.units import Units, document_units, sentence_units, window_units
 from docnmt.tasks.config import DocumentTranslationConfig
+from docnmt.tasks.mixture import Mixture
 from docnmt.tasks.protocol import TaskState
-
-
-@dataclass(frozen=True, eq=False)
-class TranslationDataset:
-    """The units of one split as one architecture reads them."""
-
-    corpus: ParallelCorpus
-    units: Units
-    position_count: str
-    name: str
-    joined: bool = False
-
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """(U,) max(source, target) subwords."""
-        return unit_sizes(self.corpus, self.units)
-
-    def batch(self, units: np.ndarray) -> TranslationBatch:
-        return collate(self.corpus, self.units, units, position_count=self.position_count, joined=self.joined)
-
-    def describe(self, units: np.ndarray) -> str:
-        """`train: sentences 3-17 of document 2, …` (numbers from 1)."""
-        rows = [
-            f"sentences {self.units.first[u] + 1}-{self.units.last[u]} (document {self.units.document[u] + 1})"
-            for u in units[:5]
-        ]
-        more = f" and {len(units) - 5} units more" if len(units) > 5 else ""
-        return f"{self.name}: {', '.join(rows)}{more}"
+from docnmt.tasks.translation_data import TranslationDataset, check_training, training_units
 
 
 class DocumentTranslation:
@@ -68,8 +42,8 @@ class DocumentTranslation:
         self.config = config
         self.source_lang, self.target_lang = languages
         self.source_tokenizer, self.target_tokenizer = tokenizers
-        self.fingerprint, self.data_dir = fingerprint, data_dir
-        self._corpora: dict[str, ParallelCorpus] = {}
+        self._fingerprint, self.data_dir = fingerprint, data_dir
+        self._corpora: dict[tuple[Path, str], ParallelCorpus] = {}
 
     @classmethod
     def load(cls, config: DocumentTranslationConfig, data_dir: Path) -> DocumentTranslation:
@@ -114,17 +88,33 @@ class DocumentTranslation:
     def target_vocabulary_size(self) -> int:
         return self.target_tokenizer.vocab_size
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the data folder and those of `--mix-data`."""
+        others = [read_meta(Path(folder))["fingerprint"] for folder, _ in self.config.mixed]
+        if not others:
+            return self._fingerprint
+        return hashlib.sha256(" ".join([self._fingerprint, *others]).encode()).hexdigest()[:32]
+
     def build_model(self, model_class: Any, model_config: Any) -> nn.Module:
+        """A new model, for training or for weights to be loaded.
+
+        Raises:
+            UserError: the model, or the folders of `--mix-data`, do not fit the task's configuration.
+        """
         model: nn.Module = model_class.build(model_config, self)
+        if self.data_dir is not None:
+            check_training(self.config, model, (self.source_tokenizer, self.target_tokenizer))
         return model
 
-    def corpus(self, split: str) -> ParallelCorpus:
-        """A split of the data folder, opened once."""
-        if self.data_dir is None:
+    def corpus(self, split: str, folder: Path | None = None) -> ParallelCorpus:
+        """A split of the data folder, or of another one, opened once."""
+        folder = folder or self.data_dir
+        if folder is None:
             raise ValueError("this task was restored from a checkpoint and has no data folder")
-        if split not in self._corpora:
-            self._corpora[split] = ParallelCorpus.open(self.data_dir, split)
-        return self._corpora[split]
+        if (folder, split) not in self._corpora:
+            self._corpora[folder, split] = ParallelCorpus.open(folder, split)
+        return self._corpora[folder, split]
 
     def units(self, corpus: ParallelCorpus, model: Any, *, limit: int | None = None) -> Units:
         """The units of a corpus that a model reads; documents are cut at `limit` subwords, if there is one."""
@@ -144,11 +134,24 @@ class DocumentTranslation:
 
     def dataset(
         self, split: str, model: nn.Module, *, seed: int = 0, epoch: int = 0, training: bool = False
-    ) -> TranslationDataset:
-        """A split in the units of `model`; in training and validation documents are cut at `--max-doc-tokens`."""
-        corpus = self.corpus(split)
+    ) -> TranslationDataset | Mixture:
+        """A split in the units of `model`; in training and validation documents are cut at `--max-doc-tokens`.
+
+        Training sees them at every one of `--resolutions`, and the folders of `--mix-data`, as (seed, epoch) draw them.
+        """
+        if not training:
+            return self._dataset(self.corpus(split), model, split)
+        parts = [self._dataset(self.corpus(split), model, split, training=True)]
+        for folder, _ in self.config.mixed:
+            parts.append(self._dataset(self.corpus(split, Path(folder)), model, f"{folder} {split}", training=True))
+        if len(parts) == 1:
+            return parts[0]
+        return Mixture.draw(parts, [1.0, *(weight for _, weight in self.config.mixed)], seed=seed, epoch=epoch)
+
+    def _dataset(self, corpus: ParallelCorpus, model: Any, name: str, *, training: bool = False) -> TranslationDataset:
         units = self.units(corpus, model, limit=self.config.max_doc_tokens)
-        return TranslationDataset(corpus, units, str(model.position_count), split, bool(model.joined))
+        units = training_units(corpus, units, self.config) if training else units
+        return TranslationDataset(corpus, units, str(model.position_count), name, bool(model.joined))
 
     def evaluate(self, model: nn.Module, split: str, options: Mapping[str, Any]) -> dict[str, float]:
         """BLEU of a split, by the code that `docnmt-generate` runs."""

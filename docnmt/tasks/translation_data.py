@@ -1,0 +1,86 @@
+"""The translation task's datasets: the units of a split, and what training makes of one or several splits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from docnmt.batch import TranslationBatch
+from docnmt.data.collate import collate, sentence_costs, unit_sizes
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.meta import read_meta
+from docnmt.data.tokenizer import Tokenizer
+from docnmt.data.units import Units, cut_units, resolution_units
+from docnmt.errors import UsageError, UserError
+from docnmt.tasks.config import DocumentTranslationConfig
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationDataset:
+    """The units of one split as one architecture reads them."""
+
+    corpus: ParallelCorpus
+    units: Units
+    position_count: str
+    name: str
+    joined: bool = False
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """(U,) max(source, target) subwords."""
+        return unit_sizes(self.corpus, self.units)
+
+    def batch(self, units: np.ndarray) -> TranslationBatch:
+        return collate(self.corpus, self.units, units, position_count=self.position_count, joined=self.joined)
+
+    def describe(self, units: np.ndarray) -> str:
+        """`train: sentences 3-17 of document 2, …` (numbers from 1)."""
+        rows = [
+            f"sentences {self.units.first[u] + 1}-{self.units.last[u]} (document {self.units.document[u] + 1})"
+            for u in units[:5]
+        ]
+        more = f" and {len(units) - 5} units more" if len(units) > 5 else ""
+        return f"{self.name}: {', '.join(rows)}{more}"
+
+
+def check_training(config: DocumentTranslationConfig, model: Any, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+    """Whether a model and data folders allow what the configuration asks of training.
+
+    Raises:
+        UserError: `--resolutions` for a model that has its own units, or a folder of `--mix-data` that does not fit.
+    """
+    if config.resolutions and model.unit != "document":
+        raise UsageError(
+            f"--resolutions has no effect with an architecture that reads {model.unit}s; it belongs to those that read "
+            "documents"
+        )
+    for folder, _ in config.mixed:
+        check_mixed(Path(folder), tokenizers)
+
+
+def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+    """Whether a folder can be trained on beside the task's own.
+
+    Raises:
+        UserError: it is no translation folder, has no training split, or another vocabulary.
+    """
+    meta = read_meta(folder)
+    if meta["task"] != "document_translation" or "train" not in meta["splits"]:
+        raise UserError(f"--mix-data {folder}: holds no training split for translation; preprocess with --trainpref")
+    names = (meta["tokenizers"]["source"], meta["tokenizers"]["target"])
+    if any((folder / name).read_bytes() != own.to_bytes() for name, own in zip(names, tokenizers, strict=True)):
+        raise UserError(
+            f"--mix-data {folder}: was preprocessed with another vocabulary than DATA; do it with --srcdict DATA"
+        )
+
+
+def training_units(corpus: ParallelCorpus, units: Units, config: DocumentTranslationConfig) -> Units:
+    """The units of a corpus at every one of `--resolutions`, cut at `--max-doc-tokens`; else `units` as they are."""
+    if not config.resolutions:
+        return units
+    pieces = resolution_units(corpus.document_offsets, config.resolutions)
+    return pieces if config.max_doc_tokens is None else cut_units(pieces, sentence_costs(corpus), config.max_doc_tokens)

@@ -1,0 +1,173 @@
+"""What training makes of corpora: pieces of several sizes, and several corpora with weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import small_system
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from test_joined_units import build
+from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
+from toy import assert_same_checkpoint, log
+
+from docnmt.cli.preprocess import main as preprocess
+from docnmt.cli.train import main as train
+from docnmt.data.units import cut_units, resolution_units
+from docnmt.tasks.config import DocumentTranslationConfig
+from docnmt.tasks.document_translation import DocumentTranslation
+from docnmt.tasks.mixture import Mixture
+from docnmt.tasks.translation_data import TranslationDataset
+
+
+@pytest.fixture(scope="module")
+def other(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    """Single sentences of the same vocabulary."""
+    folder = tmp_path_factory.mktemp("other")
+    for language in ("en", "de"):
+        lines = [line for line in (data.parent / f"valid.{language}").read_text().splitlines() if line]
+        (folder / f"train.{language}").write_text("\n\n".join(lines) + "\n")
+    files = ["--trainpref", str(folder / "train"), "--srcdict", str(data), "--destdir", str(folder / "data")]
+    assert preprocess(["--source-lang", "en", "--target-lang", "de", *files]) == 0
+    return folder / "data"
+
+
+def rows(units: Any) -> list[tuple[int, ...]]:
+    return list(
+        zip(
+            units.source_first.tolist(), units.first.tolist(), units.last.tolist(), units.document.tolist(), strict=True
+        )
+    )
+
+
+@given(st.lists(st.integers(0, 9), max_size=6), st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True))
+def test_every_resolution_tiles_every_document(lengths: list[int], resolutions: list[int]) -> None:
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    expected = set()
+    for size in resolutions:
+        for document, (begin, length) in enumerate(zip(offsets.tolist(), lengths, strict=False)):
+            for first in range(begin, begin + length, size or length or 1):
+                last = begin + length if size == 0 else min(first + size, begin + length)
+                expected.add((first, first, last, document))
+    assert rows(resolution_units(offsets, resolutions)) == sorted(expected)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 25))
+def test_cut_pieces_are_full_and_fit(costs: list[int], limit: int) -> None:
+    offsets = np.array([0, len(costs) // 2, len(costs)])
+    whole = resolution_units(offsets, [0, 3])
+    found = rows(cut_units(whole, np.array(costs), limit))
+    for _, first, last, _ in found:
+        assert sum(costs[first:last]) <= limit or last == first + 1
+    assert sum(last - first for _, first, last, _ in found) == sum(last - first for _, first, last, _ in rows(whole))
+
+
+def dataset(model: Any, documents: list[list[str]], name: str) -> TranslationDataset:
+    corpus = small_system.corpus(documents)
+    corpus = replace(corpus, target=corpus.source)
+    units = small_system.task().units(corpus, model)
+    return TranslationDataset(corpus, units, model.position_count, name, model.joined)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("transformer", {}),
+        ("hier_cond_transformer", {}),
+        ("doc_transformer", {}),
+        ("concat_transformer", {"target_window": 2}),
+    ],
+)
+def test_a_batch_of_two_corpora_is_both_of_their_batches(name: str, settings: dict[str, Any]) -> None:
+    """Loss, features and search's memory of a mixed batch are those of its parts."""
+    model = build(name, **settings).double()
+    parts = [dataset(model, small_system.text(3, 4, seed=seed), f"corpus {seed}") for seed in (1, 2)]
+    mixture = Mixture.draw(parts, [1.0, 2.0], seed=1, epoch=1)
+    counts = [len(part.sizes) for part in parts]
+    assert mixture.sizes.tolist() == [*parts[0].sizes, *parts[1].sizes, *parts[1].sizes]
+    chosen = np.array([counts[0] + 1, 0, counts[0]])  # of the second, of the first, of the second
+    mixed = mixture.batch(chosen)
+    apart = [parts[0].batch(np.array([0])), parts[1].batch(np.array([1, 0]))]
+    with torch.no_grad():
+        assert torch.allclose(model(mixed), torch.cat([model(batch) for batch in apart]), atol=1e-12)
+        begins = [model.encode(batch.source).begins for batch in (mixed, *apart)]
+    last = torch.cat([each[:, -1:] for each in begins[1:]])
+    assert torch.equal(begins[0][:, :1], torch.cat([each[:, :1] for each in begins[1:]]))
+    assert torch.equal(begins[0][:, -1:], last)
+    assert mixed.labels.tolist() == [token for batch in apart for token in batch.labels.tolist()]
+    assert mixture.describe(chosen).startswith("corpus 1: sentences 1-")
+    assert "; corpus 2: sentences" in mixture.describe(chosen)
+
+
+def test_weights_say_how_often_a_unit_is_seen() -> None:
+    model = small_system.model()
+    parts = [dataset(model, small_system.text(20, 4, seed=seed), str(seed)) for seed in (1, 2, 3)]
+    drawn = [Mixture.draw(parts, [1.0, 2.5, 0.25], seed=3, epoch=epoch) for epoch in (1, 1, 2)]
+    for number, weight in enumerate([1.0, 2.5, 0.25]):
+        count = len(parts[number].sizes)
+        seen = [np.bincount(each.unit[each.part == number], minlength=count) for each in drawn]
+        for one in seen:
+            assert one.sum() == round(weight * count)
+            assert one.min() == int(weight)
+            assert one.max() <= int(np.ceil(weight))
+        assert (seen[0] == seen[1]).all()
+        assert (seen[0] == seen[2]).all() == (weight == 1.0)  # another epoch draws other units
+
+
+def test_validation_sees_whole_documents_of_the_main_corpus(data: Path, other: Path) -> None:  # noqa: F811
+    task = DocumentTranslation.load(DocumentTranslationConfig(resolutions=(1, 0), mix_data=(f"{other}=2",)), data)
+    model = small_system.model("hier_transformer_tiny", of=task)
+    assert len(task.dataset("valid", model).sizes) == 2
+    assert len(task.dataset("train", model, seed=1, epoch=1, training=True).sizes) == 12 * 6 + 12 + 2 * 12
+
+
+@pytest.mark.parametrize("arch", ["hier_cond_transformer", "doc_transformer"])
+def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path, arch: str) -> None:  # noqa: F811
+    mixed = ["--resolutions", "1", "2", "0", "--mix-data", f"{other}=1.5"]
+    command = [str(data), "--arch", arch, *SMALL.split(), "--max-tokens", "400", "--log-interval", "2", *mixed]
+    end = ["--max-epoch", "2"]
+    for run, limits in (("whole", [end]), ("parts", [["--max-update", "2"], ["--max-epoch", "1"], end])):
+        for limit in limits:
+            assert train([*command, "--save-dir", str(tmp_path / run), *limit]) == 0
+    assert log(tmp_path / "whole", ["train", "epoch"]) == log(tmp_path / "parts", ["train", "epoch"])
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--arch", "transformer", "--resolutions", "1", "0"],
+            "has no effect with an architecture that reads sentences",
+        ),
+        (["--arch", "concat_transformer", "--resolutions", "2"], "that reads windows"),
+        (["--arch", "doc_transformer", "--resolutions", "2", "2"], "expected different numbers of sentences"),
+        (["--arch", "doc_transformer", "--resolutions", "-1"], "--resolutions"),
+        (["--arch", "doc_transformer", "--mix-data", "OTHER=0"], "its weight must be a number above 0"),
+        (["--arch", "doc_transformer", "--mix-data", "OTHER=much"], "its weight must be a number above 0"),
+        (["--arch", "doc_transformer", "--mix-data", "nothing"], "nothing: not a data folder"),
+        (["--arch", "doc_transformer", "--mix-data", "FOREIGN"], "was preprocessed with another vocabulary"),
+    ],
+)
+def test_contradictions_are_refused(
+    data: Path,  # noqa: F811
+    other: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    message: str,
+) -> None:
+    if "FOREIGN" in options:
+        pair = ["--source-lang", "en", "--target-lang", "de", "--vocab-size", "50"]
+        files = ["--trainpref", str(data.parent / "train"), "--destdir", str(tmp_path / "foreign")]
+        assert preprocess([*pair, *files]) == 0
+    options = [o.replace("OTHER", str(other)).replace("FOREIGN", str(tmp_path / "foreign")) for o in options]
+    assert train([str(data), *SMALL.split(), "--save-dir", str(tmp_path / "run"), *options]) != 0
+    err = capsys.readouterr().err.strip().splitlines()
+    assert message in err[-1]
+    assert not (tmp_path / "run").exists()
