@@ -1,0 +1,113 @@
+"""What every translation architecture must be able to do: learn 20 sentences by heart, write them, know their scores.
+
+Training sees whole rows, search one token at a time: that references come back and that scores agree are two routes to
+one model. (`test_models` and `test_joined_units` compare both routes step by step on random weights.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import plugins  # noqa: F401  registers them
+import pytest
+import small_system
+import torch
+from test_joined_units import Numbers
+
+from docnmt.criterions.cross_entropy import CrossEntropy
+from docnmt.data.collate import collate
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.generation.config import BeamSearchConfig, GenerationConfig, GreedyConfig
+from docnmt.generation.contrastive import forced_scores
+from docnmt.generation.translate import translate_corpus
+from docnmt.models.config import TransformerConfig
+from docnmt.registry import MODELS
+from docnmt.scoring.contrastive import ForcedExample
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "transformer": ("transformer", {}),
+    "2-to-1": ("concat_transformer", {"source_context": 1, "target_window": 1}),
+    "2-to-2": ("concat_transformer", {"source_context": 1, "target_window": 2}),
+    "3-to-3": ("concat_transformer", {"source_context": 2, "target_window": 3}),
+    **{
+        name: (name, {})
+        for name in (
+            "doc_transformer", "hier_transformer", "cond_transformer", "hier_cond_transformer", "scaleformer",
+            "g_transformer", "han_encoder", "han",
+        )
+    },
+}  # fmt: skip
+LINES = [line for document in small_system.text(20, 4) for line in document]
+DOCUMENTS = [LINES[:7], LINES[7:13], LINES[13:17], LINES[17:19], LINES[19:20]]
+REFERENCES = [[" ".join(reversed(line.rstrip(".").split())) + "." for line in document] for document in DOCUMENTS]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A model that has been trained, and the loss of each token at its last update."""
+
+    model: Any
+    loss: float
+
+
+@cache
+def learned(case: str) -> Learned:
+    """At most 400 updates on all of the 20 sentences at once."""
+    name, settings = CASES[case]
+    torch.manual_seed(0)
+    sizes = {"encoder_layers": 1, "decoder_layers": 1, "embed_dim": 48, "heads": 2, "ffn_dim": 96, "dropout": 0.0}
+    model = small_system.task().build_model(MODELS.get(name), MODELS.config(name)(**sizes, **settings))
+    units = small_system.task().units(corpus(), model)
+    data = collate(
+        corpus(), units, np.arange(len(units)), position_count=str(model.position_count), joined=bool(model.joined)
+    )
+    criterion, optimizer = CrossEntropy(label_smoothing=0.0), torch.optim.Adam(model.parameters(), lr=0.005)
+    loss = float("inf")
+    for _ in range(400):
+        if loss < 0.01:
+            break
+        total, count, _ = criterion(model, data)
+        optimizer.zero_grad()
+        (total / count).backward()
+        optimizer.step()
+        loss = float(total.detach()) / count
+    return Learned(model.eval(), loss)
+
+
+def corpus() -> ParallelCorpus:
+    """The 20 sentences and their translations."""
+    lines = [[line for document in REFERENCES for line in document]]
+    return replace(small_system.corpus(DOCUMENTS), target=small_system.corpus(lines).source)
+
+
+def test_none_is_missing() -> None:
+    translation = {name for name in MODELS.names() if issubclass(MODELS.config(name) or object, TransformerConfig)}
+    assert {name for name, _ in CASES.values()} == translation
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_learns_20_sentences_by_heart(case: str) -> None:
+    assert sum(map(len, DOCUMENTS)) == 20
+    found = learned(case)
+    assert found.loss < 0.01
+    options = GenerationConfig(generator="greedy")
+    results = translate_corpus([found.model], small_system.task(), corpus(), options, GreedyConfig())
+    assert [result.text for result in results] == [line for document in REFERENCES for line in document]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_score_of_a_beam_is_what_the_model_gives_it(case: str) -> None:
+    """The last sentence of every document, each of the n best: forced after the context that search wrote."""
+    model, task = learned(case).model, small_system.task()
+    task.target_tokenizer = Numbers()  # type: ignore[assignment]
+    search = BeamSearchConfig(beam=3, nbest=3, lenpen=0.0)
+    results = translate_corpus([model], task, corpus(), GenerationConfig(), search)
+    for document in DOCUMENTS:
+        found = [next(results).nbest for _ in document]
+        for nth in range(3):
+            context = tuple(each[nth].text for each in found[:-1])
+            example = ForcedExample(tuple(document[:-1]), document[-1], context, found[-1][nth].text)
+            assert forced_scores([model], task, [example]) == pytest.approx([found[-1][nth].score], abs=1e-3)
