@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from docnmt.criterions.config import CrossEntropyConfig, LabelSmoothedCrossEntropyConfig
+from docnmt.criterions.r_drop import symmetric_divergence
 from docnmt.functional import chunked_cross_entropy
 
 
@@ -14,26 +16,42 @@ class LabelSmoothedCrossEntropy:
     """(1 − ε)·(−log p(label)) + ε·(mean over the vocabulary of −log p), summed over labels (Szegedy et al. 2016).
 
     Reads the model's features (T, d) and its `output` layer; logs `nll`, the sum without smoothing, in nats.
+
+    With `r_drop` α, in training: the mean of this loss over two passes with other dropout, plus α/2 times their
+    symmetric divergence, which is logged, too. That is half of R-Drop's loss (Liang et al. 2021), so that
+    it is comparable with the loss without it.
     """
 
     Config: type = LabelSmoothedCrossEntropyConfig
     metrics: tuple[str, ...] = ("nll",)
 
-    def __init__(self, *, label_smoothing: float) -> None:
-        self.label_smoothing = label_smoothing
+    def __init__(self, *, label_smoothing: float, r_drop: float = 0.0) -> None:
+        self.label_smoothing, self.r_drop = label_smoothing, r_drop
 
     @classmethod
     def build(cls, config: LabelSmoothedCrossEntropyConfig, task: Any) -> LabelSmoothedCrossEntropy:
-        return cls(label_smoothing=config.label_smoothing)
+        return cls(label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
     def __call__(self, model: nn.Module, batch: Any) -> tuple[Tensor, int, dict[str, float]]:
         """Summed loss, the number of labels it counts, and sums to log."""
-        features = model(batch)  # (T, d)
-        output: Any = model.output
-        loss, nll = chunked_cross_entropy(
-            features, output.weight, batch.labels, bias=output.bias, label_smoothing=self.label_smoothing
-        )
+        if self.r_drop and model.training:
+            return self._of_two_passes(model, batch)
+        loss, nll = self._cross_entropy(model, model(batch), batch.labels)  # features (T, d)
         return loss, batch.num_tokens, {"nll": float(nll.detach())}
+
+    def _of_two_passes(self, model: nn.Module, batch: Any) -> tuple[Tensor, int, dict[str, float]]:
+        output: Any = model.output
+        features = (model(batch), model(batch))
+        loss, nll = self._cross_entropy(model, torch.cat(features), torch.cat([batch.labels, batch.labels]))
+        divergence = symmetric_divergence(*features, batch.labels, output.weight, output.bias)
+        sums = {"nll": float(nll.detach()) / 2, "divergence": float(divergence.detach())}
+        return (loss + self.r_drop * divergence) / 2, batch.num_tokens, sums
+
+    def _cross_entropy(self, model: nn.Module, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        output: Any = model.output
+        return chunked_cross_entropy(
+            features, output.weight, labels, bias=output.bias, label_smoothing=self.label_smoothing
+        )
 
 
 class CrossEntropy(LabelSmoothedCrossEntropy):

@@ -49,6 +49,9 @@ class ContextParts(Protocol):
     def summarise(self) -> nn.Module:
         """A summary encoder."""
 
+    def hide(self) -> nn.Module:
+        """What is done to words before they are context."""
+
 
 def embeddings(
     config: TransformerConfig, task: Vocabularies, position: Position
@@ -93,6 +96,7 @@ def encoder_decoder(
             layers=[_encoder_layer(config, position, in_encoder) for _ in range(config.encoder_layers)],
             norm=_final_norm(config),
             summarise=in_encoder.summarise() if in_encoder is not None and once else None,
+            hide=None if in_encoder is None else in_encoder.hide(),
             checkpoint_activations=config.checkpoint_activations,
         ),
         "decoder": Decoder(
@@ -100,6 +104,7 @@ def encoder_decoder(
             layers=[_decoder_layer(config, position, in_decoder) for _ in range(config.decoder_layers)],
             norm=_final_norm(config),
             summarise=None if in_decoder is None else in_decoder.summarise(),
+            hide=None if in_decoder is None else in_decoder.hide(),
             checkpoint_activations=config.checkpoint_activations,
         ),
         "output": output,
@@ -115,6 +120,7 @@ def _encoder_layer(config: TransformerConfig, position: Position, context: Conte
         context=None if context is None else context.attention(),
         summarise=context.summarise() if context is not None and context.per_layer else None,
         own_block=context is None or context.placement.own_block,
+        hide=None if context is None else context.hide(),
     )
 
 

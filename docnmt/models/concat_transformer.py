@@ -16,19 +16,28 @@ class ConcatTransformer(EncoderDecoder):
 
     Args:
         target_window: J. earlier: source sentences read before those that are translated, K + 1 − J.
+        context_word_dropout: how often training hides a word of the earlier ones; the dataset does it.
     """
 
     Config = ConcatConfig
     unit = "window"
     joined = True
 
-    def __init__(self, *, target_window: int, earlier: int, **parts: Any) -> None:
+    def __init__(self, *, target_window: int, earlier: int, context_word_dropout: float = 0.0, **parts: Any) -> None:
         super().__init__(**parts)
         self.target_window, self.earlier = target_window, earlier
+        self.context_word_dropout = context_word_dropout
 
     @classmethod
     def build(cls, config: ConcatConfig, task: Vocabularies) -> ConcatTransformer:
         earlier = config.source_context + 1 - config.target_window
         parts = encoder_decoder(config, task, **config.position_settings)
         count = config.joined_count
-        return cls(target_window=config.target_window, earlier=earlier, position_count=count, **parts)
+        hidden = config.context_word_dropout
+        return cls(
+            target_window=config.target_window,
+            earlier=earlier,
+            context_word_dropout=hidden,
+            position_count=count,
+            **parts,
+        )

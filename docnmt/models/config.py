@@ -10,6 +10,11 @@ from docnmt.models.position_rules import fusion_problems
 from docnmt.registry import FUSIONS, MERGES, POSITIONS
 
 
+def _share(flag: str, value: float) -> list[str]:
+    """The problem of a share that is none."""
+    return [] if 0 <= value < 1 else [f"{flag}: must be in [0, 1), got {value}"]
+
+
 @dataclass(frozen=True)
 class TransformerConfig:
     """The encoder-decoder that all architectures share."""
@@ -42,8 +47,7 @@ class TransformerConfig:
         ]
         if not found and self.embed_dim % self.heads:
             found.append(f"--heads {self.heads} does not divide --embed-dim {self.embed_dim}")
-        if not 0 <= self.dropout < 1:
-            found.append(f"--dropout: must be in [0, 1), got {self.dropout}")
+        found += _share("--dropout", self.dropout)
         found += fusion_problems(self.position, self.position_fusion) + self._attention_problems()
         if self.position_fusion == "gate_conv":
             found.append(
@@ -109,11 +113,17 @@ class ConcatConfig(StructuredConfig):
     target_window: int = option(
         1, "sentences translated together, the last of those read (2-to-1: K=1 J=1; 2-to-2: K=1 J=2)", metavar="J"
     )
+    context_word_dropout: float = option(
+        0.0, "in training, how often a word of a sentence that is only read is replaced by <mask>"
+    )
 
     def problems(self) -> list[str]:
         found = super().problems()
         if self.source_context < 0:
             found.append(f"--source-context: must be at least 0, got {self.source_context}")
+        found += _share("--context-word-dropout", self.context_word_dropout)
+        if self.context_word_dropout and self.target_window == self.source_context + 1:
+            found.append("--context-word-dropout has no effect where all sentences that are read are translated")
         if self.target_window < 1:
             found.append(f"--target-window: must be at least 1, got {self.target_window}")
         elif not found and self.target_window > self.source_context + 1:
@@ -150,9 +160,12 @@ class HierTransformerConfig(StructuredConfig):
     summary_input: Literal["layer", "embeddings"] = option(
         "layer", "source2token reads every encoder layer's own input (eq. 5), or the embeddings once (figure 1)"
     )
+    context_word_dropout: float = option(
+        0.0, "in training, how often a word is hidden from context attention (not from its own sentence)"
+    )
 
     def problems(self) -> list[str]:
-        found = super().problems()
+        found = super().problems() + _share("--context-word-dropout", self.context_word_dropout)
         if self.context_heads is not None and self.context_heads < 1:
             found.append(f"--context-heads: must be at least 1, got {self.context_heads}")
         if self.context_placement == "replace" and (self.context_heads or 1) >= self.heads:

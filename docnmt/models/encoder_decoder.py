@@ -26,6 +26,7 @@ class Encoder(nn.Module):
 
     Args:
         summarise: makes summaries once of the embeddings for all layers (002, figure 1), or None.
+        hide: what is done to words before they are context, or None.
     """
 
     summarise: nn.Module | None
@@ -37,17 +38,18 @@ class Encoder(nn.Module):
         layers: list[EncoderLayer],
         norm: nn.Module,
         summarise: nn.Module | None = None,
+        hide: nn.Module | None = None,
         checkpoint_activations: bool = False,
     ) -> None:
         super().__init__()
         self.embedding, self.layers, self.norm = embedding, nn.ModuleList(layers), norm
-        self.summarise = summarise
+        self.summarise, self.hide = summarise, hide or nn.Identity()
         self.checkpoint_activations = checkpoint_activations
 
     def forward(self, source: PackedText) -> Tensor:
         """(T, d) encoder states of the packed source."""
         x = self.embedding(source.tokens, source.positions, source.layout.sentence_offsets)
-        shared = None if self.summarise is None else self.summarise(x, source.layout)
+        shared = None if self.summarise is None else self.summarise(self.hide(x), source.layout)
         for layer in self.layers:
             x = _run(layer, self.checkpoint_activations and self.training, x, source.layout, shared)
         states: Tensor = self.norm(x)
@@ -66,11 +68,12 @@ class Decoder(nn.Module):
         layers: list[DecoderLayer],
         norm: nn.Module,
         summarise: nn.Module | None = None,
+        hide: nn.Module | None = None,
         checkpoint_activations: bool = False,
     ) -> None:
         super().__init__()
         self.embedding, self.layers, self.norm = embedding, nn.ModuleList(layers), norm
-        self.summarise = summarise
+        self.summarise, self.hide = summarise, hide or nn.Identity()
         self.checkpoint_activations = checkpoint_activations
 
     @property
@@ -80,7 +83,9 @@ class Decoder(nn.Module):
 
     def forward(self, target: PackedText, states: Tensor, source_layout: DocumentLayout) -> Tensor:
         """(Tq, d) features of the packed target, given the encoder's states (Tk, d)."""
-        store: DocumentStore | None = None if self.summarise is None else self.summarise(states, source_layout)
+        store: DocumentStore | None = None
+        if self.summarise is not None:
+            store = self.summarise(self.hide(states), source_layout)
         x = self.embedding(target.tokens, target.positions, target.layout.sentence_offsets)
         for layer in self.layers:
             save = self.checkpoint_activations and self.training

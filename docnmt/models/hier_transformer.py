@@ -12,6 +12,7 @@ from docnmt.models.config import HierTransformerConfig
 from docnmt.models.encoder_decoder import EncoderDecoder
 from docnmt.modules.context import ContextAttention, SummaryAttention, SummaryEncoder
 from docnmt.modules.layers import ContextPlacement
+from docnmt.modules.word_dropout import WordDropout
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -49,6 +50,9 @@ class SummaryContext:
 
     def summarise(self) -> nn.Module:
         return SummaryEncoder(d_model=self.config.embed_dim, heads=self.config.heads)
+
+    def hide(self) -> nn.Module:
+        return WordDropout(self.config.context_word_dropout)
 
 
 class HierTransformer(EncoderDecoder):

@@ -71,6 +71,7 @@ class EncoderLayer(nn.Module):
     Args:
         context: a context attention, or None; `summarise` makes its store from this layer's own input (eq. 5).
         residual: makes the residual connection of a block.
+        hide: what is done to words before they are context, or None.
     """
 
     context: ContextAttention | None
@@ -86,11 +87,12 @@ class EncoderLayer(nn.Module):
         context: ContextAttention | None = None,
         summarise: nn.Module | None = None,
         own_block: bool = True,
+        hide: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.attention, self.feed_forward = attention, feed_forward
         self.attention_residual, self.feed_forward_residual = residual(), residual()
-        self.context, self.summarise = context, summarise
+        self.context, self.summarise, self.hide = context, summarise, hide or nn.Identity()
         self.context_residual = residual() if context is not None and own_block else None
 
     def forward(self, x: Tensor, layout: DocumentLayout, shared: DocumentStore | None = None) -> Tensor:
@@ -98,11 +100,12 @@ class EncoderLayer(nn.Module):
 
         def context(h: Tensor) -> Tensor:
             assert self.context is not None
+            words = self.hide(h)
             if self.summarise is not None:
-                store = self.summarise(h, layout)
+                store = self.summarise(words, layout)
             else:
                 assert shared is not None
-                store = DocumentStore(h, layout, shared.summaries, shared.tree)
+                store = DocumentStore(words, layout, shared.summaries, shared.tree)
             mixed: Tensor = self.context(h, self.context.project(store), layout)
             return mixed
 

@@ -22,6 +22,16 @@ class DocumentTranslationConfig:
         (), "train on the training splits of these data folders too, of the same vocabulary (docnmt-preprocess "
         "--srcdict); in every epoch WEIGHT times, a part of it drawn anew", metavar="DIR[=WEIGHT]",
     )  # fmt: skip
+    source_mask: float = option(
+        0.0, "in training, how often a word of a source sentence that is translated is replaced by <mask>"
+    )
+    source_mask_epochs: int | None = option(
+        None, "--source-mask holds in the first epoch and falls evenly to 0 after so many [it stays]"
+    )
+    subword_sampling: float | None = option(
+        None, "in every epoch, draw another segmentation of all training text: SentencePiece's alpha, such as 0.2 "
+        "(unigram models: less is more varied; BPE: share of merges dropped)", metavar="ALPHA",
+    )  # fmt: skip
     eval_bleu_beam: int = option(1, "beam of the validation BLEU (it is computed when BLEU is the metric)")
     eval_bleu_documents: int | None = option(None, "validation BLEU on the first N documents only [all]")
 
@@ -29,16 +39,28 @@ class DocumentTranslationConfig:
         """Values out of range."""
         found = [
             f"--{name.replace('_', '-')}: must be at least 1, got {value}"
-            for name in ("max_doc_tokens", "eval_bleu_beam", "eval_bleu_documents")
+            for name in ("max_doc_tokens", "source_mask_epochs", "eval_bleu_beam", "eval_bleu_documents")
             if (value := getattr(self, name)) is not None and value < 1
         ]
         if any(size < 0 for size in self.resolutions) or len(set(self.resolutions)) < len(self.resolutions):
             sizes = " ".join(map(str, self.resolutions))
             found.append(f"--resolutions {sizes}: expected different numbers of sentences, 0 for whole documents")
+        if not 0 <= self.source_mask < 1:
+            found.append(f"--source-mask: must be in [0, 1), got {self.source_mask}")
+        if self.source_mask_epochs is not None and not self.source_mask:
+            found.append("--source-mask-epochs has no effect without --source-mask")
+        if self.subword_sampling is not None and not 0 < self.subword_sampling <= 1:
+            found.append(f"--subword-sampling: must be above 0 and at most 1, got {self.subword_sampling}")
         for folder, weight in self.mixed:
             if not 0 < weight < float("inf"):
                 found.append(f"--mix-data {folder}: its weight must be a number above 0, as in {folder}=0.5")
         return found
+
+    def masked(self, epoch: int) -> float:
+        """`--source-mask` in an epoch, from 1."""
+        if self.source_mask_epochs is None:
+            return self.source_mask
+        return self.source_mask * max(0.0, 1 - (epoch - 1) / self.source_mask_epochs)
 
     @property
     def mixed(self) -> list[tuple[str, float]]:

@@ -21,7 +21,7 @@ from docnmt.data.units import Units, document_units, sentence_units, window_unit
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.mixture import Mixture
 from docnmt.tasks.protocol import TaskState
-from docnmt.tasks.translation_data import TranslationDataset, check_training, training_units
+from docnmt.tasks.translation_data import TrainingData, TranslationDataset, check_training
 
 
 class DocumentTranslation:
@@ -104,7 +104,7 @@ class DocumentTranslation:
         """
         model: nn.Module = model_class.build(model_config, self)
         if self.data_dir is not None:
-            check_training(self.config, model, (self.source_tokenizer, self.target_tokenizer))
+            check_training(self.config, model, (self.source_tokenizer, self.target_tokenizer), self.data_dir)
         return model
 
     def corpus(self, split: str, folder: Path | None = None) -> ParallelCorpus:
@@ -137,21 +137,29 @@ class DocumentTranslation:
     ) -> TranslationDataset | Mixture:
         """A split in the units of `model`; in training and validation documents are cut at `--max-doc-tokens`.
 
-        Training sees them at every one of `--resolutions`, and the folders of `--mix-data`, as (seed, epoch) draw them.
+        Training sees them at every one of `--resolutions`, and the folders of `--mix-data`, as (seed, epoch) draw them:
+        their words that are masked and their subwords, too.
         """
         if not training:
             return self._dataset(self.corpus(split), model, split)
-        parts = [self._dataset(self.corpus(split), model, split, training=True)]
-        for folder, _ in self.config.mixed:
-            parts.append(self._dataset(self.corpus(split, Path(folder)), model, f"{folder} {split}", training=True))
+        parts = []
+        folders = [self.data_dir, *(Path(folder) for folder, _ in self.config.mixed)]
+        for number, folder in enumerate(folders):
+            made = TrainingData(self.config, (self.source_tokenizer, self.target_tokenizer), (seed, epoch, number))
+            name = f"{folder} {split}" if number else split
+            parts.append(self._dataset(made.corpus(self.corpus(split, folder)), model, name, made))
         if len(parts) == 1:
             return parts[0]
         return Mixture.draw(parts, [1.0, *(weight for _, weight in self.config.mixed)], seed=seed, epoch=epoch)
 
-    def _dataset(self, corpus: ParallelCorpus, model: Any, name: str, *, training: bool = False) -> TranslationDataset:
+    def _dataset(
+        self, corpus: ParallelCorpus, model: Any, name: str, made: TrainingData | None = None
+    ) -> TranslationDataset:
         units = self.units(corpus, model, limit=self.config.max_doc_tokens)
-        units = training_units(corpus, units, self.config) if training else units
-        return TranslationDataset(corpus, units, str(model.position_count), name, bool(model.joined))
+        count, joined = str(model.position_count), bool(model.joined)
+        if made is None:
+            return TranslationDataset(corpus, units, count, name, joined)
+        return TranslationDataset(corpus, made.units(corpus, units), count, name, joined, made.hidden(model))
 
     def evaluate(self, model: nn.Module, split: str, options: Mapping[str, Any]) -> dict[str, float]:
         """BLEU of a split, by the code that `docnmt-generate` runs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from docnmt.batch import TranslationBatch
 from docnmt.data.collate import collate, sentence_costs, unit_sizes
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
+from docnmt.data.noise import HiddenWords, resegmented
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.data.units import Units, cut_units, resolution_units
 from docnmt.errors import UsageError, UserError
@@ -28,6 +29,7 @@ class TranslationDataset:
     position_count: str
     name: str
     joined: bool = False
+    hidden: HiddenWords | None = None
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -35,7 +37,10 @@ class TranslationDataset:
         return unit_sizes(self.corpus, self.units)
 
     def batch(self, units: np.ndarray) -> TranslationBatch:
-        return collate(self.corpus, self.units, units, position_count=self.position_count, joined=self.joined)
+        batch = collate(self.corpus, self.units, units, position_count=self.position_count, joined=self.joined)
+        if self.hidden is None:
+            return batch
+        return replace(batch, source=self.hidden.hide(batch.source, self.corpus, self.units, units))
 
     def describe(self, units: np.ndarray) -> str:
         """`train: sentences 3-17 of document 2, …` (numbers from 1)."""
@@ -47,19 +52,29 @@ class TranslationDataset:
         return f"{self.name}: {', '.join(rows)}{more}"
 
 
-def check_training(config: DocumentTranslationConfig, model: Any, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+def check_training(
+    config: DocumentTranslationConfig, model: Any, tokenizers: tuple[Tokenizer, Tokenizer], data_dir: Path
+) -> None:
     """Whether a model and data folders allow what the configuration asks of training.
 
     Raises:
-        UserError: `--resolutions` for a model that has its own units, or a folder of `--mix-data` that does not fit.
+        UserError: `--resolutions` for a model that has its own units, a folder of `--mix-data` that does not fit, or
+            `--subword-sampling` of text that was cut off.
     """
     if config.resolutions and model.unit != "document":
         raise UsageError(
             f"--resolutions has no effect with an architecture that reads {model.unit}s; it belongs to those that read "
             "documents"
         )
-    for folder, _ in config.mixed:
-        check_mixed(Path(folder), tokenizers)
+    mixed = [Path(folder) for folder, _ in config.mixed]
+    for folder in mixed:
+        check_mixed(folder, tokenizers)
+    for folder in (data_dir, *mixed):
+        if config.subword_sampling is not None and read_meta(folder)["options"]["long_policy"] == "truncate":
+            raise UserError(
+                f"--subword-sampling: {folder} was preprocessed with --long-policy truncate, so its text is longer "
+                "than its subwords; use another policy"
+            )
 
 
 def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
@@ -78,9 +93,27 @@ def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
         )
 
 
-def training_units(corpus: ParallelCorpus, units: Units, config: DocumentTranslationConfig) -> Units:
-    """The units of a corpus at every one of `--resolutions`, cut at `--max-doc-tokens`; else `units` as they are."""
-    if not config.resolutions:
-        return units
-    pieces = resolution_units(corpus.document_offsets, config.resolutions)
-    return pieces if config.max_doc_tokens is None else cut_units(pieces, sentence_costs(corpus), config.max_doc_tokens)
+@dataclass(frozen=True)
+class TrainingData:
+    """What training makes of a corpus in one epoch: a function of `seeds` (the run's, the epoch, its number)."""
+
+    config: DocumentTranslationConfig
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    seeds: tuple[int, int, int]
+
+    def corpus(self, corpus: ParallelCorpus) -> ParallelCorpus:
+        """With `--subword-sampling`, in other subwords."""
+        alpha = self.config.subword_sampling
+        return corpus if alpha is None else resegmented(corpus, self.tokenizers, alpha, self.seeds)
+
+    def units(self, corpus: ParallelCorpus, units: Units) -> Units:
+        """At every one of `--resolutions`, cut at `--max-doc-tokens`; without that `units`, the architecture's own."""
+        if not self.config.resolutions:
+            return units
+        pieces, limit = resolution_units(corpus.document_offsets, self.config.resolutions), self.config.max_doc_tokens
+        return pieces if limit is None else cut_units(pieces, sentence_costs(corpus), limit)
+
+    def hidden(self, model: Any) -> HiddenWords:
+        """The words that are masked: `--source-mask`, and an architecture's own `context_word_dropout`."""
+        context = getattr(model, "context_word_dropout", 0.0)
+        return HiddenWords(self.config.masked(self.seeds[1]), context, self.seeds)

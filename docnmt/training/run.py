@@ -109,6 +109,7 @@ def prepare(config: dict[str, Any]) -> Run:
         UserError: the save-dir is not ours, an option differs from the run it holds, or data or checkpoint is damaged.
     """
     limits, training = config["run"], config["training"]
+    check_noise(config)
     folder = RunFolder(Path(limits.save_dir))
     device = pick_device(limits.device)
     checkpoint = load_checkpoint(folder.last) if folder.last.exists() and not limits.overwrite else None
@@ -204,6 +205,16 @@ def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> 
             f"--best-checkpoint-metric: there is no '{training.best_checkpoint_metric}' with --task {training.task} "
             f"and --criterion {training.criterion}; there are {', '.join(there)}"
         )
+
+
+def check_noise(config: Mapping[str, Any]) -> None:
+    """Refuse to compare two passes that are the same.
+
+    Raises:
+        UsageError: `--r-drop` without dropout.
+    """
+    if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
+        raise UsageError("--r-drop compares passes with other dropout, and there is none: give --dropout")
 
 
 def pick_device(name: str) -> torch.device:

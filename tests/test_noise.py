@@ -1,0 +1,281 @@
+"""Noise of training: hidden words, drawn subwords, R-Drop, each a function of its seeds so that runs resume exactly."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import small_system
+import torch
+from test_joined_units import build
+from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
+from torch import Tensor, nn
+from torch.nn import functional as F
+from toy import assert_same_checkpoint, log
+
+from docnmt.batch import IGNORE, TranslationBatch
+from docnmt.cli.train import main as train
+from docnmt.criterions.config import LabelSmoothedCrossEntropyConfig
+from docnmt.criterions.cross_entropy import LabelSmoothedCrossEntropy
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.noise import HiddenWords, resegmented, uniform
+from docnmt.data.tokenizer import BRK, EOS, MASK
+from docnmt.modules.word_dropout import WordDropout
+from docnmt.tasks.config import DocumentTranslationConfig
+from docnmt.tasks.document_translation import DocumentTranslation
+from docnmt.tasks.translation_data import TranslationDataset
+
+DOCUMENTS = small_system.text(30, 6)
+
+
+def corpus() -> ParallelCorpus:
+    made = small_system.corpus(DOCUMENTS)
+    return replace(made, target=made.source, references=[made.source_text])
+
+
+def dataset(model: Any, own: float, context: float = 0.0, seeds: tuple[int, ...] = (1, 1, 0)) -> TranslationDataset:
+    units = small_system.task().units(corpus(), model)
+    hidden = HiddenWords(own, context, seeds)
+    return TranslationDataset(corpus(), units, model.position_count, "train", model.joined, hidden)
+
+
+def source_rows(batch: TranslationBatch) -> list[list[int]]:
+    """The source tokens of each unit."""
+    ends = batch.source.layout.documents.host
+    return [batch.source.tokens[a:b].tolist() for a, b in itertools.pairwise(ends)]
+
+
+def test_draws_are_uniform_and_follow_every_number() -> None:
+    units, places = (grid.ravel() for grid in np.meshgrid(np.arange(300), np.arange(300)))
+    draws = uniform([1, 2], units, places)
+    assert draws.min() >= 0
+    assert draws.max() < 1
+    counts = np.histogram(draws, bins=10, range=(0, 1))[0]
+    assert abs(counts / len(draws) - 0.1).max() < 0.005
+    assert abs(np.corrcoef(draws[:-1], draws[1:])[0, 1]) < 0.01
+    assert len(np.unique(draws)) == len(draws)
+    again = uniform([1, 2], units[::-1], places[::-1])
+    assert (again[::-1] == draws).all()
+    assert (uniform([1, 3], units, places) != draws).all()
+
+
+@pytest.mark.parametrize("name", ["transformer", "hier_cond_transformer", "doc_transformer", "concat_transformer"])
+def test_masks_fall_on_words_of_the_source_and_whatever_the_batch(name: str) -> None:
+    model = build(name)
+    plain, masked = dataset(model, 0.0), dataset(model, 0.3, 0.3)
+    everything = np.arange(len(plain.units))
+    before, after = plain.batch(everything), masked.batch(everything)
+    changed = after.source.tokens != before.source.tokens
+    assert (after.source.tokens[changed] == MASK).all()
+    assert not torch.isin(before.source.tokens[changed], torch.tensor([EOS, BRK])).any()
+    words = ~torch.isin(before.source.tokens, torch.tensor([EOS, BRK]))
+    assert 0.2 < float(changed.sum() / words.sum()) < 0.4
+    assert torch.equal(after.target.tokens, before.target.tokens)
+    assert torch.equal(after.labels, before.labels)
+    apart = [source_rows(masked.batch(everything[[u]]))[0] for u in everything[::-1]]
+    assert apart[::-1] == source_rows(after)
+    assert source_rows(dataset(model, 0.3, 0.3, seeds=(1, 2, 0)).batch(everything)) != source_rows(after)
+
+
+def test_own_and_context_words_of_a_window_are_told_apart() -> None:
+    model = build("concat_transformer", source_context=3, target_window=2)
+    plain, own, context = dataset(model, 0.0), dataset(model, 1.0), dataset(model, 0.0, 1.0)
+    for unit in range(len(plain.units)):
+        chosen = np.array([unit])
+        read = plain.units.first[unit] - plain.units.source_first[unit]
+        rows = [source_rows(each.batch(chosen))[0] for each in (plain, own, context)]
+        sentence = np.cumsum([0, *(token in (BRK, EOS) for token in rows[0])][:-1])
+        for token, masked_own, masked_context, number in zip(*rows, sentence, strict=True):
+            word = token not in (BRK, EOS)
+            assert masked_own == (MASK if word and number >= read else token)
+            assert masked_context == (MASK if word and number < read else token)
+
+
+@pytest.mark.parametrize(("epochs", "expected"), [(None, [0.4, 0.4, 0.4, 0.4, 0.4]), (4, [0.4, 0.3, 0.2, 0.1, 0.0])])
+def test_the_schedule_of_masks(epochs: int | None, expected: list[float]) -> None:
+    config = DocumentTranslationConfig(source_mask=0.4, source_mask_epochs=epochs)
+    assert [config.masked(epoch) for epoch in range(1, 6)] == pytest.approx(expected)
+    assert config.masked(99) == pytest.approx(expected[-1])
+
+
+def test_training_masks_and_validation_does_not(data: Path) -> None:  # noqa: F811
+    task = DocumentTranslation.load(DocumentTranslationConfig(source_mask=0.5, source_mask_epochs=2), data)
+    model = small_system.model("hier_transformer_tiny", of=task)
+
+    def masked(split: str, **options: Any) -> bool:
+        return bool((task.dataset(split, model, **options).batch(np.arange(2)).source.tokens == MASK).any())
+
+    assert masked("train", seed=1, epoch=1, training=True)
+    assert not masked("train", seed=1, epoch=3, training=True)
+    assert not masked("valid")
+
+
+def test_drawn_subwords_are_of_the_same_text() -> None:
+    tokenizer = small_system.tokenizer()
+    drawn = [resegmented(corpus(), (tokenizer, tokenizer), 0.2, seeds) for seeds in ((1, 1), (1, 1), (1, 2))]
+    tokens = [[side.tokens.tolist() for side in (each.source, each.target) if side is not None] for each in drawn]
+    assert tokens[0] == tokens[1]
+    assert tokens[0] != tokens[2]
+    assert tokens[0][0] != tokens[0][1]  # both sides are the same text here, drawn each by itself
+    for each in drawn:
+        for side in (each.source, each.target):
+            assert side is not None
+            assert [tokenizer.decode(row.tolist()) for row in side] == [line for d in DOCUMENTS for line in d]
+
+
+def test_hidden_words_are_zero_for_context_only_in_training() -> None:
+    words = torch.randn(4000, 3)
+    dropout = WordDropout(0.25)
+    dropped = dropout(words)
+    hidden = (dropped == 0).all(1)
+    assert 0.2 < float(hidden.float().mean()) < 0.3
+    assert torch.equal(dropped[~hidden], words[~hidden])
+    assert torch.equal(dropout.eval()(words), words)
+
+
+@pytest.mark.parametrize("settings", [{}, {"summary_input": "embeddings"}, {"context_placement": "heads"}])
+def test_without_context_words_documents_do_not_matter(settings: dict[str, Any]) -> None:
+    """All context words hidden: a sentence's scores no longer follow its neighbours', and do again in evaluation."""
+    model = build("cond_transformer", context_word_dropout=0.5, level_dropout=0.0, **settings)
+    for module in model.modules():
+        if isinstance(module, WordDropout):
+            module.p = 1.0
+    batch = dataset(model, 0.0).batch(np.array([0]))
+    other = batch.source.tokens.clone()
+    first = int(batch.source.layout.sentence_offsets[1])
+    other[first:-1] = 5 + (other[first:-1] + 1) % 30
+    other = replace(batch, source=replace(batch.source, tokens=other))
+    end = int(batch.target.layout.sentence_offsets[1])
+    with torch.no_grad():
+        assert torch.allclose(model.train()(batch)[:end], model(other)[:end], atol=1e-6)
+        assert not torch.allclose(model.eval()(batch)[:end], model(other)[:end], atol=1e-4)
+
+
+class Noisy(nn.Module):
+    """Features are a parameter under dropout."""
+
+    def __init__(self, *, bias: bool) -> None:
+        super().__init__()
+        self.features = nn.Parameter(torch.randn(2100, 6, dtype=torch.float64))
+        self.output = nn.Linear(6, 13, bias=bias, dtype=torch.float64)
+        self.seen: list[Tensor] = []
+
+    def forward(self, batch: object) -> Tensor:
+        self.seen.append(F.dropout(self.features, 0.3, training=self.training))
+        return self.seen[-1]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_r_drop_is_its_equation(bias: bool) -> None:
+    """Loss and gradients against the whole tokens × vocabulary tensors, written as the paper has it, halved."""
+    torch.manual_seed(0)
+    model, labels = Noisy(bias=bias), torch.randint(13, (2100,))
+    labels[3::7] = IGNORE
+    counted = labels != IGNORE
+    batch = SimpleNamespace(labels=labels, num_tokens=int(counted.sum()))
+    criterion = LabelSmoothedCrossEntropy(label_smoothing=0.1, r_drop=3.0)
+    loss, size, logs = criterion(model, batch)
+    one, other = (F.log_softmax(model.output(x), -1) for x in model.seen)
+    nll = [F.cross_entropy(x, labels, reduction="sum", ignore_index=IGNORE, label_smoothing=0.1) for x in (one, other)]
+    kl = [F.kl_div(b[counted], a[counted], reduction="sum", log_target=True) for a, b in ((one, other), (other, one))]
+    expected = (nll[0] + nll[1] + 3.0 * (kl[0] + kl[1]) / 2) / 2
+    assert size == batch.num_tokens
+    torch.testing.assert_close(loss, expected)
+    assert logs["divergence"] == pytest.approx(float((kl[0] + kl[1]).detach()) / 2)
+    for fast, plain in zip(
+        torch.autograd.grad(loss, list(model.parameters()), retain_graph=True),
+        torch.autograd.grad(expected, list(model.parameters())),
+        strict=True,
+    ):
+        torch.testing.assert_close(fast, plain)
+
+
+def test_r_drop_judges_by_the_plain_loss() -> None:
+    model, labels = Noisy(bias=True).eval(), torch.randint(13, (2100,))
+    batch = SimpleNamespace(labels=labels, num_tokens=2100)
+    first, _, logs = LabelSmoothedCrossEntropy(label_smoothing=0.1, r_drop=3.0)(model, batch)
+    assert torch.equal(first, LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, batch)[0])
+    assert "divergence" not in logs
+    assert LabelSmoothedCrossEntropyConfig(r_drop=-1.0).problems()
+
+
+NOISE = ["--source-mask", "0.3", "--source-mask-epochs", "3", "--subword-sampling", "0.3", "--r-drop", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arch", "options"),
+    [
+        ("hier_cond_transformer", ["--context-word-dropout", "0.2", "--resolutions", "2", "0"]),
+        ("concat_transformer", ["--context-word-dropout", "0.2"]),
+        ("transformer", []),
+    ],
+)
+def test_a_noisy_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, options: list[str]) -> None:  # noqa: F811
+    command = [
+        str(data),
+        "--arch",
+        arch,
+        *SMALL.split(),
+        "--max-tokens",
+        "300",
+        "--log-interval",
+        "2",
+        *NOISE,
+        *options,
+    ]
+    end = ["--max-epoch", "2"]
+    for run, limits in (("whole", [end]), ("parts", [["--max-update", "2"], end])):
+        for limit in limits:
+            assert train([*command, "--save-dir", str(tmp_path / run), *limit]) == 0
+    lines = log(tmp_path / "whole", ["train", "epoch"])
+    assert lines == log(tmp_path / "parts", ["train", "epoch"])
+    assert all(line["divergence"] > 0 for line in lines)
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--arch", "transformer", "--source-mask", "1"], "--source-mask: must be in [0, 1)"),
+        (["--arch", "transformer", "--source-mask-epochs", "3"], "has no effect without --source-mask"),
+        (["--arch", "transformer", "--subword-sampling", "0"], "--subword-sampling: must be above 0"),
+        (["--arch", "transformer", "--context-word-dropout", "0.1"], "belongs to hier_transformer"),
+        (["--arch", "transformer", "--r-drop", "1", "--dropout", "0"], "--r-drop compares passes with other dropout"),
+        (["--arch", "transformer", "--r-drop", "1", "--criterion", "cross_entropy"], "has no effect with --criterion"),
+        (
+            ["--arch", "concat_transformer", "--target-window", "2", "--context-word-dropout", "0.1"],
+            "has no effect where all sentences that are read are translated",
+        ),
+    ],
+)
+def test_contradictions_are_refused(
+    data: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    message: str,
+) -> None:
+    assert train([str(data), *SMALL.split(), "--save-dir", str(tmp_path / "run"), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_text_that_was_cut_off_has_no_other_subwords(
+    data: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from docnmt.cli.preprocess import main as preprocess
+
+    files = ["--trainpref", str(data.parent / "train"), "--validpref", str(data.parent / "valid")]
+    policy = ["--long-policy", "truncate", "--max-sentence-tokens", "20", "--vocab-size", "60"]
+    cut = tmp_path / "cut"
+    assert preprocess(["--source-lang", "en", "--target-lang", "de", *files, *policy, "--destdir", str(cut)]) == 0
+    command = [str(cut), *SMALL.split(), "--save-dir", str(tmp_path / "run"), "--arch", "transformer"]
+    assert train([*command, "--subword-sampling", "0.2"]) == 1
+    assert "--long-policy truncate" in capsys.readouterr().err
