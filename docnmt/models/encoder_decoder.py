@@ -5,6 +5,7 @@ An architecture is a file beside this one that says which unit of text it reads 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -17,16 +18,17 @@ from docnmt.data.tokenizer import BRK
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context import ConditionalAttention, ContextKeys, DocumentStore
 from docnmt.modules.embedding import Embedding
-from docnmt.modules.layers import DecoderLayer, EncoderLayer, LayerState, Sources
+from docnmt.modules.layers import DecoderLayer, LayerState, Sources
 from docnmt.modules.source2token import Source2Token
 
 
-class Encoder(nn.Module):
-    """Embedding, layers, final norm.
+class Stack(nn.Module):
+    """What encoder and decoder are made of: an embedding, layers, a final norm.
 
     Args:
-        summarise: makes summaries once of the embeddings for all layers (002, figure 1), or None.
+        summarise: makes summaries once for all layers, or None.
         hide: what is done to words before they are context, or None.
+        checkpoint_activations: compute the layers' activations again in the backward pass.
     """
 
     summarise: nn.Module | None
@@ -35,7 +37,7 @@ class Encoder(nn.Module):
         self,
         *,
         embedding: Embedding,
-        layers: list[EncoderLayer],
+        layers: Sequence[nn.Module],
         norm: nn.Module,
         summarise: nn.Module | None = None,
         hide: nn.Module | None = None,
@@ -45,6 +47,10 @@ class Encoder(nn.Module):
         self.embedding, self.layers, self.norm = embedding, nn.ModuleList(layers), norm
         self.summarise, self.hide = summarise, hide or nn.Identity()
         self.checkpoint_activations = checkpoint_activations
+
+
+class Encoder(Stack):
+    """Layers of `EncoderLayer`; `summarise` reads the embeddings (002, figure 1)."""
 
     def forward(self, source: PackedText) -> Tensor:
         """(T, d) encoder states of the packed source."""
@@ -56,25 +62,8 @@ class Encoder(nn.Module):
         return states
 
 
-class Decoder(nn.Module):
-    """Embedding, layers, final norm; `summarise` makes one document store for all layers of the encoder's output."""
-
-    summarise: nn.Module | None
-
-    def __init__(
-        self,
-        *,
-        embedding: Embedding,
-        layers: list[DecoderLayer],
-        norm: nn.Module,
-        summarise: nn.Module | None = None,
-        hide: nn.Module | None = None,
-        checkpoint_activations: bool = False,
-    ) -> None:
-        super().__init__()
-        self.embedding, self.layers, self.norm = embedding, nn.ModuleList(layers), norm
-        self.summarise, self.hide = summarise, hide or nn.Identity()
-        self.checkpoint_activations = checkpoint_activations
+class Decoder(Stack):
+    """Layers of `DecoderLayer`; `summarise` makes one document store of the encoder's output."""
 
     @property
     def stack(self) -> list[DecoderLayer]:
@@ -234,11 +223,10 @@ class EncoderDecoder(nn.Module):
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Every row reads one token (R,) → scores of the next one (R, V)."""
-        layout, rows = state.memory.source.layout, state.sentences.repeat_interleave(state.beam)
+        sentences, longest = state.sentences.repeat_interleave(state.beam), int(state.lengths.max())
         x = self.decoder.embedding(tokens, state.positions(tokens, running=self.position_count == "sequence"))
-        documents, longest = layout.document_of_sentence[rows], int(state.lengths.max())
         for layer, layer_state in zip(self.decoder.stack, state.layers, strict=True):
-            x = layer.step(x, layer_state, state.lengths, longest, documents)
+            x = layer.step(x, layer_state, state.lengths, longest, sentences)
         state.lengths = state.lengths + 1
         logits: Tensor = self.output(self.decoder.norm(x))
         return logits
