@@ -18,8 +18,8 @@ from torch import Tensor
 from docnmt.cli.generate import main as generate
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
-from docnmt.data.tokenizer import BOS, EOS
 from docnmt.layout import DocumentLayout
+from docnmt.models.joined import by_sentence
 from docnmt.registry import MODELS
 
 CASES = [("g_transformer", "g_transformer"), ("han", "han"), ("han", "han_encoder")]
@@ -64,10 +64,9 @@ def multi_head(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor) -> Tensor:
 
 
 def test_group_attention_is_the_masked_equation() -> None:
-    g = module("g_transformer")
     model = build("g_transformer", global_layers=1).double()
     data = batch(model)
-    source, target = g.in_groups(data.source, EOS), g.in_groups(data.target, BOS)
+    source, target = by_sentence(data.source, begin=False), by_sentence(data.target, begin=True)
     assert source.layout.document_sentences.lengths.tolist() == target.layout.document_sentences.lengths.tolist()
     tags, source_tags = target.layout.sentence_of_token, source.layout.sentence_of_token
     other = (tags[:, None] - source_tags).abs().clamp(max=1)  # min(1, |G_Q − G_K|)
@@ -93,7 +92,7 @@ def test_without_global_layers_a_sentence_knows_nothing_of_the_others() -> None:
     for layers, expected in ((0, True), (1, False)):
         model = build("g_transformer", global_layers=layers, position="none").double()
         data = batch(model)
-        grouped = module("g_transformer").in_groups(data.source, EOS)
+        grouped = by_sentence(data.source, begin=False)
         first = int(grouped.layout.sentence_offsets[1])
         states = model.encoder(grouped)[:first]
         grouped.tokens[first] += 1  # the first word of the second sentence
@@ -144,7 +143,7 @@ def test_han_reads_the_sentences_before_and_no_others(name: str) -> None:
     """With K = 1 the scores of sentence i change with source sentences i − 1 and i."""
     model = build(name, previous_sentences=1, **({"han_sides": "both"} if name == "han" else {})).double()
     data = batch(model)
-    apart = data.source if name == "han_encoder" else module("han").by_sentence(data.source, EOS)
+    apart = data.source if name == "han_encoder" else by_sentence(data.source, begin=False)
     first, last = apart.layout.document_offsets[:-1], apart.layout.document_offsets[1:]
     document = int(torch.nonzero(last - first >= 4)[0])
     number = int(first[document])

@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.builtin import SIZES
 from docnmt.config import option
-from docnmt.data.tokenizer import BOS, BRK, EOS
 from docnmt.layout import DocumentLayout
 from docnmt.models.build import Vocabularies, embeddings
 from docnmt.models.config import StructuredConfig
 from docnmt.models.encoder_decoder import Decoder, DecoderState, Encoder, EncoderDecoder, Memory
+from docnmt.models.joined import SourceSentences, by_sentence
 from docnmt.modules.attention import CrossAttention, CrossKeys, KeyValueCache, PackedKeys, SelfAttention
 from docnmt.modules.layers import DecoderLayer, EncoderLayer, FeedForward, LayerState, Residual
 from docnmt.modules.positions import Position, build_position
@@ -48,18 +48,6 @@ class GTransformerConfig(StructuredConfig):
                 "--attention linear: its decoder cannot forget a sentence when the next one begins; use softmax"
             )
         return found
-
-
-def in_groups(text: PackedText, mark: int) -> PackedText:
-    """A text of joined sentences with a layout that knows each of them: their numbers are the group tags.
-
-    Args:
-        mark: what begins (`<s>`) or ends (`</s>`) the sequence; `<brk>` does the same to the sentences inside.
-    """
-    units = text.layout.sentence_offsets  # (U + 1,)
-    marks = ((text.tokens == mark) | (text.tokens == BRK)).nonzero().squeeze(1)  # (S,)
-    sentences = torch.cat([marks, units[-1:]]) if mark == BOS else torch.cat([units[:1], marks + 1])
-    return replace(text, layout=DocumentLayout(sentences, torch.searchsorted(sentences, units)))
 
 
 @dataclass(frozen=True)
@@ -137,27 +125,17 @@ class GroupSelfAttention(Combined):
 
 @dataclass
 class Source:
-    """The source document of each slot: `first` and `last` (N,) of its sentences among all those of `sentences`."""
+    """What the slots read of their source documents: `local` one sentence at a time, `whole` all of it."""
 
-    sentences: PackedKeys
-    first: Tensor
-    last: Tensor
+    local: SourceSentences
     whole: CrossKeys | None
 
     def select(self, slots: Tensor) -> Source:
-        whole = self.whole.select(slots) if self.whole else None
-        return Source(self.sentences, self.first[slots], self.last[slots], whole)
+        return Source(self.local.select(slots), self.whole.select(slots) if self.whole else None)
 
     def append(self, other: Source) -> Source:
         whole = self.whole.append(other.whole) if self.whole and other.whole else None
-        first, last = torch.cat([self.first, other.first]), torch.cat([self.last, other.last])
-        return Source(self.sentences, first, last, whole)
-
-    def at(self, number: Tensor) -> CrossKeys:
-        """Sentence `number` (R,) of each row's document, as if each row were a slot of its own."""
-        beam = len(number) // max(len(self.first), 1)
-        first, last = self.first.repeat_interleave(beam), self.last.repeat_interleave(beam)
-        return self.sentences.of(torch.minimum(first + number, last))  # a dead row may be anywhere
+        return Source(self.local.append(other.local), whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +148,8 @@ class Sources:
 
     def of(self, units: Tensor) -> Source:
         """For slots that write these documents (N,)."""
-        offsets = self.layout.document_offsets
-        whole = self.documents.of(units) if self.documents else None
-        return Source(self.sentences, offsets[units], offsets[units + 1] - 1, whole)
+        local = SourceSentences.of(self.sentences, self.layout, units)
+        return Source(local, self.documents.of(units) if self.documents else None)
 
 
 class GroupCrossAttention(Combined):
@@ -190,7 +167,7 @@ class GroupCrossAttention(Combined):
 
     def step(self, x: Tensor, source: Source, place: Place) -> Tensor:
         """One query a row: x (R, d) → (R, d)."""
-        local = self.local.step(x, source.at(place.sentence), place.word)
+        local = self.local.step(x, source.local.at(place.sentence), place.word)
         return self.mix(local, self.whole.step(x, source.whole, place.token) if self.whole else None)
 
 
@@ -290,11 +267,11 @@ class GTransformer(EncoderDecoder):
 
     def forward(self, batch: TranslationBatch) -> Tensor:
         """Features (T, d) of the packed target tokens."""
-        source, target = in_groups(batch.source, EOS), in_groups(batch.target, BOS)
+        source, target = by_sentence(batch.source, begin=False), by_sentence(batch.target, begin=True)
         return super().forward(replace(batch, source=source, target=target))
 
     def encode(self, source: PackedText) -> Memory:
-        grouped = in_groups(source, EOS)
+        grouped = by_sentence(source, begin=False)
         states = self.encoder(grouped)
         layers: Any = self.decoder.stack
         cross = [layer.cross.remember(states, grouped.layout) for layer in layers]

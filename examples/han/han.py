@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.builtin import SIZES
 from docnmt.config import option
-from docnmt.data.tokenizer import BOS, BRK, EOS
 from docnmt.functional import packed_attention
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.models.build import Vocabularies, encoder_decoder
 from docnmt.models.config import StructuredConfig
 from docnmt.models.encoder_decoder import Decoder, DecoderState, Encoder, EncoderDecoder, Memory
-from docnmt.modules.attention import CrossKeys, KeyValueCache, PackedKeys, attend, round_up
+from docnmt.models.joined import SourceSentences, by_sentence
+from docnmt.modules.attention import KeyValueCache, PackedKeys, attend, round_up
 from docnmt.modules.layers import FeedForward, LayerState
 from docnmt.registry import POSITIONS, register_architecture, register_model
 
@@ -206,39 +206,6 @@ class HanEncoder(EncoderDecoder):
         return cls(position_count=config.position_count, **parts)
 
 
-def by_sentence(text: PackedText, mark: int) -> PackedText:
-    """A text of joined sentences with a layout that knows each of them.
-
-    Args:
-        mark: what begins (`<s>`) or ends (`</s>`) the sequence; `<brk>` does the same to the sentences inside.
-    """
-    units = text.layout.sentence_offsets  # (U + 1,)
-    marks = ((text.tokens == mark) | (text.tokens == BRK)).nonzero().squeeze(1)  # (S,)
-    sentences = torch.cat([marks, units[-1:]]) if mark == BOS else torch.cat([units[:1], marks + 1])
-    return replace(text, layout=DocumentLayout(sentences, torch.searchsorted(sentences, units)))
-
-
-@dataclass
-class Sentences:
-    """The source document of each slot: `first` and `last` (N,) of its sentences among all those of `keys`."""
-
-    keys: PackedKeys
-    first: Tensor
-    last: Tensor
-
-    def select(self, slots: Tensor) -> Sentences:
-        return Sentences(self.keys, self.first[slots], self.last[slots])
-
-    def append(self, other: Sentences) -> Sentences:
-        return Sentences(self.keys, torch.cat([self.first, other.first]), torch.cat([self.last, other.last]))
-
-    def at(self, number: Tensor) -> CrossKeys:
-        """Sentence `number` (R,) of each row's document, as if each row were a slot of its own."""
-        beam = len(number) // max(len(self.first), 1)
-        first, last = self.first.repeat_interleave(beam), self.last.repeat_interleave(beam)
-        return self.keys.of(torch.minimum(first + number, last))  # a dead row may be anywhere
-
-
 @dataclass(frozen=True, eq=False)
 class Documents:
     """Keys and values of all source sentences, and which document each is of."""
@@ -246,10 +213,9 @@ class Documents:
     keys: PackedKeys
     layout: DocumentLayout
 
-    def of(self, units: Tensor) -> Sentences:
+    def of(self, units: Tensor) -> SourceSentences:
         """For slots that write these documents (N,)."""
-        offsets = self.layout.document_offsets
-        return Sentences(self.keys, offsets[units], offsets[units + 1] - 1)
+        return SourceSentences.of(self.keys, self.layout, units)
 
 
 @register_model("han")
@@ -275,11 +241,11 @@ class Han(EncoderDecoder):
 
     def forward(self, batch: TranslationBatch) -> Tensor:
         """Features (T, d) of the packed target tokens."""
-        source, target = by_sentence(batch.source, EOS), by_sentence(batch.target, BOS)
+        source, target = by_sentence(batch.source, begin=False), by_sentence(batch.target, begin=True)
         return super().forward(replace(batch, source=source, target=target))
 
     def encode(self, source: PackedText) -> Memory:
-        apart = by_sentence(source, EOS)
+        apart = by_sentence(source, begin=False)
         states = self.encoder(apart)
         layers: Any = self.decoder.stack
         keys = [layer.cross.remember(states, apart.layout.sentences) for layer in layers]
