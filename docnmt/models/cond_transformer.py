@@ -21,6 +21,7 @@ class ConditionalContext(SummaryContext):
             heads=self.placement.context_heads,
             d_head=self.d_head,
             top_t=self.config.top_t,
+            always_own=self.config.always_own_sentence,
         )
 
 

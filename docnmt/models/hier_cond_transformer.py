@@ -27,6 +27,7 @@ class TreeContext(ConditionalContext):
             d_head=self.d_head,
             top_t=c.top_t,
             select_on=c.select_on,
+            always_own=c.always_own_sentence,
         )
 
     def summarise(self) -> nn.Module:

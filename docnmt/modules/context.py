@@ -24,6 +24,7 @@ from docnmt.functional import (
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossKeys, attend
+from docnmt.modules.own_sentence import own_sentence_attention, own_sentence_step
 from docnmt.modules.source2token import Source2Token
 
 #: By what the weights of a tree's relevance keys are multiplied; see docs/results.md.
@@ -93,8 +94,8 @@ class ContextAttention(nn.Module, ABC):
         """Queries x (Tq, d) that follow `layout` → (Tq, d)."""
 
     @abstractmethod
-    def step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
-        """One query a row, x (R, d), which belongs to document `document_of_row[r]` → (R, d)."""
+    def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
+        """One query a row, x (R, d), which translates sentence `sentence_of_row[r]` of the keys' layout → (R, d)."""
 
 
 class SummaryAttention(ContextAttention):
@@ -117,9 +118,9 @@ class SummaryAttention(ContextAttention):
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
-    def step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
+    def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
         q = self.query(x).view(len(x), self.heads, self.d_head)
-        mixed = attend_documents(q, keys, document_of_row)
+        mixed = attend_documents(q, keys, keys.layout.document_of_sentence[sentence_of_row])
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
@@ -134,12 +135,23 @@ class ConditionalAttention(ContextAttention):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
-    word's score is the cumulative relevance of its sentence's path.
+    word's score is the cumulative relevance of its sentence's path. With `always_own` a word's own sentence (a target
+    word's: the one it translates) is always among the `top_t`.
     """
 
-    def __init__(self, *, d_model: int, heads: int, d_head: int, top_t: int, select_on: str = "cumulative") -> None:
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        heads: int,
+        d_head: int,
+        top_t: int,
+        select_on: str = "cumulative",
+        always_own: bool = False,
+    ) -> None:
         super().__init__()
         self.heads, self.d_head, self.top_t, self.select_on = heads, d_head, top_t, select_on
+        self.always_own = always_own
         self.query = nn.Linear(d_model, 2 * heads * d_head)  # W^Qx and W^Qs
         self.key_value = nn.Linear(d_model, 2 * heads * d_head)  # W^Kx and W^Vx
         self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
@@ -173,7 +185,12 @@ class ConditionalAttention(ContextAttention):
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
         q, sentence_q = self._queries(x)
         assert keys.relevance is not None
-        if keys.tree is None:
+        if self.always_own:
+            mixed = own_sentence_attention(
+                q, keys.keys, keys.values, sentence_q, keys.relevance, keys.tree,
+                query_layout=layout, key_layout=keys.layout, top_t=self.top_t, select_on=self.select_on,
+            )  # fmt: skip
+        elif keys.tree is None:
             mixed = conditional_attention(
                 q, keys.keys, keys.values, sentence_q, keys.relevance,
                 query_layout=layout, key_layout=keys.layout, top_t=self.top_t,
@@ -186,21 +203,19 @@ class ConditionalAttention(ContextAttention):
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
-    def step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
+    def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
         q, sentence_q = self._queries(x)
         assert keys.relevance is not None
-        mixed = conditional_attention_step(
-            q,
-            keys.keys,
-            keys.values,
-            sentence_q,
-            keys.relevance,
-            key_layout=keys.layout,
-            document_of_row=document_of_row,
-            top_t=self.top_t,
-            tree=keys.tree,
-            cumulative_k=keys.cumulative,
-            select_on=self.select_on,
-        )
+        if self.always_own:
+            mixed = own_sentence_step(
+                q, keys.keys, keys.values, sentence_q, keys.relevance, keys.cumulative, keys.tree,
+                key_layout=keys.layout, sentence_of_row=sentence_of_row, top_t=self.top_t, select_on=self.select_on,
+            )  # fmt: skip
+        else:
+            mixed = conditional_attention_step(
+                q, keys.keys, keys.values, sentence_q, keys.relevance,
+                key_layout=keys.layout, document_of_row=keys.layout.document_of_sentence[sentence_of_row],
+                top_t=self.top_t, tree=keys.tree, cumulative_k=keys.cumulative, select_on=self.select_on,
+            )  # fmt: skip
         output: Tensor = self.output(mixed.flatten(1))
         return output

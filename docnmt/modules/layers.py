@@ -236,13 +236,13 @@ class DecoderLayer(nn.Module):
             context,
         )
 
-    def step(self, x: Tensor, state: LayerState, lengths: Tensor, longest: int, document_of_row: Tensor) -> Tensor:
-        """One new token a row: x (R, d) → (R, d)."""
+    def step(self, x: Tensor, state: LayerState, lengths: Tensor, longest: int, sentence_of_row: Tensor) -> Tensor:
+        """One new token a row, which translates sentence `sentence_of_row[r]` of the memory: x (R, d) → (R, d)."""
 
         def context(h: Tensor) -> Tensor:
             assert self.context is not None
             assert state.context is not None
-            return self.context.step(h, state.context, document_of_row)
+            return self.context.step(h, state.context, sentence_of_row)
 
         return self._blocks(
             x,

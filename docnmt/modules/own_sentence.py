@@ -1,0 +1,134 @@
+"""Conditional attention in which a word's own sentence is always among the sentences it keeps.
+
+The same equations as `docnmt.functional.conditional_attention` and its form over a tree; only the choice differs: where
+a word's own sentence is not among its top t, it takes the place of the least relevant of them.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from docnmt.functional.conditional import choose_backend, in_float32
+from docnmt.functional.descent import descend
+from docnmt.functional.dispatch import dispatch_attention
+from docnmt.functional.hierarchical import choosing_keys
+from docnmt.functional.padded import padded_attention
+from docnmt.functional.selection import Selection, select_sentences
+from docnmt.functional.tree import SentenceTree, cumulative_keys
+from docnmt.layout import DocumentLayout
+from docnmt.modules.attention import attend, round_up
+
+
+def own_sentence_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    sentence_q: Tensor,
+    relevance_k: Tensor,
+    tree: SentenceTree | None,
+    *,
+    query_layout: DocumentLayout,
+    key_layout: DocumentLayout,
+    top_t: int,
+    select_on: str,
+) -> Tensor:
+    """All queries at once; the own sentence of a query is the one of the same number in `key_layout`.
+
+    q, sentence_q (Tq, h, d), k, v (Tk, h, d), relevance_k (S, h, d), or of all nodes of the tree → (Tq, h, d).
+    """
+    own = query_layout.sentence_of_token
+    with torch.autocast(q.device.type, enabled=False):
+        q_, k_, v_, sentence_q_, relevance_k_ = in_float32(q, k, v, sentence_q, relevance_k)
+        cumulative = None if tree is None else cumulative_keys(relevance_k_, tree.index)
+        sentence_k = relevance_k_ if tree is None or cumulative is None else cumulative[tree.index.leaves]
+        selection = _choose(
+            sentence_q_, relevance_k_, cumulative, sentence_k, tree, own, query_layout, key_layout, top_t, select_on
+        )
+        if choose_backend("auto", query_layout, key_layout) == "dispatch":
+            mixed = dispatch_attention(q_, k_, v_, sentence_q_, sentence_k, selection, key_layout.sentences)
+        else:
+            mixed = padded_attention(q_, k_, v_, sentence_q_, sentence_k, selection, query_layout, key_layout)
+    return mixed.to(v.dtype)
+
+
+def own_sentence_step(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    sentence_q: Tensor,
+    relevance_k: Tensor,
+    cumulative: Tensor | None,
+    tree: SentenceTree | None,
+    *,
+    key_layout: DocumentLayout,
+    sentence_of_row: Tensor,
+    top_t: int,
+    select_on: str,
+) -> Tensor:
+    """The same numbers for one query a row; `sentence_of_row` (R,) is each row's own sentence; without gradient."""
+    with torch.no_grad(), torch.autocast(q.device.type, enabled=False):
+        q_, k_, v_, sentence_q_, relevance_k_ = in_float32(q, k, v, sentence_q, relevance_k)
+        document = key_layout.document_of_sentence[sentence_of_row]
+        order = document.argsort(stable=True)
+        rows = torch.bincount(document, minlength=key_layout.num_documents)
+        offsets = torch.cat([rows.new_zeros(1), rows.cumsum(0)])
+        query_layout = DocumentLayout(offsets, torch.arange(len(offsets), device=offsets.device))
+        sentence_k = relevance_k_ if tree is None or cumulative is None else cumulative[tree.index.leaves]
+        selection = _choose(
+            sentence_q_[order], relevance_k_, cumulative, sentence_k, tree, sentence_of_row[order],
+            query_layout, key_layout, top_t, select_on,
+        )  # fmt: skip
+        mixed = v_.new_empty(len(q), *v.shape[1:])
+        mixed[order] = _gathered(q_[order], k_, v_, selection, key_layout)
+    return mixed.to(v.dtype)
+
+
+def with_own(selection: Selection, own: Tensor, relevance: Tensor) -> Selection:
+    """A selection whose least relevant sentence gives way to `own` (Tq,), of `relevance` (h, Tq), where it lacks it."""
+    there = ((selection.sentences == own[:, None]) & (selection.relevance != -torch.inf)).any(-1, keepdim=True)
+    choices = torch.arange(selection.relevance.shape[-1], device=own.device)
+    place = (choices == selection.relevance.argmin(-1, keepdim=True)) & ~there  # (h, Tq, t)
+    return Selection(
+        torch.where(place, own[:, None], selection.sentences),
+        torch.where(place, relevance[..., None], selection.relevance),
+    )
+
+
+def _choose(
+    sentence_q: Tensor,
+    relevance_k: Tensor,
+    cumulative: Tensor | None,
+    sentence_k: Tensor,
+    tree: SentenceTree | None,
+    own: Tensor,
+    query_layout: DocumentLayout,
+    key_layout: DocumentLayout,
+    top_t: int,
+    select_on: str,
+) -> Selection:
+    """The top t by relevance, flat or down the tree, the own sentence always among them."""
+    with torch.no_grad():
+        if tree is None or cumulative is None:
+            selection = select_sentences(sentence_q, relevance_k, query_layout, key_layout, top_t, "document")
+        else:
+            by = choosing_keys(relevance_k, select_on)
+            selection = descend(sentence_q, cumulative, by, tree.index, query_layout, key_layout, top_t)
+        relevance = (sentence_q * sentence_k[own]).sum(-1) * sentence_q.shape[-1] ** -0.5  # (Tq, h)
+        return with_own(selection, own, relevance.T)
+
+
+def _gathered(q: Tensor, k: Tensor, v: Tensor, selection: Selection, key_layout: DocumentLayout) -> Tensor:
+    """Attention of q (R, h, d) to the words of the chosen sentences, gathered for each row and head."""
+    chosen = selection.sentences.transpose(0, 1)  # (R, h, t)
+    relevance = selection.relevance.transpose(0, 1)[..., None]
+    within = torch.arange(round_up(key_layout.sentences.max_length), device=q.device)
+    starts, ends = key_layout.sentence_offsets[chosen], key_layout.sentence_offsets[chosen + 1]
+    places = starts[..., None] + within  # (R, h, t, M)
+    allowed = (places < ends[..., None]) & (relevance != -torch.inf)
+    extra = relevance.masked_fill(relevance == -torch.inf, 0).expand(allowed.shape)
+    head = torch.arange(q.shape[1], device=q.device)[:, None, None]
+    keys, values = (x[places.clamp(max=len(k) - 1), head].flatten(2, 3).flatten(0, 1)[:, None] for x in (k, v))
+    allowed, extra = (x.flatten(2).flatten(0, 1) for x in (allowed, extra))  # (R·h, t·M)
+    mixed = attend(q.flatten(0, 1)[:, None, None], keys, values, allowed, extra[:, None, None])  # (R·h, 1, 1, d_v)
+    return mixed.view(*q.shape[:2], -1)
