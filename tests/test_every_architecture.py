@@ -6,6 +6,7 @@ one model. (`test_models` and `test_joined_units` compare both routes step by st
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -15,8 +16,9 @@ import plugins  # noqa: F401  registers them
 import pytest
 import small_system
 import torch
-from test_joined_units import Numbers
+from test_joined_units import Numbers, assert_steps_equal_the_row, build
 
+from docnmt.config import settings
 from docnmt.criterions.cross_entropy import CrossEntropy
 from docnmt.data.collate import collate
 from docnmt.data.corpus import ParallelCorpus
@@ -111,3 +113,29 @@ def test_the_score_of_a_beam_is_what_the_model_gives_it(case: str) -> None:
             context = tuple(each[nth].text for each in found[:-1])
             example = ForcedExample(tuple(document[:-1]), document[-1], context, found[-1][nth].text)
             assert forced_scores([model], task, [example]) == pytest.approx([found[-1][nth].score], abs=1e-3)
+
+
+#: Values tried of the options that are not chosen from a list; an option that an architecture lacks is left out.
+VALUES: dict[str, list[Any]] = {
+    "relative_horizon": [None, 0, 3],
+    "levels": [1, 2, 3, 4],
+    "source_context": [0, 1, 3],
+    "target_window": [1, 2],
+    "context_heads": [None, 1],
+    "top_t": [1, 2, 5],
+    "global_layers": [0, 1, 2],
+    "previous_sentences": [1, 2],
+    "context_word_dropout": [0.0, 0.3],
+}
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, _ in CASES.values()))
+def test_any_combination_of_switches_is_refused_or_decodes_as_it_trains(name: str) -> None:
+    draw, sizes = random.Random(name), {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2}
+    options = settings(MODELS.config(name))
+    values = {o.name: o.choices or VALUES.get(o.name) or ([True, False] if o.kind is bool else None) for o in options}
+    drawn = [{key: draw.choice(of) for key, of in values.items() if of} for _ in range(500)]
+    accepted = [chosen for chosen in drawn if not MODELS.config(name)(**sizes, **chosen).problems()]
+    assert len(accepted) >= 8
+    for chosen in accepted[:8]:
+        assert_steps_equal_the_row(build(name, **chosen).double())

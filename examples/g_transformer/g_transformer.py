@@ -30,7 +30,7 @@ from docnmt.models.joined import SourceSentences, by_sentence
 from docnmt.modules.attention import CrossAttention, CrossKeys, KeyValueCache, PackedKeys, SelfAttention
 from docnmt.modules.layers import DecoderLayer, EncoderLayer, FeedForward, LayerState, Residual
 from docnmt.modules.positions import Position, build_position
-from docnmt.registry import register_architecture, register_model
+from docnmt.registry import ARCHITECTURES, Architecture, register_model
 
 
 @dataclass(frozen=True)
@@ -293,4 +293,6 @@ class GTransformer(EncoderDecoder):
 for _suffix, (_layers, _width, _heads, _ffn) in SIZES.items():
     _size = {"encoder_layers": _layers, "decoder_layers": _layers, "embed_dim": _width, "heads": _heads}
     if _suffix:
-        register_architecture("g_transformer", "g_transformer" + _suffix)(partial(dict, _size, ffn_dim=_ffn))
+        _architecture = Architecture("g_transformer", partial(dict, _size, ffn_dim=_ffn))
+        _help = f"g_transformer with {_layers}+{_layers} layers, width {_width}"
+        ARCHITECTURES.add("g_transformer" + _suffix, _architecture, help=_help)

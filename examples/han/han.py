@@ -29,7 +29,7 @@ from docnmt.models.encoder_decoder import Decoder, DecoderState, Encoder, Encode
 from docnmt.models.joined import SourceSentences, by_sentence
 from docnmt.modules.attention import KeyValueCache, PackedKeys, attend, round_up
 from docnmt.modules.layers import FeedForward, LayerState
-from docnmt.registry import POSITIONS, register_architecture, register_model
+from docnmt.registry import ARCHITECTURES, POSITIONS, Architecture, register_model
 
 
 @dataclass(frozen=True)
@@ -277,12 +277,10 @@ class Han(EncoderDecoder):
         return logits
 
 
-def _register_sizes(name: str) -> None:
-    for suffix, (layers, width, heads, ffn) in SIZES.items():
-        size = {"encoder_layers": layers, "decoder_layers": layers, "embed_dim": width, "heads": heads, "ffn_dim": ffn}
-        if suffix:
-            register_architecture(name, name + suffix)(partial(dict, size))
-
-
-for _name in ("han_encoder", "han"):
-    _register_sizes(_name)
+for _suffix, (_layers, _width, _heads, _ffn) in SIZES.items():
+    for _name in ("han_encoder", "han") if _suffix else ():
+        _size = {"encoder_layers": _layers, "decoder_layers": _layers, "embed_dim": _width, "heads": _heads}
+        _architecture = Architecture(_name, partial(dict, _size, ffn_dim=_ffn))
+        ARCHITECTURES.add(
+            _name + _suffix, _architecture, help=f"{_name} with {_layers}+{_layers} layers, width {_width}"
+        )
