@@ -131,4 +131,4 @@ def _gathered(q: Tensor, k: Tensor, v: Tensor, selection: Selection, key_layout:
     keys, values = (x[places.clamp(max=len(k) - 1), head].flatten(2, 3).flatten(0, 1)[:, None] for x in (k, v))
     allowed, extra = (x.flatten(2).flatten(0, 1) for x in (allowed, extra))  # (R·h, t·M)
     mixed = attend(q.flatten(0, 1)[:, None, None], keys, values, allowed, extra[:, None, None])  # (R·h, 1, 1, d_v)
-    return mixed.view(*q.shape[:2], -1)
+    return mixed.view(*q.shape[:2], v.shape[-1])
