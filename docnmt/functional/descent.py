@@ -1,7 +1,8 @@
 """TraverseTree: down the trees of all documents, keeping the top t nodes of each level (paper 002, section 3.3.2).
 
-All words and heads of a run of documents descend together. A node is named by its *place* in its level. The upper
-levels are one product; below them only the children of kept nodes are looked at: O(t·log n) relevances a word.
+All words and heads of a run of documents descend together. A node is named by its *place* in its level; the children of
+place p have the places 2p and 2p + 1, and their relevances stand side by side. Those of the upper levels are one
+product; below them only the children of kept nodes are looked at: O(t·log n) relevances a word.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional.ranking import best_children, ranked_children
 from docnmt.functional.selection import Selection, chunk_rows, runs
-from docnmt.functional.top_t import padding, take_top_t
 from docnmt.functional.tree import TreeIndex
 from docnmt.layout import DocumentLayout
 
-_WIDE = 256  # nodes of a level above which single keys are gathered
-_CHUNK = 1 << 21  # relevances of the upper levels held at a time
+_WIDE = 128  # nodes of a level above which single keys are gathered
+_CHUNK = 1 << 22  # relevances of the upper levels held at a time
 _DOTS = 1 << 18  # floats of gathered keys at a time: as many as stay in the cache
 
 
@@ -47,20 +48,21 @@ def descend(
         keys = cumulative_k if node_k is None else node_k
         selection = Selection.empty(sentence_q, t)
         for tokens, documents in runs(query_layout, key_layout, heads=len(queries)):
-            levels = _Levels.of_run(index, documents, key_layout, t)
-            upper = keys.index_select(0, levels.upper_nodes).transpose(0, 1)  # (h, rows, d_k)
-            step = chunk_rows(_CHUNK // upper.shape[:2].numel())
+            levels = _levels(index, documents, key_layout, t)
+            upper = keys.index_select(0, levels.upper_nodes).transpose(0, 1).contiguous()  # (h, 2·pairs, d_k)
+            hidden = queries.new_zeros(len(levels.upper_nodes)).masked_fill_(levels.hidden, -torch.inf)
+            step = chunk_rows(_CHUNK // max(1, upper.shape[:2].numel()))
             for start in range(tokens.start, tokens.stop, step):
                 rows = slice(start, min(start + step, tokens.stop))
+                scores = torch.baddbmm(hidden, queries[:, rows], upper.mT)  # (h, rows, 2·pairs)
                 document = query_layout.document_of_token[rows] - documents.start
-                scores = torch.bmm(upper, queries[:, rows].mT)  # (h, upper nodes, rows)
-                scores[:, levels.hidden_rows] = -torch.inf
-                walk = _Walk(queries[:, rows], keys, scores, levels, document)
-                leaves, values = walk.down(t)
+                walk = _Walk(queries[:, rows], keys, scores.unflatten(2, (-1, 2)), levels, document)
+                values, leaves = walk.down(t)
                 if node_k is not None:
                     total = _dots(queries[:, rows], cumulative_k, walk.nodes(0, leaves))
                     values = total.masked_fill_(values == -torch.inf, -torch.inf)
-                selection.put(rows, walk.sentences(leaves).clamp_(max=key_layout.num_sentences - 1), values)
+                sentences = walk.sentences(leaves).clamp_(max=key_layout.num_sentences - 1)
+                selection.put(rows, sentences.transpose(0, 1), values.transpose(0, 1))
     return selection
 
 
@@ -69,23 +71,26 @@ class _Levels:
     """The trees of a run of documents, levels from the leaves up. A root stands in all levels above its own, too.
 
     Attributes:
-        size, node, row: for each level (documents,) int64: nodes, the first one, and its row among the upper nodes.
+        size, node, pair: (levels, documents) int64: nodes, the first one, and its pair among the upper ones.
         first_sentence: (documents,) int64.
-        top: the lowest level with no more than t nodes in any document; all of them are kept.
+        first: the level to begin at: all nodes of the next one are kept, being no more than t in any document.
         low: the lowest of the upper levels.
-        upper_nodes: the nodes of the levels from `low` to `top`, one more row after each level of each document.
-        hidden_rows: those additional rows, and nodes without a word.
+        widest: nodes of the widest level.
+        upper_nodes: the nodes of the levels from `low` to `first`, in pairs; one more pair after each level of each
+            document, and a last node without a sibling has some other beside it.
+        hidden: bool, which of them are not nodes of the level, or without a word.
         filled: (N,) whether a node has words; None if all of this run have.
     """
 
-    size: list[Tensor]
-    node: list[Tensor]
-    row: list[Tensor]
+    size: Tensor
+    node: Tensor
+    pair: Tensor
     first_sentence: Tensor
-    top: int
+    first: int
     low: int
+    widest: int
     upper_nodes: Tensor
-    hidden_rows: Tensor
+    hidden: Tensor
     filled: Tensor | None
 
     @classmethod
@@ -95,105 +100,103 @@ class _Levels:
         root = index.node_spans.host[documents.start + 1 : documents.stop + 1] - 1
         size = np.where(exists > 0, exists, np.minimum(exists[0], 1))
         node = np.where(exists > 0, index.level_start[:, part], np.maximum(root, 0))
-        widest = size.max(1)
-        top = int((widest > t).sum())  # sizes shrink upwards
-        low = min(top, int((widest > _WIDE).sum()))
-        upper = size[low : top + 1].ravel() + 1
-        row = np.cumsum(upper) - upper
-        place = np.arange(upper.sum()) - np.repeat(row, upper)
-        beyond = place == np.repeat(upper - 1, upper)
-        nodes = np.repeat(node[low : top + 1].ravel(), upper) + np.where(beyond, 0, place)
+        widest = size.max(1)  # shrinks upwards
+        first = max(0, int((widest > t).sum()) - 1)
+        low = min(first + 1, int((widest > _WIDE).sum()))
+        pairs = (size[low : first + 1].ravel() + 1) // 2 + 1
+        pair = np.cumsum(pairs) - pairs
+        place = np.arange(2 * pairs.sum()) - np.repeat(2 * pair, 2 * pairs)
+        beyond = place >= np.repeat(size[low : first + 1].ravel(), 2 * pairs)
+        nodes = np.repeat(node[low : first + 1].ravel(), 2 * pairs) + np.where(beyond, 0, place)
         filled = index.filled_nodes(key_layout)
-        hidden = beyond | ~filled[nodes]
         span = index.node_spans.host[part.start], index.node_spans.host[part.stop]
 
         def tensor(array: np.ndarray) -> Tensor:
             return torch.from_numpy(array).to(index.document_offsets.device)
 
         return cls(
-            size=list(tensor(size)),
-            node=list(tensor(node)),
-            row=list(tensor(np.concatenate([np.zeros_like(size[:low]), row.reshape(-1, len(documents))]))),
+            size=tensor(size),
+            node=tensor(node),
+            pair=tensor(np.concatenate([np.zeros_like(size[:low]), pair.reshape(-1, len(documents))])),
             first_sentence=index.document_offsets[part],
-            top=top,
+            first=first,
             low=low,
+            widest=int(widest[0]),
             upper_nodes=tensor(nodes),
-            hidden_rows=tensor(hidden.nonzero()[0]),
+            hidden=tensor(beyond | ~filled[nodes]),
             filled=None if filled[span[0] : span[1]].all() else tensor(filled),
         )
 
 
-@dataclass(frozen=True)
-class _Walk:
-    """Queries (h, R, d_k) of documents (R,) of a run, the relevances of the upper nodes (h, rows, R), all keys."""
+def _levels(index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:
+    """Made once for a layout: all layers of a model share them."""
+    plans, key = key_layout.sentences.plans, (_levels, key_layout.document_sentences, documents, t)
+    if key not in plans:
+        plans[key] = _Levels.of_run(index, documents, key_layout, t)
+    levels: _Levels = plans[key]
+    return levels
 
-    queries: Tensor
-    keys: Tensor
-    scores: Tensor
-    levels: _Levels
-    document: Tensor
+
+class _Walk:
+    """Queries (h, R, d_k) of documents (R,) of a run, the relevances of the upper pairs (h, R, pairs, 2), all keys."""
+
+    def __init__(self, queries: Tensor, keys: Tensor, scores: Tensor, levels: _Levels, document: Tensor) -> None:
+        self.queries, self.keys, self.levels = queries, keys, levels
+        self.table = torch.view_as_complex(scores.flatten(0, 2))  # both numbers of a pair at once
+        self.size, self.node = levels.size[:, document], levels.node[:, document]  # (levels, R)
+        heads, rows, pairs = scores.shape[:3]
+        own = torch.arange(heads * rows, device=document.device).view(heads, rows) * pairs
+        self.pair = levels.pair[:, None, document] + own  # (levels, h, R), in the table
+        self.first_sentence = levels.first_sentence[document]
 
     def down(self, t: int) -> tuple[Tensor, Tensor]:
-        """(h, ≤ t, R) places of the leaves that stay and their scores; a place beyond the last where none stays."""
-        level = self.levels.top
-        size = self.levels.size[level]
-        kept = torch.arange(min(t, int(size.max())), device=size.device).unsqueeze(-1)
-        kept = torch.minimum(kept, size[self.document]).expand(len(self.queries), -1, -1)
-        values = self._scores(level, kept)
-        while level > 0:
-            level -= 1
-            # children in ascending order, so that ties go to the lowest
-            children = torch.stack([2 * kept, 2 * kept + 1], 2).flatten(1, 2)
-            n = children.shape[1]
-            scores = functional.pad(self._scores(level, children), (0, 0, 0, padding(n)), value=-torch.inf)
-            values, chosen = take_top_t(scores, min(t, n))
-            kept = children.gather(1, chosen.clamp_(max=n - 1))
-            kept = torch.where(values == -torch.inf, self.levels.size[level][self.document], kept)
-            if level > 0:
-                kept = _ascending(kept)
-        return kept, values
+        """(≤ t, h, R) scores of the leaves that stay, and their places; a place beyond the last where none stays."""
+        shape, stay = self.queries.shape[:2], min(t, self.levels.widest)
+        width = 1 << (stay - 1).bit_length()
+        kept, pairs = torch.arange(width, device=self.queries.device).view(-1, 1, 1), (self.size + 1) // 2
+        for level in range(self.levels.first, -1, -1):
+            kept = torch.minimum(kept, pairs[level]).expand(-1, *shape)  # the pair after the last is hidden
+            scores = self._scores(level, kept)
+            if level == 0:
+                values, kept = ranked_children(scores, kept.flatten(1), stay)
+            else:
+                kept = best_children(scores, kept.flatten(1), stay)
+                if stay < width:
+                    kept = functional.pad(kept, (0, 0, 0, width - stay), value=self.levels.widest)
+            kept = kept.view(-1, *shape)
+        return values.view(-1, *shape), kept
 
     def nodes(self, level: int, places: Tensor) -> Tensor:
         """The node at each place; for a place beyond the last, one of the same document."""
-        last = (self.levels.size[level] - 1).clamp_(min=0)[self.document]
-        return torch.minimum(places, last) + self.levels.node[level][self.document]
+        return torch.minimum(places, (self.size[level] - 1).clamp_(min=0)) + self.node[level]
 
     def sentences(self, leaves: Tensor) -> Tensor:
         """The sentence of each leaf; for a place beyond the last, any near it."""
-        last = (self.levels.size[0] - 1).clamp_(min=0)[self.document]
-        return torch.minimum(leaves, last) + self.levels.first_sentence[self.document]
+        return torch.minimum(leaves, (self.size[0] - 1).clamp_(min=0)) + self.first_sentence
 
-    def _scores(self, level: int, places: Tensor) -> Tensor:
-        """Relevance of the nodes at places (h, c, R); -inf beyond the last and for nodes without a word."""
-        size = self.levels.size[level][self.document]
+    def _scores(self, level: int, parents: Tensor) -> Tensor:
+        """(T, h·R, 2): relevance of the children of places (T, h, R), -inf where there is none or it has no word."""
         if level >= self.levels.low:
-            return self.scores.gather(1, torch.minimum(places, size) + self.levels.row[level][self.document])
-        nodes = self.nodes(level, places)
-        scores = _dots(self.queries, self.keys, nodes)
-        hidden = places >= size
+            pairs = self.table.index_select(0, (parents + self.pair[level]).flatten())
+            return torch.view_as_real(pairs).view(len(parents), -1, 2)
+        children = torch.stack([2 * parents, 2 * parents + 1], 1)  # (T, 2, h, R)
+        nodes = self.nodes(level, children)
+        scores = _dots(self.queries, self.keys, nodes.flatten(0, 1)).view_as(children)
+        hidden = children >= self.size[level]
         if self.levels.filled is not None:
             hidden |= ~self.levels.filled[nodes]
-        return scores.masked_fill_(hidden, -torch.inf)
+        return scores.masked_fill_(hidden, -torch.inf).flatten(2).mT.contiguous()
 
 
 def _dots(queries: Tensor, keys: Tensor, nodes: Tensor) -> Tensor:
-    """queries (h, R, d) · keys (N, h, d) at nodes (h, c, R) → (h, c, R), a cacheful at a time."""
-    heads, rows, width = queries.shape
-    head = torch.arange(heads, device=nodes.device).view(-1, 1, 1)
-    index = (nodes.transpose(1, 2) * heads + head).flatten(0, 1)  # (h·R, c)
+    """queries (h, R, d) · keys (N, h, d) at nodes (c, h, R) → (c, h, R), a cacheful at a time."""
+    heads, width = len(queries), queries.shape[-1]
+    head = torch.arange(heads, device=nodes.device).view(-1, 1)
+    index = (nodes * heads + head).flatten(1).T.contiguous()  # (h·R, c)
     flat_q, flat_k = queries.reshape(-1, 1, width), keys.reshape(-1, width)
     step = max(1, _DOTS // (index.shape[1] * width))
     dots = [
         flat_k.index_select(0, part.flatten()).view(*part.shape, width).mul_(q).sum(-1)
         for part, q in zip(torch.split(index, step), torch.split(flat_q, step), strict=True)
     ]
-    return torch.cat(dots).view(heads, rows, -1).transpose(1, 2).contiguous()
-
-
-def _ascending(places: Tensor) -> Tensor:
-    """Sorts along the last axis but one, of which there are few: compare and exchange neighbours in turn."""
-    rows = list(places.unbind(-2))
-    for turn in range(len(rows)):
-        for i in range(turn % 2, len(rows) - 1, 2):
-            rows[i], rows[i + 1] = torch.minimum(rows[i], rows[i + 1]), torch.maximum(rows[i], rows[i + 1])
-    return torch.stack(rows, -2)
+    return torch.cat(dots).T.reshape(nodes.shape)
