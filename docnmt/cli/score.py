@@ -11,6 +11,7 @@ from typing import Any
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command, import_plugins, peek
 from docnmt.config import Section, settings
+from docnmt.errors import UsageError
 from docnmt.generation.config import ModelsConfig
 from docnmt.scoring.config import ContrastiveConfig, ScoreConfig
 
@@ -55,13 +56,15 @@ def body(argv: list[str]) -> int:
 
 
 def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> Any:
+    if config.context == "none" and models.context_window is not None:
+        raise UsageError("--context-window has no effect with --context none")
     from docnmt.generation.contrastive import scorer
     from docnmt.scoring.contrastive import judge, with_contexts
     from docnmt.scoring.contrastive_files import read_contrastive
 
     documents = None if config.contrapro_documents is None else Path(config.contrapro_documents)
     groups = read_contrastive(Path(config.contrastive), documents=documents)
-    groups = with_contexts(groups, config.context, window=config.context_window, seed=config.context_seed)
+    groups = with_contexts(groups, config.context, seed=config.context_seed)
     return judge(groups, scorer(models))
 
 

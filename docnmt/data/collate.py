@@ -45,7 +45,7 @@ def collate_source(
     corpus: ParallelCorpus, units: Units, chosen: np.ndarray, *, position_count: str, joined: bool = False
 ) -> PackedText:
     """The source side of the units `chosen`: what search encodes."""
-    sentences, layout = _sentences(units.source_first[chosen], units.last[chosen])
+    sentences, layout = _sentences(units.source_first[chosen], units.source_last[chosen])
     structure = structure_positions(corpus, sentences, count=position_count)
     if not joined:
         return pack(corpus.source, sentences, layout, structure, begin=False)
@@ -166,9 +166,15 @@ def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
 def unit_sizes(corpus: ParallelCorpus, units: Units) -> np.ndarray:
     """(U,) max(source, target) subwords of each unit, the end of every sentence included."""
 
-    def size(side: TokenArray, first: np.ndarray) -> np.ndarray:
-        offsets = np.asarray(side.offsets)
-        return np.asarray(offsets[units.last] - offsets[first] + units.last - first)
+    source = _costs(corpus.source, units.source_first, units.source_last)
+    return source if corpus.target is None else np.maximum(source, _costs(corpus.target, units.first, units.last))
 
-    source = size(corpus.source, units.source_first)
-    return source if corpus.target is None else np.maximum(source, size(corpus.target, units.first))
+
+def source_costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
+    """(U,) subwords of the source that each unit reads, the end of every sentence included."""
+    return _costs(corpus.source, units.source_first, units.source_last)
+
+
+def _costs(side: TokenArray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    offsets = np.asarray(side.offsets)
+    return np.asarray(offsets[last] - offsets[first] + last - first)

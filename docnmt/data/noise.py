@@ -37,7 +37,7 @@ class HiddenWords:
         """The source side of the units `chosen` with words hidden; the end of a sentence stays."""
         if not self.own and not self.context:
             return text
-        first, last = units.source_first[chosen], units.last[chosen]
+        first, last = units.source_first[chosen], units.source_last[chosen]
         sentences = ranges(first, last)
         lengths = np.diff(corpus.source.offsets)[sentences] + 1  # with the token that ends each
         own = np.repeat(sentences >= np.repeat(units.first[chosen], last - first), lengths)

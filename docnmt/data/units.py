@@ -6,7 +6,7 @@ Training, search and scoring know only units, so that no architecture is a speci
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ class Units:
     """One row a unit; arrays (U,) int64 of sentence numbers, `last` exclusive.
 
     Attributes:
-        source_first: where the sentences of the source that the unit reads begin; they end at `last`.
+        source_first, source_last: the sentences of the source that the unit reads, those that it translates included.
         first, last: the sentences of the target that it writes. Units in order write every sentence once (but in
             training with several resolutions).
         document: which document it is of.
@@ -26,6 +26,12 @@ class Units:
     first: np.ndarray
     last: np.ndarray
     document: np.ndarray
+    source_last: np.ndarray
+
+    @classmethod
+    def of(cls, first: np.ndarray, last: np.ndarray, document: np.ndarray) -> Units:
+        """Units that read what they translate."""
+        return cls(first, first, last, document, last)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -35,7 +41,7 @@ def sentence_units(document_offsets: np.ndarray) -> Units:
     """Every sentence by itself."""
     first = np.arange(int(document_offsets[-1]), dtype=np.int64)
     document = np.repeat(np.arange(len(document_offsets) - 1, dtype=np.int64), np.diff(document_offsets))
-    return Units(first, first, first + 1, document)
+    return Units.of(first, first + 1, document)
 
 
 def document_units(document_offsets: np.ndarray, costs: np.ndarray | None = None, limit: int | None = None) -> Units:
@@ -47,7 +53,7 @@ def document_units(document_offsets: np.ndarray, costs: np.ndarray | None = None
     offsets = np.asarray(document_offsets, dtype=np.int64)
     document = np.flatnonzero(np.diff(offsets) > 0)
     first, last = offsets[document], offsets[document + 1]
-    units = Units(first, first, last, document)
+    units = Units.of(first, last, document)
     return units if limit is None or costs is None else cut_units(units, costs, limit)
 
 
@@ -70,7 +76,7 @@ def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:
     cut = np.array(pieces, dtype=np.int64).reshape(-1, 3)
     rows = np.concatenate([np.stack([units.first, units.last, units.document], axis=1)[~long], cut])
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
-    return Units(rows[:, 0], rows[:, 0], rows[:, 1], rows[:, 2])
+    return Units.of(*rows.T)
 
 
 def resolution_units(document_offsets: np.ndarray, resolutions: Sequence[int]) -> Units:
@@ -86,7 +92,7 @@ def resolution_units(document_offsets: np.ndarray, resolutions: Sequence[int]) -
     new = np.ones(len(rows), dtype=bool)
     new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     rows = rows[new]
-    return Units(rows[:, 0], rows[:, 0], rows[:, 1], rows[:, 2])
+    return Units.of(*rows.T)
 
 
 def window_units(document_offsets: np.ndarray, size: int, context: int) -> Units:
@@ -98,4 +104,21 @@ def window_units(document_offsets: np.ndarray, size: int, context: int) -> Units
     place = np.arange(len(document), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
     first = offsets[document] + size * place
     source_first = np.maximum(first - context, offsets[document])
-    return Units(source_first, first, np.minimum(first + size, offsets[document + 1]), document)
+    last = np.minimum(first + size, offsets[document + 1])
+    return Units(source_first, first, last, document, last)
+
+
+def context_units(documents: Units, window: int) -> Units:
+    """Every sentence by itself, read with at most `window` sentences of its document before it and after it."""
+    document = np.repeat(np.arange(len(documents)), documents.last - documents.first)
+    first = np.arange(len(document), dtype=np.int64)
+    source_first = np.maximum(first - window, documents.first[document])
+    source_last = np.minimum(first + 1 + window, documents.last[document])
+    return Units(source_first, first, first + 1, documents.document[document], source_last)
+
+
+def limited_units(units: Units, window: int) -> Units:
+    """The same units with at most `window` sentences before their last one, on both sides."""
+    earliest = units.last - 1 - window
+    source_first, first = np.maximum(units.source_first, earliest), np.maximum(units.first, earliest)
+    return replace(units, source_first=source_first, first=first)

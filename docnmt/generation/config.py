@@ -103,7 +103,7 @@ class GenerationConfig:
 
 @dataclass(frozen=True)
 class ModelsConfig:
-    """Which models work, and where."""
+    """Which models work, where, and with how much context."""
 
     path: str = option(
         dataclasses.MISSING,
@@ -111,6 +111,14 @@ class ModelsConfig:
         metavar="CKPT[:CKPT...]",
     )
     device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
+    context_window: int | None = option(
+        None, "read a sentence with at most N sentences of its document before it and N after it [all of them]"
+    )
+
+    def problems(self) -> list[str]:
+        """Values out of range."""
+        window = self.context_window
+        return [] if window is None or window >= 0 else [f"--context-window: must be at least 0, got {window}"]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from docnmt.data.batching import plan_batches
 from docnmt.data.collate import ranges
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
+from docnmt.data.units import limited_units
 from docnmt.errors import UserError
 from docnmt.generation.config import ModelsConfig
 from docnmt.generation.models import load_models
@@ -35,6 +36,7 @@ def forced_scores(
     *,
     max_tokens: int = 4000,
     lenpen: float = 0.0,
+    context_window: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[float]:
     """log p(target </s> | source, contexts) of every example, natural logs, in their order.
@@ -43,6 +45,8 @@ def forced_scores(
         models: one, or several whose probabilities are averaged; in evaluation mode, on one device.
         max_tokens: subwords of a batch's longer side; a larger example is a batch by itself.
         lenpen: each score is divided by (number of tokens, `</s>` included) ** lenpen; 0 leaves the sum.
+        context_window: only so many sentences right before the last one are read, on both sides; their positions, and
+            so everything else, stay as they are.
         progress: called with a number of examples whenever they are done.
     """
     if not examples:
@@ -52,6 +56,7 @@ def forced_scores(
     datasets, lasts = [], []
     for model in models:
         units = task.units(corpus, model, limit=task.config.max_doc_tokens)
+        units = units if context_window is None else limited_units(units, context_window)
         datasets.append(TranslationDataset(corpus, units, model.position_count, "contrastive", model.joined))
         lasts.append(np.flatnonzero(np.isin(units.last, corpus.document_offsets)))  # the unit that ends each document
     sizes = np.maximum.reduce([data.sizes[last] for data, last in zip(datasets, lasts, strict=True)])
@@ -111,6 +116,7 @@ def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]
 
     def score(examples: list[ForcedExample]) -> list[float]:
         with Progress(len(examples), "scoring", unit="translations") as bar:
-            return forced_scores(loaded.models, loaded.task, examples, progress=bar.update)
+            window = config.context_window
+            return forced_scores(loaded.models, loaded.task, examples, context_window=window, progress=bar.update)
 
     return score

@@ -39,10 +39,10 @@ class Ensemble:
         """Each model's memory of its own packing of the same documents."""
         return [model.encode(source) for model, source in zip(self.models, sources, strict=True)]
 
-    def begin(self, memories: Sequence[Any], sentences: Tensor, beam: int) -> EnsembleState:
-        """A state with a slot for each of `sentences` (N,), numbered as in the packed source."""
-        pairs = zip(self.models, memories, strict=True)
-        return EnsembleState([model.begin(memory, sentences, beam) for model, memory in pairs])
+    def begin(self, memories: Sequence[Any], sentences: Sequence[Tensor], beam: int) -> EnsembleState:
+        """A state with N slots: for each model the `sentences` (N,), numbered as in its own packed source."""
+        parts = zip(self.models, memories, sentences, strict=True)
+        return EnsembleState([model.begin(memory, own, beam) for model, memory, own in parts])
 
     def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
         """(R,) → (R, V) logits: one model's own, or the logarithms of the sum of several models' probabilities."""

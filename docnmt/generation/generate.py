@@ -66,7 +66,8 @@ def generate(
     scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and corpus.num_sentences > 0
     if scored:
         evaluate(["."], [["."]], [0, 1], tokenize=tokenize)  # a tokenizer that is missing is found before the work
-    results, speed = _translate(loaded, corpus, options, search, None if config.quiet else out)
+    window = models.context_window
+    results, speed = _translate(loaded, corpus, options, search, window, None if config.quiet else out)
     texts = [result.text for result in results]
     scores = None
     if scored:
@@ -75,7 +76,8 @@ def generate(
     print(speed, file=sys.stderr)
     if config.results_path is not None:
         settings: dict[str, Any] = {"models": [str(path) for path in loaded.paths], "data": config.data}
-        settings |= {"split": config.gen_subset, "generation": to_dict(options), "search": to_dict(search)}
+        settings |= {"split": config.gen_subset, "context_window": window}
+        settings |= {"generation": to_dict(options), "search": to_dict(search)}
         _write(Path(config.results_path), config.overwrite, corpus, texts, scores, speed, settings)
 
 
@@ -84,13 +86,15 @@ def _translate(
     corpus: ParallelCorpus,
     options: GenerationConfig,
     search: SearchConfig,
+    context_window: int | None,
     out: TextIO | None,
 ) -> tuple[list[SentenceResult], Speed]:
     """All translations, printed as they come, and how long that took."""
     results: list[SentenceResult] = []
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
-        for result in translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress):
+        settings: dict[str, Any] = {"context_window": context_window, "progress": progress}
+        for result in translate_corpus(loaded.models, loaded.task, corpus, options, search, **settings):
             results.append(result)
             if out is not None:
                 reference = corpus.references[0][result.number] if corpus.references else None

@@ -36,5 +36,7 @@ def translate_stream(
         corpus = ParallelCorpus.from_text(lines, tokenizer)
         counts = sentences_of_lines(corpus)
     with progress_of(corpus, out) as progress:
-        results = translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress)
+        results = translate_corpus(
+            loaded.models, loaded.task, corpus, options, search, context_window=models.context_window, progress=progress
+        )
         write_lines(counts, (result.text for result in results), out)

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from docnmt.data.collate import source_costs
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.units import Units
 from docnmt.errors import UserError
 from docnmt.generation.config import GenerationConfig, SearchConfig
 from docnmt.generation.ensemble import Ensemble, EnsembleState
@@ -58,6 +60,7 @@ def translate_corpus(
     options: GenerationConfig,
     search: SearchConfig | None = None,
     *,
+    context_window: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[SentenceResult]:
     """Translate every sentence of a corpus; results come one for each, in the corpus's order, as they are ready.
@@ -66,30 +69,36 @@ def translate_corpus(
         models: one, or several whose probabilities are averaged; all in evaluation mode, on one device.
         task: has the models' units and tokenizer.
         search: the generator's own options; None takes their defaults.
+        context_window: a sentence is read with at most so many of its document before it and after it.
         progress: called with a number of source subwords (`</s>` included) whenever they are done.
     """
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     search = GENERATORS.config(options.generator)() if search is None else search
     device = next(models[0].parameters()).device
-    units = [task.units(corpus, model, limit=task.config.max_doc_tokens) for model in models]
+    limits = {"limit": task.config.max_doc_tokens, "window": context_window}
+    units = [task.units(corpus, model, **limits) for model in models]
     lengths, ensemble = source_lengths(corpus), Ensemble(models)
+    costs = np.max([_costs(corpus, each) for each in units], axis=0)
     texts = _texts([task.written(corpus, *pair) for pair in zip(units, models, strict=True)])
-    for first, last in groups([each.first for each in units], lengths, options.max_tokens):
+    for first, last in groups([each.first for each in units], costs, options.max_tokens):
         copies = -(-INVARIANT_ROWS // (last - first))  # few rows take other kernels, whose sums differ in the last bit
-        chosen = [np.tile(np.arange(*np.searchsorted(each.first, [first, last])), copies) for each in units]
-        parts = zip(units, chosen, models, strict=True)
-        memories = ensemble.encode([task.source(corpus, *part).to(device) for part in parts])
+        chosen = [np.arange(*np.searchsorted(each.first, [first, last])) for each in units]
+        parts = list(zip(units, chosen, models, strict=True))
+        memories = ensemble.encode(
+            [task.source(corpus, each, np.tile(own, copies), model).to(device) for each, own, model in parts]
+        )
+        places = [torch.from_numpy(task.places(*part)).to(device) for part in parts]
 
         def begin(slots: Sequence[Slot]) -> EnsembleState:
-            places = np.searchsorted(begins, [slot.number for slot in slots])  # noqa: B023
-            return ensemble.begin(memories, torch.from_numpy(places).to(device), generator.width)  # noqa: B023
+            numbers = np.searchsorted(begins, [slot.number for slot in slots])  # noqa: B023
+            return ensemble.begin(memories, [place[numbers] for place in places], generator.width)  # noqa: B023
 
         generator: Search = GENERATORS.get(options.generator)(search, device)
         begins = texts[np.searchsorted(texts, first) : np.searchsorted(texts, last)]
         slots = _slots(begins, last, lengths, search)
         found: dict[int, list[Hypothesis]] = {}
-        limits = {"capacity": options.batch_size, "least_rows": INVARIANT_ROWS}
-        for slot, hypotheses in decode(ensemble.step, begin, generator, slots, **limits):
+        sizes = {"capacity": options.batch_size, "least_rows": INVARIANT_ROWS}
+        for slot, hypotheses in decode(ensemble.step, begin, generator, slots, **sizes):
             apart = [hypothesis.sentences(search.lenpen) for hypothesis in hypotheses]
             for sentence in range(len(slot.limits)):
                 found[slot.number + sentence] = [each[sentence] for each in apart]
@@ -152,12 +161,19 @@ def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
     return np.diff(np.asarray(corpus.source.offsets)) + 1
 
 
+def _costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
+    """(S,) source subwords that have to be read for each unit, at its first sentence."""
+    costs = np.zeros(corpus.num_sentences, dtype=np.int64)
+    costs[units.first] = source_costs(corpus, units)
+    return costs
+
+
 def groups(starts: Sequence[np.ndarray], lengths: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int]]:
     """Ranges of sentences to encode at once: whole units of every model, as many as `max_tokens` allows, at least one.
 
     Args:
         starts: for each model, the sentences (U,) where its units begin.
-        lengths: (S,) tokens of each sentence.
+        lengths: (S,) tokens to read for each sentence.
     """
     begins = reduce(np.intersect1d, starts)
     total = np.concatenate([[0], np.cumsum(lengths)])

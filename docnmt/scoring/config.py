@@ -53,18 +53,8 @@ class ContrastiveConfig:
     context: Literal["true", "shuffled", "foreign", "none"] = option(
         "true", "give the model the true context, its sentences in another order, another group's, or none"
     )
-    context_window: int | None = option(None, "give it only so many sentences of context [all]")
     contrapro_documents: str | None = option(
         None, "folder of OpenSubtitles documents, the context for ContraPro's JSON", metavar="DIR"
     )
     context_seed: int = option(1, "of the contexts shuffled or foreign")
     json: bool = option(False, "print JSON instead of text: also which groups were solved")
-
-    def problems(self) -> list[str]:
-        """Contradictions between the values."""
-        found = []
-        if self.context_window is not None and self.context_window < 1:
-            found.append(f"--context-window: must be at least 1, got {self.context_window}; --context none gives none")
-        if self.context == "none" and self.context_window is not None:
-            found.append("--context-window has no effect with --context none")
-        return found

@@ -123,15 +123,12 @@ def judge(groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExampl
     return ContrastiveReport(groups, [group.solved([next(rest) for _ in group.variants]) for group in groups])
 
 
-def with_contexts(
-    groups: Sequence[ContrastiveGroup], kind: str, *, window: int | None = None, seed: int = 1
-) -> list[ContrastiveGroup]:
+def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = 1) -> list[ContrastiveGroup]:
     """The same questions in other contexts: does the model use what it is given?
 
     Args:
         kind: `true` (as they are), `shuffled` (the group's own context sentences in another order), `foreign`
             (the context of a group with another source sentence), `none`.
-        window: keep only so many sentences right before the last one, after the above.
 
     Raises:
         ValueError: `kind` is none of these.
@@ -140,7 +137,7 @@ def with_contexts(
     if kind not in _CONTEXTS:
         raise ValueError(f"no context '{kind}'; there are {', '.join(_CONTEXTS)}")
     rng = random.Random(seed)
-    return [_windowed(_CONTEXTS[kind](groups, index, rng), window) for index in range(len(groups))]
+    return [_CONTEXTS[kind](groups, index, rng) for index in range(len(groups))]
 
 
 def _true(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
@@ -166,10 +163,6 @@ def _foreign(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random)
 
 def _none(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
     return _map_contexts(groups[index], lambda side: ())
-
-
-def _windowed(group: ContrastiveGroup, window: int | None) -> ContrastiveGroup:
-    return group if window is None else _map_contexts(group, lambda side: side[max(0, len(side) - window) :])
 
 
 def _map_contexts(group: ContrastiveGroup, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> ContrastiveGroup:

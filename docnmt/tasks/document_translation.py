@@ -13,11 +13,12 @@ import torch
 from torch import nn
 
 from docnmt.batch import PackedText
-from docnmt.data.collate import collate_source, sentence_costs
+from docnmt.data.collate import collate_source, ranges, sentence_costs
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.data.units import Units, document_units, sentence_units, window_units
+from docnmt.data.units import Units, context_units, document_units, sentence_units, window_units
+from docnmt.errors import UserError
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.mixture import Mixture
 from docnmt.tasks.protocol import TaskState
@@ -116,13 +117,29 @@ class DocumentTranslation:
             self._corpora[folder, split] = ParallelCorpus.open(folder, split)
         return self._corpora[folder, split]
 
-    def units(self, corpus: ParallelCorpus, model: Any, *, limit: int | None = None) -> Units:
-        """The units of a corpus that a model reads; documents are cut at `limit` subwords, if there is one."""
+    def units(
+        self, corpus: ParallelCorpus, model: Any, *, limit: int | None = None, window: int | None = None
+    ) -> Units:
+        """The units of a corpus that a model reads.
+
+        Args:
+            limit: documents are cut at so many subwords.
+            window: a sentence is read with at most so many before it and after it.
+
+        Raises:
+            UserError: the model reads more than the window, and cannot do otherwise.
+        """
         if model.unit == "sentence":
             return sentence_units(corpus.document_offsets)
+        if window is not None and model.joined and getattr(model, "earlier", window + 1) > window:
+            raise UserError(
+                f"--context-window {window}: this model reads and writes several sentences as one text, so its context "
+                "cannot be limited; the option is for models that write sentence by sentence"
+            )
         if model.unit == "window":
             return window_units(corpus.document_offsets, model.target_window, model.earlier)
-        return document_units(corpus.document_offsets, None if limit is None else sentence_costs(corpus), limit)
+        documents = document_units(corpus.document_offsets, None if limit is None else sentence_costs(corpus), limit)
+        return documents if window is None else context_units(documents, window)
 
     def source(self, corpus: ParallelCorpus, units: Units, chosen: np.ndarray, model: Any) -> PackedText:
         """The source side of some units, for search."""
@@ -131,6 +148,14 @@ class DocumentTranslation:
     def written(self, corpus: ParallelCorpus, units: Units, model: Any) -> np.ndarray:
         """(W + 1,) where each of the texts begins that search writes by itself: a joined unit, or else a sentence."""
         return np.append(units.first, corpus.num_sentences) if model.joined else np.arange(corpus.num_sentences + 1)
+
+    def places(self, units: Units, chosen: np.ndarray, model: Any) -> np.ndarray:
+        """Which sentences of what `source` makes of the units `chosen` the texts are that these write."""
+        if model.joined:
+            return np.arange(len(chosen))
+        reads = (units.source_last - units.source_first)[chosen]
+        begins = np.cumsum(reads) - reads - units.source_first[chosen]
+        return ranges(begins + units.first[chosen], begins + units.last[chosen])
 
     def dataset(
         self, split: str, model: nn.Module, *, seed: int = 0, epoch: int = 0, training: bool = False

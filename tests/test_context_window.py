@@ -1,0 +1,163 @@
+"""`--context-window N`: at most N sentences before and after are read, in search and in contrastive scoring alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import small_system
+import torch
+from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
+from test_joined_units import Numbers, build
+
+from docnmt.data.collate import collate
+from docnmt.data.store import TokenArray
+from docnmt.data.units import Units, context_units, document_units
+from docnmt.errors import UserError
+from docnmt.generation.config import BeamSearchConfig, GenerationConfig
+from docnmt.generation.contrastive import forced_scores
+from docnmt.generation.translate import SentenceResult, translate_corpus
+from docnmt.scoring.contrastive import ForcedExample
+
+DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
+ARCHITECTURES = ["hier_transformer", "cond_transformer", "hier_cond_transformer"]
+SEARCH = BeamSearchConfig(beam=2, lenpen=0.0, max_len_a=0.5, max_len_b=4)
+
+
+def translate(
+    models: Any, window: int | None, documents: list[list[str]] = DOCUMENTS, **options: Any
+) -> list[SentenceResult]:
+    models = models if isinstance(models, list) else [models]
+    settings, corpus = GenerationConfig(**options), small_system.corpus(documents)
+    return list(translate_corpus(models, small_system.task(), corpus, settings, SEARCH, context_window=window))
+
+
+def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:
+    assert [result.text for result in first] == [result.text for result in second]
+    scores = ([result.nbest[0].score for result in each] for each in (first, second))
+    assert next(scores) == pytest.approx(next(scores), abs=1e-4)
+
+
+def test_windows_stay_in_their_documents() -> None:
+    units = context_units(document_units(np.array([0, 4, 4, 5])), 1)
+    found = [getattr(units, name).tolist() for name in ("source_first", "first", "last", "source_last", "document")]
+    assert found == [[0, 0, 1, 2, 4], [0, 1, 2, 3, 4], [1, 2, 3, 4, 5], [2, 3, 4, 4, 5], [0, 0, 0, 0, 2]]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("window", [0, 1, 2])
+def test_a_sentence_is_what_its_window_alone_gives(name: str, window: int) -> None:
+    """Search against one training pass over a batch that holds just the window, cut out by hand."""
+    model, corpus = build(name), small_system.corpus(DOCUMENTS)
+    offsets = corpus.document_offsets
+    for result in translate(model, window):
+        number = result.number
+        document = int(np.searchsorted(offsets, number, side="right")) - 1
+        first, last = max(number - window, offsets[document]), min(number + window + 1, offsets[document + 1])
+        pieces = small_system.tokenizer().vocabulary()
+        tokens = [[pieces.index(p) for p in result.nbest[0].pieces] if n == number else [5] for n in range(offsets[-1])]
+        whole = replace(corpus, target=TokenArray.from_lists(tokens, 45))
+        unit = Units.of(np.array([first]), np.array([last]), np.array([document]))
+        data = collate(whole, unit, np.array([0]), position_count=model.position_count)
+        with torch.no_grad():
+            log_probs = model.output(model(data)).log_softmax(-1)
+        begin, end = data.target.layout.sentence_offsets[number - first : number - first + 2].tolist()
+        score = log_probs[range(begin, end), data.labels[begin:end]].sum()
+        assert result.nbest[0].score == pytest.approx(float(score), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_window_as_long_as_the_document_is_the_document(name: str) -> None:
+    model = build(name)
+    assert_same(translate(model, 9), translate(model, None))
+
+
+def test_what_lies_outside_changes_nothing_and_what_lies_inside_does() -> None:
+    model, sentences = build("cond_transformer", top_t=3), ["the old dog.", "a cat.", "he walks.", "the river.", "it."]
+
+    def changed(place: int, window: int) -> list[bool]:
+        other = [line if n != place else "under a new tree." for n, line in enumerate(sentences)]
+        before, after = translate(model, window, [sentences]), translate(model, window, [other])
+        return [abs(a.nbest[0].score - b.nbest[0].score) > 1e-5 for a, b in zip(before, after, strict=True)]
+
+    assert changed(2, 0) == [False, False, True, False, False]
+    assert changed(2, 1) == [False, True, True, True, False]
+    assert changed(0, 2) == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_batches_change_nothing(name: str) -> None:
+    model = build(name)
+    many = translate(model, 1, max_tokens=10_000)
+    assert_same(many, translate(model, 1, max_tokens=1, batch_size=1))
+    assert_same(many, translate(model, 1, max_tokens=90, batch_size=5))
+    assert_same(many, [result for document in DOCUMENTS for result in translate(model, 1, [document])])
+
+
+def test_models_without_context_are_as_they_are() -> None:
+    sentence, pair = build("transformer"), build("concat_transformer")
+    assert_same(translate(sentence, 1), translate(sentence, None))
+    assert_same(translate(pair, 1), translate(pair, None))
+    both = [sentence, build("hier_cond_transformer")]
+    assert_same(translate(both, 9), translate(both, None))
+    assert_same(translate(both, 1), translate(both, 1, max_tokens=30, batch_size=2))
+
+
+@pytest.mark.parametrize(("name", "settings"), [("doc_transformer", {}), ("concat_transformer", {"source_context": 2})])
+def test_models_that_write_several_sentences_refuse_it(name: str, settings: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="--context-window 1: this model reads and writes several sentences"):
+        translate(build(name, **settings), 1)
+
+
+CONTEXT = (("a dog.", "the tree.", "he sleeps."), ("the cat.", "a house.", "they find."))
+
+
+@pytest.mark.parametrize("name", [*ARCHITECTURES, "doc_transformer", "concat_transformer"])
+def test_contrastive_scores_read_the_last_sentences_only(name: str) -> None:
+    """With positions that begin anew in every sentence, the windowed example is the shortened example."""
+    settings = {"source_context": 3, "target_window": 3} if name == "concat_transformer" else {}
+    model, task = build(name, position="none", **settings), small_system.task()
+    example = ForcedExample(CONTEXT[0], "the old river.", CONTEXT[1], "a new river.")
+    for window in range(5):
+        short = replace(
+            example, source_context=CONTEXT[0][max(0, 3 - window) :], target_context=CONTEXT[1][max(0, 3 - window) :]
+        )
+        if name == "concat_transformer" and window in (1, 2):
+            continue  # its windows tile a document from the beginning, which is another one in the shortened text
+        found = forced_scores([model], task, [example], context_window=window)
+        assert found == pytest.approx(forced_scores([model], task, [short]), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_contrastive_scoring_and_search_mean_the_same_by_it(name: str) -> None:
+    """The last sentence of a document: its score in search with a window is its forced score with that window."""
+    model, task = build(name), small_system.task()
+    task.target_tokenizer = Numbers()  # type: ignore[assignment]
+    for document in DOCUMENTS:
+        corpus = small_system.corpus([document])
+        *_, last = translate_corpus([model], task, corpus, GenerationConfig(), SEARCH, context_window=1)
+        example = ForcedExample(tuple(document[:-1]), document[-1], (), last.text)
+        found = forced_scores([model], task, [example], context_window=1)
+        assert found == pytest.approx([last.nbest[0].score], abs=1e-4)
+
+
+def test_the_commands_take_it(run: Callable[..., tuple[int, str, str]], folder: Path) -> None:  # noqa: F811
+    options = ["generate", "data", "--path", "run", *SHORT]
+    whole, window, none = (
+        [line.split("\t")[1] for line in run(*options, *more)[1].splitlines() if line.startswith("D-")]
+        for more in ([], ["--context-window", "1", "--results-path", "windowed"], ["--context-window", "0"])
+    )
+    assert len(whole) == len(window) == len(none)
+    assert whole != window != none
+    assert json.loads((folder / "windowed" / "scores.json").read_text())["settings"]["context_window"] == 1
+    source = (folder / "test.en").read_bytes()
+    stream = ["translate", "--path", "run", "--input-format", "corpus", "--context-window", "1", *SHORT]
+    assert run(*stream, stdin=source)[1] == (folder / "windowed" / "hypotheses.txt").read_text(encoding="utf-8")
+    status, _, err = run(*options, "--context-window", "-1")
+    assert status == 2
+    assert "--context-window: must be at least 0" in err
