@@ -6,6 +6,7 @@ one model. (`test_models` and `test_joined_units` compare both routes step by st
 
 from __future__ import annotations
 
+import copy
 import random
 from dataclasses import dataclass, replace
 from functools import cache
@@ -97,6 +98,14 @@ def test_learns_20_sentences_by_heart(case: str) -> None:
     assert found.loss < 0.01
     options = GenerationConfig(generator="greedy")
     results = translate_corpus([found.model], small_system.task(), corpus(), options, GreedyConfig())
+    assert [result.text for result in results] == [line for document in REFERENCES for line in document]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", CASES)
+def test_a_gpu_writes_what_has_been_learned_on_a_cpu(case: str) -> None:
+    model, options = copy.deepcopy(learned(case).model).cuda(), GenerationConfig()
+    results = translate_corpus([model], small_system.task(), corpus(), options, BeamSearchConfig(beam=2))
     assert [result.text for result in results] == [line for document in REFERENCES for line in document]
 
 

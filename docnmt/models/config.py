@@ -143,9 +143,9 @@ class ScaleformerConfig(StructuredConfig):
     relative_horizon: int | None = option(16, "r of relative positions inside attention; 0 for none", metavar="R")
 
     def problems(self) -> list[str]:
-        if self.attention == "linear":
-            return super().problems()
-        return [*super().problems(), "scaleformer needs --attention linear; for softmax take doc_transformer"]
+        if self.attention != "linear":
+            return ["scaleformer needs --attention linear; for softmax take doc_transformer"]
+        return super().problems()
 
 
 @dataclass(frozen=True)

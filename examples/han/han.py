@@ -1,6 +1,6 @@
 """Hierarchical Attention Networks (Miculicich et al., EMNLP 2018): a word reads the sentences before its own.
 
-For a word's hidden state h_t and the words h^j_i of the K sentences before (j = 1 … K), equations 1 to 6:
+For a word's hidden state h_t and the words h^j_i of the K sentences before (j = 1 … K), in the paper's notation:
 
     s^j = MultiHead_i(f_w(h_t), h^j_i)            one vector for each sentence: what of it matters to this word
     d_t = FFN(MultiHead_j(f_s(h_t), s^j))         one vector for all of them
