@@ -22,7 +22,7 @@ from docnmt.functional.linear_windows import Geometry, add_windows, band_of, far
 #: Queries of a block.
 BLOCK = 64
 #: Blocks, of all heads together, that are handled at once.
-SEGMENT = 128
+SEGMENT = 64
 
 
 def windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, *, causal: bool) -> Tensor:

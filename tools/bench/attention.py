@@ -10,14 +10,13 @@ call would last longer than --limit seconds.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from measuring import Series, Way, forward_backward, in_turns, print_series
+from measuring import Series, Way, forward_backward, in_turns, limit_memory, peak_memory, print_series
 from torch import Tensor, nn
 
 from docnmt import runtime
@@ -203,28 +202,13 @@ def print_skew(sentences: int, repeats: int) -> None:
 def print_memory(sentences: int) -> None:
     """Kilobytes a word that forward and backward take beyond the inputs, gradients included, in a fresh process."""
     print(f"\n### Memory, {sentences * WORDS:,} words, forward + backward, peak beyond the inputs\n")
-    for name in ("conditional", "hierarchical"):
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            extra = pool.apply(_peak, (name, sentences))
-        print(f"{name}: {extra:.1f} KB a word, of which {4 * HEADS * WIDTH * 4 // 1024} are the inputs' gradients")
+    for kind in (conditional, hierarchical):
+        extra = peak_memory(_dispatch, kind, sentences) / (sentences * WORDS)
+        print(f"{kind.__name__}: {extra:.1f} KB a word, of which {4 * HEADS * WIDTH * 4 // 1024} are the gradients")
 
 
-def _peak(name: str, sentences: int) -> float:
-    runtime.tune()
-    torch.set_num_threads(1)
-    make: Callable[[Document, str], Way] = {"conditional": conditional, "hierarchical": hierarchical}[name]
-    make(Document.of(16), "dispatch")()
-    document = Document.of(sentences)
-    way = make(document, "dispatch")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from now; a new process inherits its parent's
-    before = _peak_kilobytes()
-    way()
-    return (_peak_kilobytes() - before) / document.layout.num_tokens
-
-
-def _peak_kilobytes() -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+def _dispatch(kind: Callable[[Document, str], Way], sentences: int) -> tuple[Way, Way]:
+    return kind(Document.of(16), "dispatch"), kind(Document.of(sentences), "dispatch")
 
 
 def print_flops(sentences: int, repeats: int) -> None:
@@ -282,9 +266,9 @@ PARTS: dict[str, tuple[Callable[[int], dict[str, Way]], str, str, int, tuple[tup
 }
 SIZES = {
     "table1": [8, 32, 128, 512, 2048],
-    "conditional": [8, 16, 32, 64, 128, 512, 2048],
-    "tree": [32, 128, 512, 1024, 4096, 16384],
-    "layer": [8, 32, 128, 512],
+    "conditional": [8, 16, 32, 64, 128, 256, 512, 1024, 2048],
+    "tree": [8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384],
+    "layer": [8, 16, 32, 128, 512],
 }
 
 
@@ -295,8 +279,10 @@ def main() -> None:
     parser.add_argument("--sentences", nargs="+", type=int, help="sizes [each part its own]")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--limit", type=float, default=20.0, metavar="SECONDS")
+    parser.add_argument("--most", type=float, default=16.0, metavar="GB", help="addresses this process may take")
     parser.add_argument("--plot", type=Path, metavar="FOLDER")
     options = parser.parse_args()
+    limit_memory(options.most)
     print(runtime.tune())
     torch.set_num_threads(1)
     for part in options.what:

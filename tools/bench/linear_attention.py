@@ -12,10 +12,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import multiprocessing
-import resource
-import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -23,7 +19,16 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from measuring import Series, forward, forward_backward, print_series
+from measuring import (
+    Series,
+    Way,
+    forward,
+    forward_backward,
+    in_turns,
+    limit_memory,
+    peak_memory,
+    print_series,
+)
 from torch import Tensor
 
 from docnmt import runtime
@@ -35,12 +40,12 @@ Algorithm = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def algorithm_1(features_q: Tensor, features_k: Tensor, v: Tensor) -> Tensor:
-    """The paper's Algorithm 1, with φ(Q) contracted with the features of the keys (printed: with the values)."""
-    expanded = features_k[..., :, None] * v[..., None, :]  # (B, h, Lk, d, dv)
+    """The paper's Algorithm 1 as printed, but for the contraction of φ(Q): with the keys' features, not the values."""
+    expanded = v[..., :, None] * features_k[..., None, :]  # (B, h, Lk, dv, d)
     summed = expanded.cumsum(2)
     last = torch.arange(features_q.shape[2]).clamp(max=features_k.shape[2] - 1)
     aligned = summed if len(last) == features_k.shape[2] else summed.index_select(2, last)
-    return torch.einsum("bhik,bhikj->bhij", features_q, aligned)
+    return torch.einsum("bhil,bhijl->bhij", features_q, aligned)
 
 
 def algorithm_2(features_q: Tensor, features_rel: Tensor, v: Tensor) -> Tensor:
@@ -57,25 +62,35 @@ def algorithm_2(features_q: Tensor, features_rel: Tensor, v: Tensor) -> Tensor:
     return weights[..., :1] * before + horizon + weights[..., -1:] * after
 
 
+def unnormalised(features_q: Tensor, features_k: Tensor, v: Tensor, features_rel: Tensor, causal: bool) -> Tensor:
+    """Equation 10's numerator by Algorithms 1 and 2."""
+    if not causal:
+        return features_q @ (features_k.mT @ v) + algorithm_2(features_q, features_rel, v)
+    future = torch.arange(len(features_rel))[:, None] > len(features_rel) // 2
+    seen = features_rel.masked_fill(future, 0)  # not the embedding: φ(0) is 1
+    return algorithm_1(features_q, features_k, v) + algorithm_2(features_q, seen, v)
+
+
 def paper(q: Tensor, k: Tensor, v: Tensor, rel: Tensor, *, causal: bool) -> Tensor:
-    """Equation 10 by Algorithms 1 and 2, the denominator as a column of ones beside the values."""
-    values = F.pad(v, (0, 1), value=1.0)
-    features_q, features_k, features_rel = feature_map(q), feature_map(k), feature_map(rel)
-    if causal:
-        future = torch.arange(len(rel))[:, None] > len(rel) // 2
-        features_rel = features_rel.masked_fill(future, 0)  # not the embedding: φ(0) is 1
-        mixed = algorithm_1(features_q, features_k, values)
-    else:
-        mixed = features_q @ (features_k.mT @ values)
-    mixed = mixed + algorithm_2(features_q, features_rel, values)
+    """Equation 10 as the paper says: the denominator by the same algorithms with V = ones of shape (L_K, 1)."""
+    features = feature_map(q), feature_map(k), feature_map(rel)
+    numerator, denominator = (
+        unnormalised(*features[:2], values, features[2], causal) for values in (v, torch.ones_like(v[..., :1]))
+    )
+    return numerator / denominator
+
+
+def paper_in_one_pass(q: Tensor, k: Tensor, v: Tensor, rel: Tensor, *, causal: bool) -> Tensor:
+    """The same in a way kinder to it: the column of ones stands beside the values."""
+    features = feature_map(q), feature_map(k), feature_map(rel)
+    mixed = unnormalised(*features[:2], F.pad(v, (0, 1), value=1.0), features[2], causal)
     return mixed[..., :-1] / mixed[..., -1:]
 
 
 def kernelised_by_the_paper(q: Tensor, k: Tensor, v: Tensor, rel: Tensor, *, causal: bool) -> Tensor:
-    """Figure 5: equation 2 without relative positions."""
-    values, features_q, features_k = F.pad(v, (0, 1), value=1.0), feature_map(q), feature_map(k)
-    mixed = algorithm_1(features_q, features_k, values) if causal else features_q @ (features_k.mT @ values)
-    return mixed[..., :-1] / mixed[..., -1:]
+    """Figure 5: equation 8 without its denominator, which ours always computes."""
+    features_q, features_k = feature_map(q), feature_map(k)
+    return algorithm_1(features_q, features_k, v) if causal else features_q @ (features_k.mT @ v)
 
 
 def fast_transformers(q: Tensor, k: Tensor, v: Tensor, rel: Tensor) -> Tensor:
@@ -96,6 +111,7 @@ def figures(causal: bool) -> dict[str, dict[str, Algorithm]]:
             "linear": lambda q, k, v, rel: linear_attention(q, k, v, rel, causal=causal, backend="linear"),
             "quadratic": lambda q, k, v, rel: linear_attention(q, k, v, rel, causal=causal, backend="quadratic"),
             "paper": lambda q, k, v, rel: paper(q, k, v, rel, causal=causal),
+            "paper, one pass": lambda q, k, v, rel: paper_in_one_pass(q, k, v, rel, causal=causal),
             "SDPA": lambda q, k, v, rel: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
         },
         f"figure 4, S^rel V, {direction}": {
@@ -127,7 +143,7 @@ def gigabytes(name: str, title: str, length: int) -> float:
     """The largest tensor of an algorithm, three times: it, its gradient, one more."""
     if name == "quadratic":
         return 3 * HEADS * length * length * 4 / 1e9
-    if name == "paper":
+    if name.startswith("paper"):
         expanded = WIDTH if "masked" in title and "figure 4" not in title else 2 * HORIZON - 1
         return 3 * HEADS * length * expanded * (WIDTH + 1) * 4 / 1e9
     return 0.0
@@ -148,40 +164,39 @@ def measure(title: str, algorithms: dict[str, Algorithm], options: argparse.Name
     return both
 
 
-def peak_memory(causal: bool, length: int) -> float:
-    """KB a token that forward and backward need beyond the inputs, in a process of its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_peak_memory, (causal, length))
-
-
-def _peak_memory(causal: bool, length: int) -> float:
-    runtime.tune()
+def forward_and_backward(causal: bool, length: int) -> tuple[Way, Way]:
+    """For a short sequence, and for one of this length."""
     attend = partial(linear_attention, causal=causal, backend="linear")
-    forward_backward(attend, inputs(1024))()
-    tensors = inputs(length)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    forward_backward(attend, tensors)()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / length
+    return forward_backward(attend, inputs(1024)), forward_backward(attend, inputs(length))
 
 
-def decoding_step(position: int, *, rows: int = 8, repeats: int = 200) -> tuple[float, float]:
-    """Seconds of one step at `position`: of linear attention's state, and of softmax attention with a cache."""
+def print_memory(length: int) -> None:
+    for causal in (True, False):
+        extra = peak_memory(forward_and_backward, causal, length) / length
+        gradients = 3 * HEADS * WIDTH * 4 // 1024
+        print(f"\nmemory, {'masked' if causal else 'bidirectional'}, {length:,} tokens, forward + backward: ", end="")
+        print(f"{extra:.1f} KB a token beyond the inputs, of which {gradients} are their gradients")
+
+
+def print_decoding_step(*, rows: int = 8, positions: tuple[int, int] = (64, 4096), repeats: int = 100) -> None:
+    """One step of linear attention's state at two positions, and of softmax attention with a cache."""
     random = torch.Generator().manual_seed(0)
     draw = lambda *shape: torch.randn(*shape, generator=random)  # noqa: E731
-    rel, state = draw(2 * HORIZON + 1, WIDTH), LinearState.empty(rows, HEADS, WIDTH, WIDTH, HORIZON, like=draw(1))
-    q, k, v = (draw(rows, HEADS, WIDTH) for _ in range(3))
-    for _ in range(position):
-        state.step(q, k, v, rel)
-    keys, values = draw(rows, HEADS, position, WIDTH), draw(rows, HEADS, position, WIDTH)
-    ours, cached = [], []
-    for _ in range(repeats):
-        begin = time.thread_time()
-        state.step(q, k, v, rel)
-        ours.append(time.thread_time() - begin)
-        begin = time.thread_time()
-        F.scaled_dot_product_attention(q[:, :, None], keys, values)
-        cached.append(time.thread_time() - begin)
-    return statistics.median(ours), statistics.median(cached)
+    rel, (q, k, v) = draw(2 * HORIZON + 1, WIDTH), (draw(rows, HEADS, WIDTH) for _ in range(3))
+    steps: dict[str, Way] = {}
+    caches: dict[str, Way] = {}
+    for position in positions:
+        state = LinearState.empty(rows, HEADS, WIDTH, WIDTH, HORIZON, like=q)
+        for _ in range(position):
+            state.step(q, k, v, rel)
+        cached = (draw(rows, HEADS, position, WIDTH) for _ in range(2))
+        steps[f"{position:,}"] = partial(state.step, q, k, v, rel)
+        caches[f"{position:,}"] = partial(F.scaled_dot_product_attention, q[:, :, None], *cached)
+    for name, ways in (("linear attention's state", steps), ("softmax attention with a cache", caches)):
+        seconds = in_turns(ways, repeats=repeats)
+        (early, first), (late, last) = seconds.items()
+        print(f"\ndecoding step of {rows} rows, {name}, at positions {early} / {late}: ", end="")
+        print(f"{first * 1e3:.3f} / {last * 1e3:.3f} ms ({last / first:.2f}×)")
 
 
 def plot(results: dict[str, Series], folder: Path) -> None:
@@ -214,20 +229,17 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--limit", type=float, default=20.0, help="seconds that one call may be expected to last")
     parser.add_argument("--memory", type=float, default=6.0, help="GB that an algorithm's largest tensors may take")
+    parser.add_argument("--most", type=float, default=16.0, help="GB of addresses that this process may take at all")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="also draw the figures into DIR")
     options = parser.parse_args()
+    limit_memory(options.most)
     print(f"{runtime.tune()}; torch {torch.__version__}")
     results = {}
     for causal in (True, False):
         for title, algorithms in figures(causal).items():
             results[title] = measure(title, algorithms, options)
-    longest = max(options.lengths)
-    for causal in (True, False):
-        print(f"\nmemory, {'masked' if causal else 'bidirectional'}, {longest:,} tokens: ", end="")
-        print(f"{peak_memory(causal, longest):.1f} KB a token beyond the inputs, forward + backward")
-    (early, early_cache), (late, late_cache) = decoding_step(64), decoding_step(4096)
-    print(f"\ndecoding step of 8 rows at position 64 / 4,096, ms: {early * 1e3:.3f} / {late * 1e3:.3f} ", end="")
-    print(f"({late / early:.2f}×); softmax attention with a cache: {early_cache * 1e3:.3f} / {late_cache * 1e3:.3f}")
+    print_memory(max(options.lengths))
+    print_decoding_step()
     if options.plot is not None:
         plot(results, options.plot)
 

@@ -1,16 +1,52 @@
-"""Times of several ways to compute one thing, taken in turns on one thread; slopes; tables."""
+"""Times of several ways to compute one thing, taken in turns on one thread; memory; slopes; tables."""
 
 from __future__ import annotations
 
 import math
+import multiprocessing
+import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from docnmt import runtime
+
 Way = Callable[[], object]
+
+
+def limit_memory(gigabytes: float) -> None:
+    """What would take more fails in this process, instead of the machine ending some process."""
+    resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
+
+
+def peak_memory(make: Callable[..., tuple[Way, Way]], *arguments: object) -> int:
+    """Kilobytes that a call takes beyond what the process held before it, in a process of its own.
+
+    `make(*arguments)` → a small call to warm up with, and the call to measure.
+    """
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_peak_memory, (make, arguments))
+
+
+def _peak_memory(make: Callable[..., tuple[Way, Way]], arguments: tuple[object, ...]) -> int:
+    runtime.tune()
+    torch.set_num_threads(1)
+    small, way = make(*arguments)
+    small()
+    before = _kilobytes("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from now; a new process inherits its parent's
+    way()
+    return _kilobytes("VmHWM") - before
+
+
+def _kilobytes(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def forward_backward(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> Way:
@@ -39,16 +75,30 @@ def forward(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> Way:
 def in_turns(ways: Mapping[str, Way], *, repeats: int) -> dict[str, float]:
     """Name → median seconds. One call of each way after the other, so that a busy machine disturbs them alike.
 
-    Processor time of this thread: other processes change it less than the clock.
+    Processor time of this thread: other processes change it less than the clock. What memory does not suffice for
+    (`limit_memory`) is left out, and said.
     """
-    samples: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(repeats + 1):
-        for name, way in ways.items():
+    fitting = {name: way for name, way in ways.items() if _fits(name, way)}
+    samples: dict[str, list[float]] = {name: [] for name in fitting}
+    for _ in range(repeats):
+        for name, way in fitting.items():
             begin = time.thread_time()
             way()
-            if turn:  # the first one warms up
-                samples[name].append(time.thread_time() - begin)
+            samples[name].append(time.thread_time() - begin)
     return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def _fits(name: str, way: Way) -> bool:
+    """Warms up."""
+    try:
+        way()
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        print(f"{name}: left out, it needs more than {limit / 2**30:.0f} GB", file=sys.stderr)
+        return False
+    return True
 
 
 class Series:
