@@ -43,6 +43,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"attention": "linear", "relative_horizon": 4},
     ),
     ("hier_transformer", {"position_fusion": "gate_mlp"}, {"position_fusion": "gate_mlp"}),
+    ("hier_cond_transformer", {}, {"target_context": "conditional", "always_own_sentence": True}),
+    ("cond_transformer", {}, {"target_context": "summaries"}),
 ]
 JOINED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("concat_transformer", {}, {}),
@@ -154,6 +156,7 @@ def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:
         ("transformer", "cond_transformer", {"heads": 4}, "--heads is 2 there and 4 here"),
         ("transformer", "cond_transformer", {"ffn_dim": 64}, "--ffn-dim is 48 there and 64 here"),
         ("transformer", "cond_transformer", {"norm": "post"}, "--norm post"),
+        ("transformer", "hier_transformer", {"target_context": "summaries", "heads": 4}, "--heads is 2"),
         ("transformer", "cond_transformer", {"position": "rope"}, "--position is sinusoidal there and rope here"),
         ("transformer", "hier_transformer", {"position_count": "document"}, "--position-count document"),
         ("hier_transformer", "cond_transformer", {}, "is a 'hier_transformer'; a 'cond_transformer' starts from"),

@@ -39,10 +39,28 @@ class Ensemble:
         """Each model's memory of its own packing of the same documents."""
         return [model.encode(source) for model, source in zip(self.models, sources, strict=True)]
 
-    def begin(self, memories: Sequence[Any], sentences: Sequence[Tensor], beam: int) -> EnsembleState:
-        """A state with N slots: for each model the `sentences` (N,), numbered as in its own packed source."""
+    def remember(self, memories: Sequence[Any], sentences: Sequence[int], tokens: Sequence[int]) -> list[Any]:
+        """What each model's later sentences read of a translation; `sentences` as each memory numbers it."""
         parts = zip(self.models, memories, sentences, strict=True)
-        return EnsembleState([model.begin(memory, own, beam) for model, memory, own in parts])
+        return [model.remember(memory, n, tokens) if reads_own_text(model) else None for model, memory, n in parts]
+
+    def begin(
+        self, memories: Sequence[Any], sentences: Sequence[Tensor], beam: int, earlier: Sequence[Sequence[Any]] = ()
+    ) -> EnsembleState:
+        """A state with N slots.
+
+        Args:
+            sentences: for each model (N,), numbered as in its own packed source.
+            earlier: where models read their own text, for each slot what `remember` gave for the sentences before it.
+        """
+        states = []
+        for number, (model, memory, own) in enumerate(zip(self.models, memories, sentences, strict=True)):
+            if reads_own_text(model):
+                read = [[written[number] for written in slot] for slot in earlier]
+                states.append(model.begin(memory, own, beam, read))
+            else:
+                states.append(model.begin(memory, own, beam))
+        return EnsembleState(states)
 
     def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
         """(R,) → (R, V) logits: one model's own, or the logarithms of the sum of several models' probabilities."""
@@ -52,3 +70,8 @@ class Ensemble:
             return only
         log_probs = torch.stack([torch.log_softmax(each.float(), dim=-1) for each in logits])
         return torch.logsumexp(log_probs, dim=0)
+
+
+def reads_own_text(model: Any) -> bool:
+    """Whether a model's sentences must be written in order."""
+    return bool(getattr(model, "reads_own_text", False))

@@ -66,6 +66,7 @@ def decode(
     *,
     capacity: int,
     least_rows: int = 1,
+    following: Callable[[Slot, list[Hypothesis]], Sequence[Slot]] | None = None,
 ) -> Iterator[tuple[Slot, list[Hypothesis]]]:
     """Write all `slots`, at most `capacity` at once; a slot that ends makes room for the next in line.
 
@@ -75,6 +76,7 @@ def decode(
         begin: the model's state for slots that enter.
         least_rows: the model never sees fewer rows: where too few slots are left, copies of one work beside them.
             Small products take other kernels, whose sums differ in the last bit.
+        following: given a slot that ended and what it gave, the slots that had to wait for it; they come first.
     """
     waiting = list(reversed(slots))
     least = -(-least_rows // search.width)
@@ -96,7 +98,10 @@ def decode(
         advance = search.advance(step_fn(search.tokens, state))
         if advance.rows is not None and state is not None:
             state.reorder(advance.rows)
-        yield from ((slot, found) for slot, found in advance.finished if slot.wanted)
+        finished = [(slot, found) for slot, found in advance.finished if slot.wanted]
+        if following is not None:
+            waiting += [after for slot, found in finished for after in following(slot, found)]
+        yield from finished
 
 
 #: Slots are refilled when 1/REFILL of them are free: each refill copies the state, and young rows among old ones are

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from docnmt.data.collate import source_costs
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.units import Units
 from docnmt.errors import UserError
 from docnmt.generation.config import GenerationConfig, SearchConfig
-from docnmt.generation.ensemble import Ensemble, EnsembleState
+from docnmt.generation.ensemble import Ensemble, EnsembleState, reads_own_text
 from docnmt.generation.hypothesis import Hypothesis, Slot
+from docnmt.generation.own_text import OwnText
 from docnmt.generation.search import Search, decode
 from docnmt.registry import GENERATORS
 from docnmt.runtime import INVARIANT_ROWS
@@ -74,37 +76,78 @@ def translate_corpus(
     """
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     search = GENERATORS.config(options.generator)() if search is None else search
-    device = next(models[0].parameters()).device
-    limits = {"limit": task.config.max_doc_tokens, "window": context_window}
-    units = [task.units(corpus, model, **limits) for model in models]
-    lengths, ensemble = source_lengths(corpus), Ensemble(models)
-    costs = np.max([_costs(corpus, each) for each in units], axis=0)
-    texts = _texts([task.written(corpus, *pair) for pair in zip(units, models, strict=True)])
-    for first, last in groups([each.first for each in units], costs, options.max_tokens):
-        copies = -(-INVARIANT_ROWS // (last - first))  # few rows take other kernels, whose sums differ in the last bit
-        chosen = [np.arange(*np.searchsorted(each.first, [first, last])) for each in units]
-        parts = list(zip(units, chosen, models, strict=True))
-        memories = ensemble.encode(
-            [task.source(corpus, each, np.tile(own, copies), model).to(device) for each, own, model in parts]
-        )
-        places = [torch.from_numpy(task.places(*part)).to(device) for part in parts]
+    work = _Work(models, task, corpus, options, search, context_window, progress)
+    costs = np.max([_costs(corpus, each) for each in work.units], axis=0)
+    for first, last in groups([each.first for each in work.units], costs, options.max_tokens):
+        yield from _results(work.group(first, last), range(first, last), task.target_tokenizer)
 
-        def begin(slots: Sequence[Slot]) -> EnsembleState:
-            numbers = np.searchsorted(begins, [slot.number for slot in slots])  # noqa: B023
-            return ensemble.begin(memories, [place[numbers] for place in places], generator.width)  # noqa: B023
 
-        generator: Search = GENERATORS.get(options.generator)(search, device)
-        begins = texts[np.searchsorted(texts, first) : np.searchsorted(texts, last)]
-        slots = _slots(begins, last, lengths, search)
+class _Work:
+    """A corpus and what translates it."""
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        task: Any,
+        corpus: ParallelCorpus,
+        options: GenerationConfig,
+        search: SearchConfig,
+        window: int | None,
+        progress: Callable[[int], object] | None,
+    ) -> None:
+        self.models, self.task, self.corpus, self.progress = models, task, corpus, progress
+        self.options, self.search = options, search
+        self.device = next(models[0].parameters()).device
+        self.units = [task.units(corpus, model, limit=task.config.max_doc_tokens, window=window) for model in models]
+        self.lengths, self.ensemble = source_lengths(corpus), Ensemble(models)
+        self.texts = _texts([task.written(corpus, *pair) for pair in zip(self.units, models, strict=True)])
+        readers = [units for units, model in zip(self.units, models, strict=True) if reads_own_text(model)]
+        self.own_text = OwnText(readers[0]) if readers else None
+
+    def group(self, first: int, last: int) -> dict[int, list[Hypothesis]]:
+        """The translations of the sentences from `first` to `last`, encoded together."""
+        ensemble, own_text = self.ensemble, self.own_text
+        memories, places = self._encode(first, last)
+        begins = self.texts[np.searchsorted(self.texts, first) : np.searchsorted(self.texts, last)]
+        generator: Search = GENERATORS.get(self.options.generator)(self.search, self.device)
+        slots = _slots(begins, last, self.lengths, self.search)
+        waiting = {slot.number: slot for slot in slots}
+
+        def begin(entering: Sequence[Slot]) -> EnsembleState:
+            numbers = np.searchsorted(begins, [slot.number for slot in entering])
+            earlier = [own_text.earlier(slot.number) for slot in entering] if own_text is not None else []
+            return ensemble.begin(memories, [place[numbers] for place in places], generator.width, earlier)
+
+        def following(slot: Slot, hypotheses: list[Hypothesis]) -> list[Slot]:
+            if own_text is None:
+                return []
+            here = np.searchsorted(begins, slot.number)
+            sentences = [int(place[here]) for place in places]
+            own_text.keep(slot.number, ensemble.remember(memories, sentences, hypotheses[0].tokens[:-1]))
+            after = waiting.get(slot.number + 1)
+            return [] if after is None or after in ready else [after]
+
+        ready = slots if own_text is None else own_text.ready(slots)
         found: dict[int, list[Hypothesis]] = {}
-        sizes = {"capacity": options.batch_size, "least_rows": INVARIANT_ROWS}
-        for slot, hypotheses in decode(ensemble.step, begin, generator, slots, **sizes):
-            apart = [hypothesis.sentences(search.lenpen) for hypothesis in hypotheses]
+        for slot, hypotheses in decode(
+            ensemble.step, begin, generator, ready,
+            capacity=self.options.batch_size, least_rows=INVARIANT_ROWS, following=following,
+        ):  # fmt: skip
+            apart = [hypothesis.sentences(self.search.lenpen) for hypothesis in hypotheses]
             for sentence in range(len(slot.limits)):
                 found[slot.number + sentence] = [each[sentence] for each in apart]
-            if progress is not None:
-                progress(int(lengths[slot.number : slot.number + len(slot.limits)].sum()))
-        yield from _results(found, range(first, last), task.target_tokenizer)
+            if self.progress is not None:
+                self.progress(int(self.lengths[slot.number : slot.number + len(slot.limits)].sum()))
+        return found
+
+    def _encode(self, first: int, last: int) -> tuple[list[Any], list[Tensor]]:
+        """Each model's memory, and the sentences of it that the texts are."""
+        copies = -(-INVARIANT_ROWS // (last - first))  # few rows take other kernels, whose sums differ in the last bit
+        chosen = [np.arange(*np.searchsorted(each.first, [first, last])) for each in self.units]
+        parts = list(zip(self.units, chosen, self.models, strict=True))
+        sources = [self.task.source(self.corpus, each, np.tile(own, copies), model) for each, own, model in parts]
+        memories = self.ensemble.encode([source.to(self.device) for source in sources])
+        return memories, [torch.from_numpy(self.task.places(*part)).to(self.device) for part in parts]
 
 
 def _texts(written: Sequence[np.ndarray]) -> np.ndarray:

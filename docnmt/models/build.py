@@ -52,6 +52,12 @@ class ContextParts(Protocol):
     def hide(self) -> nn.Module:
         """What is done to words before they are context."""
 
+    def target_attention(self) -> ContextAttention | None:
+        """One decoder layer's attention to earlier target sentences, or None without it."""
+
+    def summarise_target(self) -> nn.Module | None:
+        """A summary encoder of target sentences, or None."""
+
 
 def embeddings(
     config: TransformerConfig, task: Vocabularies, position: Position
@@ -101,10 +107,11 @@ def encoder_decoder(
         ),
         "decoder": Decoder(
             embedding=target,
-            layers=[_decoder_layer(config, position, in_decoder) for _ in range(config.decoder_layers)],
+            layers=[_decoder_layer(config, position, in_decoder, context) for _ in range(config.decoder_layers)],
             norm=_final_norm(config),
             summarise=None if in_decoder is None else in_decoder.summarise(),
-            hide=None if in_decoder is None else in_decoder.hide(),
+            summarise_target=None if context is None else context.summarise_target(),
+            hide=None if context is None else context.hide(),
             checkpoint_activations=config.checkpoint_activations,
         ),
         "output": output,
@@ -124,7 +131,9 @@ def _encoder_layer(config: TransformerConfig, position: Position, context: Conte
     )
 
 
-def _decoder_layer(config: TransformerConfig, position: Position, context: ContextParts | None) -> DecoderLayer:
+def _decoder_layer(
+    config: TransformerConfig, position: Position, context: ContextParts | None, target: ContextParts | None
+) -> DecoderLayer:
     cross_heads = config.heads if context is None else context.placement.self_heads
     return DecoderLayer(
         attention=_self_attention(config, position, causal=True, heads=None),
@@ -133,6 +142,7 @@ def _decoder_layer(config: TransformerConfig, position: Position, context: Conte
         residual=_residual(config),
         context=None if context is None else context.attention(),
         own_block=context is None or context.placement.own_block,
+        target=None if target is None else target.target_attention(),
     )
 
 

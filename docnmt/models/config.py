@@ -9,6 +9,9 @@ from docnmt.config import option
 from docnmt.models.position_rules import fusion_problems
 from docnmt.registry import FUSIONS, MERGES, POSITIONS
 
+#: What `--target-top-t` is when nobody says.
+DEFAULT_TARGET_TOP_T = 4
+
 
 def _share(flag: str, value: float) -> list[str]:
     """The problem of a share that is none."""
@@ -163,6 +166,13 @@ class HierTransformerConfig(StructuredConfig):
     context_word_dropout: float = option(
         0.0, "in training, how often a word is hidden from context attention (not from its own sentence)"
     )
+    target_context: Literal["none", "summaries", "conditional"] = option(
+        "none", "what the decoder reads of the translations before its sentence: their summaries, or the words of the "
+        "most relevant ones (eq. 7); the reference's in training, the model's own in decoding",
+    )  # fmt: skip
+    target_top_t: int | None = option(
+        None, "sentences that each word and head keeps with --target-context conditional [4]"
+    )
 
     def problems(self) -> list[str]:
         found = super().problems() + _share("--context-word-dropout", self.context_word_dropout)
@@ -173,6 +183,10 @@ class HierTransformerConfig(StructuredConfig):
                 f"--context-placement replace: --context-heads {self.context_heads or 1} leaves no self-attention "
                 f"head of --heads {self.heads}"
             )
+        if self.target_top_t is not None and self.target_context != "conditional":
+            found.append("--target-top-t has no effect without --target-context conditional")
+        if self.target_top_t is not None and self.target_top_t < 1:
+            found.append(f"--target-top-t: must be at least 1, got {self.target_top_t}")
         return found
 
 

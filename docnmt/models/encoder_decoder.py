@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from docnmt.batch import PackedText, TranslationBatch
-from docnmt.data.tokenizer import BRK
+from docnmt.data.tokenizer import BOS, BRK
 from docnmt.layout import DocumentLayout
-from docnmt.modules.context import ConditionalAttention, ContextKeys, DocumentStore
+from docnmt.modules.context import ConditionalAttention, ContextAttention, ContextKeys, DocumentStore
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.layers import DecoderLayer, LayerState, Sources
 from docnmt.modules.source2token import Source2Token
+from docnmt.modules.target_context import Earlier
 
 
 class Stack(nn.Module):
@@ -63,7 +64,17 @@ class Encoder(Stack):
 
 
 class Decoder(Stack):
-    """Layers of `DecoderLayer`; `summarise` makes one document store of the encoder's output."""
+    """Layers of `DecoderLayer`; `summarise` makes one document store of the encoder's output.
+
+    Args:
+        summarise_target: makes one of the decoder's own input, for layers that read earlier target sentences, or None.
+    """
+
+    summarise_target: nn.Module | None
+
+    def __init__(self, *, summarise_target: nn.Module | None = None, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.summarise_target = summarise_target
 
     @property
     def stack(self) -> list[DecoderLayer]:
@@ -76,9 +87,10 @@ class Decoder(Stack):
         if self.summarise is not None:
             store = self.summarise(self.hide(states), source_layout)
         x = self.embedding(target.tokens, target.positions, target.layout.sentence_offsets)
+        written = None if self.summarise_target is None else self.summarise_target(self.hide(x), target.layout)
         for layer in self.layers:
             save = self.checkpoint_activations and self.training
-            x = _run(layer, save, x, target.layout, states, source_layout, store)
+            x = _run(layer, save, x, target.layout, states, source_layout, store, written)
         features: Tensor = self.norm(x)
         return features
 
@@ -104,6 +116,10 @@ class Memory:
     cross: list[Sources]
     context: list[ContextKeys | None]
     begins: Tensor
+
+
+#: For each decoder layer, one translated sentence as its attention to earlier sentences reads it.
+Written = list[ContextKeys]
 
 
 @dataclass
@@ -210,16 +226,43 @@ class EncoderDecoder(nn.Module):
             begins = source.positions.index_select(0, source.layout.sentence_offsets[:-1])[:, None]
         return Memory(source, cross, context, begins)
 
-    def begin(self, memory: Memory, sentences: Tensor, beam: int) -> DecoderState:
-        """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory."""
+    def begin(
+        self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[Written]] = ()
+    ) -> DecoderState:
+        """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory.
+
+        Args:
+            earlier: with target context, for each slot what `remember` gave for the sentences before its own.
+        """
         rows, like = len(sentences) * beam, self.decoder.embedding.tokens.weight
         parts = zip(self.decoder.stack, memory.cross, memory.context, strict=True)
         layers = [
             LayerState(layer.attention.begin(rows, like), cross.of(sentences), context)
             for layer, cross, context in parts
         ]
+        if self.reads_own_text:
+            for number, state in enumerate(layers):
+                state.earlier = Earlier(
+                    [[written[number] for written in slot] for slot in earlier or [()] * len(sentences)]
+                )
         none_read = sentences.new_zeros(rows)
         return DecoderState(memory, beam, sentences, none_read, none_read, none_read, layers)
+
+    @property
+    def reads_own_text(self) -> bool:
+        """Whether a sentence's scores depend on the translations before it, so that they must be written first."""
+        return self.decoder.summarise_target is not None
+
+    def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> Written:
+        """What later sentences read of the translation `tokens` (without `</s>`) of a sentence of the memory."""
+        device, begin = memory.begins.device, memory.begins[sentence, 0]
+        read = torch.tensor([BOS, *tokens], device=device)
+        positions = begin.repeat(len(read), 1)
+        positions[:, 0] += torch.arange(len(read), device=device)
+        layout = DocumentLayout.from_lengths([[len(read)]]).to(device)
+        assert self.decoder.summarise_target is not None
+        store = self.decoder.summarise_target(self.decoder.embedding(read, positions, layout.sentence_offsets), layout)
+        return [cast(ContextAttention, layer.target).project(store) for layer in self.decoder.stack]
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Every row reads one token (R,) → scores of the next one (R, V)."""

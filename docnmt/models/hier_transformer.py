@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from docnmt.models.build import Vocabularies, encoder_decoder
-from docnmt.models.config import HierTransformerConfig
+from docnmt.models.config import DEFAULT_TARGET_TOP_T, HierTransformerConfig
 from docnmt.models.encoder_decoder import EncoderDecoder
 from docnmt.modules.context import ContextAttention, SummaryAttention, SummaryEncoder
 from docnmt.modules.layers import ContextPlacement
+from docnmt.modules.target_context import EarlierSentences, EarlierSummaries
 from docnmt.modules.word_dropout import WordDropout
 
 if TYPE_CHECKING:
@@ -53,6 +54,17 @@ class SummaryContext:
 
     def hide(self) -> nn.Module:
         return WordDropout(self.config.context_word_dropout)
+
+    def target_attention(self) -> ContextAttention | None:
+        sizes = {"d_model": self.config.embed_dim, "heads": self.config.heads, "d_head": self.d_head}
+        if self.config.target_context == "conditional":
+            return EarlierSentences(**sizes, top_t=self.config.target_top_t or DEFAULT_TARGET_TOP_T)
+        return EarlierSummaries(**sizes) if self.config.target_context == "summaries" else None
+
+    def summarise_target(self) -> nn.Module | None:
+        if self.config.target_context == "none":
+            return None
+        return SummaryEncoder(d_model=self.config.embed_dim, heads=self.config.heads)
 
 
 class HierTransformer(EncoderDecoder):

@@ -12,7 +12,7 @@ from docnmt.modules.context import ContextAttention, SummaryEncoder
 from docnmt.modules.positions.multi_level import MultiLevel
 
 #: Settings that do not change what weights mean.
-FREE = ("checkpoint_activations", "top_t", "always_own_sentence")
+FREE = ("checkpoint_activations", "top_t", "always_own_sentence", "target_top_t")
 
 
 def own_parameters(model: nn.Module) -> set[str]:
@@ -21,8 +21,8 @@ def own_parameters(model: nn.Module) -> set[str]:
     for module in model.modules():
         if isinstance(module, (ContextAttention, SummaryEncoder, MultiLevel)):
             parts.append(module)
-        elif isinstance(residual := getattr(module, "context_residual", None), nn.Module):
-            parts.append(residual)
+        residuals = (getattr(module, name, None) for name in ("context_residual", "target_residual"))
+        parts += [residual for residual in residuals if isinstance(residual, nn.Module)]
     own = {id(parameter) for part in parts for parameter in part.parameters()}
     return {name for name, parameter in model.named_parameters() if id(parameter) in own}
 
@@ -35,8 +35,8 @@ def start_as_sentence_model(model: nn.Module) -> None:
     with torch.no_grad():
         for module in model.modules():
             if isinstance(module, ContextAttention):
-                module.output.weight.zero_()
-                module.output.bias.zero_()
+                for parameter in module.output.parameters():
+                    parameter.zero_()
             elif isinstance(module, MultiLevel):
                 module.scale.zero_()
 
@@ -69,6 +69,8 @@ def start_problems(sentence: Any, document: Any) -> list[str]:
         found.append(
             "--norm post: the context block's own layer norm changes what it is given; give --context-placement heads"
         )
+    if getattr(document, "target_context", "none") != "none" and document.norm == "post":
+        found.append("--norm post: the layer norm of --target-context changes what it is given; give none")
     if getattr(document, "position_count", "unit") == "document" and (placement or document.position == "multi_level"):
         found.append("--position-count document: the sentence model's words count from their sentence's start")
     return found

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.context import ContextAttention, ContextKeys, DocumentStore
+from docnmt.modules.target_context import Earlier
 
 
 class FeedForward(nn.Module):
@@ -157,30 +159,38 @@ class Cross(Protocol):
 
 @dataclass
 class LayerState:
-    """What a decoder layer keeps while decoding: the rows' own tokens, their source sentence, their document."""
+    """What a decoder layer keeps while decoding: the rows' own tokens, their source sentence, their document, and what
+    has been written before their sentence."""
 
     tokens: Kept
     source: Kept
     context: ContextKeys | None
+    earlier: Earlier | None = None
 
     def select(self, rows: Tensor, slots: Tensor | None) -> None:
         """Keep `rows` and, unless all stay in place, `slots`."""
         self.tokens = self.tokens.select(rows)
         if slots is not None:
             self.source = self.source.select(slots)
+            self.earlier = None if self.earlier is None else self.earlier.select(slots)
 
     def append(self, other: LayerState) -> None:
         self.tokens = self.tokens.append(other.tokens)
         self.source = self.source.append(other.source)
+        if self.earlier is not None and other.earlier is not None:
+            self.earlier = self.earlier.append(other.earlier)
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention in the target sentence, attention to its source sentence and to the source document."""
+    """Causal self-attention in the target sentence, attention to its source sentence, to the source document and, with
+    `target`, to the target sentences before it."""
 
     attention: CausalSelf
     cross: Cross
     context: ContextAttention | None
     context_residual: Residual | None
+    target: ContextAttention | None
+    target_residual: Residual | None
 
     def __init__(
         self,
@@ -191,11 +201,13 @@ class DecoderLayer(nn.Module):
         residual: Callable[[], Residual],
         context: ContextAttention | None = None,
         own_block: bool = True,
+        target: ContextAttention | None = None,
     ) -> None:
         super().__init__()
         self.attention, self.cross, self.feed_forward, self.context = attention, cross, feed_forward, context
         self.attention_residual, self.cross_residual, self.feed_forward_residual = residual(), residual(), residual()
         self.context_residual = residual() if context is not None and own_block else None
+        self.target, self.target_residual = target, residual() if target is not None else None
 
     def _blocks(
         self,
@@ -203,6 +215,7 @@ class DecoderLayer(nn.Module):
         attention: Callable[[Tensor], Tensor],
         cross: Callable[[Tensor], Tensor],
         context: Callable[[Tensor], Tensor],
+        target: Callable[[Tensor], Tensor],
     ) -> Tensor:
         """The order of the blocks; training and decoding differ only in how each block attends."""
         x = self.attention_residual(x, attention)
@@ -210,6 +223,8 @@ class DecoderLayer(nn.Module):
         x = self.cross_residual(x, (lambda h: cross(h) + context(h)) if beside else cross)
         if self.context_residual is not None:
             x = self.context_residual(x, context)
+        if self.target_residual is not None:
+            x = self.target_residual(x, target)
         out: Tensor = self.feed_forward_residual(x, self.feed_forward)
         return out
 
@@ -220,8 +235,9 @@ class DecoderLayer(nn.Module):
         source: Tensor,
         source_layout: DocumentLayout,
         store: DocumentStore | None,
+        written: DocumentStore | None = None,
     ) -> Tensor:
-        """x (Tq, d) that follows `layout`, source (Tk, d) → (Tq, d)."""
+        """x (Tq, d) that follows `layout`, source (Tk, d) → (Tq, d). `written`: of the target, all sentences."""
 
         def context(h: Tensor) -> Tensor:
             assert self.context is not None
@@ -229,11 +245,18 @@ class DecoderLayer(nn.Module):
             mixed: Tensor = self.context(h, self.context.project(store), layout)
             return mixed
 
+        def target(h: Tensor) -> Tensor:
+            assert self.target is not None
+            assert written is not None
+            mixed: Tensor = self.target(h, self.target.project(written), layout)
+            return mixed
+
         return self._blocks(
             x,
             lambda h: self.attention(h, layout.sentences),
             lambda h: self.cross(h, source, layout.sentences, source_layout.sentences),
             context,
+            target,
         )
 
     def step(self, x: Tensor, state: LayerState, lengths: Tensor, longest: int, sentence_of_row: Tensor) -> Tensor:
@@ -244,9 +267,17 @@ class DecoderLayer(nn.Module):
             assert state.context is not None
             return self.context.step(h, state.context, sentence_of_row)
 
+        def target(h: Tensor) -> Tensor:
+            assert self.target is not None
+            earlier = state.earlier
+            if earlier is None or earlier.keys is None:
+                return torch.zeros_like(h)
+            return self.target.step(h, earlier.keys, earlier.slot_of_row(len(h), h.device))
+
         return self._blocks(
             x,
             lambda h: self.attention.step(h, state.tokens, lengths, longest),
             lambda h: self.cross.step(h, state.source, lengths),
             context,
+            target,
         )

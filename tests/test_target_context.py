@@ -1,0 +1,282 @@
+"""`--target-context`: the translations before a sentence, read alike in training (gold) and in decoding (its own)."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_system
+import torch
+from attention_reference import assert_same as assert_same_tensors
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_joined_units import Numbers
+from test_joined_units import build as single_precision
+from test_models import SOURCE, batch, build, scores
+from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
+from torch import Tensor
+from toy import assert_same_checkpoint, log
+
+from docnmt.batch import PackedText, TranslationBatch
+from docnmt.cli.train import main as train
+from docnmt.data.tokenizer import BOS
+from docnmt.generation.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from docnmt.generation.contrastive import forced_scores
+from docnmt.generation.translate import SentenceResult, translate_corpus
+from docnmt.layout import DocumentLayout
+from docnmt.modules.target_context import attend_earlier
+from docnmt.registry import MODELS
+from docnmt.scoring.contrastive import ForcedExample
+
+KINDS = ["summaries", "conditional"]
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("hier_transformer", {"target_context": "summaries"}),
+    ("hier_transformer", {"target_context": "conditional", "norm": "post"}),
+    ("cond_transformer", {"target_context": "conditional", "target_top_t": 2, "context_placement": "heads"}),
+    ("cond_transformer", {"target_context": "summaries", "context_sides": "encoder"}),
+    ("hier_cond_transformer", {"target_context": "conditional", "target_top_t": 1, "attention": "linear"}),
+    ("hier_cond_transformer", {"target_context": "summaries", "always_own_sentence": True, "position": "rope"}),
+]
+
+
+def gold() -> TranslationBatch:
+    """The batch of `test_models`, whose target sentences begin with `<s>` as a decoder's input does."""
+    text = batch()
+    tokens = text.target.tokens.clone()
+    tokens[text.target.layout.sentence_offsets[:-1]] = BOS
+    positions = text.source.positions[text.source.layout.sentence_offsets[:-1]][text.target.layout.sentence_of_token]
+    first = text.target.layout.sentence_offsets[text.target.layout.sentence_of_token]
+    positions[:, 0] += torch.arange(len(tokens)) - first
+    return replace(text, target=PackedText(tokens, text.target.layout, positions), labels=tokens)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_sentence_by_sentence_equals_the_whole_document(name: str, options: dict[str, Any]) -> None:
+    """Decoding with gold translations remembered one by one, against one training pass."""
+    model, text = build(name, **options), gold()
+    offsets = text.target.layout.sentence_offsets.tolist()
+    with torch.no_grad():
+        whole, memory = scores(model, text), model.encode(text.source)
+        for first, last in itertools.pairwise(text.target.layout.document_offsets.tolist()):
+            written: list[Any] = []
+            for sentence in range(first, last):
+                tokens = text.target.tokens[offsets[sentence] : offsets[sentence + 1]]
+                state = model.begin(memory, torch.tensor([sentence]), 2, [written])
+                for place, token in enumerate(tokens):
+                    logits = model.step(token.repeat(2), state)
+                    assert torch.allclose(logits[1], whole[offsets[sentence] + place], atol=1e-10)
+                written.append(model.remember(memory, sentence, tokens[1:].tolist()))
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_slots_leave_and_join_without_a_trace(name: str, options: dict[str, Any]) -> None:
+    """Slots with one, no and two sentences before them, side by side, reordered and joined."""
+    model, text = build(name, **options), gold()
+    tokens = torch.randint(5, 40, (4, 3))
+    with torch.no_grad():
+        memory = model.encode(text.source)
+        written = [model.remember(memory, n, [7 + n, 9, 11 + n]) for n in range(3)]
+        slots = {1: written[:1], 5: [], 2: written[:2], 3: written}
+
+        def alone(number: int, row: int) -> Tensor:
+            state = model.begin(memory, torch.tensor([number]), 1, [slots[number]])
+            return torch.stack([model.step(tokens[row, i : i + 1], state)[0] for i in range(3)])
+
+        state = model.begin(memory, torch.tensor([1, 5, 2]), 1, [slots[1], slots[5], slots[2]])
+        model.step(tokens[:3, 0], state)
+        state.reorder(torch.tensor([0, 2]))
+        state.append(model.begin(memory, torch.tensor([3]), 1, [slots[3]]))
+        second = model.step(torch.stack([tokens[0, 1], tokens[2, 1], tokens[3, 0]]), state)
+        third = model.step(torch.stack([tokens[0, 2], tokens[2, 2], tokens[3, 1]]), state)
+    for row, (number, kept) in enumerate([(1, 0), (2, 2), (3, 3)]):
+        expected = alone(number, kept)
+        begin = 0 if number == 3 else 1
+        assert torch.allclose(second[row], expected[begin], atol=1e-10)
+        assert torch.allclose(third[row], expected[begin + 1], atol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_every_parameter_learns(name: str, options: dict[str, Any]) -> None:
+    model = build(name, **options)
+    scores(model, gold()).square().sum().backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
+    assert all(bool((p.grad != 0).any()) for n, p in model.named_parameters() if ".target.output" in n)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_sentence_reads_exactly_nothing(kind: str) -> None:
+    """What the block adds to words of first sentences is 0 bit for bit, in training and in decoding."""
+    model, text = build("cond_transformer", target_context=kind), gold()
+    added: list[Tensor] = []
+    for layer in model.decoder.layers:
+        layer.target.output.register_forward_hook(lambda module, inputs, output: added.append(output))
+    first = torch.isin(text.target.layout.sentence_of_token, text.target.layout.document_offsets[:-1])
+    with torch.no_grad():
+        scores(model, text)
+        assert len(added) == 2
+        assert all(bool((each[first] == 0).all()) and bool((each[~first] != 0).any(1).all()) for each in added)
+        memory = model.encode(text.source)
+        added.clear()
+        for written in ([], [model.remember(memory, 0, [7, 8])]):
+            beside = model.begin(memory, torch.tensor([1, 1]), 1, [written, [model.remember(memory, 0, [9])]])
+            model.step(torch.tensor([BOS, BOS]), beside)
+            assert all(bool((each[0] == 0).all()) == (not written) for each in added[-2:])
+            assert all(bool((each[1] != 0).any()) for each in added[-2:])
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_only_what_stands_before_is_read(name: str, options: dict[str, Any]) -> None:
+    """A change in a target sentence reaches later sentences of its document, and nothing before it or elsewhere."""
+    options = {**options, "target_top_t": 4} if options["target_context"] == "conditional" else options
+    model, text = build(name, **options), gold()
+    offsets, before = text.target.layout.sentence_offsets.tolist(), scores(model, text)
+    for sentence in (0, 1, 3, len(SOURCE[0])):
+        tokens = text.target.tokens.clone()
+        tokens[offsets[sentence] + 1 : offsets[sentence + 1]] = 39
+        after = scores(model, replace(text, target=replace(text.target, tokens=tokens)))
+        changed = [not torch.allclose(before[a:b], after[a:b], atol=1e-12) for a, b in itertools.pairwise(offsets)]
+        same_document = int(text.target.layout.document_of_sentence[sentence])
+        for other, document in enumerate(text.target.layout.document_of_sentence.tolist()):
+            if other > sentence and document == same_document:
+                assert changed[other]
+            elif other != sentence:
+                assert not changed[other]
+        assert torch.allclose(before[offsets[sentence]], after[offsets[sentence]], atol=1e-12)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.lists(st.integers(0, 4), max_size=6), min_size=1, max_size=4), st.integers(0, 99))
+def test_attention_to_earlier_summaries_word_by_word(lengths: list[list[int]], seed: int) -> None:
+    layout = DocumentLayout.from_lengths(lengths)
+    torch.manual_seed(seed)
+    shapes = (layout.num_tokens, layout.num_sentences, layout.num_sentences)
+    inputs = [torch.randn(rows, 2, 3, dtype=torch.float64).requires_grad_() for rows in shapes]
+    q, k, v = inputs
+    out = []
+    for word, sentence in enumerate(layout.sentence_of_token.tolist()):
+        first = int(layout.document_offsets[layout.document_of_sentence[sentence]])
+        for head in range(2):
+            weights = (k[first:sentence, head] @ q[word, head] / 3**0.5).softmax(0)
+            out.append(weights @ v[first:sentence, head])
+    expected = torch.stack(out).view(-1, 2, 3) if out else 0 * q
+    found = attend_earlier(q, k, v, layout)
+    gradient = torch.randn_like(found)
+    gradients = [torch.autograd.grad(each, inputs, gradient, allow_unused=True) for each in (found, expected)]
+    filled = [
+        [torch.zeros_like(x) if g is None else g for g, x in zip(each, inputs, strict=True)] for each in gradients
+    ]
+    assert_same_tensors([found, *filled[0]], [expected, *filled[1]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_checkpointed_activations_give_the_same_gradients(kind: str) -> None:
+    gradients = []
+    for save in (False, True):
+        model = build("hier_cond_transformer", target_context=kind, checkpoint_activations=save, level_dropout=0.0)
+        model.train()
+        scores(model, gold()).square().sum().backward()
+        gradients.append([p.grad for p in model.parameters()])
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-10)
+
+
+DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8, 9)]
+SEARCH = BeamSearchConfig(beam=2, nbest=2, max_len_a=0.5, max_len_b=4)
+
+
+def translate(
+    model: Any, documents: list[list[str]] = DOCUMENTS, search: Any = SEARCH, generator: str = "beam_search",
+    window: int | None = None, task: Any = None, **options: Any,
+) -> list[SentenceResult]:  # fmt: skip
+    models = model if isinstance(model, list) else [model]
+    corpus, settings = small_system.corpus(documents), GenerationConfig(generator=generator, **options)
+    task = task or small_system.task()
+    return list(translate_corpus(models, task, corpus, settings, search, context_window=window))
+
+
+def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> None:
+    for one, other in zip(first, second, strict=True):
+        assert [t.text for t in one.nbest] == [t.text for t in other.nbest]
+        assert [t.score for t in one.nbest] == pytest.approx([t.score for t in other.nbest], abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize("window", [None, 1])
+def test_a_batch_of_one_is_a_batch_of_many(name: str, options: dict[str, Any], window: int | None) -> None:
+    model = single_precision(name, **options)
+    many = translate(model, window=window, max_tokens=10_000)
+    assert [r.number for r in many] == list(range(sum(map(len, DOCUMENTS))))
+    assert_same(many, translate(model, window=window, max_tokens=1, batch_size=1))
+    assert_same(many, translate(model, window=window, max_tokens=120, batch_size=3))
+    assert_same(many, [result for document in DOCUMENTS for result in translate(model, [document], window=window)])
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize("window", [None, 1, 2])
+def test_a_translation_scores_as_if_its_forerunners_were_forced(
+    name: str, options: dict[str, Any], window: int | None
+) -> None:
+    """Search over its own text against one training pass over the same text; with a window both read the same part."""
+    model, task = single_precision(name, **options), small_system.task()
+    task.target_tokenizer = Numbers()  # type: ignore[assignment]
+    search = BeamSearchConfig(beam=2, lenpen=0.0, max_len_a=0.5, max_len_b=4)
+    results, texts = iter(translate(model, search=search, window=window, task=task)), []
+    for document in DOCUMENTS:
+        found = [next(results).nbest[0] for _ in document]
+        texts.append([each.text for each in found])
+        context = tuple(texts[-1][:-1])
+        example = ForcedExample(tuple(document[:-1]), document[-1], context, texts[-1][-1])
+        assert forced_scores([model], task, [example], context_window=window) == pytest.approx(
+            [found[-1].score], abs=1e-4
+        )
+        if len(document) > 1 and window is None:
+            other = replace(example, target_context=(*context[:-1], "9 9 9 9"))
+            assert forced_scores([model], task, [other]) != pytest.approx([found[-1].score], abs=1e-4)
+
+
+def test_ensembles_and_generators() -> None:
+    models = [single_precision(name, **options) for name, options in (CASES[0], CASES[2])]
+    assert_same(translate([models[0], models[0]]), translate(models[0]))
+    mixed = [*models, single_precision("transformer")]
+    assert_same(translate(mixed), translate(mixed, max_tokens=40, batch_size=2))
+    greedy = translate(models[1], search=GreedyConfig(), generator="greedy")
+    assert_same(greedy, translate(models[1], search=BeamSearchConfig(beam=1)))
+    samples = [
+        translate(models[0], search=SamplingConfig(nbest=2), generator="sampling", batch_size=size) for size in (64, 2)
+    ]
+    assert_same(*samples)
+
+
+def test_training_resumes_and_validates_by_its_own_text(data: Path, tmp_path: Path) -> None:  # noqa: F811
+    options = ["--target-context", "conditional", "--best-checkpoint-metric", "bleu", "--context-word-dropout", "0.1"]
+    command = [str(data), "--arch", "hier_cond_transformer", *SMALL.split(), "--max-tokens", "300", *options]
+    for run, limits in (("whole", ["2"]), ("parts", ["1", "2"])):
+        for limit in limits:
+            assert (
+                train([*command, "--save-dir", str(tmp_path / run), "--max-epoch", limit, "--log-interval", "2"]) == 0
+            )
+    assert log(tmp_path / "whole") == log(tmp_path / "parts")
+    assert all("bleu" in line for line in log(tmp_path / "whole", ["valid"]))
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"target_top_t": 2}, "has no effect without --target-context conditional"),
+        ({"target_context": "summaries", "target_top_t": 2}, "has no effect without --target-context conditional"),
+        ({"target_context": "conditional", "target_top_t": 0}, "--target-top-t: must be at least 1"),
+    ],
+)
+def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> None:
+    assert any(message in problem for problem in MODELS.config("hier_cond_transformer")(**settings).problems())
+
+
+def test_units_that_are_one_sequence_have_no_such_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        train(["data", "--task", "document_translation", "--arch", "doc_transformer", "--target-context", "none"]) == 2
+    )
+    assert "it belongs to hier_transformer" in capsys.readouterr().err
