@@ -14,7 +14,7 @@ from docnmt.functional.top_t import check_t, chosen
 from docnmt.layout import DocumentLayout
 
 _HALF_TYPES = (torch.float16, torch.bfloat16)
-_SHORT = 500  # words of a document up to which all scores are computed faster than some are chosen
+_SHORT = 128  # words of a document up to which all scores are computed faster than some are chosen
 
 
 def conditional_attention(

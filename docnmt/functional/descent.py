@@ -62,7 +62,7 @@ def descend(
                     total = _dots(queries[:, rows], cumulative_k, walk.nodes(0, leaves))
                     values = total.masked_fill_(values == -torch.inf, -torch.inf)
                 sentences = walk.sentences(leaves).clamp_(max=key_layout.num_sentences - 1)
-                selection.put(rows, sentences.transpose(0, 1), values.transpose(0, 1))
+                selection.put(slice(None), rows, sentences.transpose(0, 1), values.transpose(0, 1))
     return selection
 
 

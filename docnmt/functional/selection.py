@@ -14,7 +14,8 @@ from torch.nn import functional
 from docnmt.functional.top_t import padding, take_top_t
 from docnmt.layout import DocumentLayout
 
-_CHUNK = 1 << 19  # relevances held at a time: as many as stay in the cache, 2 MB in float32
+_CHUNK = 1 << 21  # relevances held at a time, 8 MB in float32
+_ROWS = 480  # queries side by side, at least: fewer heads at a time rather than shorter rows
 _JOINT = 1 << 18  # documents are taken together up to as many relevances, of other documents' sentences included
 
 
@@ -42,10 +43,10 @@ class Selection:
         numbers = (self.sentences[:, queries, :most] - sentences.start).clamp_(0, max(0, most - 1))
         return Selection(numbers, self.relevance[:, queries, :most])
 
-    def put(self, rows: slice, sentences: Tensor, relevance: Tensor) -> None:
-        """Sets the choices of some queries, (h, ≤ t, rows) each."""
-        self.sentences[:, rows, : sentences.shape[1]] = sentences.transpose(1, 2)
-        self.relevance[:, rows, : sentences.shape[1]] = relevance.transpose(1, 2)
+    def put(self, heads: slice, rows: slice, sentences: Tensor, relevance: Tensor) -> None:
+        """Sets the choices of some queries, (heads, ≤ t, rows) each."""
+        self.sentences[heads, rows, : sentences.shape[1]] = sentences.transpose(1, 2)
+        self.relevance[heads, rows, : sentences.shape[1]] = relevance.transpose(1, 2)
 
 
 def select_sentences(
@@ -75,20 +76,26 @@ def select_sentences(
             sentences = slice(*key_layout.document_sentences.host[[documents.start, documents.stop]].tolist())
             n = sentences.stop - sentences.start
             run_keys = functional.pad(keys[:, sentences], (0, 0, 0, padding(n)))
-            step = chunk_rows(_CHUNK // (n * len(keys)))
+            some = max(1, min(len(keys), _CHUNK // (n * _ROWS)))
+            step = chunk_rows(_CHUNK // (n * some))
             for start in range(tokens.start, tokens.stop, step):
                 rows = slice(start, min(start + step, tokens.stop))
                 n = int(stop[rows].max()) - sentences.start
                 if n == 0:
                     continue
-                scores = run_keys[:, : n + padding(n)] @ queries[..., rows]  # (h, n and padding, rows)
-                scores[:, n:] = -torch.inf
                 index = np.arange(sentences.start, sentences.start + n)[:, None]
+                hidden = None
                 if first[rows].max() > index[0] or stop[rows].min() <= index[-1] or empty[index].any():
-                    hidden = (index < first[rows]) | (index >= stop[rows]) | empty[index]
-                    scores[:, :n] += torch.from_numpy(np.where(hidden, -np.inf, 0)).to(scores)
-                values, indices = take_top_t(scores, min(t, n))
-                selection.put(rows, indices.clamp_(max=n - 1) + sentences.start, values)
+                    unseen = (index < first[rows]) | (index >= stop[rows]) | empty[index]
+                    hidden = torch.from_numpy(np.where(unseen, -np.inf, 0)).to(queries)
+                for head in range(0, len(keys), some):
+                    heads = slice(head, head + some)
+                    scores = run_keys[heads, : n + padding(n)] @ queries[heads, :, rows]  # (heads, n and padding, rows)
+                    scores[:, n:] = -torch.inf
+                    if hidden is not None:
+                        scores[:, :n] += hidden
+                    values, indices = take_top_t(scores, min(t, n))
+                    selection.put(heads, rows, indices.clamp_(max=n - 1) + sentences.start, values)
     return selection
 
 

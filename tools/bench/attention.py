@@ -38,7 +38,7 @@ from docnmt.modules.layers import EncoderLayer, FeedForward, Residual
 from docnmt.modules.source2token import build_merge
 
 HEADS, WIDTH, WORDS, TOP_T = 8, 64, 25, 4
-LONGEST_DENSE = 6_400  # words at which (heads × words × words) tensors are still small enough to hold several
+LONGEST_DENSE = 3_200  # words at which (heads × words × words) tensors are still small enough to hold many
 QUERIES = 1024  # words that select, where only selection is measured
 
 
