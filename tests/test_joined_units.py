@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,13 +79,26 @@ def assert_steps_equal_the_row(model: Any) -> None:
     offsets, lengths = data.target.layout.sentence_offsets.tolist(), data.target.layout.sentences.lengths.tolist()
     with torch.no_grad():
         whole = model.output(model(data))
-        state = model.begin(model.encode(data.source), torch.arange(len(lengths)), 2)
+        memory = model.encode(data.source)
+        earlier = [gold_before(model, data, memory, slot) for slot in range(len(lengths))]
+        begin = model.begin if not model.reads_own_text else partial(model.begin, earlier=earlier)
+        state = begin(memory, torch.arange(len(lengths)), 2)
         for i in range(max(lengths)):
             places = [begin + min(i, n - 1) for begin, n in zip(offsets[:-1], lengths, strict=True)]
             logits = model.step(data.target.tokens[places].repeat_interleave(2), state)
             for slot, n in enumerate(lengths):
                 if i < n:
                     assert torch.allclose(logits[2 * slot + 1], whole[places[slot]], atol=1e-10)
+
+
+def gold_before(model: Any, data: TranslationBatch, memory: Any, sentence: int) -> list[Any]:
+    """What a model that reads its own text would read before a sentence, had it written the reference."""
+    if not model.reads_own_text:
+        return []
+    layout, tokens = data.target.layout, data.target.tokens
+    first = int(layout.document_offsets[layout.document_of_sentence[sentence]])
+    offsets = layout.sentence_offsets.tolist()
+    return [model.remember(memory, n, tokens[offsets[n] + 1 : offsets[n + 1]].tolist()) for n in range(first, sentence)]
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES, ids=NAMES)

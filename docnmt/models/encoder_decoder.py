@@ -87,10 +87,10 @@ class Decoder(Stack):
         if self.summarise is not None:
             store = self.summarise(self.hide(states), source_layout)
         x = self.embedding(target.tokens, target.positions, target.layout.sentence_offsets)
-        written = None if self.summarise_target is None else self.summarise_target(self.hide(x), target.layout)
+        written = () if self.summarise_target is None else (self.summarise_target(self.hide(x), target.layout),)
         for layer in self.layers:
             save = self.checkpoint_activations and self.training
-            x = _run(layer, save, x, target.layout, states, source_layout, store, written)
+            x = _run(layer, save, x, target.layout, states, source_layout, store, *written)
         features: Tensor = self.norm(x)
         return features
 
