@@ -14,7 +14,7 @@ from torch.nn import functional
 from docnmt.functional.top_t import padding, take_top_t
 from docnmt.layout import DocumentLayout
 
-_CHUNK = 1 << 21  # relevances held at a time, 8 MB in float32
+_CHUNK = 1 << 20  # relevances held at a time, 4 MB in float32
 _ROWS = 480  # queries side by side, at least: fewer heads at a time rather than shorter rows
 _JOINT = 1 << 18  # documents are taken together up to as many relevances, of other documents' sentences included
 
