@@ -1,0 +1,148 @@
+"""What a long document costs a whole model: a training step, encoding in one pass, and what `runtime.tune` gains.
+
+    OMP_NUM_THREADS=1 python tools/bench/long_document.py [--what step encode tune] [--sentences 2000]
+
+An untrained hier_cond_transformer_small with 8,000 subwords reads random ones, 25 a sentence, as many on either side.
+Every measurement is a process of its own; memory is the process's peak, Python, torch and the model included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from measuring import limit_memory
+
+from docnmt import builtin as builtin  # registers the architectures
+from docnmt import runtime
+from docnmt.batch import PackedText, TranslationBatch
+from docnmt.criterions.cross_entropy import LabelSmoothedCrossEntropy
+from docnmt.layout import DocumentLayout
+from docnmt.registry import ARCHITECTURES, MODELS
+from docnmt.training.probe import peak_memory
+
+WORDS, VOCABULARY = 25, 8000
+
+
+class Vocabularies(NamedTuple):
+    """What a model asks of a task."""
+
+    source_vocabulary_size: int = VOCABULARY
+    target_vocabulary_size: int = VOCABULARY
+    joined: bool = True
+
+
+def model_of(arch: str, **options: Any) -> Any:
+    architecture = ARCHITECTURES.get(arch)
+    config = MODELS.config(architecture.model)(**{**architecture.overrides(), **options})
+    return MODELS.get(architecture.model).build(config, Vocabularies())
+
+
+def document(sentences: int) -> PackedText:
+    layout = DocumentLayout.from_lengths([[WORDS] * sentences])
+    row = torch.arange(sentences * WORDS)
+    positions = torch.stack([row % WORDS, row // WORDS, torch.zeros_like(row), torch.zeros_like(row)], 1)
+    return PackedText(torch.randint(4, VOCABULARY, row.shape), layout, positions)
+
+
+def training_step(arch: str, sentences: int, checkpoint: bool) -> Callable[[], None]:
+    torch.manual_seed(0)
+    model = model_of(arch, checkpoint_activations=checkpoint).train()
+    optimizer = torch.optim.Adam(model.parameters())
+    source, target = document(sentences), document(sentences)
+    batch = TranslationBatch(source, target, target.tokens, torch.zeros(1, dtype=torch.int64))
+    criterion = LabelSmoothedCrossEntropy(label_smoothing=0.1)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss, tokens, _ = criterion(model, batch)
+        (loss / tokens).backward()
+        optimizer.step()
+
+    return step
+
+
+def encoding(arch: str, sentences: int) -> Callable[[], None]:
+    model, source = model_of(arch).eval(), document(sentences)
+
+    def encode() -> None:
+        with torch.no_grad():
+            states = model.encoder(source)
+        if not bool(torch.isfinite(states).all()):
+            raise ValueError("the encoder's states are not finite")
+
+    return encode
+
+
+class Cost(NamedTuple):
+    seconds: float
+    gigabytes: float
+
+
+def cost(make: Callable[..., Callable[[], None]], *arguments: Any, tuned: bool = True, repeats: int = 1) -> Cost:
+    """Median seconds of a call, and the peak memory of the new process it ran in."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_cost, (make, arguments, tuned, repeats))
+
+
+def _cost(make: Callable[..., Callable[[], None]], arguments: tuple[Any, ...], tuned: bool, repeats: int) -> Cost:
+    runtime.tune(tuned)
+    torch.set_num_threads(1)
+    run, seconds = make(*arguments), []
+    for turn in range(repeats + (repeats > 1)):
+        begin = time.thread_time()
+        run()
+        if turn or repeats == 1:  # the first of several warms up
+            seconds.append(time.thread_time() - begin)
+    return Cost(statistics.median(seconds), peak_memory(torch.device("cpu")) / 1e9)
+
+
+def print_step(arch: str, sentences: int) -> None:
+    found = cost(training_step, arch, sentences, True)
+    tokens = sentences * WORDS
+    print(f"training step of {arch}, --checkpoint-activations, one document of {sentences:,} sentences, ", end="")
+    print(f"{tokens:,} tokens on either side: {found.seconds:.1f} s, {found.gigabytes:.2f} GB at its peak")
+
+
+def print_encoding(arch: str, sentences: int) -> None:
+    found = cost(encoding, arch, sentences)
+    print(f"encoding {sentences:,} sentences, {sentences * WORDS:,} tokens, in one pass of {arch}: ", end="")
+    print(f"{found.seconds:.1f} s, {found.gigabytes:.2f} GB at its peak")
+
+
+def print_tuning(arch: str, sentences: int, rounds: int = 3) -> None:
+    """On and off in turns, each in a process of its own."""
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(rounds):
+        for tuned, found in times.items():
+            found.append(cost(training_step, arch, sentences, False, tuned=tuned, repeats=3).seconds)
+    on, off = (statistics.median(times[tuned]) for tuned in (True, False))
+    spread = ", ".join(f"{b / a:.2f}" for a, b in zip(times[True], times[False], strict=True))
+    print(f"training step of {arch}, {sentences * WORDS:,} tokens: runtime.tune() on {on * 1e3:,.0f} ms, off ", end="")
+    print(f"{off * 1e3:,.0f} ms: {off / on:.2f}× ({spread})")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    every = ["step", "encode", "tune"]
+    parser.add_argument("--what", nargs="+", choices=every, default=every)
+    parser.add_argument("--arch", default="hier_cond_transformer_small")
+    parser.add_argument("--sentences", type=int, help="[2,000 for a step, 10,000 to encode, 160 to compare tuning]")
+    parser.add_argument("--most", type=float, default=14.0, metavar="GB", help="addresses that a process may take")
+    options = parser.parse_args()
+    limit_memory(options.most)
+    if "step" in options.what:
+        print_step(options.arch, options.sentences or 2000)
+    if "encode" in options.what:
+        print_encoding(options.arch, options.sentences or 10_000)
+    if "tune" in options.what:
+        print_tuning(options.arch, options.sentences or 160)
+
+
+if __name__ == "__main__":
+    main()
