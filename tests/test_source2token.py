@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from docnmt.functional import source2token
+from docnmt.modules.source2token import Source2Token
 
 OFFSETS = torch.tensor([0, 3, 4, 9])
 
@@ -62,3 +63,12 @@ def test_shapes_that_do_not_fit():
 def test_no_sentences():
     query, keys, values = inputs()
     assert source2token(query, keys[:0], values[:0], torch.tensor([0])).shape == (0, 2, 4)
+
+
+def test_the_module_is_equation_2_although_it_never_makes_keys():
+    torch.manual_seed(0)
+    module = Source2Token(d_model=12, heads=3).double()
+    words, offsets = torch.randn(9, 12, dtype=torch.float64), torch.tensor([0, 4, 5, 9])
+    keys, values = (layer(words).unflatten(-1, (3, -1)) for layer in (module.key, module.value))
+    expected = module.output(source2token(module.query, keys, values, offsets).flatten(1))
+    torch.testing.assert_close(module(words, offsets), expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -34,9 +36,13 @@ class Source2Token(nn.Module):
 
     def forward(self, words: Tensor, sentence_offsets: Tensor) -> Tensor:
         """words (T, d) → summaries (S, d)."""
-        keys = self.key(words).unflatten(-1, (self.heads, -1))  # (T, h, d_k)
+        # q·(W^K x)/√d_k as (W^Kᵀ q/√d_k)·x: the query is the same for all words, whose keys are then not needed
+        weight = self.key.weight.unflatten(0, (self.heads, -1))  # (h, d_k, d)
+        folded = torch.einsum("hk,hkd->hd", self.query, weight) / math.sqrt(self.query.shape[1])
+        scores = F.linear(words, folded).unsqueeze(-1)  # (T, h, 1): keys of width 1 for a query of 1
         values = self.value(words).unflatten(-1, (self.heads, -1))
-        summaries: Tensor = self.output(source2token(self.query, keys, values, sentence_offsets).flatten(1))
+        one = scores.new_ones(self.heads, 1)
+        summaries: Tensor = self.output(source2token(one, scores, values, sentence_offsets).flatten(1))
         return summaries
 
 
