@@ -73,22 +73,22 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(*by_head)[0].transpose(0, 1)
 
 
-def conditional(document: Document, backend: str) -> Way:
+def conditional(document: Document, backend: str, given: Tensor | None = None) -> Way:
     def attend(*x: Tensor) -> Tensor:
         layout = document.layout
         return conditional_attention(*x, query_layout=layout, key_layout=layout, top_t=TOP_T, backend=backend)
 
-    return forward_backward(attend, [*document[2:6], document.sentence_k])
+    return forward_backward(attend, [*document[2:6], document.sentence_k], given)
 
 
-def hierarchical(document: Document, backend: str) -> Way:
+def hierarchical(document: Document, backend: str, given: Tensor | None = None) -> Way:
     def attend(*x: Tensor) -> Tensor:
         layout = document.layout
         return hierarchical_conditional_attention(
             *x, document.tree, query_layout=layout, key_layout=layout, top_t=TOP_T, backend=backend
         )
 
-    return forward_backward(attend, [*document[2:6], document.node_k])
+    return forward_backward(attend, [*document[2:6], document.node_k], given)
 
 
 def table1_ways(sentences: int) -> dict[str, Way]:
@@ -207,8 +207,9 @@ def print_memory(sentences: int) -> None:
         print(f"{kind.__name__}: {extra:.1f} KB a word, of which {4 * HEADS * WIDTH * 4 // 1024} are the gradients")
 
 
-def _dispatch(kind: Callable[[Document, str], Way], sentences: int) -> tuple[Way, Way]:
-    return kind(Document.of(16), "dispatch"), kind(Document.of(sentences), "dispatch")
+def _dispatch(kind: Callable[..., Way], sentences: int) -> tuple[Way, Way]:
+    document = Document.of(sentences)
+    return kind(Document.of(16), "dispatch"), kind(document, "dispatch", torch.randn_like(document.q))
 
 
 def print_flops(sentences: int, repeats: int) -> None:

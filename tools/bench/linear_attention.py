@@ -167,7 +167,8 @@ def measure(title: str, algorithms: dict[str, Algorithm], options: argparse.Name
 def forward_and_backward(causal: bool, length: int) -> tuple[Way, Way]:
     """For a short sequence, and for one of this length."""
     attend = partial(linear_attention, causal=causal, backend="linear")
-    return forward_backward(attend, inputs(1024)), forward_backward(attend, inputs(length))
+    tensors = inputs(length)
+    return forward_backward(attend, inputs(1024)), forward_backward(attend, tensors, torch.randn_like(tensors[0]))
 
 
 def print_memory(length: int) -> None:

@@ -49,9 +49,12 @@ def _kilobytes(name: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
-def forward_backward(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> Way:
-    """One forward and backward pass for a fixed gradient of the output; gradients are made anew each time."""
-    gradient: list[Tensor] = []
+def forward_backward(function: Callable[..., Tensor], inputs: Sequence[Tensor], given: Tensor | None = None) -> Way:
+    """One forward and backward pass for a fixed gradient of the output; the inputs' are made anew each time.
+
+    given: the output's gradient, where making it is not to be measured; else the first call makes one.
+    """
+    gradient = [] if given is None else [given]
 
     def run() -> None:
         out = function(*inputs)
