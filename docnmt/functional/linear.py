@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import torch
@@ -15,6 +16,8 @@ Backend = Literal["auto", "quadratic", "linear"]
 
 #: Queries × keys up to which `auto` takes the quadratic form: in general, and where the linear one is two products.
 SHORT, PLAIN_SHORT = 200 * 200, 72 * 72
+#: Numbers of a tensor that one operation reads before the next one does.
+_PIECE = 1 << 16
 
 
 def linear_attention(
@@ -109,14 +112,18 @@ def feature_map(x: Tensor) -> Tensor:
 class _FeatureMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        mapped = x.clamp(max=0).exp_().add_(x.clamp(min=0))  # x + 1 above 0, exp(x) below
+        mapped = torch.empty_like(x)
+        for part, out in _pieces(x, mapped):
+            torch.clamp(part, max=0, out=out).exp_().add_(part.clamp(min=0))  # x + 1 above 0, exp(x) below
         ctx.save_for_backward(mapped)
         return mapped
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (mapped,) = ctx.saved_tensors
-        gradient: Tensor = mapped.clamp(max=1).mul_(grad)  # 1 above 0, exp(x) = φ(x) below
+        gradient = torch.empty_like(mapped)
+        for part, of_part, out in _pieces(mapped, grad.contiguous(), gradient):
+            torch.clamp(part, max=1, out=out).mul_(of_part)  # 1 above 0, exp(x) = φ(x) below
         return gradient
 
 
@@ -134,10 +141,24 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         output, inverse = ctx.saved_tensors
-        d_mixed = grad.new_empty(*grad.shape[:-1], grad.shape[-1] + 1)
-        torch.mul(grad, inverse, out=d_mixed[..., :-1])
-        d_mixed[..., -1:] = -(grad * output).sum(-1, keepdim=True) * inverse
+        width = output.shape[-1]
+        d_mixed = grad.new_empty(*grad.shape[:-1], width + 1)
+        rows = grad.reshape(-1, width), output.view(-1, width), inverse.view(-1, 1), d_mixed.view(-1, width + 1)
+        for of_output, out, scale, of_mixed in zip(*(x.split(_rows(grad, width)) for x in rows), strict=True):
+            torch.mul(of_output, scale, out=of_mixed[:, :-1])
+            of_mixed[:, -1:] = -(of_mixed[:, :-1] * out).sum(-1, keepdim=True)
         return d_mixed
+
+
+def _rows(x: Tensor, width: int) -> int:
+    """Rows handled at once: on a CPU as many as stay in its cache, or each operation would read main memory anew."""
+    return max(1, _PIECE // width) if x.device.type == "cpu" else max(1, x.numel())
+
+
+def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Contiguous tensors of one shape in flat pieces."""
+    size = _rows(tensors[0], 1)
+    yield from zip(*(x.view(-1).split(size) for x in tensors), strict=True)
 
 
 def _normalised(mixed: Tensor) -> Tensor:

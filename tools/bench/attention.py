@@ -229,7 +229,7 @@ def plot(series: Series, names: list[str], path: Path, *, title: str, unit: str,
     """Milliseconds over size, both logarithmic."""
     import matplotlib
 
-    matplotlib.use("svg")
+    matplotlib.use("agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4.5))
@@ -242,7 +242,7 @@ def plot(series: Series, names: list[str], path: Path, *, title: str, unit: str,
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, dpi=110)
     print(f"\nplot: {path}")
 
 
@@ -296,7 +296,7 @@ def main() -> None:
             least = 1600 if unit == "words" else 64
             print_series(title, series, names, unit=unit, ratios=ratios, least=least)
             if options.plot:
-                plot(series, names, options.plot / f"attention-{part}.svg", title=title, unit=unit)
+                plot(series, names, options.plot / f"attention-{part}.png", title=title, unit=unit)
         elif part == "skew":
             print_skew(512, options.repeats)
         elif part == "memory":
