@@ -218,7 +218,7 @@ class EncoderDecoder(nn.Module):
         store = None if self.decoder.summarise is None else self.decoder.summarise(states, source.layout)
         cross = [layer.cross.remember(states, source.layout.sentences) for layer in self.decoder.stack]
         context = [
-            None if layer.context is None or store is None else layer.context.project(store)
+            None if layer.context is None or store is None else layer.context.project(store).stored()
             for layer in self.decoder.stack
         ]
         begins = source.begins

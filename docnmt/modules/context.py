@@ -7,7 +7,7 @@ output); a context attention projects it to `ContextKeys`; queries then attend, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -50,6 +50,10 @@ class ContextKeys:
     values: Tensor
     relevance: Tensor | None = None
     tree: SentenceTree | None = None
+
+    def stored(self) -> ContextKeys:
+        """The same, laid out for decoding, which gathers words again at every step."""
+        return replace(self, keys=self.keys.contiguous(), values=self.values.contiguous())
 
     @cached_property
     def cumulative(self) -> Tensor | None:

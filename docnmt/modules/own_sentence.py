@@ -120,15 +120,20 @@ def _choose(
 
 def _gathered(q: Tensor, k: Tensor, v: Tensor, selection: Selection, key_layout: DocumentLayout) -> Tensor:
     """Attention of q (R, h, d) to the words of the chosen sentences, gathered for each row and head."""
+    rows, heads, width = q.shape
     chosen = selection.sentences.transpose(0, 1)  # (R, h, t)
     relevance = selection.relevance.transpose(0, 1)[..., None]
-    within = torch.arange(round_up(key_layout.sentences.max_length), device=q.device)
-    starts, ends = key_layout.sentence_offsets[chosen], key_layout.sentence_offsets[chosen + 1]
-    places = starts[..., None] + within  # (R, h, t, M)
-    allowed = (places < ends[..., None]) & (relevance != -torch.inf)
-    extra = relevance.masked_fill(relevance == -torch.inf, 0).expand(allowed.shape)
-    head = torch.arange(q.shape[1], device=q.device)[:, None, None]
-    keys, values = (x[places.clamp(max=len(k) - 1), head].flatten(2, 3).flatten(0, 1)[:, None] for x in (k, v))
-    allowed, extra = (x.flatten(2).flatten(0, 1) for x in (allowed, extra))  # (R·h, t·M)
-    mixed = attend(q.flatten(0, 1)[:, None, None], keys, values, allowed, extra[:, None, None])  # (R·h, 1, 1, d_v)
-    return mixed.view(*q.shape[:2], v.shape[-1])
+    starts = key_layout.sentence_offsets[chosen][..., None]
+    ends = key_layout.sentence_offsets[chosen + 1][..., None]
+    longest = int((ends - starts).max()) if rows else 0
+    places = starts + torch.arange(round_up(longest), device=q.device)  # (R, h, t, M)
+    allowed = ((places < ends) & (relevance != -torch.inf)).flatten(2).flatten(0, 1)  # (R·h, t·M)
+    extra = relevance.masked_fill(relevance == -torch.inf, 0).expand(places.shape).flatten(2).flatten(0, 1)
+    head = torch.arange(heads, device=q.device)[:, None, None]
+    index = (places.clamp(max=len(k) - 1) * heads + head).flatten()
+    keys, values = (
+        x.reshape(-1, x.shape[-1]).index_select(0, index).view(rows * heads, 1, allowed.shape[1], x.shape[-1])
+        for x in (k, v)
+    )
+    mixed = attend(q.reshape(-1, 1, 1, width), keys, values, allowed, extra[:, None, None])  # (R·h, 1, 1, d_v)
+    return mixed.view(rows, heads, v.shape[-1])
