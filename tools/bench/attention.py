@@ -225,7 +225,7 @@ def print_flops(sentences: int, repeats: int) -> None:
     print(f"{reached / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s (a product of 2,048 × 2,048): {reached / peak:.0%}")
 
 
-def plot(series: Series, names: list[str], path: Path, *, title: str, unit: str, scale: int = 1) -> None:
+def plot(series: Series, names: list[str], path: Path, *, title: str, unit: str, least: int) -> None:
     """Milliseconds over size, both logarithmic."""
     import matplotlib
 
@@ -235,10 +235,10 @@ def plot(series: Series, names: list[str], path: Path, *, title: str, unit: str,
     figure, axes = pyplot.subplots(figsize=(7, 4.5))
     for name in names:
         points = series.of(name)
-        slope = series.exponent(name, least=max(series.seconds) // 32)
-        label = f"{name} (n^{slope:.2f})"
-        axes.loglog([n * scale for n in points], [s * 1e3 for s in points.values()], marker="o", label=label)
-    axes.set(xlabel=unit, ylabel="milliseconds, forward + backward", title=title)
+        label = f"{name}, exponent {series.exponent(name, least=least):.2f}"
+        axes.loglog(list(points), [s * 1e3 for s in points.values()], marker="o", label=label)
+    what = "selection alone" if "Selection" in title else "forward + backward"
+    axes.set(xlabel=unit, ylabel=f"{what}, ms", title=title)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     figure.tight_layout()
@@ -296,7 +296,7 @@ def main() -> None:
             least = 1600 if unit == "words" else 64
             print_series(title, series, names, unit=unit, ratios=ratios, least=least)
             if options.plot:
-                plot(series, names, options.plot / f"attention-{part}.png", title=title, unit=unit)
+                plot(series, names, options.plot / f"attention-{part}.png", title=title, unit=unit, least=least)
         elif part == "skew":
             print_skew(512, options.repeats)
         elif part == "memory":
