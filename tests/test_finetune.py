@@ -231,3 +231,35 @@ def test_a_run_from_elsewhere_is_another_run(
     assert train([*missing, "--finetune-from-model", str(tmp_path / "nothing")]) == 1
     assert "no such checkpoint" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_old_parts_learn_at_a_share_of_the_rate(data: Path, tmp_path: Path) -> None:  # noqa: F811
+    """With 0 they stay bit for bit while the new ones move; at any share a resumed run is the whole one."""
+    basic = [str(data), *SMALL.split(), "--max-tokens", "150", "--finetune-from-model", str(tmp_path / "old")]
+    assert train([*basic[:-2], "--arch", "transformer", "--save-dir", str(tmp_path / "old"), "--max-update", "3"]) == 0
+    old = load_checkpoint(tmp_path / "old" / LAST).group("model")
+    document = [*basic, "--arch", "cond_transformer"]
+    frozen = [*document, "--finetune-lr-scale", "0", "--save-dir", str(tmp_path / "frozen"), "--max-update", "4"]
+    assert train(frozen) == 0
+    new = load_checkpoint(tmp_path / "frozen" / LAST).group("model")
+    assert all(torch.equal(new[name], tensor) for name, tensor in old.items())
+    assert all(bool((new[name] != 0).any()) for name in new if name.endswith("context.output.weight"))
+    share = [*document, "--finetune-lr-scale", "0.2"]
+    for run, limits in (("whole", ["5"]), ("parts", ["2", "5"])):
+        for limit in limits:
+            assert train([*share, "--save-dir", str(tmp_path / run), "--max-update", limit]) == 0
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+
+
+def test_a_share_of_the_rate_needs_old_and_new_parts(
+    data: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    basic = [str(data), *SMALL.split(), "--arch", "transformer", "--finetune-lr-scale", "0.2"]
+    assert train([*basic, "--save-dir", str(tmp_path / "new")]) == 2
+    assert "--finetune-lr-scale has no effect without --finetune-from-model" in capsys.readouterr().err
+    old = [*basic[:-2], "--save-dir", str(tmp_path / "old"), "--max-update", "1"]
+    assert train(old) == 0
+    assert train([*basic, "--finetune-from-model", str(tmp_path / "old"), "--save-dir", str(tmp_path / "new")]) == 2
+    assert "has no parts that a sentence model lacks" in capsys.readouterr().err

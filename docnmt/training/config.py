@@ -61,6 +61,9 @@ class TrainingConfig:
         None, "start from the weights of this checkpoint or --save-dir: a sentence 'transformer' for a document model, "
         "which then begins exactly where that one is, or a model of the same kind", metavar="CKPT",
     )  # fmt: skip
+    finetune_lr_scale: float | None = option(
+        None, "the learning rate of the parts that a sentence model has, too, as a share of --lr (0.2; 0 freezes them)"
+    )
     max_tokens: int = option(4096, "largest batch, in subwords of its longer side")
     max_sentences: int | None = option(None, "largest batch, in units of the data", aliases=("--batch-size",))
     update_freq: int = option(1, "batches accumulated for one update")
@@ -82,7 +85,9 @@ class TrainingConfig:
         """Contradictions between the values."""
         found = _below(
             self, 1, "max_tokens", "max_sentences", "update_freq", "validate_interval", "validate_interval_updates"
-        ) + _below(self, 0, "seed")
+        ) + _below(self, 0, "seed", "finetune_lr_scale")
+        if self.finetune_lr_scale is not None and self.finetune_from_model is None:
+            found.append("--finetune-lr-scale has no effect without --finetune-from-model")
         if self.disable_validation and (self.eval_metrics or self.best_checkpoint_metric != "loss"):
             found.append("--disable-validation leaves nothing for --eval-metrics and --best-checkpoint-metric to judge")
         return found

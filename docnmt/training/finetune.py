@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.config import from_dict
-from docnmt.errors import UserError
+from docnmt.errors import UsageError, UserError
 from docnmt.models.encoder_decoder import EncoderDecoder
 from docnmt.models.start import own_parameters, settings_that_differ, start_as_sentence_model, start_problems
 from docnmt.registry import ARCHITECTURES, MODELS
@@ -57,6 +57,22 @@ def start_from(model: nn.Module, model_config: Any, task: Task, training: Traini
             own[name].copy_(tensor)
     if theirs != kind:
         start_as_sentence_model(model)
+
+
+def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
+    """`--finetune-lr-scale` for every parameter that a sentence model has, too.
+
+    Raises:
+        UserError: the model has nothing else, so that it would only be another `--lr`.
+    """
+    if training.finetune_lr_scale is None:
+        return {}
+    own = own_parameters(model)
+    if not own:
+        raise UsageError(
+            f"--finetune-lr-scale: --arch {training.arch} has no parts that a sentence model lacks; give another --lr"
+        )
+    return {name: training.finetune_lr_scale for name, _ in model.named_parameters() if name not in own}
 
 
 def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:

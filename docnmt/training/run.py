@@ -32,7 +32,7 @@ from docnmt.training.checkpoint import (
     unique_state,
 )
 from docnmt.training.config import SECTIONS, RunConfig, TrainingConfig
-from docnmt.training.finetune import start_from
+from docnmt.training.finetune import learning_rate_scales, start_from
 from docnmt.training.folder import RunFolder
 from docnmt.training.state import TrainingState
 
@@ -132,7 +132,7 @@ def prepare(config: dict[str, Any]) -> Run:
     elif training.finetune_from_model is not None:
         start_from(model, config["model"], task, training)
     model.to(device)
-    optimizer = build_optimizer(config["optimization"], model)
+    optimizer = build_optimizer(config["optimization"], model, learning_rate_scales(model, training))
     run = Run(config, folder, task, model, criterion, optimizer, device, state)
     if checkpoint is not None:
         restore(run, checkpoint)

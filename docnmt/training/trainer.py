@@ -133,12 +133,12 @@ def is_finished(run: Run) -> bool:
 
 
 def set_learning_rate(run: Run) -> float:
-    """Set and return the rate of the coming update."""
+    """Set and return the rate of the coming update; groups of parameters may have a part of it."""
     plateau = run.optimization.lr_scheduler == "plateau"
     scores = history(run.training.best_checkpoint_metric, run.state) if plateau else ()
     rate = learning_rate(run.optimization, run.state.update + 1, scores)
     for parameters in run.optimizer.param_groups:
-        parameters["lr"] = rate
+        parameters["lr"] = rate * parameters["scale"]
     return rate
 
 
