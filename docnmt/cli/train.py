@@ -26,6 +26,8 @@ EXAMPLES = (
     "docnmt-train data-bin/bible --arch hier_cond_transformer_small --save-dir runs/bible --max-update 20000",
     "docnmt-train data-bin/bible --arch transformer --save-dir runs/base --max-tokens 8192 --update-freq 4 --bf16",
     "docnmt-train data-bin/bible --arch transformer --save-dir runs/bleu --best-checkpoint-metric bleu --patience 10",
+    "docnmt-train data-bin/bible --arch cond_transformer --save-dir runs/doc --finetune-from-model runs/base",
+    "docnmt-train data-bin/bible --arch doc_transformer --save-dir runs/mixed --resolutions 1 2 4 0",
     "docnmt-train data-bin/bible --arch transformer --save-dir runs/base --dry-run",
     "docnmt-train --list",
 )
