@@ -14,8 +14,9 @@ from docnmt.layout import Spans
 
 Backend = Literal["auto", "quadratic", "linear"]
 
-#: Queries × keys up to which `auto` takes the quadratic form: in general, and where the linear one is two products.
-SHORT, PLAIN_SHORT = 200 * 200, 72 * 72
+#: Queries × keys up to which `auto` takes the quadratic form: with relative positions, masked without them, and where
+#: the linear form is two products.
+RELATIVE_SHORT, CAUSAL_SHORT, PLAIN_SHORT = 230 * 230, 270 * 270, 72 * 72
 #: Numbers of a tensor that one operation reads before the next one does.
 _PIECE = 1 << 16
 
@@ -181,8 +182,8 @@ def _rows_per_head(rel: Tensor, q: Tensor) -> Tensor:
 def _mix(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, causal: bool, backend: Backend) -> Tensor:
     """Σ_j s_ij values_j of features q (N, Lq, d), k (N, Lk, d) or None, rel (N, 2r+1, d) or None."""
     pairs = q.shape[1] * values.shape[1]
-    short = pairs <= (SHORT if causal or rel is not None else PLAIN_SHORT)
-    if backend == "quadratic" or pairs == 0 or (backend == "auto" and short):
+    short = RELATIVE_SHORT if rel is not None else CAUSAL_SHORT if causal else PLAIN_SHORT
+    if backend == "quadratic" or pairs == 0 or (backend == "auto" and pairs <= short):
         return torch.bmm(_scores(q, k, values.shape[1], rel, causal), values)
     if causal:
         return windowed_attention(q, k, values, rel, causal=True)
