@@ -12,176 +12,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
-from measuring import Series, Way, forward_backward, in_turns, limit_memory, peak_memory, print_series
-from torch import Tensor, nn
+from attention_ways import (
+    HEADS,
+    QUERIES,
+    TOP_T,
+    WIDTH,
+    WORDS,
+    Document,
+    conditional,
+    conditional_ways,
+    hierarchical,
+    layer_ways,
+    table1_ways,
+    tree_ways,
+)
+from measuring import Series, Way, in_turns, limit_memory, peak_memory, print_series
 
 from docnmt import runtime
-from docnmt.functional import (
-    SentenceTree,
-    build_tree,
-    conditional_attention,
-    hierarchical_conditional_attention,
-    packed_attention,
-    source2token,
-)
-from docnmt.functional.descent import descend
-from docnmt.functional.selection import select_sentences
-from docnmt.functional.tree import cumulative_keys
-from docnmt.layout import DocumentLayout, Spans
-from docnmt.modules.attention import SelfAttention
-from docnmt.modules.context import ConditionalAttention, SummaryEncoder
-from docnmt.modules.layers import EncoderLayer, FeedForward, Residual
-from docnmt.modules.source2token import build_merge
-
-HEADS, WIDTH, WORDS, TOP_T = 8, 64, 25, 4
-LONGEST_DENSE = 3_200  # words at which (heads × words × words) tensors are still small enough to hold many
-QUERIES = 1024  # words that select, where only selection is measured
-
-
-class Document(NamedTuple):
-    """Random inputs of one document."""
-
-    layout: DocumentLayout
-    tree: SentenceTree
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    sentence_q: Tensor
-    sentence_k: Tensor
-    node_k: Tensor
-
-    @classmethod
-    def of(cls, sentences: int) -> Document:
-        layout = DocumentLayout.from_lengths([[WORDS] * sentences])
-        random = torch.Generator().manual_seed(sentences)
-        tree = build_tree(torch.zeros(sentences, 1), layout.document_offsets, lambda left, right: left)
-
-        def draw(rows: int) -> Tensor:
-            return torch.randn(rows, HEADS, WIDTH, generator=random, requires_grad=True)
-
-        words = [draw(layout.num_tokens) for _ in range(4)]
-        return cls(layout, tree, *words, draw(sentences), draw(len(tree.nodes)))
-
-
-def sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """(T, h, d) → (T, h, d) over the whole document."""
-    by_head = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
-    return F.scaled_dot_product_attention(*by_head)[0].transpose(0, 1)
-
-
-def conditional(document: Document, backend: str, given: Tensor | None = None) -> Way:
-    def attend(*x: Tensor) -> Tensor:
-        layout = document.layout
-        return conditional_attention(*x, query_layout=layout, key_layout=layout, top_t=TOP_T, backend=backend)
-
-    return forward_backward(attend, [*document[2:6], document.sentence_k], given)
-
-
-def hierarchical(document: Document, backend: str, given: Tensor | None = None) -> Way:
-    def attend(*x: Tensor) -> Tensor:
-        layout = document.layout
-        return hierarchical_conditional_attention(
-            *x, document.tree, query_layout=layout, key_layout=layout, top_t=TOP_T, backend=backend
-        )
-
-    return forward_backward(attend, [*document[2:6], document.node_k], given)
-
-
-def table1_ways(sentences: int) -> dict[str, Way]:
-    """The layer types of table 1 in its order."""
-    document = Document.of(sentences)
-    layout, (q, k, v) = document.layout, document[2:5]
-    query = torch.randn(HEADS, WIDTH, requires_grad=True)
-    summaries = [document.sentence_k, torch.randn_like(document.sentence_k).requires_grad_()]
-    return {
-        "sentence by sentence": forward_backward(
-            lambda *x: packed_attention(*x, layout.sentences, layout.sentences), [q, k, v]
-        ),
-        "whole document": forward_backward(sdpa, [q, k, v]),
-        "sentence encodings": forward_backward(
-            lambda *x: packed_attention(*x, layout.documents, layout.document_sentences), [q, *summaries]
-        ),
-        "conditional": conditional(document, "auto"),
-        "hierarchical conditional": hierarchical(document, "auto"),
-        "source2token": forward_backward(lambda *x: source2token(*x, layout.sentence_offsets), [query, k, v]),
-    }
-
-
-def conditional_ways(sentences: int) -> dict[str, Way]:
-    document = Document.of(sentences)
-    backends = ["dispatch", "auto"]
-    if sentences * WORDS <= LONGEST_DENSE:
-        backends += ["padded", "dense"]
-    return {"SDPA": forward_backward(sdpa, document[2:5]), **{b: conditional(document, b) for b in backends}}
-
-
-def tree_ways(sentences: int) -> dict[str, Way]:
-    """Selection alone, for as many words at every size."""
-    document = Document.of(sentences)
-    queries = DocumentLayout.from_lengths([[QUERIES]])
-    keys = DocumentLayout.from_lengths([[1] * sentences])
-    sentence_q = torch.randn(QUERIES, HEADS, WIDTH)
-    sentence_k, index = document.sentence_k.detach(), document.tree.index
-    sums = cumulative_keys(document.node_k.detach(), index)
-    return {
-        "flat": lambda: select_sentences(sentence_q, sentence_k, queries, keys, TOP_T, "document"),
-        "tree": lambda: descend(sentence_q, sums, None, index, queries, keys, TOP_T),
-    }
-
-
-class DocumentHeads(nn.Module):
-    """Attention heads that read the whole document, in place of self-attention: plain, conditional or hierarchical."""
-
-    def __init__(self, layout: DocumentLayout, merge: str | None) -> None:
-        super().__init__()
-        self.layout = layout
-        width = HEADS * WIDTH
-        made = build_merge(merge, d_model=width, heads=HEADS) if merge else None
-        self.summarise = SummaryEncoder(d_model=width, heads=HEADS, merge=made)
-        self.attention = ConditionalAttention(d_model=width, heads=HEADS, d_head=WIDTH, top_t=TOP_T)
-
-    def forward(self, x: Tensor, spans: Spans) -> Tensor:
-        del spans  # of the sentences
-        keys = self.attention.project(self.summarise(x, self.layout))
-        return self.attention(x, keys, self.layout)
-
-
-class WholeDocument(SelfAttention):
-    """Self-attention over the document instead of the sentence."""
-
-    layout: DocumentLayout
-
-    def forward(self, x: Tensor, spans: Spans) -> Tensor:
-        return super().forward(x, self.layout.documents)
-
-
-def layer_ways(sentences: int) -> dict[str, Way]:
-    """A layer of width 512 and 2,048 with each attention, parameters' gradients included."""
-    layout = DocumentLayout.from_lengths([[WORDS] * sentences])
-    width = HEADS * WIDTH
-    x = torch.randn(layout.num_tokens, width, requires_grad=True)
-    whole = WholeDocument(d_model=width, heads=HEADS, d_head=WIDTH)
-    whole.layout = layout
-    attentions = {
-        "sentence by sentence": SelfAttention(d_model=width, heads=HEADS, d_head=WIDTH),
-        "whole document": whole,
-        "conditional": DocumentHeads(layout, None),
-        "hierarchical conditional": DocumentHeads(layout, "source2token"),
-    }
-    ways = {}
-    for name, attention in attentions.items():
-        layer = EncoderLayer(
-            attention=attention,
-            feed_forward=FeedForward(d_model=width, d_inner=4 * width, activation="relu"),
-            residual=lambda: Residual(d_model=width, dropout=0.0, norm="pre"),
-        )
-        inputs = [x, *layer.parameters()]
-        ways[name] = forward_backward(lambda x, *_, layer=layer: layer(x, layout), inputs)
-    return ways
 
 
 def print_skew(sentences: int, repeats: int) -> None:
@@ -254,7 +103,13 @@ PARTS: dict[str, tuple[Callable[[int], dict[str, Way]], str, str, int, tuple[tup
         "Conditional attention",
         "words",
         WORDS,
-        (("SDPA", "dispatch"), ("dense", "dispatch"), ("padded", "dispatch"), ("auto", "dispatch")),
+        (
+            ("SDPA", "dispatch"),
+            ("masked SDPA", "dispatch"),
+            ("dense", "dispatch"),
+            ("padded", "dispatch"),
+            ("auto", "dispatch"),
+        ),
     ),
     "tree": (tree_ways, f"Selection of {QUERIES:,} words", "sentences", 1, (("flat", "tree"),)),
     "layer": (
