@@ -22,6 +22,7 @@ class ConditionalContext(SummaryContext):
             d_head=self.d_head,
             top_t=self.config.top_t,
             always_own=self.config.always_own_sentence,
+            read_all_updates=self.config.read_all_updates,
         )
 
 

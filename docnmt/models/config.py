@@ -195,12 +195,18 @@ class CondTransformerConfig(HierTransformerConfig):
     """ConditionalAttention (002, eq. 7)."""
 
     top_t: int = option(4, "sentences that each word and head keeps")
+    read_all_updates: int = option(
+        0, "read every sentence of a document in the first so many updates, then only --top-t (short documents only: "
+        "this costs quadratic time)"
+    )  # fmt: skip
     always_own_sentence: bool = option(
         False, "a word's own sentence (a target word's: the one it translates) is always among those it keeps"
     )
 
     def problems(self) -> list[str]:
         found = super().problems() + ([f"--top-t: must be at least 1, got {self.top_t}"] if self.top_t < 1 else [])
+        if self.read_all_updates < 0:
+            found.append(f"--read-all-updates: must not be negative, got {self.read_all_updates}")
         if self.always_own_sentence and self.top_t == 1:
             found.append("--always-own-sentence with --top-t 1 leaves no other sentence; give --top-t 2 or more")
         return found

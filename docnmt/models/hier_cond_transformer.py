@@ -28,6 +28,7 @@ class TreeContext(ConditionalContext):
             top_t=c.top_t,
             select_on=c.select_on,
             always_own=c.always_own_sentence,
+            read_all_updates=c.read_all_updates,
         )
 
     def summarise(self) -> nn.Module:

@@ -25,10 +25,8 @@ from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossKeys, attend
 from docnmt.modules.own_sentence import own_sentence_attention, own_sentence_step
+from docnmt.modules.scheduled import Scheduled
 from docnmt.modules.source2token import Source2Token
-
-#: By what the weights of a tree's relevance keys are multiplied; see docs/results.md.
-TREE_SCALE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,12 +133,13 @@ def attend_documents(q: Tensor, keys: ContextKeys, document_of_row: Tensor) -> T
     return attend(q[:, :, None], padded.keys, padded.values, padded.allowed)[:, :, 0]
 
 
-class ConditionalAttention(ContextAttention):
+class ConditionalAttention(ContextAttention, Scheduled):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
     word's score is the cumulative relevance of its sentence's path. With `always_own` a word's own sentence (a target
-    word's: the one it translates) is always among the `top_t`.
+    word's: the one it translates) is always among the `top_t`. For the first `read_all_updates` updates of training
+    every sentence is read: all relevances get a gradient then, not only those of the sentences that luck has chosen.
     """
 
     def __init__(
@@ -152,10 +151,11 @@ class ConditionalAttention(ContextAttention):
         top_t: int,
         select_on: str = "cumulative",
         always_own: bool = False,
+        read_all_updates: int = 0,
     ) -> None:
         super().__init__()
         self.heads, self.d_head, self.top_t, self.select_on = heads, d_head, top_t, select_on
-        self.always_own = always_own
+        self.always_own, self.read_all_updates = always_own, read_all_updates
         self.query = nn.Linear(d_model, 2 * heads * d_head)  # W^Qx and W^Qs
         self.key_value = nn.Linear(d_model, 2 * heads * d_head)  # W^Kx and W^Vx
         self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
@@ -176,33 +176,35 @@ class ConditionalAttention(ContextAttention):
         k, v = self.key_value(store.words).view(-1, 2, self.heads, self.d_head).unbind(1)
         read = store.summaries if store.tree is None else store.tree.nodes
         relevance = self.relevance_key(read).view(-1, self.heads, self.d_head)  # (S or N, h, d_h)
-        if store.tree is not None:
-            # Part of W^Ks, not of the equation: one step of training moves every node on a path, so that cumulative
-            # relevance ran ahead of the words' own scores and settled on sentences before they had been read.
-            relevance = relevance * TREE_SCALE
         return ContextKeys(store.layout, k, v, relevance, store.tree)
 
     def _queries(self, x: Tensor) -> tuple[Tensor, Tensor]:
         q, sentence_q = self.query(x).view(len(x), 2, self.heads, self.d_head).unbind(1)
         return q, sentence_q
 
+    def _sentences_to_read(self, layout: DocumentLayout) -> int:
+        if self.training and self.update < self.read_all_updates:
+            return max(self.top_t, int(layout.document_sentences.lengths.max(initial=1)))
+        return self.top_t
+
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
         q, sentence_q = self._queries(x)
         assert keys.relevance is not None
+        top_t = self._sentences_to_read(keys.layout)
         if self.always_own:
             mixed = own_sentence_attention(
                 q, keys.keys, keys.values, sentence_q, keys.relevance, keys.tree,
-                query_layout=layout, key_layout=keys.layout, top_t=self.top_t, select_on=self.select_on,
+                query_layout=layout, key_layout=keys.layout, top_t=top_t, select_on=self.select_on,
             )  # fmt: skip
         elif keys.tree is None:
             mixed = conditional_attention(
                 q, keys.keys, keys.values, sentence_q, keys.relevance,
-                query_layout=layout, key_layout=keys.layout, top_t=self.top_t,
+                query_layout=layout, key_layout=keys.layout, top_t=top_t,
             )  # fmt: skip
         else:
             mixed = hierarchical_conditional_attention(
                 q, keys.keys, keys.values, sentence_q, keys.relevance, keys.tree,
-                query_layout=layout, key_layout=keys.layout, top_t=self.top_t, select_on=self.select_on,
+                query_layout=layout, key_layout=keys.layout, top_t=top_t, select_on=self.select_on,
             )  # fmt: skip
         output: Tensor = self.output(mixed.flatten(1))
         return output

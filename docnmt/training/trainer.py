@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from docnmt.errors import UserError
+from docnmt.modules.scheduled import tell_update
 from docnmt.optim.schedules import learning_rate
 from docnmt.progress import Progress
 from docnmt.tasks.protocol import Dataset
@@ -45,6 +46,7 @@ def train(run: Run) -> str:
                 for group in epoch.groups(state.batches, training.update_freq):
                     started = time.perf_counter()
                     seed_everything(training.seed, state.update + 1)
+                    tell_update(run.model, state.update)
                     rate = set_learning_rate(run)
                     sums = forward_backward(run, epoch.data, group)
                     norm = normalise_gradient(run, sums["size"])

@@ -46,16 +46,19 @@ def render(slots: Sequence[Slot], rotations: dict[Thread, int]) -> Document:
     return document
 
 
-def _mix(threads: Sequence[Thread], fixed: Sequence[Pair], rng: random.Random) -> list[Slot]:
-    """A random order in which every antecedent stands before its later sentence."""
-    slots: list[Slot] = [slot for thread in threads for slot in ((thread, True), (thread, False))] + list(fixed)
-    rng.shuffle(slots)
-    opened: set[Thread] = set()
-    for place, slot in enumerate(slots):
-        if not isinstance(slot, Pair):
-            slots[place] = (slot[0], slot[0] not in opened)
-            opened.add(slot[0])
-    return slots
+def _mix(rivals: Sequence[Rivals], fixed: Sequence[Pair], rng: random.Random) -> list[Slot]:
+    """A random order in which both antecedents of a pair of rivals stand before both later sentences.
+
+    Were a later sentence free to stand before its rival's antecedent, the nearest antecedent would mostly be the right
+    one, and a model could do without the cue.
+    """
+    places: list[Pair | int] = [i for i in range(len(rivals)) for _ in range(4)] + list(fixed)
+    rng.shuffle(places)
+    queues: list[list[Slot]] = []
+    for pair in rivals:
+        opening, later = (rng.sample([(thread, opens) for thread in pair], 2) for opens in (True, False))
+        queues.append([*opening, *later])
+    return [queues[place].pop(0) if isinstance(place, int) else place for place in places]
 
 
 def _makers(rng: random.Random, count: int, first: Maker | None = None) -> list[Maker]:
@@ -84,7 +87,7 @@ def text_documents(split: str, count: int, rng: random.Random) -> list[Document]
         fewest = max(0, MIN_SENTENCES - 1 - 2 * len(threads))
         for rotation in range(ROTATIONS):
             fillers = rng.sample(lex.FILLERS, rng.randint(fewest, 3))
-            slots = [rng.choice(lex.OPENINGS), *_mix(threads, fillers, rng)]
+            slots = [rng.choice(lex.OPENINGS), *_mix(rivals, fillers, rng)]
             documents.append(render(slots, dict.fromkeys(threads, rotation)))
     rng.shuffle(documents)
     return documents
@@ -118,7 +121,7 @@ def _block(phenomenon: str, make: Maker, distance: int, pool: Pool) -> list[Grou
     rivals = {maker: maker(pool) for maker in _makers(rng, others, make)}
     asked, rival = rivals.pop(make)
     threads = [thread for pair in rivals.values() for thread in pair]
-    slots = _mix(threads, rng.sample(lex.FILLERS, free - 2 * len(threads)), rng)
+    slots = _mix(list(rivals.values()), rng.sample(lex.FILLERS, free - 2 * len(threads)), rng)
     # The rival stands between, so that the nearest antecedent is the wrong one; at distance 1 there is no between.
     antecedent = length - 2 - distance  # its place among the sentences after the opening
     if distance > 1:

@@ -113,14 +113,17 @@ CLASSES = {
     ),
 }
 
-# Form of address: a greeting with a surname (Sie) or a first name (du), later only "you".
+# Form of address: somebody met under a surname (Sie) or a first name (du), later only "you".
 SURNAMES = pairs(
-    "Mrs Weber | Frau Weber", "Mr Koch | Herr Koch", "Mrs Schulz | Frau Schulz",
-    "Mr Wagner | Herr Wagner", "Mrs Becker | Frau Becker", "Mr Vogel | Herr Vogel",
+    "Mrs Weber | Frau Weber", "Mr Koch | Herrn Koch", "Mrs Schulz | Frau Schulz",
+    "Mr Wagner | Herrn Wagner", "Mrs Becker | Frau Becker", "Mr Vogel | Herrn Vogel",
 )  # fmt: skip
-GREETINGS = pairs("Good morning | Guten Morgen", "Good evening | Guten Abend", "Hello | Hallo")
-GREETING = Pair('{speaker} said: "{greeting}, {guest}!"', "{speaker} sagte: „{greeting}, {guest}!“")
-UTTERANCE = Pair('{speaker} said: "{words}"', "{speaker} sagte: „{words}“")
+MEETINGS = pairs(
+    "{name} met {guest}. | {name} traf {guest}.",
+    "{name} greeted {guest}. | {name} begrüßte {guest}.",
+    "{name} visited {guest}. | {name} besuchte {guest}.",
+)
+UTTERANCE = Pair('{name} said: "{words}"', "{name} sagte: „{words}“")
 #: English, German with Sie, German with du.
 UTTERANCES = (
     ("Do you have time tomorrow?", "Haben Sie morgen Zeit?", "Hast du morgen Zeit?"),

@@ -38,8 +38,8 @@ Rivals = tuple[Thread, Thread]
 
 
 def in_split(i: int, j: int, split: str) -> bool:
-    """Whether the combination of ambiguous sentence i and antecedent j belongs to a split: a Latin square, so that
-    every sentence and every antecedent occurs in training, but the pairs tested never do."""
+    """Whether the combination of name i and ambiguous sentence j belongs to a split: a Latin square, so that every name
+    and every sentence occurs in training, but the pairs tested never do."""
     return split == ("test", "train", "valid", "train", "train")[(i + j) % 5]
 
 
@@ -59,13 +59,10 @@ class Pool:
     def block(self, item: object) -> None:
         self._used.add(item)
 
-    def cell(self, rows: int, columns: int) -> tuple[int, int]:
-        """A combination of an ambiguous sentence and an antecedent that belongs to this split."""
-        return self.rng.choice([(i, j) for i in range(rows) for j in range(columns) if in_split(i, j, self.split)])
-
-    def column(self, row: int, columns: int) -> int:
-        """What may go with `row` in this split."""
-        return self.rng.choice([j for j in range(columns) if in_split(row, j, self.split)])
+    def use_with(self, name: str, uses: int) -> int:
+        """One of so many uses of an ambiguous sentence that may go with a name in this split."""
+        row = lex.NAMES.index(name)
+        return self.rng.choice([j for j in range(uses) if in_split(row, j, self.split)])
 
     def starts(self, ways: int) -> tuple[int, int]:
         """Two different answers for a pair of rivals."""
@@ -92,10 +89,10 @@ def object_pronouns(pool: Pool) -> Rivals:
 
     def thread(start: int) -> Thread:
         name = pool.take(lex.NAMES)
-        i, j = pool.cell(len(lex.OBJECT_SENTENCES), len(kind.triples))
-        source, target = lex.OBJECT_SENTENCES[i]
+        source, target = lex.OBJECT_SENTENCES[pool.use_with(name, len(lex.OBJECT_SENTENCES))]
         answers = tuple(target.format(name=name, it=pronoun) for pronoun in lex.PRONOUNS)
-        return Thread("object", source.format(name=name), answers, _introductions(pool, name, kind, j), start)
+        triple = pool.rng.randrange(len(kind.triples))
+        return Thread("object", source.format(name=name), answers, _introductions(pool, name, kind, triple), start)
 
     first, second = pool.starts(3)
     return thread(first), thread(second)
@@ -105,12 +102,13 @@ def word_senses(pool: Pool) -> Rivals:
     """In "Paul waited at the bank", it is the river's if Paul was fishing, whatever Anna needed the money for."""
     word = pool.rng.choice(WORDS)
     pool.block(word.avoids)
+    topics = len(word.topics[0])
 
     def thread(start: int) -> Thread:
         name = pool.take(lex.NAMES)
-        i, j = pool.cell(len(word.sources), len(word.topics[0]))
+        i, j = divmod(pool.use_with(name, len(word.sources) * topics), topics)
         answers = tuple(f"{name} {sense[i]}" for sense in word.senses)
-        antecedents = tuple(Pair(f"{name} {topics[j].en}", f"{name} {topics[j].de}") for topics in word.topics)
+        antecedents = tuple(Pair(f"{name} {topic[j].en}", f"{name} {topic[j].de}") for topic in word.topics)
         return Thread("sense", f"{name} {word.sources[i]}", answers, antecedents, start)
 
     first, second = pool.starts(2)
@@ -118,22 +116,19 @@ def word_senses(pool: Pool) -> Rivals:
 
 
 def addresses(pool: Pool) -> Rivals:
-    """In "Can you help me?", you is Sie or du as this speaker's greeting has settled it."""
+    """In "Can you help me?", you is Sie or du by whom this speaker has met."""
 
     def thread(start: int) -> Thread:
-        who, name = pool.take(lex.NAMES), pool.take(lex.NAMES)
-        i = pool.column(lex.NAMES.index(who), len(lex.UTTERANCES))
-        greeting = pool.rng.choice(lex.GREETINGS)
+        name, friend = pool.take(lex.NAMES), pool.take(lex.NAMES)
+        i = pool.use_with(name, len(lex.UTTERANCES))
+        meeting = pool.rng.choice(lex.MEETINGS)
         antecedents = tuple(
-            Pair(
-                lex.GREETING.en.format(speaker=who, greeting=greeting.en, guest=guest.en),
-                lex.GREETING.de.format(speaker=who, greeting=greeting.de, guest=guest.de),
-            )
-            for guest in (pool.take(lex.SURNAMES), Pair(name, name))
+            Pair(meeting.en.format(name=name, guest=guest.en), meeting.de.format(name=name, guest=guest.de))
+            for guest in (pool.take(lex.SURNAMES), Pair(friend, friend))
         )
         words, *translations = lex.UTTERANCES[i]
-        answers = tuple(lex.UTTERANCE.de.format(speaker=who, words=words) for words in translations)
-        return Thread("address", lex.UTTERANCE.en.format(speaker=who, words=words), answers, antecedents, start)
+        answers = tuple(lex.UTTERANCE.de.format(name=name, words=words) for words in translations)
+        return Thread("address", lex.UTTERANCE.en.format(name=name, words=words), answers, antecedents, start)
 
     first, second = pool.starts(2)
     return thread(first), thread(second)
