@@ -83,7 +83,6 @@ def test_multi_level_with_scales_of_zero_is_sinusoidal() -> None:
 
 def test_multi_level_tells_levels_apart() -> None:
     module = MultiLevel(64, levels=4).eval()
-    module.scale.data.fill_(0.6)
     here, there = torch.tensor([[3, 5, 0, 0]]), torch.tensor([[5, 3, 0, 0]])
     assert (module(here) - module(there)).norm() > 1
     grid = torch.cartesian_prod(torch.arange(12), torch.arange(12), torch.arange(4), torch.arange(3))
@@ -92,11 +91,11 @@ def test_multi_level_tells_levels_apart() -> None:
     assert distances.min() > 0.5
 
 
-def test_higher_levels_start_far_below_the_word_level() -> None:
-    for levels in (2, 3, 4):
-        encoded = MultiLevel(64, levels=levels)(torch.tensor([[3, 5, 2, 1], [3, 9, 4, 6], [7, 5, 2, 1]]))
-        place, word = (encoded[0] - encoded[1]).norm(), (encoded[0] - encoded[2]).norm()
-        assert 0 < place < word / 4
+def test_the_scale_is_where_all_higher_levels_start() -> None:
+    positions = torch.tensor([[3, 5, 2, 1]])
+    half, whole = (MultiLevel(64, levels=4, scale=scale).eval()(positions) for scale in (0.5, 1.0))
+    words = Sinusoidal(64)(positions)
+    torch.testing.assert_close(2 * (half - words), whole - words)
 
 
 def test_level_dropout_hides_paragraphs_and_sections_in_training_only() -> None:

@@ -86,6 +86,7 @@ class StructuredConfig(TransformerConfig):
         "unit", "count positions inside the parent unit, or from the document's start (the paper's PE135,4,2)"
     )
     level_dropout: float = option(0.1, "in training, how often a document's paragraphs and sections are hidden")
+    level_scale: float = option(0.7, "what positions above the word are multiplied by at the start; learned")
 
     def problems(self) -> list[str]:
         found = super().problems()
@@ -98,7 +99,7 @@ class StructuredConfig(TransformerConfig):
     @property
     def position_settings(self) -> dict[str, Any]:
         """What the position family is told."""
-        known = {"levels": self.levels, "level_dropout": self.level_dropout}
+        known = {"levels": self.levels, "level_dropout": self.level_dropout, "level_scale": self.level_scale}
         return known if self.position == "multi_level" else {}
 
     @property
@@ -153,8 +154,13 @@ class ScaleformerConfig(StructuredConfig):
 
 @dataclass(frozen=True)
 class HierTransformerConfig(StructuredConfig):
-    """Whole documents: structural positions and a context attention in encoder and decoder (002, figure 1)."""
+    """Whole documents: structural positions and a context attention in encoder and decoder (002, figure 1).
 
+    What two sentences say must at first weigh more than where they stand: else attention over the document finds the
+    nearest sentence, not the one about the same thing. Where sentences are joined, places must tell them apart.
+    """
+
+    level_scale: float = option(0.1, "what positions above the word are multiplied by at the start; learned")
     context_placement: Literal["block", "heads", "replace"] = option(
         "block", "context attention as a block of its own, as extra heads, or in place of self-attention heads"
     )

@@ -12,7 +12,7 @@ from docnmt.modules.context import ContextAttention, SummaryEncoder
 from docnmt.modules.positions.multi_level import MultiLevel
 
 #: Settings that do not change what weights mean.
-FREE = ("checkpoint_activations", "top_t", "read_all_updates", "always_own_sentence", "target_top_t")
+FREE = ("checkpoint_activations", "top_t", "read_all_updates", "level_scale", "always_own_sentence", "target_top_t")
 
 
 def own_parameters(model: nn.Module) -> set[str]:

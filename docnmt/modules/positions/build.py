@@ -22,7 +22,7 @@ class PositionSettings:
         d_model: width of the embeddings.
         levels: structural levels of `multi_level`, 1 to 4.
         learned_levels: learned tables for the levels above the word.
-        level_dropout: see `MultiLevel`.
+        level_dropout, level_scale: see `MultiLevel`.
         max_positions: rows of learned tables.
         max_distance: r of relative positions.
         std: initial standard deviation of learned tables of word positions; 1/√d_model when None.
@@ -32,6 +32,7 @@ class PositionSettings:
     levels: int = 2
     learned_levels: bool = False
     level_dropout: float = 0.1
+    level_scale: float = 0.7
     max_positions: int = 1024
     max_distance: int = 16
     std: float | None = None
@@ -79,6 +80,7 @@ def multi_level(settings: PositionSettings) -> Position:
             learned=settings.learned_levels,
             length=settings.max_positions,
             level_dropout=settings.level_dropout,
+            scale=settings.level_scale,
         )
     )
 

@@ -13,9 +13,8 @@ class MultiLevel(nn.Module):
 
     The word level is sinusoidal. Were the higher levels encoded alike, word 3 of sentence 5 and word 5 of sentence 3
     would be the same point; so each level's features are rotated against the word's, fast frequencies onto slow ones,
-    which makes the levels nearly orthogonal for the indices that texts have. The learned scales start at 0.1: what two
-    sentences say must at first weigh more than where they stand, or attention over a document finds the nearest
-    sentence instead of the one that is about the same thing. With scales of 0 it is `Sinusoidal`.
+    which makes the levels nearly orthogonal for the indices that texts have. With scales of 0 it
+    is `Sinusoidal`.
 
     A level that is unknown (-1) has its own embedding, initially 0. In training a level that a corpus may lack
     (paragraph, section) is hidden from a whole batch with probability `level_dropout`, so that it is learned.
@@ -26,6 +25,7 @@ class MultiLevel(nn.Module):
         learned: encode the higher levels by learned tables of `length` rows instead.
         length: rows of those tables.
         level_dropout: probability of hiding a level.
+        scale: of each higher level at the start; learned.
 
     Raises:
         ValueError: an argument is out of its range.
@@ -39,6 +39,7 @@ class MultiLevel(nn.Module):
         learned: bool = False,
         length: int = 1024,
         level_dropout: float = 0.1,
+        scale: float = 0.7,
     ) -> None:
         super().__init__()
         if not 1 <= levels <= 4:
@@ -53,7 +54,7 @@ class MultiLevel(nn.Module):
             else Sinusoidal(d_model, column=column, shift=(0, 2, 1, 3)[column] * (d_model // 4))
             for column in range(1, levels)
         )
-        self.scale = nn.Parameter(torch.full((levels - 1,), 0.1))
+        self.scale = nn.Parameter(torch.full((levels - 1,), scale))
         self.unknown = nn.Parameter(torch.zeros(levels - 1, d_model))
 
     def forward(self, positions: Tensor) -> Tensor:

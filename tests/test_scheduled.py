@@ -1,0 +1,62 @@
+"""--read-all-updates: every sentence is read in training only, for so many updates, and the same after a resume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small_system
+import torch
+from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
+from toy import assert_same_checkpoint, log
+
+from docnmt.cli.train import main as train
+from docnmt.data.collate import collate
+from docnmt.data.units import document_units
+from docnmt.modules.context import ConditionalAttention
+from docnmt.modules.scheduled import tell_update
+
+
+@pytest.mark.parametrize("arch", ["cond_transformer_tiny", "hier_cond_transformer_tiny"])
+def test_every_sentence_is_read_at_first_in_training_only(arch: str) -> None:
+    model = small_system.model(arch).double()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    contexts = [module for module in model.modules() if isinstance(module, ConditionalAttention)]
+    corpus = small_system.corpus(small_system.text(3, 9, seed=3))
+    corpus = replace(corpus, target=corpus.source)
+    units = document_units(corpus.document_offsets)
+    batch = collate(corpus, units, np.arange(3), position_count=model.position_count)
+
+    def output(top_t: int, read_all: int, update: int, training: bool) -> torch.Tensor:
+        for context in contexts:
+            context.top_t, context.read_all_updates = top_t, read_all
+        tell_update(model, update)
+        torch.manual_seed(0)
+        result: torch.Tensor = model.train(training)(batch).detach()
+        return result
+
+    every, one = output(9, 0, 0, True), output(1, 0, 0, True)
+    assert not torch.allclose(every, one)
+    torch.testing.assert_close(output(1, 5, 4, True), every)
+    torch.testing.assert_close(output(1, 5, 5, True), one)
+    torch.testing.assert_close(output(1, 5, 4, False), output(1, 0, 0, False))
+
+
+def test_a_run_resumes_bit_for_bit_in_both_phases(data: Path, tmp_path: Path) -> None:  # noqa: F811
+    options = ["--arch", "hier_cond_transformer", *SMALL.split(), "--top-t", "1", "--read-all-updates", "3"]
+    command = [str(data), *options, "--max-tokens", "200", "--log-interval", "1"]
+    for run, limits in (("whole", [6]), ("parts", [2, 4, 6])):
+        for limit in limits:
+            assert train([*command, "--save-dir", str(tmp_path / run), "--max-update", str(limit)]) == 0
+    assert log(tmp_path / "whole", ["train"]) == log(tmp_path / "parts", ["train"])
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+
+
+def test_a_negative_number_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+    options = ["--arch", "cond_transformer", *SMALL.split(), "--read-all-updates", "-1"]
+    assert train([str(data), *options, "--save-dir", str(tmp_path / "run"), "--max-update", "1"]) == 2
+    assert "--read-all-updates: must not be negative" in capsys.readouterr().err
