@@ -6,6 +6,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from docnmt.layout import Spans
 
@@ -25,20 +26,43 @@ def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: 
     Raises:
         ValueError: shapes do not fit, or a sentence has no token.
     """
-    spans = Spans(sentence_offsets)
+    spans = _without_empty(sentence_offsets)
     if query.shape != keys.shape[1:] or keys.shape[:2] != values.shape[:2] or len(keys) != spans.num_tokens:
         raise ValueError(
             f"source2token: expected query (h, d_k), keys (T, h, d_k), values (T, h, d_v) with T = {spans.num_tokens} "
             f"from sentence_offsets, got {tuple(query.shape)}, {tuple(keys.shape)}, {tuple(values.shape)}"
         )
-    empty = (spans.lengths == 0).nonzero()[0]
-    if len(empty):
-        raise ValueError(f"source2token: sentence {empty[0]} has no token, so there is nothing to attend to")
     if keys.dtype in (torch.float16, torch.bfloat16):
         return source2token(query.float(), keys.float(), values.float(), sentence_offsets).to(values.dtype)
     scores = torch.einsum("thd,hd->th", keys, query) / math.sqrt(query.shape[-1])
     weights = spans_softmax(scores, spans)
     return sum_over_spans(weights.unsqueeze(-1) * values, spans)
+
+
+def weighted_means(scores: Tensor, words: Tensor, sentence_offsets: Tensor) -> Tensor:
+    """The words of each sentence, weighted by the softmax of their scores: what source2token reads, before W^V.
+
+    Args:
+        scores: (T, h).
+        words: (T, d), the same for all heads; never copied for each of them.
+        sentence_offsets: (S+1,) int64, the token index where each sentence begins.
+
+    Returns:
+        (h, S, d), in the type of `words`, computed in float32 at least.
+
+    Raises:
+        ValueError: a sentence has no token.
+    """
+    spans = _without_empty(sentence_offsets)
+    tokens, heads = scores.shape
+    precise = torch.promote_types(words.dtype, torch.float32)
+    weights = spans_softmax(scores.to(precise), spans).T.reshape(-1)  # (h·T,)
+    token = torch.arange(tokens, device=words.device)
+    begin = spans.offsets[:-1] + torch.arange(heads, device=words.device)[:, None] * tokens  # (h, S)
+    means = functional.embedding_bag(
+        token.repeat(heads), words.to(precise), begin.flatten(), mode="sum", per_sample_weights=weights
+    )
+    return means.view(heads, len(spans), words.shape[1]).to(words.dtype)
 
 
 def spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
@@ -54,3 +78,11 @@ def spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
 def sum_over_spans(values: Tensor, spans: Spans) -> Tensor:
     """(T, ...) → (number of spans, ...)."""
     return values.new_zeros((len(spans), *values.shape[1:])).index_add(0, spans.span_of_token, values)
+
+
+def _without_empty(sentence_offsets: Tensor) -> Spans:
+    spans = Spans(sentence_offsets)
+    empty = (spans.lengths == 0).nonzero()[0]
+    if len(empty):
+        raise ValueError(f"source2token: sentence {empty[0]} has no token, so there is nothing to attend to")
+    return spans

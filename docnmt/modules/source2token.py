@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.functional import source2token
+from docnmt.functional.source2token import weighted_means
 from docnmt.registry import MERGES
 
 
@@ -36,13 +37,25 @@ class Source2Token(nn.Module):
 
     def forward(self, words: Tensor, sentence_offsets: Tensor) -> Tensor:
         """words (T, d) → summaries (S, d)."""
-        # q·(W^K x)/√d_k as (W^Kᵀ q/√d_k)·x: the query is the same for all words, whose keys are then not needed
-        weight = self.key.weight.unflatten(0, (self.heads, -1))  # (h, d_k, d)
-        folded = torch.einsum("hk,hkd->hd", self.query, weight) / math.sqrt(self.query.shape[1])
-        scores = F.linear(words, folded).unsqueeze(-1)  # (T, h, 1): keys of width 1 for a query of 1
-        values = self.value(words).unflatten(-1, (self.heads, -1))
-        one = scores.new_ones(self.heads, 1)
-        summaries: Tensor = self.output(source2token(one, scores, values, sentence_offsets).flatten(1))
+        return self._project(weighted_means(self._scores(words), words, sentence_offsets))
+
+    def of_pairs(self, left: Tensor, right: Tensor) -> Tensor:
+        """left, right (P, d), the words of P sentences of two → summaries (P, d)."""
+        words = torch.stack([left, right], dim=1)  # (P, 2, d)
+        weights = self._scores(words).softmax(1, dtype=torch.promote_types(words.dtype, torch.float32))
+        return self._project((weights.to(words.dtype).mT @ words).transpose(0, 1))
+
+    def _scores(self, words: Tensor) -> Tensor:
+        """q·(W^K x)/√d_k of words x (..., d) → (..., h)."""
+        # As (W^Kᵀ q/√d_k)·x: the query is the same for all words, whose keys are then not needed
+        query = self.query.unsqueeze(1) / math.sqrt(self.query.shape[1])
+        return F.linear(words, (query @ self.key.weight.unflatten(0, (self.heads, -1))).squeeze(1))
+
+    def _project(self, means: Tensor) -> Tensor:
+        """Weighted means of words, (h, S, d) → W^O of W^V of them, (S, d)."""
+        # Weights add up to 1: W^V of the mean is the mean of W^V, and costs one product a sentence, not one a word
+        values = self.value.weight.unflatten(0, (self.heads, -1)) @ means.mT  # (h, d_k, S)
+        summaries: Tensor = self.output(values.flatten(0, 1).T + self.value.bias)
         return summaries
 
 
@@ -95,7 +108,7 @@ class Source2TokenMerge(nn.Module):
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         """left, right (P, d) → (P, d)."""
-        merged: Tensor = self.norm(self.summarise(*_pairs(left, right)))
+        merged: Tensor = self.norm(self.summarise.of_pairs(left, right))
         return merged
 
 
