@@ -9,9 +9,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=${QUICKSTART_WORK:-runs/quickstart}
 . tools/environment.sh
+. tools/experiment.sh
 environment plot
 SECONDS=0 # bash counts from here: the time of the work, without that of installing
-say() { echo "== $*" >&2; }
 corpus=$work/corpus data=$work/data-bin
 
 if [ ! -e "$corpus/README.md" ]; then
@@ -24,21 +24,11 @@ if [ ! -e "$data/meta.json" ]; then
         --destdir "$data" --subword-model bpe --vocab-size 1000
 fi
 for system in sentence document; do
-    folder=$work/$system best=$work/$system/model/checkpoint_best.safetensors
-    say "$system: train"
-    docnmt-train "$data" --config "recipes/quickstart/$system.yaml" --save-dir "$folder/model" \
+    learn "$data" "recipes/quickstart/$system.yaml" "$work/$system" \
         ${QUICKSTART_UPDATES:+--max-update "$QUICKSTART_UPDATES"}
-    if [ ! "$folder/test/scores.json" -nt "$best" ]; then
-        say "$system: translate and score the test set"
-        docnmt-generate "$data" --path "$best" --results-path "$folder/test" --overwrite --quiet >&2
-    fi
-    for set in contrastive contrastive.foreign; do
-        if [ ! "$folder/$set.json" -nt "$best" ]; then
-            say "$system: choose between right and wrong translations, $set.tsv"
-            docnmt-score --contrastive "$corpus/$set.tsv" --path "$best" --json > "$folder/$set.json.tmp"
-            mv "$folder/$set.json.tmp" "$folder/$set.json"
-        fi
-    done
+    translate "$data" test "$work/$system" test
+    choose "$corpus/contrastive.tsv" "$work/$system" true-context
+    choose "$corpus/contrastive.foreign.tsv" "$work/$system" foreign-context
 done
-python tools/quickstart_report.py "$work" | tee "$work/report.md"
+python tools/results_table.py "$work" --systems sentence document --plot "$work/accuracy.png" | tee "$work/report.md"
 say "took $((SECONDS / 60)) min $((SECONDS % 60)) s"

@@ -1,0 +1,61 @@
+"""Tables of an experiment from its commands' own files."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+SPEC = importlib.util.spec_from_file_location("results_table", Path(__file__).parents[1] / "tools" / "results_table.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+tool = importlib.util.module_from_spec(SPEC)
+sys.modules["results_table"] = tool  # dataclasses look their module up
+SPEC.loader.exec_module(tool)
+
+
+def system(folder: Path, accuracy: float) -> None:
+    (folder / "model").mkdir(parents=True)
+    (folder / "news").mkdir()
+    tensors = {"model.weight": torch.zeros(3, 4), "model.bias": torch.zeros(4), "optimizer.step": torch.zeros(9)}
+    save_file(tensors, folder / tool.BEST, {"docnmt": json.dumps({"arch": "transformer_tiny"})})
+    log = [
+        {"event": "train", "update": 10, "wall": 60.0, "tokens_per_second": 900.0, "peak_memory": 2_000_000_000},
+        {"event": "train", "update": 20, "wall": 90.0, "tokens_per_second": 1100.0, "peak_memory": 3_000_000_000},
+        {"event": "valid", "update": 20, "wall": 120.0, "loss": 1.0},
+    ]
+    (folder / "model" / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+    (folder / "news" / "scores.json").write_text(json.dumps(dict.fromkeys(tool.METRICS, 12.34)))
+    cell = {"accuracy": accuracy, "chance": 50.0, "groups": 8}
+    by = {"distance": {"1": cell, "2": cell}, "kind": {"x": cell}}
+    (folder / "true-context.json").write_text(json.dumps({**cell, "by": by}))
+
+
+def test_every_file_of_every_system_is_in_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    system(tmp_path / "a", 75.0)
+    system(tmp_path / "b", 100.0)
+    (tmp_path / "corpus").mkdir()
+    tool.main([str(tmp_path), "--plot", str(tmp_path / "plot.png")])
+    lines = capsys.readouterr().out.splitlines()
+    assert "| a | `transformer_tiny` | 16 | 20 | 2.0 | 1,000 | 3.0 GB |" in lines
+    assert "| news | b | 12.3 | 12.3 | 12.3 | 12.3 |" in lines
+    assert "| | chance | a, true-context | b, true-context | groups |" in lines
+    assert "| distance 2 | 50.0 | 75.0 | 100.0 | 8 |" in lines
+    assert not any("kind" in line for line in lines)
+    assert (tmp_path / "plot.png").stat().st_size > 1000
+
+
+def test_what_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        tool.main([str(tmp_path)])
+    assert "no system in it" in capsys.readouterr().err
+    system(tmp_path / "a", 75.0)
+    (tmp_path / "a" / "model" / "train.jsonl").unlink()
+    with pytest.raises(SystemExit):
+        tool.main([str(tmp_path)])
+    assert "train.jsonl: No such file or directory; run the recipe to its end first" in capsys.readouterr().err

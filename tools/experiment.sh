@@ -1,0 +1,28 @@
+# To be sourced by a recipe, from the root of the clone. Every step is left out where its result is newer than what it is
+# made of; so a recipe that was stopped goes on where it was.
+
+say() { echo "== $*" >&2; }
+
+learn() { # DATA CONFIG FOLDER [OPTION …]: train until the configuration's limit; the checkpoints are in FOLDER/model
+    local data=$1 config=$2 folder=$3
+    shift 3
+    say "${folder##*/}: train"
+    docnmt-train "$data" --config "$config" --save-dir "$folder/model" "$@"
+}
+
+translate() { # DATA SPLIT FOLDER NAME [OPTION …]: translate and score a split; FOLDER/NAME/scores.json
+    local data=$1 split=$2 folder=$3 name=$4 best=$3/model/checkpoint_best.safetensors
+    shift 4
+    [ ! "$folder/$name/scores.json" -nt "$best" ] || return 0
+    say "${folder##*/}: translate and score $name"
+    docnmt-generate "$data" --gen-subset "$split" --path "$best" --results-path "$folder/$name" --overwrite --quiet "$@" >&2
+}
+
+choose() { # FILE FOLDER NAME [OPTION …]: choose between right and wrong translations; FOLDER/NAME.json
+    local file=$1 folder=$2 name=$3 best=$2/model/checkpoint_best.safetensors
+    shift 3
+    [ ! "$folder/$name.json" -nt "$best" ] || return 0
+    say "${folder##*/}: choose between right and wrong translations, $name"
+    docnmt-score --contrastive "$file" --path "$best" --json "$@" > "$folder/$name.json.tmp"
+    mv "$folder/$name.json.tmp" "$folder/$name.json"
+}

@@ -1,0 +1,179 @@
+"""Tables and a plot of an experiment, from the files that its commands wrote.
+
+    python tools/results_table.py runs/quickstart --plot runs/quickstart/accuracy.png
+
+FOLDER holds a folder for each system: `model/` (what docnmt-train wrote), for each test set NAME a folder
+`NAME/scores.json` (docnmt-generate --results-path) and for each contrastive set a file `NAME.json` (docnmt-score
+--contrastive --json). Prints Markdown: size and cost of training, scores by test set, contrastive accuracy by label.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
+BEST = Path("model") / "checkpoint_best.safetensors"
+
+
+@dataclass(frozen=True)
+class System:
+    """What was measured of one model.
+
+    Attributes:
+        minutes: of training and validation.
+        speed: target subwords a second, the median over the lines of the log.
+        memory: largest resident memory of training in GB.
+        scores: by test set.
+        contrastive: by contrastive set, in the order in which they were made.
+    """
+
+    name: str
+    arch: str
+    parameters: int
+    updates: int
+    minutes: float
+    speed: float
+    memory: float
+    scores: dict[str, dict[str, Any]]
+    contrastive: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, folder: Path) -> System:
+        """From a system's folder.
+
+        Raises:
+            OSError: the checkpoint or the log is missing.
+            ValueError: a file is not what its name says.
+        """
+        arch, parameters = _checkpoint(folder / BEST)
+        log = [json.loads(line) for line in (folder / "model" / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+        train = [line for line in log if line["event"] == "train"]
+        return cls(
+            folder.name, arch, parameters, max(line["update"] for line in log),
+            minutes=max(line.get("wall", 0.0) for line in log) / 60,
+            speed=median([line["tokens_per_second"] for line in train] or [math.nan]),
+            memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,
+            scores={path.parent.name: _read(path) for path in sorted(folder.glob("*/scores.json"))},
+            contrastive={path.stem: _read(path) for path in sorted(folder.glob("*.json"), key=_made)},
+        )  # fmt: skip
+
+
+def _made(path: Path) -> tuple[int, str]:
+    return path.stat().st_mtime_ns, path.name
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def _checkpoint(path: Path) -> tuple[str, int]:
+    """Architecture and number of parameters; only the header is read."""
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    shapes = [tensor["shape"] for name, tensor in header.items() if name.startswith("model.")]
+    return json.loads(header["__metadata__"]["docnmt"])["arch"], sum(map(math.prod, shapes))
+
+
+def training_table(systems: Sequence[System]) -> Iterator[str]:
+    """Size and cost of every system."""
+    yield "| system | architecture | parameters | updates | minutes | subwords a second | peak memory |"
+    yield "| --- | --- |" + " ---: |" * 5
+    for s in systems:
+        cost = f"{s.minutes:.1f} | {s.speed:,.0f} | {s.memory:.1f} GB"
+        yield f"| {s.name} | `{s.arch}` | {s.parameters:,} | {s.updates:,} | {cost} |"
+
+
+def score_table(systems: Sequence[System]) -> Iterator[str]:
+    """Scores of every test set and system."""
+    yield "| test set | system | " + " | ".join(METRICS) + " |"
+    yield "| --- | --- |" + " ---: |" * len(METRICS)
+    for test in sorted({test for s in systems for test in s.scores}):
+        for s in systems:
+            if test in s.scores:
+                yield f"| {test} | {s.name} | " + " | ".join(f"{s.scores[test][m]:.1f}" for m in METRICS) + " |"
+
+
+def contrastive_tables(systems: Sequence[System]) -> Iterator[Iterator[str]]:
+    """A table for all contrastive sets that have the same labels."""
+    sets: dict[str, list[str]] = {}
+    for name, report in ((name, report) for s in systems for name, report in s.contrastive.items()):
+        same = sets.setdefault(str({label: list(values) for label, values in report["by"].items()}), [])
+        if name not in same:
+            same.append(name)
+    for names in sets.values():
+        cells = [(f"{s.name}, {n}", s.contrastive[n]) for n in names for s in systems if n in s.contrastive]
+        yield _contrastive_table(cells)
+
+
+def _contrastive_table(columns: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+    """Accuracy in percent over all and by label, beside it what guessing gets."""
+    titles, reports = zip(*columns, strict=True)
+    yield "| | chance | " + " | ".join(titles) + " | groups |"
+    yield "| --- |" + " ---: |" * (len(columns) + 2)
+    yield _row("all", reports)
+    for label in sorted(set(reports[0]["by"]) - {"kind"}):
+        for value in reports[0]["by"][label]:
+            yield _row(f"{label} {value}", [report["by"][label][value] for report in reports])
+
+
+def _row(name: str, cells: Sequence[dict[str, float]]) -> str:
+    accuracies = " | ".join(f"{cell['accuracy']:.1f}" for cell in cells)
+    return f"| {name} | {cells[0]['chance']:.1f} | {accuracies} | {cells[0]['groups']:,} |"
+
+
+def plot(systems: Sequence[System], path: Path) -> None:
+    """Contrastive accuracy by distance of the deciding sentence: a colour a system, a line style a context."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    lines, chance = ("-o", "--", ":", "-."), 0.0
+    for number, system in enumerate(systems):
+        for line, (context, report) in zip(lines, system.contrastive.items(), strict=False):
+            cells = report["by"].get("distance", {})
+            accuracies, chance = [cell["accuracy"] for cell in cells.values()], report["chance"]
+            label = f"{system.name}, {context}"
+            axes.plot([int(d) for d in cells], accuracies, line, color=f"C{number}", label=label)
+    axes.axhline(chance, color="grey", linewidth=1, linestyle=":", label=f"chance ({chance:.0f} %)")
+    axes.set(xlabel="sentences back to the one that decides", ylabel="right translation preferred (%)", ylim=(0, 103))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(frameon=False, fontsize="small", loc="outside upper center", ncols=2)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder for each system in it")
+    parser.add_argument("--systems", nargs="+", metavar="NAME", help="these, in this order [all, by name]")
+    parser.add_argument("--plot", type=Path, metavar="PNG", help="also draw contrastive accuracy by distance")
+    options = parser.parse_args(arguments)
+    names = options.systems or sorted(path.parent.parent.name for path in options.folder.glob(f"*/{BEST}"))
+    if not names:
+        parser.error(f"{options.folder}: no system in it (NAME/{BEST}); run the recipe first")
+    try:
+        systems = [System.read(options.folder / name) for name in names]
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}; run the recipe to its end first")
+    tables = [training_table(systems)]
+    if any(s.scores for s in systems):
+        tables.append(score_table(systems))
+    tables += contrastive_tables(systems)
+    print("\n\n".join("\n".join(table) for table in tables))
+    if options.plot:
+        plot(systems, options.plot)
+        print(f"\nAccuracy by distance: {options.plot}")
+
+
+if __name__ == "__main__":
+    main()
