@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional.dispatch_plan import Batch, Plan, plan_dispatch
+from docnmt.functional.dispatch_plan import Batch, Plan, plan_dispatch, query_rows
 from docnmt.functional.selection import Selection
 from docnmt.layout import Spans
 
@@ -123,8 +123,8 @@ def _backward(
     rows, d_k = len(plan.slot), q.shape[-1]
     offset = (lse[plan.heads].unsqueeze(-1) - relevance[plan.heads]).flatten()
     offset = _pick(functional.pad(offset, (0, 1), value=torch.inf), plan.slot)  # P = 0 in rows that fill a tile
-    delta = (grad[:, plan.heads] * out[:, plan.heads]).sum(-1).T.flatten()
-    delta = _pick(functional.pad(delta, (0, 1)), plan.slot // relevance.shape[-1])
+    delta = (grad[:, plan.heads] * out[:, plan.heads]).sum(-1).T.unsqueeze(-1).expand(-1, -1, relevance.shape[-1])
+    delta = _pick(functional.pad(delta.flatten(), (0, 1)), plan.slot)
     partial, drelevance = q.new_empty(rows + 1, d_k), q.new_empty(rows + 1)
     partial[rows], drelevance[rows] = 0, 0
     for batch in plan.batches:
@@ -160,9 +160,9 @@ def _relevance_backward(
     chosen = (selection.sentences[plan.heads] * heads + head).flatten(0, 1)
     of_query = functional.embedding_bag(chosen, sentence_k.reshape(-1, d_k), mode="sum", per_sample_weights=drelevance)
     dsentence_q[:, plan.heads] = of_query.view(-1, queries, d_k).transpose(0, 1)
-    query = plan.in_order // drelevance.shape[-1]
+    rows = query_rows(queries, drelevance.shape[-1], plan.heads, heads, sentence_q.device)
     of_sentence = functional.embedding_bag(
-        query % queries * heads + query // queries + plan.heads.start,
+        _pick(rows, plan.in_order),
         sentence_q.reshape(-1, d_k),
         plan.begin,
         mode="sum",

@@ -80,7 +80,7 @@ def _plan(selection: Selection, sentences: Spans, heads: slice) -> Plan:
     groups = count * len(sentences)
     head = torch.arange(count, device=device).view(-1, 1, 1)
     group = (chosen + head * len(sentences)).masked_fill_(relevance == -torch.inf, groups).flatten()
-    order = group.argsort(stable=True)
+    order = _order(group, groups)
     sizes = torch.bincount(group, minlength=groups + 1)[:groups]
     host_sizes = sizes.cpu().numpy()
     begin = np.cumsum(host_sizes) - host_sizes
@@ -93,16 +93,16 @@ def _plan(selection: Selection, sentences: Spans, heads: slice) -> Plan:
     within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
     real = within < np.repeat(cut.size, widths)
     position = np.repeat(begin[cut.group] + cut.first, widths) + np.where(real, within, 0)
-    filled = tensor(real)
     slot = order.index_select(0, tensor(position))
-    row = torch.full((count * queries * t,), len(slot), device=device)
-    row[slot[filled]] = filled.nonzero().squeeze(-1)
-    query = slot // t
+    query_row = query_rows(queries, t, heads, all_heads, device).index_select(0, slot)
+    slot.masked_fill_(~tensor(real), count * queries * t)
+    row = torch.full((count * queries * t + 1,), len(slot), device=device)
+    row.scatter_(0, slot, torch.arange(len(slot), device=device))
     return Plan(
         heads=heads,
-        query_row=query % queries * all_heads + query // queries + heads.start,
-        slot=slot.masked_fill_(~filled, count * queries * t),
-        row=row.view(-1, t),
+        query_row=query_row,
+        slot=slot,
+        row=row[:-1].view(-1, t),
         key_row=tensor(
             sentences.host[cut.group % len(sentences)] * all_heads + cut.group // len(sentences) + heads.start
         ),
@@ -111,6 +111,20 @@ def _plan(selection: Selection, sentences: Spans, heads: slice) -> Plan:
         begin=tensor(begin),
         batches=cut.batches,
     )
+
+
+def query_rows(queries: int, t: int, heads: slice, all_heads: int, device: torch.device) -> Tensor:
+    """(heads·Tq·t,) the row of a (Tq·h, d) table of each assignment's query; much faster than dividing by t and Tq."""
+    head = torch.arange(heads.start, heads.stop, device=device).view(-1, 1, 1)
+    row = torch.arange(queries, device=device).view(-1, 1) * all_heads + head  # (heads, Tq, 1)
+    return row.expand(-1, -1, t).flatten()
+
+
+def _order(group: Tensor, groups: int) -> Tensor:
+    """The stable order of groups numbered up to `groups`."""
+    if group.device.type == "cpu" and groups < 1 << 16:  # NumPy counts short integers instead of comparing them
+        return torch.from_numpy(group.numpy().astype(np.uint16).argsort(kind="stable"))
+    return group.argsort(stable=True)
 
 
 @dataclass(frozen=True)
