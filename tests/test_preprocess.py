@@ -139,11 +139,25 @@ def test_the_report_and_the_description_name_what_was_found(text: ParallelText, 
     report = capsys.readouterr().err
     assert "lines end in CRLF, which is taken off" in report
     assert "the text supports a vocabulary of" in report
-    assert "60 of 60 documents of valid stand in the training data at least by half, 60 of them whole" in report
-    assert "of test stand" not in report
+    assert "valid: 60 of 60 documents stand in the training data, too (60 whole, 0 at least by half" in report
+    assert "warning: test" not in report
     description = describe_folder(text.data)
-    assert "60 of 60 documents of valid" in description
+    assert "valid: 60 of 60 documents stand" in description
     assert "documents: 60" in description
+
+
+def test_overlap_is_of_documents_and_not_of_sentences_that_recur(text: ParallelText, capsys: Capture) -> None:
+    for side in ("en", "de"):
+        lines = [f"{side} {word}" for word in ("one", "two", "three", "four", "five", "six")]
+        text.path(f"train.{side}").write_text("\n".join(lines[:3]) + "\n\n" + "\n".join(lines[3:]) + "\n")
+        recurring = "\n".join(lines[i] for i in (5, 3, 1, 0, 2, 4))  # every sentence, none beside its neighbour
+        text.path(f"dev.{side}").write_text(recurring + "\n")
+        half = f"{lines[0]}\n{lines[1]}\n{side} new\n\n{recurring}\n\n{lines[2]}\n"
+        text.path(f"test.{side}").write_text(half)
+    assert text.preprocess() == 0
+    report = capsys.readouterr().err
+    assert "warning: valid" not in report
+    assert "warning: test: 2 of 3 documents stand in the training data, too (1 whole, 1 at least by half" in report
 
 
 def test_a_damaged_folder_is_refused_when_it_is_opened(text: ParallelText) -> None:

@@ -17,24 +17,47 @@ _HALF = 0.5
 def overlap_with_training(
     held_out: SplitFolder, training: SplitFolder, side: str, say: Callable[[str], None]
 ) -> list[str]:
-    """Warn about documents of which whole sentences, at least half of the text by bytes, are training sentences.
+    """Warn about documents of which at least half the text, by bytes, stands in the training data.
 
-    Weighing sentences by their length keeps headings and greetings from counting as overlap.
+    A sentence stands there if it does so next to the same neighbour: sentences that recur by themselves (headings,
+    greetings, small vocabularies) are no overlap of documents. A document's only sentence has no neighbour and must
+    stand there by itself.
     """
-    text = held_out.text(side)
-    seen = np.isin(_hashes(text), np.unique(_hashes(training.text(side))))
-    offsets = held_out.structure().document_offsets
+    text, offsets = held_out.text(side), held_out.structure().document_offsets
+    seen = _seen(_hashes(text), _hashes(training.text(side)), offsets)
     size = np.diff(text.offsets)
     share = np.add.reduceat(size * seen, offsets[:-1]) / np.maximum(np.add.reduceat(size, offsets[:-1]), 1)
     most, whole = int((share >= _HALF).sum()), int((share == 1).sum())
     if not most:
         return []
     note = (
-        f"warning: {most:,} of {len(share):,} documents of {held_out.split} stand in the training data at least by "
-        f"half, {whole:,} of them whole ({side} side; the first is document {int(np.argmax(share >= _HALF)) + 1})"
+        f"warning: {held_out.split}: {most:,} of {len(share):,} documents stand in the training data, too ({whole:,} "
+        f"whole, {most - whole:,} at least by half, by runs of equal {side} sentences; the first is document "
+        f"{int(np.argmax(share >= _HALF)) + 1}): scores on them say little about new text"
     )
     say(note)
     return [note]
+
+
+def _seen(sentences: np.ndarray, training: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(S,) bool: which sentences of the documents at `offsets` stand in the training text beside the same neighbour.
+
+    Args:
+        sentences, training: (S,) and (N,) uint64, a hash of each sentence.
+    """
+    first, last = np.zeros((2, len(sentences)), dtype=bool)
+    first[offsets[:-1]] = last[offsets[1:] - 1] = True
+    pairs = np.isin(_pairs(sentences), _pairs(training)) & ~last[:-1]  # pair i: sentences i and i + 1
+    seen = first & last & np.isin(sentences, training)
+    seen[:-1] |= pairs
+    seen[1:] |= pairs
+    return seen
+
+
+def _pairs(hashes: np.ndarray) -> np.ndarray:
+    """(S-1,) uint64, one of every two neighbours, in their order."""
+    mixed: np.ndarray = hashes[:-1] * np.uint64(0x9E3779B97F4A7C15) ^ hashes[1:]
+    return mixed
 
 
 def _hashes(text: TextArray) -> np.ndarray:
