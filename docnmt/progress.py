@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TextIO
 
@@ -76,7 +79,8 @@ class Progress:
         now = time.monotonic()
         self._clear()
         state = "" if kind is None else " (stopped)"
-        parts = [f"{self.label}{state}: {self._amount()} in {format_seconds(now - self._start)}", self._rate(now)]
+        amount = f"{self._amount()} in " if self.unit or self.done else ""
+        parts = [f"{self.label}{state}: {amount}{format_seconds(now - self._start)}", self._rate(now)]
         print(", ".join(p for p in [*parts, self._note] if p), file=self.file, flush=True)
 
     def _amount(self) -> str:
@@ -92,6 +96,8 @@ class Progress:
     def _line(self, now: float) -> str:
         parts = [self._rate(now), self._left(now), self._note]
         tail = ", ".join(part for part in parts if part)
+        if not self.total and not self.done:
+            return f"{self.label}: {format_seconds(now - self._start)}"
         if not self.total:
             return f"{self.label}: {self._amount()}, {tail}"
         share = min(self.done / self.total, 1.0)
@@ -118,3 +124,22 @@ class Progress:
     def _clear(self) -> None:
         if self._terminal:
             print("\r\x1b[K", end="", file=self.file, flush=True)
+
+
+@contextlib.contextmanager
+def waiting(label: str, *, file: TextIO | None = None) -> Iterator[None]:
+    """Show the time while one call computes that cannot say how far it is, such as a library's training."""
+    done = threading.Event()
+    with Progress(None, label, file=file) as bar:
+
+        def show() -> None:
+            while not done.wait(TERMINAL_INTERVAL):
+                bar.update(0)
+
+        thread = threading.Thread(target=show, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from docnmt import progress
-from docnmt.progress import Progress, format_count, format_seconds
+from docnmt.progress import Progress, format_count, format_seconds, waiting
 
 
 class Terminal(io.StringIO):
@@ -63,6 +63,16 @@ def test_an_interrupted_bar_says_so(clock: list[float]) -> None:
     bar.update(3)
     bar.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert file.getvalue().startswith("reading (stopped): 3 in")
+
+
+def test_work_without_a_measure_shows_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "TERMINAL_INTERVAL", 0.001)
+    file = Terminal()
+    with waiting("training a vocabulary", file=file):
+        while "training a vocabulary: 0." not in file.getvalue():
+            pass
+    last = file.getvalue().splitlines()[-1]
+    assert last.split("\x1b[K")[-1].startswith("training a vocabulary: 0.")
 
 
 def test_numbers_for_people() -> None:

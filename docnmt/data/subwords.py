@@ -13,6 +13,7 @@ from docnmt.data.store import TextArray
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.data.translation_config import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
 from docnmt.errors import UserError
+from docnmt.progress import waiting
 
 
 def make_tokenizers(
@@ -65,16 +66,16 @@ def _trained(config: TranslationPreprocessConfig, texts: Sequence[TextArray], sa
     used = sum(min(len(text), config.subword_sample) for text in texts)
     sampled = "" if used == total else f" of {total:,} (--subword-sample)"
     size = config.vocab_size or DEFAULT_VOCAB_SIZE
-    say(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}")
-    tokenizer = Tokenizer.train(
-        itertools.chain.from_iterable(_sample(text, config.subword_sample) for text in texts),
-        size,
-        exact=config.vocab_size is not None,
-        model_type=config.subword_model,
-        character_coverage=config.character_coverage,
-        byte_fallback=config.byte_fallback,
-        normalization=config.normalization,
-    )
+    with waiting(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}"):
+        tokenizer = Tokenizer.train(
+            itertools.chain.from_iterable(_sample(text, config.subword_sample) for text in texts),
+            size,
+            exact=config.vocab_size is not None,
+            model_type=config.subword_model,
+            character_coverage=config.character_coverage,
+            byte_fallback=config.byte_fallback,
+            normalization=config.normalization,
+        )
     if tokenizer.vocab_size < size:
         say(f"the text supports a vocabulary of {tokenizer.vocab_size:,} subwords only")
     return tokenizer
