@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
@@ -11,12 +12,13 @@ from pathlib import Path
 import pytest
 import small_system
 
-from docnmt.cli import generate, preprocess, score, translate
+from docnmt.cli import generate, preprocess, score, train, translate
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.generation.evaluate import corpus_bleu
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.document_translation import DocumentTranslation
 
+COMMANDS = {m.__name__.rpartition(".")[2]: m for m in (generate, preprocess, score, train, translate)}
 SHORT = ["--max-len-a", "1", "--max-len-b", "2"]
 
 
@@ -52,7 +54,7 @@ def run(
 
     def call(command: str, *options: str, stdin: bytes = b"") -> tuple[int, str, str]:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        main = {"generate": generate.main, "translate": translate.main, "score": score.main}[command]
+        main = COMMANDS[command].main
         capsys.readouterr()
         status = main(list(options))
         captured = capsys.readouterr()
@@ -159,6 +161,7 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     "tokenizer": (["generate", "data", "--path", "run", "--sacrebleu-tokenize", "x"], b"", 1, "no tokenizer 'x'"),
     "file": (["generate", "data", "--path", "run", "--results-path", "test.en"], b"", 1, "is a file"),
     "foreign folder": (["generate", "data", "--path", "run", "--results-path", "data"], b"", 1, "not written by"),
+    "no name": (["generate", "data", "--path", "run:"], b"", 2, "got an empty name"),
     "nbest": (["generate", "data", "--path", "run", "--beam", "2", "--nbest", "3"], b"", 2, "--nbest"),
     "no effect": (["generate", "data", "--path", "run", "--temperature", "2"], b"", 2, "it belongs to sampling"),
     "all at once": (["translate", "--beam", "x", "--lenpen", "-1"], b"", 2, "--path is required"),
@@ -166,6 +169,25 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     "latin-1": (["translate", "--path", "run"], b"a\nb\xe4\n", 1, "stdin:2: byte 2"),
     "lone return": (["translate", "--path", "run"], b"a\rb\n", 1, "stdin:1: byte 2"),
 }
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_behind_stdout_is_an_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.suppress(OSError), open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        status, _, err = run("score", "--ref", "test.de", "--sys", "test.de")
+        assert (status, err) == (1, "docnmt-score: error: input or output: No space left on device\n")
+
+
+def test_training_without_a_validation_split_is_refused_before_it_starts(run: Run, folder: Path) -> None:
+    sides = ["--source-lang", "en", "--target-lang", "de", "--vocab-size", "45"]
+    run("preprocess", *sides, "--trainpref", "train", "--destdir", "only-train")
+    options = ["only-train", "--arch", "transformer_tiny", "--save-dir", "new-run", "--max-update", "0"]
+    status, _, err = run("train", *options)
+    assert status == 1
+    assert err.endswith("preprocess a validation split, or train with --disable-validation\n")
+    assert not (folder / "new-run").exists()
+    assert run("train", *options, "--disable-validation")[0] == 0
 
 
 @pytest.mark.parametrize("name", WRONG)

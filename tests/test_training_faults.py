@@ -157,9 +157,7 @@ def test_probing_leaves_the_model_alone(data: Path, tmp_path: Path) -> None:
     assert any(longest in epoch.data.sizes[units] for units in largest_batches(epoch.data.sizes, epoch.plan))
 
 
-def test_another_architecture_names_only_that(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_architecture_names_only_that(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(data, tmp_path / "run", "--max-update", "2")
     capsys.readouterr()
     assert train(data, tmp_path / "run", "--max-update", "4", arch="toy_wide") == 2
@@ -184,7 +182,7 @@ def test_second_training_in_the_same_folder_is_refused(
         ("--arch toy --save-dir S --poison 3", "--poison: has no effect with --arch toy; it belongs to toy_other"),
         ("--arch toy --save-dir S --dropot 3", "unknown option --dropot; did you mean --dropout?"),
         ("--arch toi --save-dir S", "--arch: no architecture named 'toi'; did you mean 'toy'?"),
-        ("--save-dir S", "--arch is required; there are "),
+        ("--save-dir S", "error: --arch is required: "),
         ("--arch toy", "--save-dir is required"),
         ("--arch toy --save-dir S --max-tokens 0 --lr -1", "2 problems: (1) --max-tokens: must be at least 1"),
         ("--arch toy --save-dir S --lr-scheduler cosine", "needs --lr-period-updates"),
@@ -209,6 +207,10 @@ def test_usage_errors(
 def test_data_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "nothing"), "--arch", "toy", "--save-dir", str(tmp_path / "S")]) == 1
     assert "nothing: no such folder" in capsys.readouterr().err
+    assert main([str(tmp_path / "nothing")]) == 2
+    error = capsys.readouterr().err
+    assert "nothing: no such folder" in error
+    assert "(2) --arch is required: transformer, " in error
 
 
 def test_parts_that_do_not_fit_together(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

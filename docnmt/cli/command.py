@@ -190,7 +190,10 @@ def run(prog: str, body: Callable[[list[str]], int | None], argv: Sequence[str] 
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         with _sigterm_raises():
-            return body(arguments) or 0
+            status = body(arguments) or 0
+            if sys.stdout is not None:
+                sys.stdout.flush()  # or a full disk shows after the last line of Python that could say so
+            return status
     except Terminated:
         print(f"{prog}: stopped by SIGTERM", file=sys.stderr)
         return 143
@@ -204,7 +207,9 @@ def run(prog: str, body: Callable[[list[str]], int | None], argv: Sequence[str] 
         if "--debug" in arguments:
             traceback.print_exc()
         text = " ".join(str(error).split()) or type(error).__name__
-        if not isinstance(error, UserError):
+        if isinstance(error, OSError) and error.strerror:
+            text = f"{error.filename or 'input or output'}: {error.strerror}"
+        elif not isinstance(error, UserError):
             text = f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
         print(f"{prog}: error: {text}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

@@ -68,7 +68,7 @@ def parse(argv: list[str]) -> dict[str, Any]:
     asks_help = bool({"-h", "--help", "--version"} & set(argv))
     if given.get("arch") is None:
         if not asks_help:
-            raise UsageError(f"--arch is required; there are {', '.join(ARCHITECTURES.names())}")
+            raise UsageError([*no_data(given.get("data")), f"--arch is required: {bases()} (--list shows all)"])
         command.epilog += f"\n\narchitectures (--arch NAME --help shows the options of one):\n{lines_of(ARCHITECTURES)}"
         return command.parse(argv, general)
     arch = known(ARCHITECTURES, "--arch", str(given["arch"]))
@@ -86,6 +86,20 @@ def parse(argv: list[str]) -> dict[str, Any]:
         Section("criterion", CRITERIA.config(criterion) or NoOptions),
     ]
     return command.parse(argv, sections, explain=explain(arch, task, criterion))
+
+
+def bases() -> str:
+    """The architectures that have the name of their model: those with a size in their name are many."""
+    return ", ".join(name for name in ARCHITECTURES.names() if ARCHITECTURES.get(name).model == name)
+
+
+def no_data(data: str | None) -> list[str]:
+    """What is wrong with the data folder besides, as a list of at most one problem."""
+    try:
+        task_of_data(data, asks_help=False)
+    except UserError as error:
+        return [str(error)]
+    return []
 
 
 def known(registry: Registry, flag: str, name: str) -> str:
@@ -116,8 +130,11 @@ def task_of_data(data: str | None, asks_help: bool) -> str | None:
         return None
     path = Path(data) / "meta.json"
     if not path.is_file():
-        problem = "is no data folder, it has no meta.json" if Path(data).is_dir() else "no such folder"
-        raise UserError(f"{data}: {problem}; make it with docnmt-preprocess --destdir {data}, or give --task")
+        if not Path(data).is_dir():
+            raise UserError(f"{data}: no such folder; make it with docnmt-preprocess --destdir {data}")
+        raise UserError(
+            f"{data}: is no data folder, it has no meta.json; give the --destdir of a docnmt-preprocess, or give --task"
+        )
     try:
         task = json.loads(path.read_text(encoding="utf-8"))["task"]
     except (ValueError, KeyError, TypeError, OSError) as error:

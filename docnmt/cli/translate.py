@@ -9,6 +9,7 @@ from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
 from docnmt.cli.generation import parse
+from docnmt.errors import UserError
 from docnmt.generation.config import TranslateConfig
 
 DESCRIPTION = """Translate stdin to stdout. stdin is one document of raw text in UTF-8: each line is split into
@@ -32,6 +33,8 @@ def body(argv: list[str]) -> int:
     config = parse(Command("docnmt-translate", DESCRIPTION, EXAMPLES), argv, TranslateConfig)
     from docnmt.generation.stream import translate_stream
 
+    if sys.stdin is None or sys.stdout is None:
+        raise UserError("stdin or stdout is closed; expected: docnmt-translate ... < document.txt > translation.txt")
     form = config["command"].input_format
     translate_stream(sys.stdin.buffer, sys.stdout, form, config["models"], config["generation"], config["search"])
     return 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docnmt.errors import UserError
+from docnmt.errors import UsageError, UserError
 from docnmt.generation.config import ModelsConfig
 from docnmt.runtime import row_invariant, tune
 from docnmt.training.loading import LoadedModel, find_checkpoint, load_model
@@ -42,8 +42,15 @@ def load_models(config: ModelsConfig) -> LoadedModels:
 
 
 def split_path(path: str) -> list[str]:
-    """`a:b` → a and b; a path that exists with its colons is one."""
-    return [path] if Path(path).exists() else [part for part in path.split(":") if part]
+    """`a:b` → a and b; a path that exists with its colons is one.
+
+    Raises:
+        UsageError: there is nothing between the colons.
+    """
+    parts = [path] if path and Path(path).exists() else path.split(":")
+    if "" in parts:
+        raise UsageError(f"--path '{path}': expected checkpoints joined by ':', got an empty name")
+    return parts
 
 
 def vocabularies(task: Any) -> tuple[str, str]:

@@ -126,6 +126,7 @@ def prepare(config: dict[str, Any]) -> Run:
         model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
         criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
     check_metric(training, task, criterion)
+    check_validation(training, task, model)
     state = TrainingState()
     if checkpoint is not None:
         load_state(model, checkpoint.group("model"), checkpoint.path)
@@ -207,6 +208,20 @@ def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> 
         )
 
 
+def check_validation(training: TrainingConfig, task: Task, model: nn.Module) -> None:
+    """Refuse a run that could not validate before an epoch is spent on it.
+
+    Raises:
+        UserError: there is no validation split.
+    """
+    if training.disable_validation:
+        return
+    try:
+        task.dataset("valid", model, seed=training.seed)
+    except UserError as error:
+        raise UserError(f"{error}; preprocess a validation split, or train with --disable-validation") from error
+
+
 def check_noise(config: Mapping[str, Any]) -> None:
     """Refuse to compare two passes that are the same.
 
@@ -229,7 +244,10 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise UsageError(f"--device {name}: cannot be used here: {str(error).splitlines()[0]}") from error
+        reason = str(error).splitlines()[0]
+        if reason.startswith("Expected one of"):  # every device that PyTorch has ever known
+            reason = "expected cpu, cuda, cuda:1 …"
+        raise UsageError(f"--device {name}: cannot be used here: {reason}") from error
     return device
 
 
