@@ -23,6 +23,13 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
+def _umask() -> int:
+    """What this process takes from the permissions of new files; it can only be read by setting it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
@@ -34,6 +41,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
+        os.chmod(temporary, 0o666 & ~_umask())  # safetensors' own files are their owner's alone
         fsync_path(temporary)
         os.replace(temporary, path)
         fsync_path(path.parent)
@@ -74,7 +82,7 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         yield temporary
         for file in temporary.rglob("*"):
             fsync_path(file)
-        os.chmod(temporary, 0o755)
+        os.chmod(temporary, 0o777 & ~_umask())
         old = path.with_name(f".{path.name}.{os.getpid()}.old")
         if path.exists():
             os.replace(path, old)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
 import struct
 from collections.abc import Callable
@@ -61,6 +62,16 @@ def test_views_are_stored_without_what_they_are_views_of(tmp_path: Path, good: P
     assert torch.equal(loaded["model.b"], base[15:30])
     assert torch.equal(loaded["model.c"], base[::7])
     assert sum(tensor.untyped_storage().nbytes() for tensor in loaded.values()) == 4 * (10 + 15 + 15)
+
+
+def test_permissions_are_those_of_other_new_files(tmp_path: Path, good: Path) -> None:
+    checkpoint = load_checkpoint(good)
+    old = os.umask(0o027)
+    try:
+        save_checkpoint(tmp_path / "new.safetensors", checkpoint.header, checkpoint.tensors)
+    finally:
+        os.umask(old)
+    assert (tmp_path / "new.safetensors").stat().st_mode & 0o777 == 0o640
 
 
 def test_load_model_is_the_saved_one(good: Path) -> None:
