@@ -63,7 +63,7 @@ def _refuse(split: Split, policy: str, what: str, limit: int, found: np.ndarray,
     if policy == "error":
         raise UserError(
             f"{locate(split.input, int(found[0]))}: a {what} of {costs[0]:,} subwords, the limit is {limit:,} "
-            f"(--max-{what}-tokens), and {len(found):,} of {split.name} are longer; raise the limit or choose "
+            f"(--max-{what}-tokens); {len(found):,} of {split.name} in all; raise the limit or choose "
             "--long-policy split, truncate or skip"
         )
 
@@ -151,9 +151,13 @@ def _note(split: Split, config: TranslationPreprocessConfig, sentences: np.ndarr
     found = []
     if len(sentences):
         first = locate(split.input, int(sentences[0]))
-        found.append(f"{len(sentences):,} sentences of more than {config.max_sentence_tokens:,} (the first: {first})")
+        found.append(
+            f"{len(sentences):,} sentences of more than {config.max_sentence_tokens:,} subwords (the first: {first})"
+        )
     if len(documents):
         first = locate(split.input, int(documents[0]))
-        found.append(f"{len(documents):,} documents of more than {config.max_document_tokens:,} (the first: {first})")
+        found.append(
+            f"{len(documents):,} documents of more than {config.max_document_tokens:,} subwords (the first: {first})"
+        )
     done = "kept whole, because test sets are never changed" if split.is_test else done
-    return f"warning: {split.name}: {' and '.join(found)} subwords are {done}"
+    return f"warning: {split.name}: {' and '.join(found)} are {done}"
