@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Every architecture on documents in which only an earlier sentence tells the translation: who finds it, and how far back?
+#   recipes/discourse/run.sh
+# About an hour on 2 cores. Stopped, the same command goes on where it was; everything is under runs/discourse.
+#   DISCOURSE_WORK=DIR       another folder (relative to the clone, or absolute)
+#   DISCOURSE_SYSTEMS="A B"  only these systems (names as below)
+#   DISCOURSE_SEED=N         seed of all trainings (1)
+#   DOCNMT_ENV, DOCNMT_TORCH, PYTHON: see tools/environment.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+work=${DISCOURSE_WORK:-runs/discourse}
+. tools/environment.sh
+. tools/experiment.sh
+environment plot
+corpus=$work/corpus data=$work/data-bin
+
+# System, options; all have 1.09 million parameters. Those that select read every sentence for the first 1,200 updates.
+declare -A options=(
+    [sentence]="--arch transformer_tiny --ffn-dim 545"
+    [2-to-1]="--arch concat_transformer_tiny --source-context 1 --target-window 1 --ffn-dim 545"
+    [4-to-4]="--arch concat_transformer_tiny --source-context 3 --target-window 4 --ffn-dim 545"
+    [doc]="--arch doc_transformer_tiny --ffn-dim 545"
+    [scaleformer]="--arch scaleformer_tiny --position multi_level --ffn-dim 539"
+    [hier]="--arch hier_transformer_tiny --ffn-dim 143"
+    [cond]="--arch cond_transformer_tiny --context-sides encoder --ffn-dim 256 --read-all-updates 1200"
+    [hier_cond]="--arch hier_cond_transformer_tiny --context-sides encoder --merge mean --ffn-dim 256 --read-all-updates 1200"
+)
+systems=${DISCOURSE_SYSTEMS:-sentence 2-to-1 4-to-4 doc scaleformer hier cond hier_cond}
+
+if [ ! -e "$corpus/README.md" ]; then
+    say "corpus"
+    python tools/discourse/make.py --out "$corpus" --groups 24 >&2
+fi
+if [ ! -e "$data/meta.json" ]; then
+    say "preprocess"
+    docnmt-preprocess -s en -t de --trainpref "$corpus/train" --validpref "$corpus/valid" --testpref "$corpus/test" \
+        --destdir "$data" --subword-model bpe --vocab-size 1000
+fi
+for system in $systems; do
+    [ -n "${options[$system]:-}" ] || { echo "error: no system '$system'; there are: ${!options[*]}" >&2; exit 2; }
+    # shellcheck disable=SC2086  # the options are words
+    learn "$data" recipes/discourse/common.yaml "$work/$system" --seed "${DISCOURSE_SEED:-1}" ${options[$system]}
+    translate "$data" test "$work/$system" test
+    choose "$corpus/contrastive.tsv" "$work/$system" true-context
+    choose "$corpus/contrastive.tsv" "$work/$system" shuffled-context --context shuffled
+    choose "$corpus/contrastive.foreign.tsv" "$work/$system" foreign-context
+done
+# shellcheck disable=SC2086
+python tools/results_table.py "$work" --systems $systems --plot "$work/accuracy.png" | tee "$work/report.md"
