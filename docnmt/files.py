@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import json
 import os
 import shutil
@@ -12,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.errors import UserError
+
+#: Held in a temporary folder while its process lives.
+_LOCK = ".lock"
 
 
 def fsync_path(path: Path) -> None:
@@ -67,7 +72,8 @@ def write_json(path: Path, value: Any) -> None:
 def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Path]:
     """A temporary folder beside `path` that takes its place on success and is removed otherwise.
 
-    `marker` is the file that shows a folder to be ours (`meta.json`).
+    `marker` is the file that shows a folder to be ours (`meta.json`). What a killed process left beside `path` is
+    removed.
 
     Raises:
         UserError: `path` exists and is not empty, and it is not ours or `overwrite` is False.
@@ -75,11 +81,16 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
     check_folder(path, marker=marker, overwrite=overwrite)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+        lock = (temporary / _LOCK).open("w")
+        with contextlib.suppress(OSError):  # a file system without locks: then nothing is ever swept up there
+            fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
     try:
         yield temporary
+        (temporary / _LOCK).unlink()
         for file in temporary.rglob("*"):
             fsync_path(file)
         os.chmod(temporary, 0o777 & ~_umask())
@@ -93,6 +104,15 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        lock.close()
+
+
+def _sweep(path: Path) -> None:
+    """Remove temporary folders of `path` whose process lives no longer: nobody holds their lock."""
+    for lock in path.parent.glob(f".{glob.escape(path.name)}.*.tmp/{_LOCK}"):
+        with contextlib.suppress(OSError), lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent)
 
 
 def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -44,7 +45,7 @@ def start(text: ParallelText, *more: str) -> subprocess.Popen[str]:
 def wait_for_temporary(text: ParallelText, process: subprocess.Popen[str]) -> None:
     """Until it writes."""
     deadline = time.monotonic() + 60
-    while not any(any(folder.iterdir()) for folder in leftovers(text)):
+    while not any(file.suffix == ".bin" for folder in leftovers(text) for file in folder.iterdir()):
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -88,6 +89,14 @@ def test_kill(text: ParallelText) -> None:
     process.communicate(timeout=60)
     assert contents(text) == before
     assert text.corpus("train").num_sentences > 0
+    assert leftovers(text) != []
+    living = text.folder / f".{text.data.name}.living.tmp"
+    living.mkdir()
+    with (living / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert text.preprocess("--overwrite") == 0
+        assert leftovers(text) == [living]
+    assert not (text.data / ".lock").exists()
 
 
 @pytest.mark.slow
