@@ -71,8 +71,8 @@ def spans_softmax(scores: Tensor, spans: Spans) -> Tensor:
     index = span.view(-1, *(1,) * (scores.dim() - 1)).expand_as(scores)
     top = scores.new_full((len(spans), *scores.shape[1:]), -torch.inf)
     top = top.scatter_reduce_(0, index, scores.detach(), "amax")
-    exponentials = (scores - top[span]).exp()
-    return exponentials / sum_over_spans(exponentials, spans)[span]
+    exponentials = (scores - top.index_select(0, span)).exp()
+    return exponentials / sum_over_spans(exponentials, spans).index_select(0, span)
 
 
 def sum_over_spans(values: Tensor, spans: Spans) -> Tensor:

@@ -53,14 +53,14 @@ class Document(NamedTuple):
         def draw(rows: int) -> Tensor:
             return torch.randn(rows, HEADS, WIDTH, generator=random, requires_grad=True)
 
-        words = [draw(layout.num_tokens) for _ in range(4)]
-        return cls(layout, tree, *words, draw(sentences), draw(len(tree.nodes)))
+        q, k, v, sentence_q = (draw(layout.num_tokens) for _ in range(4))
+        return cls(layout, tree, q, k, v, sentence_q, draw(sentences), draw(len(tree.nodes)))
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """(T, h, d) → (T, h, d) over the whole document."""
-    by_head = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
-    return F.scaled_dot_product_attention(*by_head)[0].transpose(0, 1)
+    q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v)[0].transpose(0, 1)
 
 
 def masked_sdpa(document: Document) -> Way:
@@ -69,8 +69,8 @@ def masked_sdpa(document: Document) -> Way:
     def attend(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor) -> Tensor:
         relevance = torch.einsum("qhd,shd->hqs", sentence_q, sentence_k) / WIDTH**0.5
         mask = keep_top_t(relevance, TOP_T).index_select(-1, document.layout.sentence_of_token)  # (h, T, T)
-        by_head = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
-        return F.scaled_dot_product_attention(*by_head, attn_mask=mask.unsqueeze(0))[0].transpose(0, 1)
+        q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.unsqueeze(0))[0].transpose(0, 1)
 
     return forward_backward(attend, [*document[2:6], document.sentence_k])
 
@@ -84,10 +84,10 @@ def conditional(document: Document, backend: str, given: Tensor | None = None) -
 
 
 def hierarchical(document: Document, backend: str, given: Tensor | None = None) -> Way:
-    def attend(*x: Tensor) -> Tensor:
-        layout = document.layout
+    def attend(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, node_k: Tensor) -> Tensor:
+        tree, layout = document.tree, document.layout
         return hierarchical_conditional_attention(
-            *x, document.tree, query_layout=layout, key_layout=layout, top_t=TOP_T, backend=backend
+            q, k, v, sentence_q, node_k, tree, query_layout=layout, key_layout=layout, top_t=TOP_T, backend=backend
         )
 
     return forward_backward(attend, [*document[2:6], document.node_k], given)
@@ -101,15 +101,15 @@ def table1_ways(sentences: int) -> dict[str, Way]:
     summaries = [document.sentence_k, torch.randn_like(document.sentence_k).requires_grad_()]
     return {
         "sentence by sentence": forward_backward(
-            lambda *x: packed_attention(*x, layout.sentences, layout.sentences), [q, k, v]
+            lambda q, k, v: packed_attention(q, k, v, layout.sentences, layout.sentences), [q, k, v]
         ),
         "whole document": forward_backward(sdpa, [q, k, v]),
         "sentence encodings": forward_backward(
-            lambda *x: packed_attention(*x, layout.documents, layout.document_sentences), [q, *summaries]
+            lambda q, k, v: packed_attention(q, k, v, layout.documents, layout.document_sentences), [q, *summaries]
         ),
         "conditional": conditional(document, "auto"),
         "hierarchical conditional": hierarchical(document, "auto"),
-        "source2token": forward_backward(lambda *x: source2token(*x, layout.sentence_offsets), [query, k, v]),
+        "source2token": forward_backward(lambda q, k, v: source2token(q, k, v, layout.sentence_offsets), [query, k, v]),
     }
 
 
@@ -150,7 +150,8 @@ class DocumentHeads(nn.Module):
     def forward(self, x: Tensor, spans: Spans) -> Tensor:
         del spans  # of the sentences
         keys = self.attention.project(self.summarise(x, self.layout))
-        return self.attention(x, keys, self.layout)
+        mixed: Tensor = self.attention(x, keys, self.layout)
+        return mixed
 
 
 class WholeDocument(SelfAttention):

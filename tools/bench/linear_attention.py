@@ -99,7 +99,8 @@ def fast_transformers(q: Tensor, k: Tensor, v: Tensor, rel: Tensor) -> Tensor:
 
     features_q, features_k = feature_map(q), feature_map(k)
     total = torch.einsum("bhid,bhid->bhi", features_q, features_k.cumsum(2))
-    return causal_dot_product(features_q, features_k, v.contiguous()) / (total[..., None] + 1e-6)
+    mixed: Tensor = causal_dot_product(features_q, features_k, v.contiguous())
+    return mixed / (total[..., None] + 1e-6)
 
 
 def figures(causal: bool) -> dict[str, dict[str, Algorithm]]:
@@ -182,7 +183,10 @@ def print_memory(length: int) -> None:
 def print_decoding_step(*, rows: int = 8, positions: tuple[int, int] = (64, 4096), repeats: int = 100) -> None:
     """One step of linear attention's state at two positions, and of softmax attention with a cache."""
     random = torch.Generator().manual_seed(0)
-    draw = lambda *shape: torch.randn(*shape, generator=random)  # noqa: E731
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=random)
+
     rel, (q, k, v) = draw(2 * HORIZON + 1, WIDTH), (draw(rows, HEADS, WIDTH) for _ in range(3))
     steps: dict[str, Way] = {}
     caches: dict[str, Way] = {}
@@ -190,9 +194,9 @@ def print_decoding_step(*, rows: int = 8, positions: tuple[int, int] = (64, 4096
         state = LinearState.empty(rows, HEADS, WIDTH, WIDTH, HORIZON, like=q)
         for _ in range(position):
             state.step(q, k, v, rel)
-        cached = (draw(rows, HEADS, position, WIDTH) for _ in range(2))
+        cached_k, cached_v = (draw(rows, HEADS, position, WIDTH) for _ in range(2))
         steps[f"{position:,}"] = partial(state.step, q, k, v, rel)
-        caches[f"{position:,}"] = partial(F.scaled_dot_product_attention, q[:, :, None], *cached)
+        caches[f"{position:,}"] = partial(F.scaled_dot_product_attention, q[:, :, None], cached_k, cached_v)
     for name, ways in (("linear attention's state", steps), ("softmax attention with a cache", caches)):
         seconds = in_turns(ways, repeats=repeats)
         (early, first), (late, last) = seconds.items()

@@ -126,7 +126,7 @@ class Series:
         if len(known) > 1:
             (before, earlier), (last, latest) = known[-2:]
             growth = math.log(max(latest / earlier, 1)) / math.log(last / before)
-        return known[-1][1] * (size / known[-1][0]) ** growth
+        return known[-1][1] * math.pow(size / known[-1][0], growth)
 
     def of(self, name: str) -> dict[int, float]:
         return {size: times[name] for size, times in self.seconds.items() if name in times}
