@@ -149,6 +149,8 @@ def build(
     problems: list[str] = []
     owners = {s.name for section in sections for s in settings(section.config)}
     problems += [f"--config: unknown key '{key}'{explain(key)}" for key in file if key.replace("-", "_") not in owners]
+    twice = [key for key in file if "-" in key and key.replace("-", "_") in file]
+    problems += [f"--config: '{key}' and '{key.replace('-', '_')}' are one option; keep one of them" for key in twice]
     file = {key.replace("-", "_"): value for key, value in file.items()}
     resolved: dict[str, Any] = {}
     for section in sections:

@@ -64,8 +64,8 @@ def test_faults_in_tsv_are_named(tmp_path, lines, message):
 def test_missing_file_and_wrong_bytes(tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         read_contrastive(tmp_path / "none.tsv")
-    (tmp_path / "latin.tsv").write_bytes("grün".encode("latin-1"))
-    with pytest.raises(UserError, match="not valid UTF-8"):
+    (tmp_path / "latin.tsv").write_bytes("group\ngrün".encode("latin-1"))
+    with pytest.raises(UserError, match="line 2: not valid UTF-8"):
         read_contrastive(tmp_path / "latin.tsv")
 
 

@@ -204,6 +204,19 @@ def test_usage_errors(
     assert not (tmp_path / "S").exists()
 
 
+def test_a_file_of_options_is_checked_like_the_command_line(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text("max-update: 3\nmax_update: 4\ndropot: 1\nbf16: maybe\n")
+    assert main([str(data), "--arch", "toy", "--save-dir", str(tmp_path / "S"), "--config", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert "3 problems" in error
+    assert "'max-update' and 'max_update' are one option" in error
+    assert "unknown key 'dropot'; did you mean --dropout?" in error
+    assert "--bf16: expected true or false, got 'maybe'" in error
+
+
 def test_data_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "nothing"), "--arch", "toy", "--save-dir", str(tmp_path / "S")]) == 1
     assert "nothing: no such folder" in capsys.readouterr().err

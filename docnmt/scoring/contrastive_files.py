@@ -34,7 +34,8 @@ def read_contrastive(path: Path, *, documents: Path | None = None) -> list[Contr
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not valid UTF-8 at byte {error.start}; convert the file") from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}, line {line}: not valid UTF-8; convert the file") from error
     groups = _read_json(path, text, documents) if path.suffix == ".json" else _read_tsv(path, text)
     if not groups:
         raise UserError(f"{path}: holds no contrastive group")
