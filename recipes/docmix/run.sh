@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# A mix of free documents (manuals, desktop and system documentation, game stories, chat, Bible, talks), tested on the
+# field's sets: IWSLT 2017 TED, News Commentary 2016, Europarl 7, WMT newstests, and ContraPro.
+#   DATA=~/corpora recipes/docmix/run.sh       other variables: tools/compare.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+: "${DATA:?DATA=DIR: where the corpora are}"
+name=docmix vocabulary=16000
+train=$DATA/docmix_ende/train valid=$DATA/docmix_ende/dev contrastive=$DATA/contrapro_ende/contrapro_half.tsv
+tests=(
+    "ted=$DATA/ted_iwslt17_ende/test" "news=$DATA/news_nc2016_ende/test" "europarl=$DATA/europarl7_ende/test"
+    "newstest2018=$DATA/wmt_news_ende/newstest2018" "newstest2019=$DATA/wmt_news_ende/newstest2019"
+    "newstest2021=$DATA/wmt_news_ende/newstest2021" "bible=$DATA/bible_ende/test"
+    "wesnoth=$DATA/docmix_tests/wesnoth_ende/test"
+)
+. tools/compare.sh
+compare

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# TED talks, tested on the set of IWSLT 2017. With the field's own training files (en-de talks in the `<d>` format, as in
+# the G-Transformer release), point DATA at a folder whose ted_small_ende/ holds them as train.* and dev.*.
+#   DATA=~/corpora recipes/ted/run.sh          other variables: tools/compare.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+: "${DATA:?DATA=DIR: where the corpora are}"
+name=ted vocabulary=8000
+train=$DATA/ted_small_ende/train valid=$DATA/ted_small_ende/dev tests=("ted=$DATA/ted_iwslt17_ende/test")
+. tools/compare.sh
+compare

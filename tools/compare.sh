@@ -1,0 +1,48 @@
+# To be sourced by a recipe, from the root of the clone: sentence, concatenation and document models compared on one corpus.
+#
+# Before it: name=NAME, train=PREFIX, valid=PREFIX, tests=(NAME=PREFIX …), vocabulary=N and, where the corpus has one,
+# contrastive=FILE.tsv. All systems get the same text, vocabulary, number of updates and (within 0.1 %) of parameters;
+# the document model spends the first half of its updates as a sentence model, `start`.
+#   DATA=DIR         where the corpora are
+#   SETTING=cpu|gpu  small models on 2 CPU cores (the default), base models on one GPU; both in bf16
+#   UPDATES=N        updates of every system (6000; gpu: 40000)
+#   SEED=N           of all trainings (1)
+#   WORK=DIR         another folder than runs/NAME
+
+. tools/environment.sh
+. tools/experiment.sh
+
+compare() {
+    environment plot
+    local work=${WORK:-runs/$name} data prefixes=() names=() test system
+    data=$work/data-bin
+    for test in "${tests[@]}"; do names+=("${test%%=*}"); prefixes+=("${test#*=}"); done
+    if [ ! -e "$data/meta.json" ]; then
+        say "preprocess"
+        docnmt-preprocess -s en -t de --trainpref "$train" --validpref "$valid" --testpref "${prefixes[@]}" \
+            --destdir "$data" --vocab-size "$vocabulary" --workers 2
+    fi
+    local size=_small wide=2051 updates=${UPDATES:-6000} shared=(--max-tokens 4000 --lr 1e-3 --warmup-updates 1000)
+    if [ "${SETTING:-cpu}" = gpu ]; then
+        size="" wide=4035 updates=${UPDATES:-40000} shared=(--max-tokens 25000 --lr 7e-4 --warmup-updates 4000)
+    fi
+    shared+=(--seed "${SEED:-1}")
+    local document=(--arch "hier_cond_transformer$size" --merge mean --max-doc-tokens 4000)
+    local settings=recipes/compare.yaml half=$((updates / 2))
+    learn "$data" "$settings" "$work/sentence" --arch "transformer$size" --ffn-dim "$wide" --max-update "$updates" "${shared[@]}"
+    learn "$data" "$settings" "$work/concat" --arch "concat_transformer$size" --source-context 1 --target-window 2 \
+        --ffn-dim "$wide" --max-update "$updates" "${shared[@]}"
+    learn "$data" "$settings" "$work/start" --arch "transformer$size" --max-update "$half" "${shared[@]}"
+    learn "$data" "$settings" "$work/document" "${document[@]}" --finetune-from-model "$work/start/model" \
+        --resolutions 1 4 0 --max-update "$half" "${shared[@]}"
+    for system in sentence concat document; do
+        for test in "${!names[@]}"; do
+            translate "$data" "test$([ "$test" = 0 ] || echo "$test")" "$work/$system" "${names[$test]}"
+        done
+        if [ -n "${contrastive:-}" ]; then
+            choose "$contrastive" "$work/$system" true-context
+            choose "$contrastive" "$work/$system" foreign-context --context foreign
+        fi
+    done
+    python tools/results_table.py "$work" --systems sentence concat start document | tee "$work/report.md"
+}
