@@ -3,6 +3,18 @@
 
 say() { echo "== $*" >&2; }
 
+discourse() { # CORPUS DATA: the corpus in which context decides, and its data folder
+    if [ ! -e "$1/README.md" ]; then
+        say "corpus: documents in which the right translation needs an earlier sentence"
+        python tools/discourse/make.py --out "$1" --groups 24 >&2
+    fi
+    if [ ! -e "$2/meta.json" ]; then
+        say "preprocess: checks, vocabulary, arrays"
+        docnmt-preprocess -s en -t de --trainpref "$1/train" --validpref "$1/valid" --testpref "$1/test" \
+            --destdir "$2" --subword-model bpe --vocab-size 1000
+    fi
+}
+
 learn() { # DATA CONFIG FOLDER [OPTION …]: train until the configuration's limit; the checkpoints are in FOLDER/model
     local data=$1 config=$2 folder=$3
     shift 3

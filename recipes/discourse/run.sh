@@ -27,15 +27,7 @@ declare -A options=(
 )
 systems=${DISCOURSE_SYSTEMS:-sentence 2-to-1 4-to-4 doc scaleformer hier cond hier_cond}
 
-if [ ! -e "$corpus/README.md" ]; then
-    say "corpus"
-    python tools/discourse/make.py --out "$corpus" --groups 24 >&2
-fi
-if [ ! -e "$data/meta.json" ]; then
-    say "preprocess"
-    docnmt-preprocess -s en -t de --trainpref "$corpus/train" --validpref "$corpus/valid" --testpref "$corpus/test" \
-        --destdir "$data" --subword-model bpe --vocab-size 1000
-fi
+discourse "$corpus" "$data"
 for system in $systems; do
     [ -n "${options[$system]:-}" ] || { echo "error: no system '$system'; there are: ${!options[*]}" >&2; exit 2; }
     # shellcheck disable=SC2086  # the options are words

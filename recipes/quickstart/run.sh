@@ -14,15 +14,7 @@ environment plot
 SECONDS=0 # bash counts from here: the time of the work, without that of installing
 corpus=$work/corpus data=$work/data-bin
 
-if [ ! -e "$corpus/README.md" ]; then
-    say "corpus: documents in which the right translation needs an earlier sentence"
-    python tools/discourse/make.py --out "$corpus" --groups 24 >&2
-fi
-if [ ! -e "$data/meta.json" ]; then
-    say "preprocess: checks, vocabulary, arrays"
-    docnmt-preprocess -s en -t de --trainpref "$corpus/train" --validpref "$corpus/valid" --testpref "$corpus/test" \
-        --destdir "$data" --subword-model bpe --vocab-size 1000
-fi
+discourse "$corpus" "$data"
 for system in sentence document; do
     learn "$data" "recipes/quickstart/$system.yaml" "$work/$system" \
         ${QUICKSTART_UPDATES:+--max-update "$QUICKSTART_UPDATES"}
