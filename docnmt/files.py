@@ -15,9 +15,6 @@ from typing import Any
 
 from docnmt.errors import UserError
 
-#: Held in a temporary folder while its process lives.
-_LOCK = ".lock"
-
 
 def fsync_path(path: Path) -> None:
     """Force a file, or a folder's list of names, to disk."""
@@ -82,15 +79,11 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-        lock = (temporary / _LOCK).open("w")
-        with contextlib.suppress(OSError):  # a file system without locks: then nothing is ever swept up there
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        temporary, lock = _locked_folder(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
     try:
         yield temporary
-        (temporary / _LOCK).unlink()
         for file in temporary.rglob("*"):
             fsync_path(file)
         os.chmod(temporary, 0o777 & ~_umask())
@@ -104,15 +97,31 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        lock.close()
+        os.close(lock)
+
+
+def _locked_folder(path: Path) -> tuple[Path, int]:
+    """A new temporary folder for `path`, and the lock on it that this process holds while it lives."""
+    while True:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+        lock = os.open(temporary, os.O_RDONLY)
+        with contextlib.suppress(OSError):  # a file system without locks: then nothing is ever swept up there
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if temporary.exists():  # else another process has swept it up before it was locked
+            return temporary, lock
+        os.close(lock)
 
 
 def _sweep(path: Path) -> None:
     """Remove temporary folders of `path` whose process lives no longer: nobody holds their lock."""
-    for lock in path.parent.glob(f".{glob.escape(path.name)}.*.tmp/{_LOCK}"):
-        with contextlib.suppress(OSError), lock.open() as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent)
+    for folder in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(lock)
 
 
 def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
