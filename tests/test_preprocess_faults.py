@@ -97,11 +97,13 @@ def test_kill(text: ParallelText) -> None:
     assert leftovers(text) != []
     living = text.folder / f".{text.data.name}.living.tmp"
     living.mkdir()
-    with (living / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert text.preprocess("--overwrite") == 0
-        assert leftovers(text) == [living]
-    assert not (text.data / ".lock").exists()
+    lock = os.open(living, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    assert text.preprocess("--overwrite") == 0
+    assert leftovers(text) == [living]
+    os.close(lock)
+    assert text.preprocess("--overwrite") == 0
+    assert leftovers(text) == []
 
 
 @pytest.mark.slow
