@@ -141,14 +141,13 @@ def test_the_antecedent_stands_at_the_distance_told(folder):
 
 def test_every_rival_pair_gives_two_answers():
     rng = random.Random(0)
-    for makers in threads.PHENOMENA.values():
-        for maker in makers:
-            for split in ("train", "valid", "test"):
-                for _ in range(50):
-                    first, second = maker(threads.Pool(rng, split))
-                    assert len(first.answers) == len(first.antecedents) == len(set(first.answers))
-                    assert all(first.answer(r) != second.answer(r) for r in range(documents.ROTATIONS))
-                    assert first.source != second.source
+    for maker in threads.PHENOMENA.values():
+        for split in ("train", "valid", "test"):
+            for _ in range(50):
+                first, second = maker(threads.Pool(rng, split))
+                assert len(first.answers) == len(first.antecedents) == len(set(first.answers))
+                assert all(first.answer(r) != second.answer(r) for r in range(documents.ROTATIONS))
+                assert first.source != second.source
 
 
 def test_combinations_of_splits_are_disjoint_and_cover_every_row_and_column():

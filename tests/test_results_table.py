@@ -6,10 +6,12 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+
+from docnmt.training.checkpoint import HEADER, save_checkpoint
 
 SPEC = importlib.util.spec_from_file_location("results_table", Path(__file__).parents[1] / "tools" / "results_table.py")
 assert SPEC is not None
@@ -23,7 +25,8 @@ def system(folder: Path, accuracy: float) -> None:
     (folder / "model").mkdir(parents=True)
     (folder / "news").mkdir()
     tensors = {"model.weight": torch.zeros(3, 4), "model.bias": torch.zeros(4), "optimizer.step": torch.zeros(9)}
-    save_file(tensors, folder / tool.BEST, {"docnmt": json.dumps({"arch": "transformer_tiny"})})
+    header: dict[str, Any] = {name: kinds[0]() for name, kinds in HEADER.items()}
+    save_checkpoint(folder / tool.BEST, {**header, "arch": "transformer_tiny"}, tensors)
     log = [
         {"event": "train", "update": 10, "wall": 60.0, "tokens_per_second": 900.0, "peak_memory": 2_000_000_000},
         {"event": "train", "update": 20, "wall": 90.0, "tokens_per_second": 1100.0, "peak_memory": 3_000_000_000},

@@ -1,6 +1,6 @@
 # To be sourced by a recipe, from the root of the clone: sentence, concatenation and document models compared on one corpus.
 #
-# Before it: name=NAME, train=PREFIX, valid=PREFIX, tests=(NAME=PREFIX …), vocabulary=N and, where the corpus has one,
+# `compare` wants name=NAME, train=PREFIX, valid=PREFIX, tests=(NAME=PREFIX …), vocabulary=N and, where the corpus has one,
 # contrastive=FILE.tsv. All systems get the same text, vocabulary, number of updates and (within 0.1 %) of parameters;
 # the document model spends the first half of its updates as a sentence model, `start`.
 #   DATA=DIR         where the corpora are
@@ -9,6 +9,7 @@
 #   SEED=N           of all trainings (1)
 #   WORK=DIR         another folder than runs/NAME
 
+: "${DATA:?give DATA=DIR, the folder of the corpora}"
 . tools/environment.sh
 . tools/experiment.sh
 

@@ -18,6 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from docnmt.errors import UserError
+from docnmt.training.checkpoint import read_header
+
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 BEST = Path("model") / "checkpoint_best.safetensors"
 
@@ -49,20 +52,38 @@ class System:
         """From a system's folder.
 
         Raises:
-            OSError: the checkpoint or the log is missing.
+            OSError: a file is missing.
+            UserError: the checkpoint is missing or not one.
             ValueError: a file is not what its name says.
         """
-        arch, parameters = _checkpoint(folder / BEST)
-        log = [json.loads(line) for line in (folder / "model" / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+        header, shapes = read_header(folder / BEST)
+        parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))
+        log = read_log(folder / "model" / "train.jsonl")
         train = [line for line in log if line["event"] == "train"]
         return cls(
-            folder.name, arch, parameters, max(line["update"] for line in log),
+            folder.name, header["arch"], parameters, max(line["update"] for line in log),
             minutes=max(line.get("wall", 0.0) for line in log) / 60,
             speed=median([line["tokens_per_second"] for line in train] or [math.nan]),
             memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,
             scores={path.parent.name: _read(path) for path in sorted(folder.glob("*/scores.json"))},
             contrastive={path.stem: _read(path) for path in sorted(folder.glob("*.json"), key=_made)},
         )  # fmt: skip
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The lines of a `train.jsonl`.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: a line is not JSON.
+    """
+    lines = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            lines.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {number}: not a line of train.jsonl ({error})") from error
+    return lines
 
 
 def _made(path: Path) -> tuple[int, str]:
@@ -72,14 +93,6 @@ def _made(path: Path) -> tuple[int, str]:
 def _read(path: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return content
-
-
-def _checkpoint(path: Path) -> tuple[str, int]:
-    """Architecture and number of parameters; only the header is read."""
-    with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    shapes = [tensor["shape"] for name, tensor in header.items() if name.startswith("model.")]
-    return json.loads(header["__metadata__"]["docnmt"])["arch"], sum(map(math.prod, shapes))
 
 
 def training_table(systems: Sequence[System]) -> Iterator[str]:
@@ -165,6 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         systems = [System.read(options.folder / name) for name in names]
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}; run the recipe to its end first")
+    except (UserError, ValueError) as error:
+        parser.error(str(error))
     tables = [training_table(systems)]
     if any(s.scores for s in systems):
         tables.append(score_table(systems))

@@ -3,8 +3,7 @@
 #   DATA=~/corpora recipes/bible/run.sh        other variables: tools/compare.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-: "${DATA:?DATA=DIR: where the corpora are}"
+. tools/compare.sh
 name=bible vocabulary=8000
 train=$DATA/bible_ende/train valid=$DATA/bible_ende/dev tests=("bible=$DATA/bible_ende/test")
-. tools/compare.sh
 compare

@@ -4,7 +4,7 @@
 #   DATA=~/corpora recipes/docmix/run.sh       other variables: tools/compare.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-: "${DATA:?DATA=DIR: where the corpora are}"
+. tools/compare.sh
 name=docmix vocabulary=16000
 train=$DATA/docmix_ende/train valid=$DATA/docmix_ende/dev contrastive=$DATA/contrapro_ende/contrapro_half.tsv
 tests=(
@@ -13,5 +13,4 @@ tests=(
     "newstest2021=$DATA/wmt_news_ende/newstest2021" "bible=$DATA/bible_ende/test"
     "wesnoth=$DATA/docmix_tests/wesnoth_ende/test"
 )
-. tools/compare.sh
 compare

@@ -5,8 +5,7 @@
 #   DATA=~/corpora recipes/europarl/run.sh      other variables: tools/compare.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-: "${DATA:?DATA=DIR: where the corpora are}"
+. tools/compare.sh
 name=europarl vocabulary=16000
 train=$DATA/europarl7_ende/train valid=$DATA/europarl7_ende/dev tests=("europarl=$DATA/europarl7_ende/test")
-. tools/compare.sh
 compare

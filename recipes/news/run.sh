@@ -5,8 +5,7 @@
 #   DATA=~/corpora recipes/news/run.sh      other variables: tools/compare.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-: "${DATA:?DATA=DIR: where the corpora are}"
+. tools/compare.sh
 name=news vocabulary=16000
 train=$DATA/news_nc2016_ende/train valid=$DATA/news_nc2016_ende/dev tests=("news=$DATA/news_nc2016_ende/test")
-. tools/compare.sh
 compare

@@ -4,8 +4,7 @@
 #   DATA=~/corpora recipes/ted/run.sh          other variables: tools/compare.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-: "${DATA:?DATA=DIR: where the corpora are}"
+. tools/compare.sh
 name=ted vocabulary=8000
 train=$DATA/ted_small_ende/train valid=$DATA/ted_small_ende/dev tests=("ted=$DATA/ted_iwslt17_ende/test")
-. tools/compare.sh
 compare

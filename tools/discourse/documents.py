@@ -63,7 +63,7 @@ def _mix(rivals: Sequence[Rivals], fixed: Sequence[Pair], rng: random.Random) ->
 
 def _makers(rng: random.Random, count: int, first: Maker | None = None) -> list[Maker]:
     """Kinds of rivals, all different, in the order in which they are to be drawn."""
-    makers = [maker for options in PHENOMENA.values() for maker in options]
+    makers = list(PHENOMENA.values())
     chosen = set(rng.sample([maker for maker in makers if maker is not first], count))
     return [maker for maker in makers if maker in chosen or maker is first]
 
@@ -103,14 +103,13 @@ def contrastive_groups(split: str, per_cell: int, rng: random.Random) -> Iterato
     """
     if per_cell % (2 * ROTATIONS):
         raise ValueError(f"balanced cells need a multiple of {2 * ROTATIONS} groups, not {per_cell}")
-    for phenomenon, makers in PHENOMENA.items():
+    for phenomenon, make in PHENOMENA.items():
         for distance in DISTANCES:
-            for make in makers:
-                groups = 0
-                while groups < per_cell // len(makers):
-                    block = _block(phenomenon, make, distance, Pool(rng, split))
-                    groups += len(block)
-                    yield from block
+            groups = 0
+            while groups < per_cell:
+                block = _block(phenomenon, make, distance, Pool(rng, split))
+                groups += len(block)
+                yield from block
 
 
 def _block(phenomenon: str, make: Maker, distance: int, pool: Pool) -> list[Group]:

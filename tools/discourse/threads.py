@@ -154,11 +154,11 @@ def verbs(pool: Pool) -> Rivals:
     return thread(paul, first), thread(anna, second)
 
 
-#: Phenomenon → the ways to make rivals of it, in the order in which a document draws them: verbs need certain names, a
+#: Phenomenon → how rivals of it are made, in the order in which a document draws them: verbs need certain names, a
 #: word's sense may block a class of nouns.
-PHENOMENA: dict[str, tuple[Callable[[Pool], Rivals], ...]] = {
-    "ellipsis": (verbs,),
-    "sense": (word_senses,),
-    "pronoun": (object_pronouns,),
-    "address": (addresses,),
+PHENOMENA: dict[str, Callable[[Pool], Rivals]] = {
+    "ellipsis": verbs,
+    "sense": word_senses,
+    "pronoun": object_pronouns,
+    "address": addresses,
 }
