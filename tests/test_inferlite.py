@@ -151,6 +151,16 @@ def test_pooling_of_an_empty_span_is_zero() -> None:
     assert torch.equal(span_max(values, spans)[0], values[:2].amax(0))
 
 
+@pytest.mark.parametrize("length", [1, 255, 256, 300])
+def test_the_first_of_equal_values_gets_the_gradient(length: int) -> None:
+    values = torch.zeros(length, 2).index_fill_(0, torch.tensor([length - 1]), 1.0)
+    values[:, 1] = 1.0
+    values.requires_grad_()
+    span_max(values, spans_of([length])).sum().backward()
+    assert values.grad is not None
+    assert values.grad.nonzero().tolist() == sorted([[0, 1], [length - 1, 0]])
+
+
 @pytest.mark.parametrize("pool", [span_max, span_mean])
 def test_pooling_equals_padding_with_gradients(pool: Callable[..., Tensor]) -> None:
     lengths = [3, 0, 4, 1]

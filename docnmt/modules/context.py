@@ -74,7 +74,7 @@ class SummaryEncoder(nn.Module):
 
     def forward(self, words: Tensor, layout: DocumentLayout, read: Tensor | None = None) -> DocumentStore:
         """words (T, d); summaries are made of `read` (T, d) where that differs from `words`."""
-        summaries = self.summarise(words if read is None else read, layout.sentence_offsets)
+        summaries = self.summarise(words if read is None else read, layout.sentences)
         tree = None
         if self.merge is not None:
             index = TreeIndex.of(layout.document_sentences)

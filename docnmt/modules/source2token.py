@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from docnmt.functional import source2token
 from docnmt.functional.source2token import weighted_means
+from docnmt.layout import Spans
 from docnmt.registry import MERGES
 
 
@@ -35,9 +36,9 @@ class Source2Token(nn.Module):
         with torch.no_grad():
             self.output.weight.copy_(self.value.weight.t())
 
-    def forward(self, words: Tensor, sentence_offsets: Tensor) -> Tensor:
+    def forward(self, words: Tensor, sentences: Spans) -> Tensor:
         """words (T, d) → summaries (S, d)."""
-        return self._project(weighted_means(self._scores(words), words, sentence_offsets))
+        return self._project(weighted_means(self._scores(words), words, sentences))
 
     def of_pairs(self, left: Tensor, right: Tensor) -> Tensor:
         """left, right (P, d), the words of P sentences of two → summaries (P, d)."""

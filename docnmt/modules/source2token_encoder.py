@@ -49,5 +49,5 @@ class Source2TokenEncoder(nn.Module):
         x = x + self.position(place[:, None])
         for layer in self.layers:
             x = layer(x, layout)
-        summaries: Tensor = self.summarise(self.norm(x), spans.offsets)
+        summaries: Tensor = self.summarise(self.norm(x), spans)
         return summaries

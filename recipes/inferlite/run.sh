@@ -16,6 +16,8 @@ glove=${GLOVE:-$DATA/vectors/glove.6B.50d.top100k.npz}
 news=${NEWS:-$DATA/vectors/en_core_web_md-3.8.0.300d.npz}
 reviews=$WORK/reviews.npz   # a third type: our own, from film reviews
 EPOCHS=${EPOCHS:-15}
+HASH_STEPS=${HASH_STEPS:-2000} # updates until the codes are sharp
+BILSTM=${BILSTM:-512}          # width of BiLSTM-max; at the others' 4,096 it reads 23 sentences a second
 # SentEval's settings: about 15 minutes of one core for an encoder of width 4,096; PROTOCOL=fast takes a tenth of it
 PROTOCOL=${PROTOCOL:-default}
 # bfloat16 products train three times faster on a CPU that has them; PRECISION= (empty) computes in single precision
@@ -29,7 +31,7 @@ data() { # name, vector files
 train() { # run, data, options
     run=$1; folder=$2; shift 2
     docnmt-train "$WORK/data/$folder" --save-dir "$WORK/runs/$run" --max-epoch "$EPOCHS" --patience 3 \
-        --best-checkpoint-metric accuracy --max-tokens 2000 --lr 0.0005 --warmup-updates 500 $PRECISION "$@"
+        --best-checkpoint-metric accuracy --max-tokens 2000 --lr 0.001 --warmup-updates 200 $PRECISION "$@"
 }
 evaluate() { # name, options
     name=$1; shift
@@ -49,11 +51,13 @@ if wants figure2; then
     done
 fi
 if wants hash; then
-    for bits in 256 1024 4096; do train "glove,3,hash$bits" glove --arch inferlite --conv-width 3 --hash-bits "$bits"; done
+    for bits in 256 1024 4096; do
+        train "glove,1,hash$bits" glove --arch inferlite --hash-bits "$bits" --hash-steps "$HASH_STEPS"
+    done
 fi
 if wants baselines; then
     train bow glove --arch bag_of_words
-    train bilstm-max glove --arch bilstm_max
+    train bilstm-max glove --arch bilstm_max --output-dim "$BILSTM"
     train source2token glove --arch source2token_encoder
     # update 0: the weights as they are drawn
     for width in 1 3; do
@@ -62,10 +66,10 @@ if wants baselines; then
     done
 fi
 if wants ablation; then
-    train glove,3,no-gate glove --arch inferlite --conv-width 3 --no-gate
-    train glove,3,no-skip glove --arch inferlite --conv-width 3 --no-skip
-    train glove,3,mean glove --arch inferlite --conv-width 3 --pooling mean
-    for layers in 1 2; do train "glove,3,M$layers" glove --arch inferlite --conv-width 3 --conv-layers "$layers"; done
+    train glove,1,no-gate glove --arch inferlite --no-gate
+    train glove,1,no-skip glove --arch inferlite --no-skip
+    train glove,1,mean glove --arch inferlite --pooling mean
+    for layers in 1 2; do train "glove,1,M$layers" glove --arch inferlite --conv-layers "$layers"; done
 fi
 if wants evaluate; then
     mkdir -p "$WORK/results"

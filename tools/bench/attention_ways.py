@@ -19,6 +19,7 @@ from docnmt.functional import (
     source2token,
 )
 from docnmt.functional.descent import descend
+from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.selection import select_sentences
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout, Spans
@@ -83,6 +84,18 @@ def conditional(document: Document, backend: str, given: Tensor | None = None) -
     return forward_backward(attend, [*document[2:6], document.sentence_k], given)
 
 
+def chosen_before(document: Document) -> Way:
+    """Conditional attention without the search: what follows the choice of sentences."""
+    layout = document.layout
+    with torch.no_grad():
+        choice = select_sentences(document.sentence_q, document.sentence_k, layout, layout, TOP_T, "document")
+
+    def attend(*x: Tensor) -> Tensor:
+        return dispatch_attention(*x, choice, layout.sentences)
+
+    return forward_backward(attend, [*document[2:6], document.sentence_k])
+
+
 def hierarchical(document: Document, backend: str, given: Tensor | None = None) -> Way:
     def attend(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, node_k: Tensor) -> Tensor:
         tree, layout = document.tree, document.layout
@@ -119,6 +132,8 @@ def conditional_ways(sentences: int) -> dict[str, Way]:
     if sentences * WORDS <= LONGEST_DENSE:
         backends += ["padded", "dense"]
     ways = {"SDPA": forward_backward(sdpa, document[2:5]), **{b: conditional(document, b) for b in backends}}
+    ways["sentences given"] = chosen_before(document)
+    ways["tree"] = hierarchical(document, "dispatch")
     return {**ways, "masked SDPA": masked_sdpa(document)} if "dense" in ways else ways
 
 
