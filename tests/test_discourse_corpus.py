@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools" / "discourse"))
 
 import documents
+import lengthen
 import lexicon
 import make
 import threads
@@ -180,3 +181,28 @@ def test_sizes_that_cannot_be_balanced_are_refused(tmp_path, capsys):
         make.main(["--out", str(tmp_path / "x"), "--train-documents", "100"])
     assert "multiple of 6" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_longer_documents_ask_the_same(folder, capsys, every):
+    lengthen.main([str(folder / "contrastive.tsv"), "--sentences", "40", "--every", str(every)])
+    lines = capsys.readouterr().out.splitlines()
+    rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    short = {row["group"] + row["tgt"]: row for group in questions(folder) for row in group}
+    fillers = {pair.en for pair in lexicon.FILLERS}
+    for row in rows:
+        before = short[row["group"] + row["tgt"]]
+        sides = [row[side].split(make.SEPARATOR) for side in ("src_context", "tgt_context")]
+        assert [len(side) for side in sides] == [39, 39]
+        assert row["src_context"].endswith(make.SEPARATOR + before["src_context"])
+        assert row["tgt_context"].endswith(make.SEPARATOR + before["tgt_context"])
+        assert set(sides[0][: 39 - before["src_context"].count(make.SEPARATOR) - 1]) <= fillers
+    cells = Counter((row["phenomenon"], row["distance"]) for row in rows if row["correct"] == "1")
+    assert len(cells) == 4 * len(documents.DISTANCES)
+    assert min(cells.values()) >= GROUPS // every
+    right = Counter((row["src"], row["tgt"]) for row in rows if row["correct"] == "1")
+    answers = defaultdict(set)
+    for row in rows:
+        answers[row["src"]].add(row["tgt"])
+    for source, texts in answers.items():
+        assert len({right[source, text] for text in texts}) == 1  # every answer is right equally often

@@ -47,8 +47,10 @@ def test_every_file_of_every_system_is_in_the_tables(tmp_path: Path, capsys: pyt
     lines = capsys.readouterr().out.splitlines()
     assert "| a | `transformer_tiny` | 16 | 20 | 2.0 | 1,000 | 3.0 GB |" in lines
     assert "| news | b | 12.3 | 12.3 | 12.3 | 12.3 |" in lines
-    assert "| | chance | a, true-context | b, true-context | groups |" in lines
-    assert "| distance 2 | 50.0 | 75.0 | 100.0 | 8 |" in lines
+    assert "| context | system | all | distance 1 | distance 2 |" in lines
+    assert "| | questions | 8 | 8 | 8 |" in lines
+    assert "| | chance | 50.0 | 50.0 | 50.0 |" in lines
+    assert "| true-context | b | 100.0 | 100.0 | 100.0 |" in lines
     assert not any("kind" in line for line in lines)
     assert (tmp_path / "plot.png").stat().st_size > 1000
 

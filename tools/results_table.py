@@ -115,42 +115,49 @@ def score_table(systems: Sequence[System]) -> Iterator[str]:
 
 
 def contrastive_tables(systems: Sequence[System]) -> Iterator[Iterator[str]]:
-    """A table for all contrastive sets that have the same labels."""
+    """A table a label (distance, phenomenon …) for all contrastive sets with the same values, as often each."""
     sets: dict[str, list[str]] = {}
     for name, report in ((name, report) for s in systems for name, report in s.contrastive.items()):
-        same = sets.setdefault(str({label: list(values) for label, values in report["by"].items()}), [])
+        same = sets.setdefault(str({label: _questions(values) for label, values in report["by"].items()}), [])
         if name not in same:
             same.append(name)
     for names in sets.values():
-        cells = [(f"{s.name}, {n}", s.contrastive[n]) for n in names for s in systems if n in s.contrastive]
-        yield _contrastive_table(cells)
+        rows = [(name, s.name, s.contrastive[name]) for name in names for s in systems if name in s.contrastive]
+        for label in sorted(set(rows[0][2]["by"]) - {"kind"}) or [""]:
+            yield _contrastive_table(label, rows)
 
 
-def _contrastive_table(columns: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[str]:
-    """Accuracy in percent over all and by label, beside it what guessing gets."""
-    titles, reports = zip(*columns, strict=True)
-    yield "| | chance | " + " | ".join(titles) + " | groups |"
-    yield "| --- |" + " ---: |" * (len(columns) + 2)
-    yield _row("all", reports)
-    for label in sorted(set(reports[0]["by"]) - {"kind"}):
-        for value in reports[0]["by"][label]:
-            yield _row(f"{label} {value}", [report["by"][label][value] for report in reports])
+def _questions(values: dict[str, dict[str, Any]]) -> list[tuple[str, int]]:
+    return [(value, cell["groups"]) for value, cell in values.items()]
 
 
-def _row(name: str, cells: Sequence[dict[str, float]]) -> str:
-    accuracies = " | ".join(f"{cell['accuracy']:.1f}" for cell in cells)
-    return f"| {name} | {cells[0]['chance']:.1f} | {accuracies} | {cells[0]['groups']:,} |"
+def _contrastive_table(label: str, rows: Sequence[tuple[str, str, dict[str, Any]]]) -> Iterator[str]:
+    """Accuracy in percent, over all and by the values of a label; what guessing gets, and how many questions, first."""
+    values = list(rows[0][2]["by"].get(label, {}))
+    yield f"| context | system | all | {' | '.join(f'{label} {value}' for value in values)} |".replace("|  |", "|")
+    yield "| --- | --- |" + " ---: |" * (1 + len(values))
+    for title, number in (("questions", "{groups:,}"), ("chance", "{chance:.1f}")):
+        yield f"| | {title} | {_cells(rows[0][2], label, number)} |"
+    for context, system, report in rows:
+        yield f"| {context} | {system} | {_cells(report, label, '{accuracy:.1f}')} |"
+
+
+def _cells(report: dict[str, Any], label: str, number: str) -> str:
+    return " | ".join(number.format(**cell) for cell in (report, *report["by"].get(label, {}).values()))
 
 
 def plot(systems: Sequence[System], path: Path) -> None:
-    """Contrastive accuracy by distance of the deciding sentence: a colour a system, a line style a context."""
+    """Contrastive accuracy by distance of the deciding sentence: a colour a system, a line style a context.
+
+    Of more than three systems only with the first, the true context.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    lines, chance = ("-o", "--", ":", "-."), 0.0
+    lines, chance = ("-o", "--", ":", "-.") if len(systems) <= 3 else ("-o",), 0.0
     for number, system in enumerate(systems):
         for line, (context, report) in zip(lines, system.contrastive.items(), strict=False):
             cells = report["by"].get("distance", {})

@@ -28,6 +28,11 @@ declare -A options=(
 systems=${DISCOURSE_SYSTEMS:-sentence 2-to-1 4-to-4 doc scaleformer hier cond hier_cond}
 
 discourse "$corpus" "$data"
+for sentences in 32 128 512; do # the same questions in longer documents
+    longer=$corpus/contrastive.$sentences.tsv
+    [ -e "$longer" ] || { python tools/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every 4 \
+        > "$longer.tmp" && mv "$longer.tmp" "$longer"; }
+done
 for system in $systems; do
     [ -n "${options[$system]:-}" ] || { echo "error: no system '$system'; there are: ${!options[*]}" >&2; exit 2; }
     # shellcheck disable=SC2086  # the options are words
@@ -36,6 +41,9 @@ for system in $systems; do
     choose "$corpus/contrastive.tsv" "$work/$system" true-context
     choose "$corpus/contrastive.tsv" "$work/$system" shuffled-context --context shuffled
     choose "$corpus/contrastive.foreign.tsv" "$work/$system" foreign-context
+    for sentences in 32 128 512; do
+        choose "$corpus/contrastive.$sentences.tsv" "$work/$system" "$sentences-sentences"
+    done
 done
 # shellcheck disable=SC2086
 python tools/results_table.py "$work" --systems $systems --plot "$work/accuracy.png" | tee "$work/report.md"

@@ -1,9 +1,11 @@
 """What a long document costs a whole model: a training step, encoding in one pass, and what `runtime.tune` gains.
 
     OMP_NUM_THREADS=1 python tools/bench/long_document.py [--what step encode tune] [--sentences 2000]
+    OMP_NUM_THREADS=1 python tools/bench/long_document.py --what limit [--most 14] [--seconds 120]
 
 An untrained hier_cond_transformer_small with 8,000 subwords reads random ones, 25 a sentence, as many on either side.
-Every measurement is a process of its own; memory is the process's peak, Python, torch and the model included.
+Every measurement is a process of its own; memory is the process's peak, Python, torch and the model included. `limit`
+doubles one document until a training step of each architecture takes more memory or time than is given.
 """
 
 from __future__ import annotations
@@ -27,6 +29,15 @@ from docnmt.registry import ARCHITECTURES, MODELS
 from docnmt.training.probe import peak_memory
 
 WORDS, VOCABULARY = 25, 8000
+FIRST = 125  # sentences that every architecture can read
+COMPARED = [
+    "transformer",
+    "doc_transformer",
+    "scaleformer",
+    "hier_transformer",
+    "cond_transformer",
+    "hier_cond_transformer",
+]
 
 
 class Vocabularies(NamedTuple):
@@ -43,8 +54,9 @@ def model_of(arch: str, **options: Any) -> Any:
     return MODELS.get(architecture.model).build(config, Vocabularies())
 
 
-def document(sentences: int) -> PackedText:
-    layout = DocumentLayout.from_lengths([[WORDS] * sentences])
+def document(sentences: int, joined: bool = False) -> PackedText:
+    """One document; `joined`: as the one sequence that models of whole documents read."""
+    layout = DocumentLayout.from_lengths([[WORDS * sentences] if joined else [WORDS] * sentences])
     row = torch.arange(sentences * WORDS)
     positions = torch.stack([row % WORDS, row // WORDS, torch.zeros_like(row), torch.zeros_like(row)], 1)
     return PackedText(torch.randint(4, VOCABULARY, row.shape), layout, positions)
@@ -54,7 +66,8 @@ def training_step(arch: str, sentences: int, checkpoint: bool) -> Callable[[], N
     torch.manual_seed(0)
     model = model_of(arch, checkpoint_activations=checkpoint).train()
     optimizer = torch.optim.Adam(model.parameters())
-    source, target = document(sentences), document(sentences)
+    joined = model.joined and model.unit == "document"
+    source, target = document(sentences, joined), document(sentences, joined)
     batch = TranslationBatch(source, target, target.tokens, torch.zeros(1, dtype=torch.int64))
     criterion = LabelSmoothedCrossEntropy(label_smoothing=0.1)
 
@@ -127,21 +140,46 @@ def print_tuning(arch: str, sentences: int, rounds: int = 3) -> None:
     print(f"{off * 1e3:,.0f} ms: {off / on:.2f}× ({spread})")
 
 
+def print_limits(archs: list[str], seconds: float, most: float) -> None:
+    """A training step of each architecture on documents twice as long each time, until it takes too much."""
+    print("| architecture | sentences | words a side | s | GB | twice as long |\n| --- |" + " ---: |" * 4 + " --- |")
+    for arch in archs:
+        sentences, row = FIRST, "– | – | – | –"
+        while True:
+            try:
+                found = cost(training_step, arch, sentences, False)
+            except (MemoryError, RuntimeError) as error:
+                if isinstance(error, RuntimeError) and "memory" not in str(error):
+                    raise
+                end = f"more than {most:g} GB"
+                break
+            if found.seconds > seconds:
+                end = f"{found.seconds:.1f} s"
+                break
+            row = f"{sentences:,} | {sentences * WORDS:,} | {found.seconds:.1f} | {found.gigabytes:.1f}"
+            sentences *= 2
+        print(f"| {arch} | {row} | {end} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     every = ["step", "encode", "tune"]
-    parser.add_argument("--what", nargs="+", choices=every, default=every)
-    parser.add_argument("--arch", default="hier_cond_transformer_small")
+    parser.add_argument("--what", nargs="+", choices=[*every, "limit"], default=every)
+    parser.add_argument("--arch", nargs="+", help="[hier_cond_transformer_small; limit: all, in their small size]")
+    parser.add_argument("--seconds", type=float, default=120.0, help="limit: that a step may take [120]")
     parser.add_argument("--sentences", type=int, help="[2,000 for a step, 10,000 to encode, 160 to compare tuning]")
     parser.add_argument("--most", type=float, default=14.0, metavar="GB", help="addresses that a process may take")
     options = parser.parse_args()
     limit_memory(options.most)
-    if "step" in options.what:
-        print_step(options.arch, options.sentences or 2000)
-    if "encode" in options.what:
-        print_encoding(options.arch, options.sentences or 10_000)
-    if "tune" in options.what:
-        print_tuning(options.arch, options.sentences or 160)
+    if "limit" in options.what:
+        print_limits(options.arch or [f"{name}_small" for name in COMPARED], options.seconds, options.most)
+    for arch in options.arch or ["hier_cond_transformer_small"]:
+        if "step" in options.what:
+            print_step(arch, options.sentences or 2000)
+        if "encode" in options.what:
+            print_encoding(arch, options.sentences or 10_000)
+        if "tune" in options.what:
+            print_tuning(arch, options.sentences or 160)
 
 
 if __name__ == "__main__":

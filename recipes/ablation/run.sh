@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# What each mechanism of hierarchical encoding and conditional attention buys: one part changed at a time, on documents in
+# which only an earlier sentence tells the translation.
+#   recipes/ablation/run.sh
+# Some 6 minutes a variant on 2 cores. Stopped, the same command goes on where it was; everything is under runs/ablation.
+#   ABLATION_WORK=DIR      another folder (relative to the clone, or absolute)
+#   ABLATION_ONLY="A B"    only these variants (names as below)
+#   ABLATION_SEED=N        seed of all trainings (1)
+#   DOCNMT_ENV, DOCNMT_TORCH, PYTHON: see tools/environment.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+work=${ABLATION_WORK:-runs/ablation}
+. tools/environment.sh
+. tools/experiment.sh
+environment plot
+corpus=$work/corpus data=$work/data-bin
+
+# The base: the document model of the quick start. The options of a variant stand behind the base's and win.
+base="--arch hier_cond_transformer_tiny --context-sides encoder --merge mean --ffn-dim 256 --read-all-updates 1200"
+flat="--arch cond_transformer_tiny --context-sides encoder --ffn-dim 256 --read-all-updates 1200"
+whole="--arch doc_transformer_tiny --ffn-dim 545"
+declare -A variants=(
+    [base]="$base"
+    # what is read of the document: nothing, all of it, summaries alone, words of sentences chosen flat (equation 7)
+    [no-context]="--arch transformer_tiny --ffn-dim 545"
+    [whole-document]="$whole"
+    [summaries-only]="--arch hier_transformer_tiny --ffn-dim 143"
+    [flat]="$flat"
+    [not-all-first]="$base --read-all-updates 0"
+    # positions: none (section 1.1.1), of the word alone, more levels, counted from the document's start
+    [no-positions]="$base --position none"
+    [word-positions]="$base --position sinusoidal"
+    [break-token-word-positions]="$whole --position sinusoidal"
+    [levels-1]="$base --levels 1"
+    [levels-2]="$base --levels 2"
+    [document-count]="$base --position-count document"
+    [level-scale-0.7]="$base --level-scale 0.7"
+    # the tree
+    [merge-source2token]="$base --merge source2token"
+    [merge-multidim]="$base --merge multidim_source2token"
+    [select-on-node]="$base --select-on node"
+    # sentences a word and head reads
+    [t-1]="$base --top-t 1"
+    [t-2]="$base --top-t 2"
+    [t-8]="$base --top-t 8"
+    [own-sentence]="$base --always-own-sentence"
+    # where
+    [heads]="$base --context-placement heads"
+    [replace]="$base --context-placement replace"
+    [decoder]="$base --context-sides decoder"
+    [both-sides]="$base --context-sides both"
+    [summaries-of-embeddings]="$base --summary-input embeddings"
+    [target-conditional]="$base --target-context conditional"
+    # how positions join the embeddings
+    [fusion-concat]="$base --position-fusion concat"
+    [fusion-gate_scalar]="$base --position-fusion gate_scalar"
+    [fusion-gate_mlp]="$base --position-fusion gate_mlp"
+    [fusion-gate_conv]="$base --position-fusion gate_conv"
+    [fusion-scale]="$base --position-fusion scale"
+    [fusion-none]="$base --position-fusion none"
+)
+order="base no-context whole-document summaries-only flat not-all-first no-positions word-positions
+    break-token-word-positions levels-1 levels-2 document-count level-scale-0.7 merge-source2token merge-multidim
+    select-on-node t-1 t-2 t-8 own-sentence heads replace decoder both-sides summaries-of-embeddings target-conditional
+    fusion-concat fusion-gate_scalar fusion-gate_mlp fusion-gate_conv fusion-scale fusion-none"
+chosen=${ABLATION_ONLY:-$order}
+
+discourse "$corpus" "$data"
+for variant in $chosen; do
+    [ -n "${variants[$variant]:-}" ] || { echo "error: no variant '$variant'; there are:" $order >&2; exit 2; }
+    # shellcheck disable=SC2086  # the options are words
+    learn "$data" recipes/discourse/common.yaml "$work/$variant" --seed "${ABLATION_SEED:-1}" ${variants[$variant]}
+    choose "$corpus/contrastive.tsv" "$work/$variant" true-context
+done
+# shellcheck disable=SC2086
+python tools/results_table.py "$work" --systems $chosen | tee "$work/report.md"
