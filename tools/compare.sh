@@ -38,12 +38,33 @@ compare() {
         --resolutions 1 4 0 --max-update "$half" "${shared[@]}"
     for system in sentence concat document; do
         for test in "${!names[@]}"; do
-            translate "$data" "test$([ "$test" = 0 ] || echo "$test")" "$work/$system" "${names[$test]}"
+            translate "$data" "$(split "$test")" "$work/$system" "${names[$test]}"
         done
         if [ -n "${contrastive:-}" ]; then
             choose "$contrastive" "$work/$system" true-context
+            choose "$contrastive" "$work/$system" shuffled-context --context shuffled
             choose "$contrastive" "$work/$system" foreign-context --context foreign
         fi
     done
-    python tools/results_table.py "$work" --systems sentence concat start document | tee "$work/report.md"
+    for window in 1 4 10; do # does it matter how much of the document is read? On the first test set
+        translate "$data" "$(split 0)" "$work/document" "${names[0]}-window-$window" --context-window "$window"
+    done
+    for test in "${!names[@]}"; do
+        for system in concat document; do
+            against "${prefixes[$test]}.de" "$work/$system/${names[$test]}" "$work/sentence/${names[$test]}" \
+                "$work/$system/${names[$test]}/against-sentence.txt"
+        done
+    done
+    report | tee "$work/report.md"
+}
+
+split() { [ "$1" = 0 ] && echo test || echo "test$1"; } # NUMBER: how docnmt-preprocess names the splits of --testpref
+
+report() {
+    local file
+    python tools/results_table.py "$work" --systems sentence concat start document
+    for file in "$work"/{concat,document}/*/against-sentence.txt; do
+        printf '\n%s\n\n' "${file#"$work"/}"
+        sed 's/^/    /' "$file"
+    done
 }

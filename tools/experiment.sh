@@ -38,3 +38,11 @@ choose() { # FILE FOLDER NAME [OPTION …]: choose between right and wrong trans
     docnmt-score --contrastive "$file" --path "$best" --json "$@" > "$folder/$name.json.tmp"
     mv "$folder/$name.json.tmp" "$folder/$name.json"
 }
+
+against() { # REFERENCE ONE OTHER FILE: are ONE's translations better than OTHER's? Paired bootstrap over documents
+    local reference=$1 one=$2/hypotheses.txt other=$3/hypotheses.txt file=$4
+    [ ! "$file" -nt "$one" ] || [ ! "$file" -nt "$other" ] || return 0
+    say "${file##*/}: paired bootstrap"
+    docnmt-score --ref "$reference" --sys "$one" --paired "$other" > "$file.tmp"
+    mv "$file.tmp" "$file"
+}
