@@ -130,7 +130,8 @@ def damage(tmp_path: Path) -> dict[str, Path]:
 @pytest.mark.parametrize("case", [
     "no such file", "empty", "one word a line", "line cut", "one number too many", "not a number", "not finite",
     "fewer than promised", "binary cut", "binary cut, packed", "packed data cut", "huge promise", "no header",
-    "endless word", "fastText model", "npz cut", "npz of objects", "npz that does not fit", "npz that is text", "a folder",
+    "endless word", "fastText model", "npz cut", "npz of objects", "npz that does not fit", "npz that is text",
+    "a folder",
 ])  # fmt: skip
 def test_a_damaged_file_is_one_clear_error(tmp_path: Path, case: str) -> None:
     path = damage(tmp_path)[case]
