@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from test_inferlite_tools import tool
 
 from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.data.pairs import read_pairs
@@ -300,3 +301,22 @@ def test_senteval_command_continues_and_refuses_other_settings(
         arguments = ["--baseline", baseline, "--vectors", f"{folder}/one.txt", "--width", "16"]
         assert senteval.main([*common, *arguments, "--overwrite"]) == 0
     assert senteval.main([*common[:3], "STS99", "--path", str(plain)]) == 2
+
+
+def test_tools_measure_recall_and_test_accuracy(
+    folder: Path, hashed: Path, plain: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "lines.txt").write_text("\n".join(LINES) + "\n")
+    retrieval, nli_test = tool("retrieval"), tool("nli_test")
+    retrieval.main(["--text", f"{folder}/lines.txt", "--truth", str(plain), "--queries", "5", str(hashed), str(plain)])
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith(("| hashed", "| pl"))]
+    assert [row[1] for row in rows] == ["cosine", "Hamming, 24 bits", "cosine"]
+    assert [row[2] for row in rows] == ["256", "3", "256"]
+    assert [rows[0][5], rows[2][5], rows[2][6]] == ["1.000"] * 3
+    assert 0 <= float(rows[1][5]) <= 1
+    nli_test.main([str(hashed), str(plain), "--split", "valid"])
+    printed = capsys.readouterr().out.splitlines()[2:]
+    logged = [json.loads(line) for line in (plain / "train.jsonl").read_text().splitlines()]
+    best = max(row["accuracy"] for row in logged if row["event"] == "valid")
+    assert printed[1] == f"| plain | {100 * best:.2f} |  |"
+    assert printed[0].startswith("| hashed | ")

@@ -75,6 +75,7 @@ if wants evaluate; then
     mkdir -p "$WORK/results"
     evaluate bow,glove --baseline bow --vectors "$glove"
     evaluate bow,glove+news --baseline bow --vectors "$glove" "$news"
+    evaluate bow,glove+news+reviews --baseline bow --vectors "$glove" "$news" "$reviews"
     evaluate sif,glove --baseline sif --vectors "$glove" --frequencies "$DATA/vectors/enwiki_vocab_min200.txt"
     evaluate borep-max,glove --baseline borep-max --vectors "$glove"
     for width in 1 3; do evaluate "untrained,$width" --path "$WORK/untrained,$width"; done
@@ -91,12 +92,15 @@ if wants evaluate; then
     [ -z "${TRANSLATION:-}" ] || evaluate translation-summaries --path "$TRANSLATION"
 fi
 if wants tables; then
-    python "$tools/inferlite/tables.py" --results "$WORK/results" --runs "$WORK/runs" > "$WORK/tables.md"
+    python "$tools/inferlite/tables.py" --results "$WORK/results" --runs "$WORK/runs" --figure "$WORK/figure2.png" \
+        > "$WORK/tables.md"
+    python "$tools/inferlite/nli_test.py" "$WORK"/runs/*/ > "$WORK/nli-test.md"
     cut -f 2 "$DATA/senteval/SST2/train_phrases67k.tsv" | sed 1d > "$WORK/phrases.txt"
-    python "$tools/inferlite/retrieval.py" --text "$WORK/phrases.txt" "$WORK"/runs/*hash* > "$WORK/retrieval.md"
+    python "$tools/inferlite/retrieval.py" --text "$WORK/phrases.txt" --truth "$WORK/runs/glove,1" "$WORK"/runs/*hash* \
+        > "$WORK/retrieval.md"
     cut -f 2 "$DATA/senteval/MR/all.tsv" | sed 1d > "$WORK/reviews.txt"
     python "$tools/bench/sentence_encoders.py" --text "$WORK/reviews.txt" --vectors "$glove" > "$WORK/speed.txt"
     head -n 4 "$WORK/reviews.txt" | docnmt-embed --path "$WORK/runs/glove+news+reviews,3" --overwrite \
         --gates "$WORK/gates.png"
-    echo "$WORK/tables.md $WORK/retrieval.md $WORK/speed.txt $WORK/gates.png"
+    (cd "$WORK" && ls tables.md figure2.png nli-test.md retrieval.md speed.txt gates.png)
 fi
