@@ -35,8 +35,8 @@ train() { # run, data, options
 }
 evaluate() { # name, options
     name=$1; shift
-    docnmt-senteval --data "$DATA/senteval" --results-path "$WORK/results/$name.json" --protocol "$PROTOCOL" "$@" \
-        > /dev/null
+    docnmt-senteval --data "$DATA/senteval" --results-path "$WORK/results/$name.json" --protocol "$PROTOCOL" \
+        --tasks MR CR SUBJ MPQA SST2 TREC MRPC SICK-R SICK-E STS-B STS12 STS13 STS14 STS15 STS16 "$@" > /dev/null
 }
 wants() { [ "$WHAT" = all ] || [ "$WHAT" = "$1" ]; }
 
@@ -80,12 +80,12 @@ if wants evaluate; then
     evaluate borep-max,glove --baseline borep-max --vectors "$glove"
     for width in 1 3; do evaluate "untrained,$width" --path "$WORK/untrained,$width"; done
     for run in "$WORK"/runs/*/; do
-        name=$(basename "$run")
-        case $name in
+        encoder=$(basename "$run") # a function's $name is everybody's
+        case $encoder in
             bow) ;; # its vectors are those of bow,glove
-            *hash*) evaluate "$name,soft" --path "$run" --representation soft
-                    evaluate "$name,codes" --path "$run" --representation codes ;;
-            *) evaluate "$name" --path "$run" ;;
+            *hash*) evaluate "$encoder,soft" --path "$run" --representation soft
+                    evaluate "$encoder,codes" --path "$run" --representation codes ;;
+            *) evaluate "$encoder" --path "$run" ;;
         esac
     done
     # TRANSLATION=a trained hier_cond_transformer: its source2token summaries as sentence vectors

@@ -189,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     bars = figure_2(runs)
     rows, protocol = read_results(options.results)
     sections = {
-        "NLI and training": runs_table(runs),
+        "NLI and training; hashed models by their codes": runs_table(runs),
         f"Classification (table 2), protocol {protocol}: accuracy, F1 behind it": table(
             rows, CLASSIFICATION, accuracy, 0
         ),
