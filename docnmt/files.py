@@ -37,8 +37,11 @@ def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
 
     Raises:
-        UserError: the system refused (disk full, no permission); whatever stood at `path` is untouched.
+        UserError: the system refused (disk full, no permission), or `path` is a folder or a device; whatever stood at
+            `path` is untouched.
     """
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: is a folder or a device, expected the name of a file; choose another")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -108,6 +108,7 @@ def damage(tmp_path: Path) -> dict[str, Path]:
         "empty": file("empty.txt", b""),
         "one word a line": file("words.txt", b"the\nof\n"),
         "line cut": file("cut.txt", text(False)[:-8]),
+        "one number too many": file("wide.txt", b"the 1.5 2.5\n. . . 1.5 2.5\nof 0.5 1.5 2.5\n"),
         "not a number": file("nan.txt", b"the 1 2\nof 1 x\n"),
         "not finite": file("inf.txt", b"the 1 2\nof 1 inf\n"),
         "fewer than promised": file("few.vec", b"9 3\n" + text(False)),
@@ -127,9 +128,10 @@ def damage(tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("case", [
-    "no such file", "empty", "one word a line", "line cut", "not a number", "not finite", "fewer than promised",
-    "binary cut", "binary cut, packed", "packed data cut", "huge promise", "no header", "endless word",
-    "fastText model", "npz cut", "npz of objects", "npz that does not fit", "npz that is text", "a folder",
+    "no such file", "empty", "one word a line", "line cut", "one number too many", "not a number", "not finite",
+    "fewer than promised", "binary cut", "binary cut, packed", "packed data cut", "huge promise", "no header",
+    "endless word", "fastText model", "npz cut", "npz of objects", "npz that does not fit", "npz that is text",
+    "a folder",
 ])  # fmt: skip
 def test_a_damaged_file_is_one_clear_error(tmp_path: Path, case: str) -> None:
     path = damage(tmp_path)[case]

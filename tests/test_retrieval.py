@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from test_inferlite_tools import tool
 
 from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.data.pairs import read_pairs
@@ -149,6 +151,15 @@ def test_vectors_and_codes_are_the_same_in_every_batch(name: str, request: pytes
         reference = got
 
 
+def test_soft_codes_lie_on_their_bits_side_of_a_half(hashed: Path) -> None:
+    encoder = SentenceEncoder.load(hashed)
+    sentences = [words(line) for line in LINES]
+    soft, codes = encoder.features(sentences, "soft"), encoder.features(sentences, "codes")
+    assert soft.shape == codes.shape == (len(LINES), 24)
+    assert ((soft > 0) & (soft < 1)).any()
+    np.testing.assert_array_equal(soft > 0.5, codes == 1)
+
+
 @pytest.mark.parametrize("cache_words", [0, 1, 5, 1000])
 def test_kept_word_rows_change_nothing(plain: Path, cache_words: int) -> None:
     loaded = SentenceEncoder.load(plain)
@@ -162,7 +173,7 @@ def test_kept_word_rows_change_nothing(plain: Path, cache_words: int) -> None:
 def test_checkpoint_needs_no_folder_and_counts_unknown_words(plain: Path) -> None:
     encoder = SentenceEncoder.load(plain)
     encoder.features([words("the unheard cat"), []])
-    assert (encoder.tokens, encoder.unknown) == (4, 2)  # a sentence without words is one unknown word
+    assert (encoder.tokens, encoder.unknown) == (3, 1)  # a sentence without words has none to count
 
 
 def test_gates_have_a_mean_for_each_type_and_word(plain: Path, folder: Path) -> None:
@@ -173,6 +184,8 @@ def test_gates_have_a_mean_for_each_type_and_word(plain: Path, folder: Path) -> 
     picture = folder / "gates.png"
     assert embed.main(["--path", str(plain), "--input", f"{folder}/few.txt", "--gates", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
+    assert embed.main(["--path", str(plain), "--input", f"{folder}/few.txt", "--gates", f"{folder}/gates.xyz"]) == 1
+    assert not (folder / "gates.xyz").exists()
 
 
 def test_embed_writes_searches_and_reports(folder: Path, hashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -236,16 +249,22 @@ def test_preprocessing_reads_snli_jsonl_and_reports(tmp_path: Path) -> None:
     ("a.tsv", "label\ttext\ttext2\n", "no labelled pairs"),
     ("a.jsonl", '{"gold_label": "neutral"}\n', "line 1: expected an object"),
     ("a.jsonl", "[1]\n", "line 1: expected an object"),
+    ("a.jsonl", '{"gold_label": "neutral", "sentence1": "A \\ud800", "sentence2": "B"}\n', "line 1: .*surrogates"),
+    ("a.tsv", "label\ttext\ttext2\nneutral\tcaf\udce9\ty\n", "a.tsv:2: byte 12 of the line"),
 ])  # fmt: skip
 def test_malformed_pairs_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_bytes(content.encode(errors="surrogateescape"))
     with pytest.raises(UserError, match=message):
         read_pairs(tmp_path / name)
 
 
-def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path) -> None:
-    import shutil
+def test_pairs_as_windows_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes("\ufefflabel\ttext\ttext2\r\nNeutral\tx\ty\r\n".encode())
+    pairs = read_pairs(tmp_path / "a.tsv")
+    assert (pairs.labels, pairs.first, pairs.second) == ([1], ["x"], ["y"])
 
+
+def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "data"
     shutil.copytree(folder / "data", copy)
     (copy / "vectors.0.npy").write_bytes((copy / "vectors.0.npy").read_bytes()[:-3])
@@ -258,7 +277,7 @@ def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path) -> None:
 
 
 def test_senteval_command_continues_and_refuses_other_settings(
-    folder: Path, plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, plain: Path, hashed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("FNWN", "headlines", "OnWN"):
         (tmp_path / "STS13").mkdir(exist_ok=True)
@@ -270,9 +289,34 @@ def test_senteval_command_continues_and_refuses_other_settings(
     assert "pearson" in capsys.readouterr().out
     assert senteval.main([*common, "--path", str(plain)]) == 0
     assert (tmp_path / "r.json").read_text() == first
+    again = shutil.copytree(hashed, tmp_path / "again")
+    stored = json.loads(first)
+    stored["settings"]["path"] = str(again)
+    (tmp_path / "r.json").write_text(json.dumps(stored))
+    assert senteval.main([*common, "--path", str(again)]) == 1
+    assert "another checkpoint at --path;" in capsys.readouterr().err
     assert senteval.main([*common, "--baseline", "bow", "--vectors", f"{folder}/one.txt"]) == 1
     assert "--baseline" in capsys.readouterr().err
     for baseline in ("bow", "borep-max"):
         arguments = ["--baseline", baseline, "--vectors", f"{folder}/one.txt", "--width", "16"]
         assert senteval.main([*common, *arguments, "--overwrite"]) == 0
     assert senteval.main([*common[:3], "STS99", "--path", str(plain)]) == 2
+
+
+def test_tools_measure_recall_and_test_accuracy(
+    folder: Path, hashed: Path, plain: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "lines.txt").write_text("\n".join(LINES) + "\n")
+    retrieval, nli_test = tool("retrieval"), tool("nli_test")
+    retrieval.main(["--text", f"{folder}/lines.txt", "--truth", str(plain), "--queries", "5", str(hashed), str(plain)])
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith(("| hashed", "| pl"))]
+    assert [row[1] for row in rows] == ["cosine", "Hamming, 24 bits", "cosine"]
+    assert [row[2] for row in rows] == ["256", "3", "256"]
+    assert [rows[0][5], rows[2][5], rows[2][6]] == ["1.000"] * 3
+    assert 0 <= float(rows[1][5]) <= 1
+    nli_test.main([str(hashed), str(plain), "--split", "valid"])
+    printed = capsys.readouterr().out.splitlines()[2:]
+    logged = [json.loads(line) for line in (plain / "train.jsonl").read_text().splitlines()]
+    best = max(row["accuracy"] for row in logged if row["event"] == "valid")
+    assert printed[1] == f"| plain | {100 * best:.2f} |  |"
+    assert printed[0].startswith("| hashed | ")

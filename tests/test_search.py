@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docnmt.errors import UserError
+from docnmt.files import replacing
 from docnmt.retrieval import search
 from docnmt.retrieval.codes import BitReport, pack_bits, unpack_bits
 from docnmt.retrieval.faiss_search import faiss_nearest
@@ -73,3 +77,11 @@ def test_npy_writer_and_lines() -> None:
     file.seek(0)
     np.testing.assert_array_equal(np.load(file), np.repeat([2.0, 5.0], [2, 5])[:, None] * np.ones((7, 3)))
     assert list(read_lines(io.BytesIO("a\r\n\nb\u2028c".encode()), "x")) == ["a", "", "b\u2028c"]
+
+
+def test_a_device_or_a_folder_is_never_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(UserError, match="a folder or a device"), replacing(path):
+            pytest.fail("no work is done")
+    assert (tmp_path / "pipe").is_fifo()

@@ -19,7 +19,6 @@ from torch.nn import functional as F
 
 from docnmt.cli.train import main
 from docnmt.config import option
-from docnmt.errors import UserError
 from docnmt.registry import register_architecture, register_criterion, register_model, register_task
 from docnmt.tasks.protocol import TaskState
 from docnmt.training.checkpoint import load_checkpoint
@@ -84,7 +83,7 @@ class ToyTask:
     @classmethod
     def restore(cls, config: ToyTaskConfig, state: TaskState) -> ToyTask:
         if "tokenizer.model" not in state.tensors:
-            raise UserError("the checkpoint lacks the tensor tokenizer.model")
+            raise LookupError("the checkpoint lacks the tensor tokenizer.model")
         return cls(config, state, {})
 
     def state(self) -> TaskState:

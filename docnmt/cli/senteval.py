@@ -48,7 +48,8 @@ class SentEvalConfig:
     tasks: tuple[str, ...] = option((), "names of tasks [all]", metavar="NAME")
     protocol: Literal["default", "fast"] = option(
         "default",
-        "SentEval's settings for published numbers, or quick ones (5 folds, less patience, larger batches)",
+        "SentEval's settings for published numbers, or quick ones (5 folds, less patience, larger batches) whose "
+        "accuracies are not comparable",
     )
     results_path: str | None = option(None, "write the results there, task by task", metavar="FILE.json")
     overwrite: bool = option(False, "start anew if the results file holds other settings")
@@ -64,6 +65,10 @@ class SentEvalConfig:
             found.append("--frequencies belongs to --baseline sif, and sif needs them")
         if self.path is not None and self.vectors:
             found.append("--vectors has no effect with --path: a trained model has its own")
+        if self.path is not None and self.unit_vectors:
+            found.append("--unit-vectors has no effect with --path")
+        if self.path is None and self.representation != "vectors":
+            found.append(f"--representation {self.representation} has no effect on a baseline")
         if self.width < 1:
             found.append(f"--width: must be at least 1, got {self.width}")
         return found

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from docnmt.data.text import TextLines
 from docnmt.errors import UserError
 
 #: The classes of natural language inference, in the order of the model's outputs.
@@ -36,36 +37,27 @@ def read_pairs(path: Path) -> SentencePairs:
     """Read `.jsonl` (`gold_label`, `sentence1`, `sentence2`: SNLI, MultiNLI) or `.tsv` (`label`, `text`, `text2`).
 
     Raises:
-        UserError: unreadable, another form, an unknown label; names the line.
+        UserError: unreadable, not clean UTF-8 text, another form, an unknown label; names the line.
     """
     rows = _jsonl if path.suffix == ".jsonl" else _tsv
     pairs = SentencePairs([], [], [], 0)
     undecided = 0
-    try:
-        for number, label, first, second in rows(path):
-            if label == NO_GOLD_LABEL:
-                undecided += 1
-            elif label.lower() not in NLI_LABELS:
-                raise UserError(f"{path}: line {number}: label '{label}' is none of {', '.join(NLI_LABELS)}")
-            else:
-                pairs.labels.append(NLI_LABELS.index(label.lower()))
-                pairs.first.append(first)
-                pairs.second.append(second)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+    for number, label, first, second in rows(path):
+        if label == NO_GOLD_LABEL:
+            undecided += 1
+        elif label.lower() not in NLI_LABELS:
+            raise UserError(f"{path}: line {number}: label '{label}' is none of {', '.join(NLI_LABELS)}")
+        else:
+            pairs.labels.append(NLI_LABELS.index(label.lower()))
+            pairs.first.append(first)
+            pairs.second.append(second)
     if not pairs.labels:
         raise UserError(f"{path}: holds no labelled pairs")
     return SentencePairs(pairs.labels, pairs.first, pairs.second, undecided)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(file, 1):
-            yield number, line.rstrip("\r\n")
-
-
 def _tsv(path: Path) -> Iterator[tuple[int, str, str, str]]:
-    lines = _lines(path)
+    lines = enumerate(TextLines(path), 1)
     header = next(lines, (1, ""))[1].split("\t")
     try:
         columns = [header.index(name) for name in ("label", "text", "text2")]
@@ -83,12 +75,13 @@ def _tsv(path: Path) -> Iterator[tuple[int, str, str, str]]:
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, str, str, str]]:
-    for number, line in _lines(path):
+    for number, line in enumerate(TextLines(path), 1):
         try:
             row = json.loads(line)
             label, first, second = (row[name] for name in ("gold_label", "sentence1", "sentence2"))
             if not all(isinstance(value, str) for value in (label, first, second)):
                 raise TypeError("a value is not a text")
+            f"{first}{second}".encode()  # JSON can write half a character, which nothing could store
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(
                 f"{path}: line {number}: expected an object with gold_label, sentence1 and sentence2 ({error})"

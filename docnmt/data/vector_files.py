@@ -7,6 +7,7 @@ a vocabulary. Whatever is wrong with a file is one `UserError` that names the li
 from __future__ import annotations
 
 import gzip
+import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -107,11 +108,21 @@ def _text(path: Path, wanted: Wanted) -> Iterator[tuple[str, np.ndarray | None]]
                     f"{path}: line {number}: expected a word and {dimensions} numbers, got {len(fields)} fields; "
                     "is the file complete?"
                 )
+            if b" " in fields[0] and _is_number(fields[0].rsplit(b" ", 1)[1]):
+                raise UserError(f"{path}: line {number}: has more numbers than the {dimensions} of line 1")
             word = fields[0].decode("utf-8", "replace")
             yield word, _numbers(fields[1:], path, number) if wanted(word, count) else None
             count += 1
         if header and count != header[0]:
             raise UserError(f"{path}: line 1 promises {header[0]} words, there are {count}; is the file complete?")
+
+
+def _is_number(field: bytes) -> bool:
+    """As vectors have them, with a decimal point; words with spaces may end in a whole number."""
+    try:
+        return b"." in field and math.isfinite(float(field))
+    except ValueError:
+        return False
 
 
 def _numbers(fields: list[bytes], path: Path, number: int) -> np.ndarray:

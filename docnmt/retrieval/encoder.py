@@ -67,6 +67,7 @@ class SentenceEncoder:
             )
         return cls(loaded.model, loaded.task.embeddings, device=device, max_tokens=max_tokens)
 
+    @torch.no_grad()
     def features(self, sentences: Sequence[Sequence[str]], representation: Representation = "vectors") -> np.ndarray:
         """Tokenised sentences → (N, d or bits) float32.
 
@@ -93,13 +94,13 @@ class SentenceEncoder:
         """
         return pack_bits(self.features(sentences, "codes") > 0.5)
 
-    @torch.no_grad()
     def _blocks(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[np.ndarray, Tensor]]:
         """Sentences of similar length together: which they are, and their vectors."""
-        indices = [self.embeddings.indices(sentence) or [0] for sentence in sentences]
+        found = [self.embeddings.indices(sentence) for sentence in sentences]
+        self.tokens += sum(map(len, found))
+        self.unknown += sum(sentence.count(0) for sentence in found)
+        indices = [sentence or [0] for sentence in found]
         lengths = np.array([len(sentence) for sentence in indices], dtype=np.int64)
-        self.tokens += int(lengths.sum())
-        self.unknown += sum(sentence.count(0) for sentence in indices)
         order = np.argsort(lengths, kind="stable")
         for places in plan_batches(lengths[order], self.max_tokens, seed=0, epoch=0, shuffle=False):
             rows = order[places]

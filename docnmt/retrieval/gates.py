@@ -35,12 +35,15 @@ def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], pat
     """One strip a sentence: a row for each embedding type, a column for each word; dark is open.
 
     Raises:
-        UserError: matplotlib is not installed, or the model has no gates.
+        UserError: matplotlib is not installed or cannot write this kind of file, or the model has no gates.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UserError("pictures need matplotlib: pip install 'docnmt[plot]'") from error
+    form = path.suffix.lstrip(".").lower() or "png"
+    if form not in (forms := Figure().canvas.get_supported_filetypes()):
+        raise UserError(f"--gates {path}: there is no picture form .{form}; there are {', '.join(forms)}")
     strips = [(sentence, gate_means(encoder, sentence)) for sentence in sentences if sentence]
     longest = max((len(sentence) for sentence, _ in strips), default=1)
     names = [name.rsplit(".", 1)[0] for name in encoder.embeddings.names]
@@ -62,4 +65,4 @@ def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], pat
             )
     figure.colorbar(picture, ax=list(axes), label="mean gate", shrink=0.6)
     with replacing(path) as temporary:
-        figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=150)
+        figure.savefig(temporary, format=form, dpi=150)

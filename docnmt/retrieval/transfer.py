@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections import Counter
@@ -16,6 +17,8 @@ from docnmt.files import write_json
 from docnmt.scoring.senteval.baselines import BagOfWordsBaseline, RandomProjections, read_frequencies, sif_weights
 from docnmt.scoring.senteval.corpora import TASKS, TransferTask, read_task
 from docnmt.scoring.senteval.evaluate import PROTOCOLS, Encode, evaluate
+from docnmt.training.checkpoint import read_header
+from docnmt.training.loading import find_checkpoint
 
 #: Options that do not change a number.
 NOT_COMPARED = ("tasks", "results_path", "overwrite", "data")
@@ -31,7 +34,7 @@ def run_transfer(config: Any) -> str:
         raise UsageError(f"--tasks: there is no {', '.join(unknown)}; there are {', '.join(TASKS)}")
     tasks = [TASKS[name] for name in config.tasks or TASKS]
     folder, path = Path(config.data), Path(config.results_path) if config.results_path else None
-    settings = {k: v for k, v in to_dict(config).items() if k not in NOT_COMPARED}
+    settings = {k: v for k, v in to_dict(config).items() if k not in NOT_COMPARED} | _model(config.path)
     results = {} if path is None or not path.exists() or config.overwrite else _read_results(path, settings)
     missing = [task for task in tasks if task.name not in results]
     encode = _encoder(config, missing, folder) if missing else None
@@ -44,13 +47,19 @@ def run_transfer(config: Any) -> str:
     return "\n".join(f"{task.name}\t{_figures(results[task.name])}" for task in tasks)
 
 
+def _model(path: str | None) -> dict[str, str]:
+    """What tells a checkpoint from any other at the same path, such as the same run trained further."""
+    if path is None:
+        return {}
+    header = read_header(find_checkpoint(path))[0]
+    return {"model": hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:16]}
+
+
 def _encoder(config: Any, tasks: Sequence[TransferTask], folder: Path) -> Encode:
     if config.baseline is not None:
         return _baseline(config, tasks, folder)
     from docnmt.retrieval.encoder import SentenceEncoder
     from docnmt.retrieval.summaries import TranslationSummaries
-    from docnmt.training.checkpoint import read_header
-    from docnmt.training.loading import find_checkpoint
 
     if read_header(find_checkpoint(config.path))[0]["task"] == "document_translation":
         if config.representation != "vectors":
@@ -92,9 +101,9 @@ def _read_results(path: Path, settings: Mapping[str, Any]) -> dict[str, dict[str
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"--results-path {path}: is not a file of docnmt-senteval ({error}); choose another") from error
     if differing:
+        names = ["checkpoint at --path" if n == "model" else f"--{n.replace('_', '-')}" for n in differing]
         raise UserError(
-            f"--results-path {path}: holds results with another {', '.join(f'--{n}' for n in differing)}; "
-            "give --overwrite or another name"
+            f"--results-path {path}: holds results with another {', '.join(names)}; give --overwrite or another name"
         )
     return dict(results)
 

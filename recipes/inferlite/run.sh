@@ -35,8 +35,8 @@ train() { # run, data, options
 }
 evaluate() { # name, options
     name=$1; shift
-    docnmt-senteval --data "$DATA/senteval" --results-path "$WORK/results/$name.json" --protocol "$PROTOCOL" "$@" \
-        > /dev/null
+    docnmt-senteval --data "$DATA/senteval" --results-path "$WORK/results/$name.json" --protocol "$PROTOCOL" \
+        --tasks MR CR SUBJ MPQA SST2 TREC MRPC SICK-R SICK-E STS-B STS12 STS13 STS14 STS15 STS16 "$@" > /dev/null
 }
 wants() { [ "$WHAT" = all ] || [ "$WHAT" = "$1" ]; }
 
@@ -75,28 +75,32 @@ if wants evaluate; then
     mkdir -p "$WORK/results"
     evaluate bow,glove --baseline bow --vectors "$glove"
     evaluate bow,glove+news --baseline bow --vectors "$glove" "$news"
+    evaluate bow,glove+news+reviews --baseline bow --vectors "$glove" "$news" "$reviews"
     evaluate sif,glove --baseline sif --vectors "$glove" --frequencies "$DATA/vectors/enwiki_vocab_min200.txt"
     evaluate borep-max,glove --baseline borep-max --vectors "$glove"
     for width in 1 3; do evaluate "untrained,$width" --path "$WORK/untrained,$width"; done
     for run in "$WORK"/runs/*/; do
-        name=$(basename "$run")
-        case $name in
+        encoder=$(basename "$run") # a function's $name is everybody's
+        case $encoder in
             bow) ;; # its vectors are those of bow,glove
-            *hash*) evaluate "$name,soft" --path "$run" --representation soft
-                    evaluate "$name,codes" --path "$run" --representation codes ;;
-            *) evaluate "$name" --path "$run" ;;
+            *hash*) evaluate "$encoder,soft" --path "$run" --representation soft
+                    evaluate "$encoder,codes" --path "$run" --representation codes ;;
+            *) evaluate "$encoder" --path "$run" ;;
         esac
     done
     # TRANSLATION=a trained hier_cond_transformer: its source2token summaries as sentence vectors
     [ -z "${TRANSLATION:-}" ] || evaluate translation-summaries --path "$TRANSLATION"
 fi
 if wants tables; then
-    python "$tools/inferlite/tables.py" --results "$WORK/results" --runs "$WORK/runs" > "$WORK/tables.md"
+    python "$tools/inferlite/tables.py" --results "$WORK/results" --runs "$WORK/runs" --figure "$WORK/figure2.png" \
+        > "$WORK/tables.md"
+    python "$tools/inferlite/nli_test.py" "$WORK"/runs/*/ > "$WORK/nli-test.md"
     cut -f 2 "$DATA/senteval/SST2/train_phrases67k.tsv" | sed 1d > "$WORK/phrases.txt"
-    python "$tools/inferlite/retrieval.py" --text "$WORK/phrases.txt" "$WORK"/runs/*hash* > "$WORK/retrieval.md"
+    python "$tools/inferlite/retrieval.py" --text "$WORK/phrases.txt" --truth "$WORK/runs/glove,1" "$WORK"/runs/*hash* \
+        > "$WORK/retrieval.md"
     cut -f 2 "$DATA/senteval/MR/all.tsv" | sed 1d > "$WORK/reviews.txt"
     python "$tools/bench/sentence_encoders.py" --text "$WORK/reviews.txt" --vectors "$glove" > "$WORK/speed.txt"
     head -n 4 "$WORK/reviews.txt" | docnmt-embed --path "$WORK/runs/glove+news+reviews,3" --overwrite \
         --gates "$WORK/gates.png"
-    echo "$WORK/tables.md $WORK/retrieval.md $WORK/speed.txt $WORK/gates.png"
+    (cd "$WORK" && ls tables.md figure2.png nli-test.md retrieval.md speed.txt gates.png)
 fi

@@ -1,14 +1,16 @@
 """Binary codes against float vectors: how many of the true 10 nearest are found, how fast, in how many bytes.
 
-Encodes a text file with one or several hashing models; queries are some of its lines. Ground truth: the 10 rows with
-the largest cosine of the same model's float vectors (and of the first model's).
-    python tools/inferlite/retrieval.py --text corpus.txt --queries 200 runs/hash256 runs/hash1024 runs/hash4096
+Encodes a text file with one or several hashing models; queries are some of its lines, which do not find themselves.
+Ground truth are the 10 rows with the largest cosine of the same model's float vectors, and with --truth those of
+another model, trained without codes. Of equal distances the earlier line counts. Timed are docnmt-embed's searches.
+    python tools/inferlite/retrieval.py --text corpus.txt --truth runs/plain runs/hash256 runs/hash1024 runs/hash4096
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +23,14 @@ from docnmt.retrieval.stream import open_lines
 from docnmt.runtime import tune
 
 TOP = 10
+#: Repetitions of a search of all queries, and queries searched one at a time; medians are shown.
+REPEATS, ALONE = 3, 20
+
+Search = Callable[[np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
 
 def recall(found: np.ndarray, truth: np.ndarray) -> float:
-    """Share of the true nearest among those found, the query itself left out."""
+    """The share of the true nearest that is among those found: (Q, TOP) row numbers each."""
     hits = [len(set(a) & set(b)) / len(b) for a, b in zip(found.tolist(), truth.tolist(), strict=True)]
     return float(np.mean(hits))
 
@@ -35,42 +41,78 @@ def without_self(places: np.ndarray, queries: np.ndarray) -> np.ndarray:
     return np.array(rows)
 
 
-def main() -> None:
+def nearest(search: Search, index: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """(Q, TOP): the rows nearest to the rows `queries` of the index."""
+    return without_self(search(index[queries], index, TOP + 1)[1], queries)
+
+
+def milliseconds(search: Search, index: np.ndarray, queries: np.ndarray) -> tuple[float, float]:
+    """Of a query: all of them searched together, and one alone."""
+
+    def seconds(chosen: np.ndarray) -> float:
+        began = time.perf_counter()
+        search(index[chosen], index, TOP)
+        return time.perf_counter() - began
+
+    together = np.median([seconds(queries) for _ in range(REPEATS)]) / len(queries)
+    return 1000 * float(together), 1000 * float(np.median([seconds(query) for query in queries[:ALONE, None]]))
+
+
+def rows(name: str, sentences: Sequence[Sequence[str]], queries: np.ndarray, other: np.ndarray | None) -> list[str]:
+    """The table's rows of one model: by the cosine of its vectors, and by its codes."""
+    encoder = SentenceEncoder.load(name)
+    vectors = encoder.features(sentences)
+    truth = nearest(nearest_cosine, vectors, queries)
+
+    def row(how: str, search: Search, index: np.ndarray, bits: str) -> str:
+        found = nearest(search, index, queries)
+        together, alone = milliseconds(search, index, queries)
+        second = "" if other is None else f" {recall(found, other):.3f} |"
+        cells = f"{index[0].nbytes:,} | {together:.2f} | {alone:.1f} | {recall(found, truth):.3f} |{second} {bits}"
+        return f"| {Path(name).name} | {how} | {cells} |"
+
+    lines = [row("cosine", nearest_cosine, vectors, " | ")]
+    del vectors
+    if encoder.bits:
+        codes = encoder.codes(sentences)
+        report = BitReport(encoder.bits)
+        report.add(codes)
+        bits = f"{len(report.dead)} | {report.entropy:.0f}"
+        lines.append(row(f"Hamming, {encoder.bits} bits", nearest_hamming, codes, bits))
+    return lines
+
+
+def read_sentences(path: Path, count: int) -> list[list[str]]:
+    """The first `count` lines, tokenised, without those that come again or are empty."""
+    with open_lines(path) as file:
+        lines = (" ".join(words(line)) for line, _ in zip(file, range(count), strict=False))
+        return [line.split(" ") for line in dict.fromkeys(lines) if line]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", help="checkpoints or --save-dirs of models trained with --hash-bits")
     parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--truth", help="checkpoint or --save-dir whose vectors tell the truth as well")
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--lines", type=int, default=50_000)
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     print(tune())
-    with open_lines(options.text) as file:
-        lines = list(dict.fromkeys(line for line, _ in zip(file, range(options.lines), strict=False) if line))
-    sentences = [words(line) for line in lines]
-    queries = np.random.default_rng(1).choice(len(lines), options.queries, replace=False)
-    print(f"{len(lines):,} different lines, {len(queries)} queries")
-    print("| model | search | bytes a row | encode, rows/s | ms a query | recall@10 of own cosine | dead bits |")
-    print("|---|---|---:|---:|---:|---:|---:|")
+    sentences = read_sentences(options.text, options.lines)
+    if len(sentences) <= max(TOP, options.queries):
+        parser.error(f"{options.text}: {len(sentences)} different lines are too few for {options.queries} queries")
+    queries = np.random.default_rng(1).choice(len(sentences), options.queries, replace=False)
+    other = None
+    if options.truth:
+        other = nearest(nearest_cosine, SentenceEncoder.load(options.truth).features(sentences), queries)
+    print(f"{len(sentences):,} different lines, {len(queries)} queries\n")
+    second = f" recall@{TOP} of {Path(options.truth).name}'s cosine |" if options.truth else ""
+    together = f"ms a query, {len(queries)} together | ms a query alone"
+    print(f"| model | search | bytes a row | {together} | recall@{TOP} of own cosine |{second} dead bits | entropy |")
+    print(f"|---|---|{'---:|' * (7 if options.truth else 6)}")
     for name in options.models:
-        encoder = SentenceEncoder.load(name)
-        began = time.perf_counter()
-        vectors = encoder.features(sentences)
-        rate = len(sentences) / (time.perf_counter() - began)
-        began = time.perf_counter()
-        truth = without_self(nearest_cosine(vectors[queries], vectors, TOP + 1)[1], queries)
-        cosine_ms = 1000 * (time.perf_counter() - began) / len(queries)
-        print(f"| {Path(name).name} | cosine | {vectors[0].nbytes:,} | {rate:,.0f} | {cosine_ms:.2f} | 1.000 | |")
-        if not encoder.bits:
-            continue
-        began = time.perf_counter()
-        codes = encoder.codes(sentences)
-        rate = len(sentences) / (time.perf_counter() - began)
-        report = BitReport(encoder.bits)
-        report.add(codes)
-        began = time.perf_counter()
-        found = without_self(nearest_hamming(codes[queries], codes, TOP + 1)[1], queries)
-        hamming_ms = 1000 * (time.perf_counter() - began) / len(queries)
-        cells = f"{codes.shape[1]:,} | {rate:,.0f} | {hamming_ms:.2f} | {recall(found, truth):.3f} | {len(report.dead)}"
-        print(f"| {Path(name).name} | Hamming, {encoder.bits} bits | {cells} |")
+        print("\n".join(rows(name, sentences, queries, other)), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ from docnmt.scoring.senteval.softmax import Schedule
 #: learn from it without labels, as the toolkit's `prepare` may (SIF's common component).
 Encode = Callable[[Sequence[Sequence[str]]], np.ndarray]
 
-#: SentEval's settings for published numbers, and the folds and patience it offers for quick ones (Adam in both).
+#: SentEval's settings for published numbers, and those it offers for quick ones, but with Adam instead of RMSprop.
 PROTOCOLS = {"default": Protocol(), "fast": Protocol(Schedule(epoch_size=2, tenacity=3, batch_size=128), folds=5)}
 
 
 def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protocol) -> dict[str, float]:
-    """Figures of merit of one task, with the seconds that encoding and all the rest took.
+    """Figures of merit of one task, with the vectors' width and the seconds that encoding and all the rest took.
 
     Accuracies and F1 are in percent; correlations between -1 and 1.
 
@@ -37,7 +37,8 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
     sides = _take(splits, vectors)
     results = _measure(task, splits, sides, protocol)
     done = time.perf_counter()
-    return {**results, "sentences": len(sentences), "encoding s": encoded - started, "classifier s": done - encoded}
+    size = {"sentences": len(sentences), "dimensions": vectors.shape[1]}
+    return {**results, **size, "encoding s": encoded - started, "classifier s": done - encoded}
 
 
 def _take(splits: dict[str, Rows], vectors: np.ndarray) -> dict[str, list[np.ndarray]]:

@@ -1,0 +1,85 @@
+"""The tools that tabulate InferLite's results."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from docnmt.retrieval.search import nearest_cosine
+
+
+def tool(name: str) -> ModuleType:
+    path = Path(__file__).parents[1] / "tools" / "inferlite" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"inferlite_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tables, retrieval = tool("tables"), tool("retrieval")
+
+
+def results(folder: Path, name: str, merit: float, tasks: tuple[str, ...], protocol: str = "default") -> None:
+    measured = {
+        task: {"accuracy": merit} if task in tables.CLASSIFICATION else {"pearson": merit / 100, "spearman": 0.5}
+        for task in tasks
+    }
+    seconds = {"encoding s": 1.0, "classifier s": 2.0, "dimensions": 4096}
+    content = {"settings": {"protocol": protocol}, "tasks": {task: row | seconds for task, row in measured.items()}}
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(content))
+
+
+def run(folder: Path, name: str, accuracies: list[float]) -> None:
+    (folder / name).mkdir(parents=True)
+    rows = [{"event": "valid", "update": 10 * i, "accuracy": a, "wall": 60.0 * i} for i, a in enumerate(accuracies, 1)]
+    rows.append({"event": "train", "update": 10 * len(rows) + 5, "wall": 60.0 * len(rows) + 30})
+    (folder / name / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_tables_hold_every_run_in_order_and_count_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    every = (*tables.CLASSIFICATION, *tables.SIMILARITY)
+    results(tmp_path / "r", "glove,1", 70, every)
+    results(tmp_path / "r", "glove,1,hash1024,codes", 60, every)
+    results(tmp_path / "r", "glove,1,hash256,codes", 50, ("MR",))
+    results(tmp_path / "r", "bow,glove", 65, every[:9])
+    results(tmp_path / "r", "bilstm-max", 75, every)
+    run(tmp_path / "runs", "glove,1", [0.4, 0.6, 0.5])
+    run(tmp_path / "runs", "glove,3", [])
+    arguments = ["--results", str(tmp_path / "r"), "--runs", str(tmp_path / "runs")]
+    tables.main([*arguments, "--figure", str(tmp_path / "f.png")])
+    lines = capsys.readouterr().out.splitlines()
+    assert "| glove,1 | 60.00 | 20 | 35 | 3.5 |" in lines
+    assert "| glove,3 | not validated yet | | | |" in lines
+    first = lines.index(next(line for line in lines if "protocol default" in line))
+    begin = first + 4 + len(tables.PUBLISHED)
+    ours = [line.split("|")[1].strip() for line in lines[begin : begin + 5]]
+    assert ours == ["bow,glove", "bilstm-max", "glove,1", "glove,1,hash256,codes", "glove,1,hash1024,codes"]
+    assert "| glove,1 | 4,096 | " + " | ".join(["70.0"] * 9) + " |" in lines
+    assert "| glove,1 | 9 of 9 | 0 of 15 |" in lines  # bag of words, BiLSTM-max
+    assert "| glove,1,hash256,codes | 0 of 1 | 0 of 1 |" in lines
+    assert (tmp_path / "f.png").stat().st_size > 1000
+    widths = {line.count("|") for line in lines[first + 2 : first + 2 + 5]}
+    assert widths == {len(tables.CLASSIFICATION) + 4}
+    results(tmp_path / "r", "glove,3", 60, every, protocol="fast")
+    with pytest.raises(SystemExit, match="default, fast"):
+        tables.main(arguments)
+
+
+def test_a_query_does_not_find_itself_even_among_equals() -> None:
+    index = np.zeros((40, 2), np.float32)
+    index[:, 0] = 1  # all alike: a query beyond the first rows is not among the nearest at all
+    queries = np.array([0, 5, 30])
+    found = retrieval.nearest(nearest_cosine, index, queries)
+    assert found.shape == (3, retrieval.TOP)
+    assert found[1].tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
+    assert not (found == queries[:, None]).any()
+    assert retrieval.recall(found, found) == 1
+    assert retrieval.recall(found[:1], found[:1] + 5) == pytest.approx(0.5)
