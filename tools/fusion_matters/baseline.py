@@ -8,6 +8,7 @@ The SVM's C and whether word pairs are used are chosen on the validation part; t
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 
+from docnmt.cli import command as cli
 from docnmt.data.table import read_labelled
 from docnmt.data.vocabulary import tokenise
+from docnmt.errors import UsageError
 from docnmt.files import write_json
 from docnmt.scoring.classification import classification_scores
 
@@ -51,7 +54,10 @@ def baseline(folder: Path, max_length: int | None) -> dict[str, Any]:
     scores = classification_scores(
         np.array([number[y] for y in test_y]), np.array([number[y] for y in predicted]), labels
     )
-    return {"grams": n, "cost": cost, "max_length": max_length, "valid_accuracy": accuracy, **scores.to_dict()}
+    return {
+        "grams": n, "cost": cost, "max_length": max_length, "valid_accuracy": accuracy, **scores.to_dict(),
+        "correct": "".join("01"[int(right)] for right in predicted == np.array(test_y)),
+    }  # fmt: skip
 
 
 def grams(words: list[str], n: int) -> list[str]:
@@ -59,14 +65,17 @@ def grams(words: list[str], n: int) -> list[str]:
     return [" ".join(words[i : i + k]) for k in range(1, n + 1) for i in range(len(words) - k + 1)]
 
 
-def main() -> None:
+def body(argv: list[str]) -> None:
+    """Parse, choose, test."""
     parser = argparse.ArgumentParser(
         description=__doc__.partition("\n")[0], epilog="example: baseline.py tables/novels33 --max-length 1024"
     )
     parser.add_argument("tables", type=Path, metavar="FOLDER", help="train.jsonl, valid.jsonl and test.jsonl")
     parser.add_argument("--max-length", type=int, default=None, metavar="N", help="words of a text that are read [all]")
     parser.add_argument("--output", type=Path, default=None, metavar="FILE.json", help="write the scores there, too")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
+    if options.max_length is not None and options.max_length < 1:
+        raise UsageError(f"--max-length: must be at least 1, got {options.max_length}")
     started = time.perf_counter()
     result = baseline(options.tables, options.max_length)
     result["seconds"] = time.perf_counter() - started
@@ -76,4 +85,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(cli.run("baseline.py", body))

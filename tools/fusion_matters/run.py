@@ -3,7 +3,7 @@
     python tools/fusion_matters/run.py recipes/fusion_matters/novels33.yaml --data data-bin --runs runs/fusion --jobs 2
 
 A cell is `docnmt-train` with the cell's options, then the test of its best checkpoint; `result.json` in its folder says
-that it is done, and holds all that report.py reads: the checkpoints may be deleted. The same command again skips what is
+that it is done, and holds all that report.py reads: checkpoints may be deleted. The same command again skips what is
 done and continues a training that was cut short. Ctrl-C and SIGTERM stop the trainings, which save first. Cells of one
 seed share initial weights, order and dropout (see `docnmt.modules.random_stream`), so variants compare in pairs.
 """
@@ -148,11 +148,10 @@ def chosen(study: Study, variants: Sequence[str] | None, seeds: Sequence[int] | 
     Raises:
         UsageError: the study has no such variant or seed.
     """
-    known = {"variants": list(study.variants), "seeds": list(range(study.seeds))}
-    for name, wanted in (("variants", variants), ("seeds", seeds)):
-        if unknown := sorted(set(wanted or ()) - set(known[name])):
-            there = ", ".join(map(str, known[name]))
-            raise UsageError(f"--{name}: {', '.join(map(str, unknown))}: the study has {there}")
+    if unknown := sorted(set(variants or ()) - set(study.variants)):
+        raise UsageError(f"--variants: {', '.join(unknown)}: the study has {', '.join(study.variants)}")
+    if foreign := sorted(set(seeds or ()) - set(range(study.seeds))):
+        raise UsageError(f"--seeds: {', '.join(map(str, foreign))}: the study has 0 to {study.seeds - 1}")
     return [
         cell
         for cell in study.cells()
@@ -177,8 +176,8 @@ def body(argv: list[str]) -> int:
     )
     parser.add_argument("--list", action="store_true", help="say which cells are done and which are not, and stop")
     options = parser.parse_args(argv)
-    if wrong := [f"--{name}: must be at least 1, got {getattr(options, name)}" for name in ("jobs", "threads")
-                 if getattr(options, name) < 1]:  # fmt: skip
+    given = {"jobs": options.jobs, "threads": options.threads}
+    if wrong := [f"--{name}: must be at least 1, got {number}" for name, number in given.items() if number < 1]:
         raise UsageError(wrong)
     study = read_study(options.study)
     cells = chosen(study, options.variants, options.seeds)
