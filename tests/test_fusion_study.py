@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 pytest.importorskip("scipy")
 pytest.importorskip("matplotlib")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools" / "fusion_matters"))
 figures = pytest.importorskip("figures")
-gate_values = pytest.importorskip("gate_values")
 report = pytest.importorskip("report")
 results_of = pytest.importorskip("results").Results
 run = pytest.importorskip("run")
@@ -222,42 +220,3 @@ def test_the_studies_of_the_recipes_can_be_run() -> None:
         for cell in study_of.read_study(file).cells():
             if cell.seed == 0:
                 train.parse(["data", "--task", "text_classification", "--save-dir", "run", *cell.options])
-
-
-def test_variance_that_groups_explain() -> None:
-    explained = gate_values.explained
-    words = np.array([0, 1, 0, 1, 2, 2])
-    assert explained(np.array([0.1, 0.9, 0.1, 0.9, 0.4, 0.4]), words) == pytest.approx(1)
-    assert explained(np.array([0.0, 0.0, 1.0, 1.0, 0.0, 1.0]), words) == pytest.approx(0)
-    assert explained(np.full(6, 0.5), words) == 0
-    assert explained(np.arange(6.0), np.arange(6)) == 0, "as many groups as values say nothing"
-    random = np.random.default_rng(0)
-    chance = [explained(random.normal(size=400), random.integers(200, size=400)) for _ in range(20)]
-    assert np.mean(chance) < 0.1, "unadjusted it would be about 0.45"
-
-
-def test_summary_of_a_gate() -> None:
-    place = np.tile(np.arange(64), 2)
-    values = gate_values.GateValues(place / 64, np.zeros(128, dtype=int), place)
-    summary = values.summary()
-    assert summary["places"] == pytest.approx(1)
-    assert summary["words"] == 0
-    assert summary["along"] == [round((2 * part + 0.5) / 64, 4) for part in range(32)]
-
-
-def test_the_weaknesses_are_shown() -> None:
-    weaknesses = pytest.importorskip("weaknesses")
-    assert "reordering 0. " in weaknesses.families()
-    assert "bit by bit: True" in weaknesses.families()
-    assert "share 27 of 27 initial tensors" in weaknesses.pairing()
-    assert "True and False" in weaknesses.pairing()
-    assert "5 seeds 0.0625" in weaknesses.power()
-
-
-def test_share_of_the_variance_that_goes_with_the_place() -> None:
-    share = pytest.importorskip("weaknesses").place_share
-    torch.manual_seed(0)
-    words, places = 3 * torch.randn(50, 1, 40), torch.randn(1, 60, 40)
-    assert share(words + places) == pytest.approx(0.1, abs=0.02)
-    assert share(words.expand(50, 60, 40)) == pytest.approx(0, abs=1e-9)
-    assert share(torch.randn(50, 60, 40)) == pytest.approx(0, abs=5e-3)
