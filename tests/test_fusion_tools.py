@@ -1,4 +1,4 @@
-"""What stands beside the fusion study: what gates go with, the weaknesses shown, the baseline, the data sets' tables."""
+"""Beside the fusion study: what gates go with, the weaknesses shown, the baseline, the data sets' tables."""
 
 from __future__ import annotations
 
