@@ -92,7 +92,7 @@ class Progress:
         if elapsed <= 0 or self.done == self.initial:
             return ""
         rate = (self.done - self.initial) / elapsed
-        return f"{format_count(rate)} {self.unit}/s".replace(" /s", "/s") if rate >= 0.05 else ""  # or it says 0
+        return f"{format_count(rate)} {self.unit}/s".replace(" /s", "/s") if rate > 0.5 else ""  # or it says 0
 
     def _line(self, now: float) -> str:
         parts = [self._rate(now), self._left(now), self._note]

@@ -138,6 +138,16 @@ def test_a_runner_that_is_stopped_ends_its_processes_and_begins_no_other(tmp_pat
         runner._call(["-c", ""], tmp_path)
 
 
+def test_the_error_of_a_command_is_told_with_its_log(tmp_path: Path) -> None:
+    runner = run.Runner(tmp_path, tmp_path, 1)
+    (tmp_path / "log.txt").write_text("docnmt-train: error: of an earlier day\n")
+    script = "import sys; print('docnmt-train: error: disk full'); print('another process'); sys.exit(3)"
+    with pytest.raises(UserError, match=r"log\.txt: exit status 3: docnmt-train: error: disk full$"):
+        runner._call(["-c", script], tmp_path)
+    with pytest.raises(UserError, match=r"exit status 1: $"):
+        runner._call(["-c", "import sys; sys.exit(1)"], tmp_path)
+
+
 def test_variants_and_seeds_that_the_study_lacks_are_named(study_file: Path) -> None:
     study = study_of.read_study(study_file)
     assert [(c.variant, c.seed) for c in run.chosen(study, ["no_sqrt"], [0, 2])] == [("no_sqrt", 0), ("no_sqrt", 2)]

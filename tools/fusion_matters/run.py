@@ -104,6 +104,7 @@ class Runner:
         log = folder / "log.txt"
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
         with log.open("ab") as file:
+            begin = file.tell()
             with self.lock:
                 if self.stopped.is_set():
                     raise UserError("stopped")
@@ -113,8 +114,9 @@ class Runner:
             with self.lock:
                 self.processes.remove(process)
         if status:
-            last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-            raise UserError(f"{log}: exit status {status}: {last}")
+            lines = log.read_bytes()[begin:].decode(errors="replace").splitlines()
+            said = next((line for line in reversed(lines) if ": error: " in line), lines[-1] if lines else "")
+            raise UserError(f"{log}: exit status {status}: {said}")
 
 
 def run_all(runner: Runner, cells: Sequence[Cell], jobs: int) -> int:
