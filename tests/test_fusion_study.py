@@ -196,6 +196,18 @@ def test_report_of_one_cell_and_of_several_studies(study_file: Path, tmp_path: P
     assert table[2:4] == ["| small | – | 50.00 |", "| small, published | – | 91.07 ± 0.09 |"]
 
 
+def test_results_of_before_memory_and_gates_were_kept(study_file: Path, tmp_path: Path) -> None:
+    study = study_of.read_study(study_file)
+    cell = study.cells()[1]
+    write_result(cell.folder(tmp_path), cell, 0.5)
+    path = cell.folder(tmp_path) / "result.json"
+    known = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in known.items() if k not in ("gate", "peak_memory", "made_on")}))
+    text = report.report(results_of.read(study, tmp_path))
+    assert "Made on: unknown" in text
+    assert "| sinusoidal.gate_scalar | 10 | 2 | 7 | 5 | 60 | 8,571 | nan | 1.5 |" in text
+
+
 def test_latency_stands_beside_accuracy(study_file: Path, tmp_path: Path) -> None:
     write_all(study_of.read_study(study_file), tmp_path)
     times = {"add": [1.0, 2.0, 4.0], "gate_scalar": [2.0, 3.0, 5.0]}

@@ -14,6 +14,9 @@ from study import Study
 
 from docnmt.errors import UserError
 
+#: What results do not hold that were made before it was measured; such cells stay of use.
+UNKNOWN = {"gate": None, "peak_memory": float("nan"), "made_on": "unknown"}
+
 
 @dataclass(frozen=True)
 class Results:
@@ -39,7 +42,7 @@ class Results:
         for cell in study.cells():
             result = cell.result(runs)
             if result is not None:
-                cells.setdefault(cell.variant, {})[cell.seed] = result
+                cells.setdefault(cell.variant, {})[cell.seed] = {**UNKNOWN, **result}
         if not cells:
             raise UserError(f"{runs / study.folder}: no cell is finished; run run.py first")
         svm = runs / study.folder / "svm.json"
