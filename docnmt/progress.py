@@ -91,7 +91,8 @@ class Progress:
         elapsed = now - self._start
         if elapsed <= 0 or self.done == self.initial:
             return ""
-        return f"{format_count((self.done - self.initial) / elapsed)} {self.unit}/s".replace(" /s", "/s")
+        rate = (self.done - self.initial) / elapsed
+        return f"{format_count(rate)} {self.unit}/s".replace(" /s", "/s") if rate > 0.5 else ""  # or it says 0
 
     def _line(self, now: float) -> str:
         parts = [self._rate(now), self._left(now), self._note]

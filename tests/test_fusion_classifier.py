@@ -108,13 +108,24 @@ def test_shared_weights_are_identical_across_positions_and_fusions(config: Fusio
     assert not torch.equal(reference["output.weight"], build(config, seed=6).output.weight)
 
 
+def test_equal_models_by_other_names_start_equal() -> None:
+    """The notebooks' "relative" is a learned table, `scale` begins as `add`, no position is no position."""
+    for one, other in (
+        ({"position": "learned"}, {"position": "relative_input"}),
+        ({"position_fusion": "add"}, {"position_fusion": "scale"}),
+        ({"position": "none"}, {"position_fusion": "none"}),
+    ):
+        logits = [build(replace(SMALL, **values)).eval()(packed(texts())) for values in (one, other)]
+        assert torch.equal(*logits)
+
+
 def test_layers_start_different_from_each_other() -> None:
     first, second = build(SMALL).layers
     assert not torch.equal(first.attention.qkv.weight, second.attention.qkv.weight)
 
 
-@pytest.mark.parametrize("fusion", FUSIONS.names())
-def test_dropout_masks_are_identical_across_fusions(fusion: str) -> None:
+@pytest.mark.parametrize("config", combinations(), ids=label)
+def test_dropout_masks_are_identical_across_positions_and_fusions(config: FusionClassifierConfig) -> None:
     def masks(config: FusionClassifierConfig) -> list[Tensor]:
         model, seen = build(config).train(), []
         for module in model.modules():
@@ -125,7 +136,7 @@ def test_dropout_masks_are_identical_across_fusions(fusion: str) -> None:
         model(packed(texts()))
         return seen
 
-    reference, other = masks(SMALL), masks(replace(SMALL, position_fusion=fusion))
+    reference, other = masks(SMALL), masks(config)
     assert len(reference) == 5
     assert all(torch.equal(a, b) for a, b in zip(reference, other, strict=True))
 
@@ -151,11 +162,14 @@ def test_scale_of_embeddings() -> None:
         ({"position": "alibi", "position_fusion": "concat"}, "has nothing to fuse: ALiBi acts"),
         ({"position": "relative", "position_fusion": "mlp"}, "use relative_input"),
         ({"position": "none", "position_fusion": "gate_mlp"}, "there are no positions"),
-        ({"levels": 3}, "--levels has no effect with --position sinusoidal; it belongs to multi_level"),
+        ({"levels": 2}, "--levels has no effect with --position sinusoidal; it belongs to multi_level"),
         ({"max_positions": 9}, "--max-positions has no effect with --position sinusoidal; it belongs to learned"),
         ({"gate_conv_scalar": True}, "--gate-conv-scalar has no effect with --position-fusion add"),
         ({"relative_distance": 0, "position": "relative"}, "--relative-distance: must be at least 1, got 0"),
-        ({"position": "multi_level", "levels": 5}, "--levels: must be 1 to 4, got 5"),
+        ({"position": "multi_level", "levels": 3}, r"--levels: must be 1 or 2 \(a table's texts have .* got 3"),
+        ({"position": "alibi", "norm_after_fusion": True}, "--norm-after-fusion has no effect with --position alibi"),
+        ({"embed_dim": 15, "heads": 3}, "--embed-dim: --position sinusoidal needs an even width, got 15"),
+        ({"embed_dim": 12, "position": "rope"}, "--heads: --position rope needs heads of even width, got 12/4 = 3"),
         ({"attention": "linear", "position": "alibi"}, "--attention linear has no scores"),
         ({"attention": "linear", "position": "rope"}, "--attention linear has no scores"),
         ({"heads": 3}, "--heads 3 does not divide --embed-dim 16"),

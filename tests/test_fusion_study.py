@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("scipy")
@@ -17,6 +20,7 @@ report = pytest.importorskip("report")
 results_of = pytest.importorskip("results").Results
 run = pytest.importorskip("run")
 study_of = pytest.importorskip("study")
+tables = pytest.importorskip("tables")
 
 from docnmt.errors import UserError  # noqa: E402
 
@@ -44,7 +48,11 @@ def write_result(path: Path, cell: Any, accuracy: float, **more: Any) -> None:
         "options": list(cell.options), "fingerprint": "f", "accuracy": accuracy, "macro_f1": accuracy - 0.1,
         "accuracy_at_length": {"128": accuracy - 0.2, "256": accuracy}, "parameters": 10, "fusion_parameters": 2,
         "by_text_length": [{"up_to": 64, "texts": 10, "right": 5}, {"up_to": 128, "texts": 4, "right": 3}],
-        "train_updates": 7, "train_seconds": 60.0, "test_seconds": 1.5, **more,
+        "train_updates": 7, "train_seconds": 60.0, "test_seconds": 1.5, "best_update": 5, "peak_memory": 2 * 10**9,
+        "made_on": "docnmt, torch", "threads": 1, "correct": ("1" * round(10 * accuracy)).ljust(10, "0"),
+        "gate": {"mean": 0.5, "sd": 0.1, "words": 0.3, "places": 0.01, "along": [0.25, 0.75]}
+        if "gate" in cell.variant else None,
+        **more,
     }  # fmt: skip
     (path / "result.json").write_text(json.dumps(result))
 
@@ -54,6 +62,11 @@ def write_all(study: Any, runs: Path) -> None:
         if (cell.variant, cell.seed) != ("no_sqrt", 2):
             gain = {"learned.add": 0.01 * (cell.seed + 1), "no_sqrt": 0.0}.get(cell.variant, 0.0)
             write_result(cell.folder(runs), cell, 0.5 + 0.1 * cell.seed + gain)
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    """The first table row of each name."""
+    return {line.split(" | ")[0].removeprefix("| "): line.split(" | ") for line in reversed(text.splitlines())}
 
 
 def test_cells_come_seed_by_seed_with_their_options(study_file: Path) -> None:
@@ -74,6 +87,9 @@ def test_cells_come_seed_by_seed_with_their_options(study_file: Path) -> None:
         (("reference: sinusoidal.add", "reference: other"), "the reference 'other' is none of the variants"),
         (("seeds: 3", "seed: 3"), "expected the keys data, train, reference"),
         (("data: ag_news", "data: [ag_news"), "cannot be read"),
+        (("fusions:", "fusion:"), r"a value is not of the form .*KeyError\('fusions'\)"),
+        (("seeds: 3", "seeds: many"), "a value is not of the form"),
+        (("seeds: 3", "seeds: 0"), "seeds: must be at least 1, got 0"),
     ],
 )
 def test_faulty_study_files_are_named(study_file: Path, change: tuple[str, str], message: str) -> None:
@@ -94,35 +110,120 @@ def test_a_done_cell_is_known_and_other_options_are_refused(study_file: Path, tm
     write_result(third.folder(runner.runs), third, 0.5, fingerprint="other")
     assert runner.is_done(first)
     assert not runner.is_done(study.cells()[3])
-    for cell, what in ((second, "options"), (third, "fingerprint")):
+    for cell, what in ((second, "options"), (third, "data")):
         with pytest.raises(UserError, match=f"made with other {what}"):
             runner.is_done(cell)
+    (first.folder(runner.runs) / "result.json").write_text("{")
+    with pytest.raises(UserError, match=r"result\.json: cannot be read: .* delete it to run the cell again"):
+        runner.is_done(first)
+
+
+def test_studies_of_one_folder_share_cells(study_file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(STUDY.replace("[sinusoidal, learned]", "[sinusoidal]") + "cells: small\n")
+    mine, theirs = study_of.read_study(study_file).cells()[0], study_of.read_study(other).cells()[0]
+    assert mine.folder(tmp_path) == theirs.folder(tmp_path) == tmp_path / "small" / "sinusoidal.add" / "seed-0"
+
+
+def test_a_runner_that_is_stopped_ends_its_processes_and_begins_no_other(tmp_path: Path) -> None:
+    runner = run.Runner(tmp_path, tmp_path, 1)
+    with ThreadPoolExecutor() as pool:
+        future = pool.submit(runner._call, ["-c", "import time; time.sleep(600)"], tmp_path)
+        while not runner.processes:
+            time.sleep(0.01)
+        runner.stop()
+        with pytest.raises(UserError, match="exit status -15"):
+            future.result(timeout=60)
+    with pytest.raises(UserError, match="stopped"):
+        runner._call(["-c", ""], tmp_path)
+
+
+def test_the_error_of_a_command_is_told_with_its_log(tmp_path: Path) -> None:
+    runner = run.Runner(tmp_path, tmp_path, 1)
+    (tmp_path / "log.txt").write_text("docnmt-train: error: of an earlier day\n")
+    script = "import sys; print('docnmt-train: error: disk full'); print('another process'); sys.exit(3)"
+    with pytest.raises(UserError, match=r"log\.txt: exit status 3: docnmt-train: error: disk full$"):
+        runner._call(["-c", script], tmp_path)
+    with pytest.raises(UserError, match=r"exit status 1: $"):
+        runner._call(["-c", "import sys; sys.exit(1)"], tmp_path)
+
+
+def test_variants_and_seeds_that_the_study_lacks_are_named(study_file: Path) -> None:
+    study = study_of.read_study(study_file)
+    assert [(c.variant, c.seed) for c in run.chosen(study, ["no_sqrt"], [0, 2])] == [("no_sqrt", 0), ("no_sqrt", 2)]
+    with pytest.raises(UserError, match=r"--variants: nope: the study has sinusoidal\.add"):
+        run.chosen(study, ["nope"], None)
+    with pytest.raises(UserError, match="--seeds: 3: the study has 0 to 2"):
+        run.chosen(study, None, [1, 3])
 
 
 def test_report_says_what_the_cells_say(study_file: Path, tmp_path: Path) -> None:
     study = study_of.read_study(study_file)
     write_all(study, tmp_path / "runs")
-    (tmp_path / "runs" / "small" / "svm.json").write_text(json.dumps({"accuracy": 0.88, "macro_f1": 0.87}))
+    svm = {"accuracy": 0.8, "macro_f1": 0.79, "max_length": 1024, "correct": "1111111100"}
+    (tmp_path / "runs" / "small" / "svm.json").write_text(json.dumps(svm))
     text = report.report(results_of.read(study, tmp_path / "runs"))
-    rows = {line.split(" | ")[0].removeprefix("| "): line.split(" | ") for line in reversed(text.splitlines())}
+    rows = rows_of(text)
     reference, learned = rows["sinusoidal.add"], rows["learned.add"]
     assert reference[1:5] == ["3", "60.00 ± 10.00", "91.15 ± 0.08", "50.00 ± 10.00"]
     assert learned[2] == "62.00 ± 11.00"
-    assert learned[5].startswith("+2.00 [")
-    assert learned[6] == "3/3"
-    assert float(learned[8]) == 0.25, "three pairs: two of eight signs are as far from 0"
+    gap = np.array([0] * 5 + [-1 / 3, -2 / 3, -1, 0, 0])  # right in 5, 6 and 7 texts against 8
+    assert reference[5] == f"-20.00 ± {196 * gap.std(ddof=1) / 10**0.5:.2f}"
+    assert learned[6].startswith("+2.00 [")
+    assert learned[7:9] == ["1.00", "3/3"]
+    assert float(learned[10]) == 0.25, "three pairs: two of eight signs are as far from 0"
     assert rows["no_sqrt"][1] == "2"
-    assert rows["TF-IDF + linear SVM"][2] == "88.00"
+    assert rows["TF-IDF + linear SVM, first 1,024 words"][2] == "80.00"
+    assert "The smallest p that the exact test has for 3 pairs is 0.25." in text
+    assert "the sd of a difference is 0.25 points under one seed" in text
     assert "Not run yet (variant, seeds): no_sqrt [2]." in text
     assert "| sinusoidal | 60.00 ± 10.00 | 60.00 ± 10.00 |" in text
     assert "| sinusoidal, published | 91.15 ± 0.08 | 91.07 ± 0.09 |" in text
+    assert "| learned | -2.00 ± 1.00 (0/3) |" in text, "gate_scalar against add of the same family"
+    assert "| learned.gate_scalar | 0.500 ± 0.000 | 0.100 | 30.0 % | 1.0 % |" in text
+    assert "| no_sqrt | 10 | 2 | 7 | 5 | 60 | 8,571 | 2.00 | 1.5 |" in text
+
+
+def test_report_of_one_cell_and_of_several_studies(study_file: Path, tmp_path: Path) -> None:
+    study = study_of.read_study(study_file)
+    cell = study.cells()[1]
+    write_result(cell.folder(tmp_path), cell, 0.5)
+    results = results_of.read(study, tmp_path)
+    assert "| sinusoidal.gate_scalar | 1 | 50.00 | 91.07 ± 0.09 | 40.00 | – |" in report.report(results)
+    assert "Not run yet (variant, seeds): sinusoidal.add [0, 1, 2];" in report.report(results)
+    table = tables.overview_table([results, results]).splitlines()
+    assert table[0] == "| data | TF-IDF + SVM | gate_scalar |"
+    assert table[2:4] == ["| small | – | 50.00 |", "| small, published | – | 91.07 ± 0.09 |"]
+
+
+def test_results_of_before_memory_and_gates_were_kept(study_file: Path, tmp_path: Path) -> None:
+    study = study_of.read_study(study_file)
+    cell = study.cells()[1]
+    write_result(cell.folder(tmp_path), cell, 0.5)
+    path = cell.folder(tmp_path) / "result.json"
+    known = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in known.items() if k not in ("gate", "peak_memory", "made_on")}))
+    text = report.report(results_of.read(study, tmp_path))
+    assert "Made on: unknown" in text
+    assert "| sinusoidal.gate_scalar | 10 | 2 | 7 | 5 | 60 | 8,571 | nan | 1.5 |" in text
+
+
+def test_latency_stands_beside_accuracy(study_file: Path, tmp_path: Path) -> None:
+    write_all(study_of.read_study(study_file), tmp_path)
+    times = {"add": [1.0, 2.0, 4.0], "gate_scalar": [2.0, 3.0, 5.0]}
+    latency = {"tokens": 64, "alone": times, "whole": times}
+    results = results_of.read(study_of.read_study(study_file), tmp_path)
+    text = report.report(results, latency)
+    assert "| gate_scalar | 60.00 ± 10.00 | 3.00 (2.00–5.00) | 3.00 (2.00–5.00) | ~ 67 | highest |" in text
+    names = [path.name for path in figures.draw_figures(results, tmp_path / "figures", latency)]
+    assert names[-1] == "fusion-small-latency.png"
 
 
 def test_figures_are_drawn(study_file: Path, tmp_path: Path) -> None:
     study = study_of.read_study(study_file)
     write_all(study, tmp_path / "runs")
     paths = figures.draw_figures(results_of.read(study, tmp_path / "runs"), tmp_path / "figures")
-    assert [path.name for path in paths] == ["fusion-small-deltas.png", "fusion-small-lengths.png"]
+    assert [path.name for path in paths] == [f"fusion-small-{name}.png" for name in ("deltas", "lengths", "gates")]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
 
 
@@ -141,12 +242,3 @@ def test_the_studies_of_the_recipes_can_be_run() -> None:
         for cell in study_of.read_study(file).cells():
             if cell.seed == 0:
                 train.parse(["data", "--task", "text_classification", "--save-dir", "run", *cell.options])
-
-
-def test_variance_that_groups_explain() -> None:
-    gates = pytest.importorskip("gates")
-    np = pytest.importorskip("numpy")
-    words = np.array([0, 1, 0, 1, 2, 2])
-    assert gates.explained(np.array([0.1, 0.9, 0.1, 0.9, 0.4, 0.4]), words) == pytest.approx(1)
-    assert gates.explained(np.array([0.0, 0.0, 1.0, 1.0, 0.0, 1.0]), words) == pytest.approx(0)
-    assert gates.explained(np.full(6, 0.5), words) == 0

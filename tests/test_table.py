@@ -46,6 +46,16 @@ def test_ag_news_as_published(tmp_path: Path) -> None:
     assert table.place(1).endswith("train.csv:3")
 
 
+@pytest.mark.parametrize(("name", "content"), [("a.csv", "label,text\r\n1,x\r\n"), ("a.tsv", "label\ttext\n1\tx\n")])
+def test_byte_order_marks_are_no_part_of_the_header(tmp_path: Path, name: str, content: str) -> None:
+    assert read_labelled(write(tmp_path / name, "\ufeff" + content)).labels == ["1"]
+
+
+def test_a_class_may_be_called_text(tmp_path: Path) -> None:
+    for name, content in (("a.csv", "text,a b\nimage,c\n"), ("a.tsv", "text\ta b\nimage\tc\n")):
+        assert read_labelled(write(tmp_path / name, content)).labels == ["text", "image"]
+
+
 def test_whole_number_labels_of_json_are_names(tmp_path: Path) -> None:
     assert read_labelled(write(tmp_path / "a.jsonl", '{"label": 3, "text": "x"}\n')).labels == ["3"]
 
@@ -64,6 +74,12 @@ def test_whole_number_labels_of_json_are_names(tmp_path: Path) -> None:
         ("a.jsonl", '{"label": 1}\n', r"a\.jsonl:1: expected an object with 'label' and a string 'text'"),
         ("a.jsonl", '{"label": true, "text": "x"}\n', r"a\.jsonl:1: expected 'label' to be .* got True"),
         ("a.jsonl", '{"text": "x"}\n', r"a\.jsonl:1: expected 'label' to be .* got None"),
+        ("a.jsonl", '{"label": "a\\tb", "text": "x"}\n', r"a\.jsonl:1: the label 'a\\tb' has a tab"),
+        ("a.jsonl", '{"label": 1, "text": "x\\ud800"}\n', r"a\.jsonl:1: half a character \(\\ud800"),
+        ("a.tsv", "text\tlabel\nx\t1\n", r"a\.tsv:1: a header must be label, tab, text; got 'text\\tlabel'"),
+        ("a.tsv", "label\tbody\n1\tx\n", r"a\.tsv:1: a header must be"),
+        ("a.csv", "label,body\n1,x\n", r"a\.csv:1: a header needs the columns label and text, got label, body"),
+        ("a.csv", "class,text\n1,x\n", r"a\.csv:1: a header needs the columns label and text"),
         ("a.csv", "label,text\n1,x\n2\n", r"a\.csv:3: expected a label and a text, got 1"),
         ("a.csv", '1,"never closed\n', r"a\.csv:1: not valid CSV"),
     ],

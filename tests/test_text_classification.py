@@ -152,6 +152,16 @@ def test_it_learns_and_labels_new_text(
     assert float(rows[0][1].removeprefix("neg=")) + float(rows[0][2].removeprefix("pos=")) == pytest.approx(1, abs=1e-3)
 
 
+def test_texts_that_are_cut_are_counted(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(tmp_path / "run")
+    limits = ("--max-update", "1", "--max-length", "3")
+    assert train.main([str(folder), "--arch", "fusion_classifier", "--save-dir", run, *SMALL, *TRAINING, *limits]) == 0
+    (tmp_path / "texts.txt").write_text("Good film\nthe the film end.\n")
+    capsys.readouterr()
+    assert classify.main(["--path", run, str(tmp_path / "texts.txt")]) == 0
+    assert "warning: 1 of 2 texts are longer than the 3 tokens" in capsys.readouterr().err
+
+
 def test_sentencepiece_from_training_texts(folder: Path, tmp_path: Path) -> None:
     tables = [str(folder.parent / f"{split}.tsv") for split in ("train", "valid")]
     arguments = ["--task", "text_classification", "--train", tables[0], "--valid", tables[1]]

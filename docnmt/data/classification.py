@@ -120,7 +120,8 @@ def label_numbers(table: LabelledTexts, labels: Sequence[str], train: str) -> li
     places = {label: number for number, label in enumerate(labels)}
     for row, label in enumerate(table.labels):
         if label not in places:
-            raise UserError(f"{table.place(row)}: the label '{label}' does not occur in {train}")
+            known = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
+            raise UserError(f"{table.place(row)}: the label '{label}' does not occur in {train}; it has {known}")
     return [places[label] for label in table.labels]
 
 

@@ -54,10 +54,8 @@ def read_labelled(path: Path) -> LabelledTexts:
     labels, texts, lines = [], [], []
     try:
         for line, label, text in readers[path.suffix](path):
-            if not label:
-                raise UserError(f"{path}:{line}: the label is empty")
-            if "\0" in text:
-                raise UserError(f"{path}:{line}: the text has a NUL character; remove it")
+            if fault := _fault(label, text):
+                raise UserError(f"{path}:{line}: {fault}")
             labels.append(label)
             texts.append(text)
             lines.append(line)
@@ -70,13 +68,31 @@ def read_labelled(path: Path) -> LabelledTexts:
     return LabelledTexts(labels, texts, lines, path)
 
 
+def _fault(label: str, text: str) -> str | None:
+    """What is wrong with a row, if anything."""
+    if not label:
+        return "the label is empty"
+    if any(character in label for character in "\t\n\r\0"):
+        return f"the label {label!r} has a tab, line break or NUL character; remove it"
+    if "\0" in text:
+        return "the text has a NUL character; remove it"
+    try:
+        (label + text).encode()
+    except UnicodeEncodeError as error:  # JSON's \\ud800 can stand alone
+        return f"half a character (\\u{ord(error.object[error.start]):04x} without its other half); remove it"
+    return None
+
+
 def _tsv(path: Path) -> Iterator[tuple[int, str, str]]:
     for number, line in enumerate(TextLines(path), 1):
         label, tab, text = line.partition("\t")
         if not tab:
             raise UserError(f"{path}:{number}: expected label, tab, text; there is no tab")
-        if number == 1 and (label.strip().lower(), text.strip().lower()) == ("label", "text"):
+        names = [cell.strip().lower() for cell in line.split("\t")] if number == 1 else []
+        if names == ["label", "text"]:
             continue
+        if "label" in names:
+            raise UserError(f"{path}:1: a header must be label, tab, text; got {line[:80]!r}")
         yield number, label.strip(), text
 
 
@@ -96,7 +112,7 @@ def _jsonl(path: Path) -> Iterator[tuple[int, str, str]]:
 
 def _csv(path: Path) -> Iterator[tuple[int, str, str]]:
     csv.field_size_limit(1 << 30)  # whole documents in one cell
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         columns: tuple[int, int] | None = None
         begin = 1
@@ -105,6 +121,8 @@ def _csv(path: Path) -> Iterator[tuple[int, str, str]]:
                 names = [cell.strip().lower() for cell in cells]
                 if begin == 1 and {"label", "text"} <= set(names):
                     columns = names.index("label"), names.index("text")
+                elif begin == 1 and ("label" in names or "text" in names[1:]):
+                    raise UserError(f"{path}:1: a header needs the columns label and text, got {', '.join(cells)}")
                 elif len(cells) < 2 or (columns is not None and len(cells) <= max(columns)):
                     raise UserError(f"{path}:{begin}: expected a label and a text, got {len(cells)} column(s)")
                 elif columns is not None:

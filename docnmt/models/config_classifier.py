@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from docnmt.config import option
-from docnmt.models.position_rules import fusion_problems
+from docnmt.models.position_rules import NOTHING_TO_FUSE, fusion_problems
 from docnmt.registry import FUSIONS, POSITIONS
 
 
@@ -31,7 +31,7 @@ class FusionClassifierConfig:
     embedding_std: float = option(1.0, "of the embeddings' initial values, before that factor (the notebooks have 1)")
     gate_conv_radius: int | None = option(None, "gate_conv: K, positions looked at on either side [1]")
     gate_conv_scalar: bool | None = option(None, "gate_conv: one gate a word instead of one a feature [false]")
-    levels: int | None = option(None, "multi_level: 1 word, 2 also sentence, 3 paragraph, 4 section [2]")
+    levels: int | None = option(None, "multi_level: 1 word, 2 also sentence [2]")
     position_count: Literal["unit", "document"] | None = option(
         None, "multi_level: words count inside their sentence, or from the text's start [unit]"
     )
@@ -51,9 +51,14 @@ class FusionClassifierConfig:
             found.append(f"--dropout: must be in [0, 1), got {self.dropout}")
         if self.embedding_std <= 0:
             found.append(f"--embedding-std: must be above 0, got {self.embedding_std}")
-        if self.levels is not None and self.levels > 4:
-            found.append(f"--levels: must be 1 to 4, got {self.levels}")
+        if self.levels is not None and self.levels > 2:
+            found.append(f"--levels: must be 1 or 2 (a table's texts have words and sentences only), got {self.levels}")
         found += fusion_problems(self.position, self.position_fusion)
+        if self.norm_after_fusion and self.position in NOTHING_TO_FUSE:
+            why = NOTHING_TO_FUSE[self.position]
+            found.append(f"--norm-after-fusion has no effect with --position {self.position}: {why}")
+        if not found:
+            found += self._odd_widths()
         if self.attention == "linear" and self.position in ("rope", "alibi"):
             found.append(
                 f"--attention linear has no scores for --position {self.position} to act on; use relative or another"
@@ -64,6 +69,15 @@ class FusionClassifierConfig:
                     flag, own = name.replace("_", "-"), by.replace("_", "-")
                     found.append(f"--{flag} has no effect with --{own} {getattr(self, by)}; it belongs to {users[0]}")
         return found
+
+    def _odd_widths(self) -> list[str]:
+        """Encodings by sines and cosines, and rotations, pair features up."""
+        if self.position in ("sinusoidal", "rope_input", "multi_level") and self.embed_dim % 2:
+            return [f"--embed-dim: --position {self.position} needs an even width, got {self.embed_dim}"]
+        width = self.embed_dim // self.heads
+        if self.position == "rope" and width % 2:
+            return [f"--heads: --position rope needs heads of even width, got {self.embed_dim}/{self.heads} = {width}"]
+        return []
 
 
 _LEAST = {

@@ -64,6 +64,11 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
     truth = None if table is None else np.array(label_numbers(table, task.labels, config.path))
     texts = table.texts if table is not None else list(_lines(config.input))
     data = task.texts(texts, loaded.model, name=config.input or "stdin")
+    if cut := int((np.diff(data.arrays.token_offsets) > data.lengths).sum()):
+        print(
+            f"warning: {cut:,} of {len(texts):,} texts are longer than the {task.config.max_length:,} tokens that the "
+            "classifier reads (the --max-length of its training)", file=sys.stderr,
+        )  # fmt: skip
     probabilities = label_probabilities(loaded.model, data, max_tokens=config.max_tokens)
     for row in probabilities:
         out.write(_line(row, task.labels, config.all_probabilities))

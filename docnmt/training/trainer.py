@@ -205,7 +205,8 @@ def finish_epoch(run: Run, journal: Journal) -> str:
     """Write the epoch's averages, turn to the next, and return them in words."""
     state = run.state
     values = averages(state.whole_epoch)
-    journal.write("epoch", state.update, {"epoch": state.epoch, **values, "wall": state.seconds})
+    memory = {"peak_memory": peak_memory(run.device)}  # a short epoch may have no other line
+    journal.write("epoch", state.update, {"epoch": state.epoch, **values, "wall": state.seconds, **memory})
     state.epoch, state.batches, state.whole_epoch = state.epoch + 1, 0, {}
     values.pop("tokens_per_second")  # the bar shows its own
     return f"update {state.update:,}, {format_values(values)}"

@@ -1,22 +1,36 @@
 #!/bin/sh
-# One data set of the fusion study from its corpus to tables and figures. Stopped, the same command goes on.
+# One study from its corpus to tables and figures. Stopped, the same command goes on.
 #   recipes/fusion_matters/run.sh novels33 ~/corpora/novels33 [jobs] [threads]
 set -eu
-study=${1:?data set: ag_news, imdb, novels33, scotus_oral or arxiv}
+study=${1:?study: ag_news, imdb, novels33, families, scotus_oral or arxiv}
 corpus=${2:?folder of the corpus}
 jobs=${3:-1}
 threads=${4:-1}
 here=$(dirname "$0")
+file=$here/$study.yaml
 tools=$here/../../tools/fusion_matters
 work=${WORK:-fusion}
-length=$(sed -n 's/^  max-length: //p' "$here/$study.yaml")
+[ -e "$file" ] || { echo "run.sh: error: $file: no such study" >&2; exit 2; }
+value() { sed -n "s/^ *$1: *\([^ ]*\).*/\1/p" "$file" | head -n 1; }
+data=$(value data)
+cells=$(value cells)
+cells=$work/runs/${cells:-$study}
+tables=$work/tables/$data
+folder=$work/data/$data
 
-[ -e "$work/tables/$study/test.jsonl" ] || python "$tools/make_data.py" "$study" "$corpus" "$work/tables/$study"
-[ -e "$work/data/$study/meta.json" ] || docnmt-preprocess --task text_classification --destdir "$work/data/$study" \
-    --train "$work/tables/$study/train.jsonl" --valid "$work/tables/$study/valid.jsonl" \
-    --test "$work/tables/$study/test.jsonl"
-[ -e "$work/runs/$study/svm.json" ] || python "$tools/baseline.py" "$work/tables/$study" --max-length "$length" \
-    --output "$work/runs/$study/svm.json"
-python "$tools/run.py" "$here/$study.yaml" --data "$work/data" --runs "$work/runs" --jobs "$jobs" --threads "$threads"
-python "$tools/report.py" "$here/$study.yaml" --runs "$work/runs" --figures "$work/figures" > "$work/$study.md"
+[ -e "$tables/test.jsonl" ] || python "$tools/make_data.py" "$data" "$corpus" "$tables"
+[ -e "$folder/meta.json" ] || docnmt-preprocess --task text_classification --destdir "$folder" \
+    --train "$tables/train.jsonl" --valid "$tables/valid.jsonl" --test "$tables/test.jsonl"
+[ -e "$cells/svm.json" ] || python "$tools/baseline.py" "$tables" --max-length "$(value max-length)" \
+    --output "$cells/svm.json"
+python "$tools/run.py" "$file" --data "$work/data" --runs "$work/runs" --jobs "$jobs" --threads "$threads"
+[ -e "$cells/latency.json" ] || OMP_NUM_THREADS=$threads python "$tools/latency.py" --arch "$(value arch)" \
+    --length "$(value max-length)" --repeats 20 --warmup 2 --output "$cells/latency.json"
+python "$tools/report.py" "$file" --runs "$work/runs" --figures "$work/figures" --latency "$cells/latency.json" \
+    > "$work/$study.md.part"
+mv "$work/$study.md.part" "$work/$study.md"
+for run in "$cells"/*gate*/seed-0/run; do
+    [ ! -e "$run/checkpoint_best.safetensors" ] || python "$tools/gates.py" "$run" "$folder" \
+        --figure "$work/figures/fusion-$study-$(basename "${run%/seed-0/run}").png" > /dev/null
+done
 echo "$work/$study.md"

@@ -3,9 +3,9 @@
 Usage: classification.py --texts 64 --batch 8 [--mean 2000 --cut 4096] [--arch fusion_classifier_arxiv]
 
 Texts have log-normal lengths (mean 2,000 tokens, σ 0.8 before the cut at 4,096). Both sides have the same weights,
-which is checked on the logits first, the same optimizer, and no dropout inside attention; the padded side is measured
-as the notebooks do it (every text padded to the cut) and padded to the longest of its batch. The three take turns batch
-by batch on the same texts.
+which is checked on the logits first, the same optimizer, and no dropout inside attention and feed-forward blocks; the
+padded side is measured as the notebooks do it (every text padded to the cut) and padded to the longest of its batch.
+The three take turns batch by batch on the same texts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PaddedClassifier(nn.Module):
         self.register_buffer("positions", sinusoids(longest, config.embed_dim).float())
         for mine, theirs in zip(ours.layers, self.encoder.layers, strict=True):
             copy_layer(mine, theirs)
-            theirs.self_attn.dropout = 0.0
+            theirs.self_attn.dropout = theirs.dropout.p = 0.0  # inside attention and feed-forward block: ours has none
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         padding = torch.arange(tokens.shape[1]) >= lengths[:, None]
@@ -113,6 +113,8 @@ def main() -> None:
     for name, default in (("texts", 64), ("batch", 8), ("mean", 2000), ("cut", 4096)):
         parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"[{default}]")
     options = parser.parse_args()
+    if min(vars(options)[name] for name in ("batch", "mean", "cut")) < 1 or options.texts < 2 * options.batch:
+        parser.error("expected numbers above 0, and texts for two batches: the first is warm-up")
     print(tune())
     torch.manual_seed(0)
     config = FusionClassifierConfig(**ARCHITECTURES.get(options.arch).overrides())

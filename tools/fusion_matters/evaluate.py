@@ -5,19 +5,27 @@ Usage: evaluate.py runs/fusion/novels33/sinusoidal.add/seed-0/run data-bin/novel
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from gate_values import gate_values
 
+from docnmt.cli import command as cli
 from docnmt.data.labelled import LabelledArrays
+from docnmt.errors import UsageError
 from docnmt.files import write_json
+from docnmt.runtime import tune
 from docnmt.scoring.classification import classification_scores
 from docnmt.tasks.text_classification import TextClassification, TextDataset, label_probabilities
 from docnmt.training.checkpoint import load_checkpoint
 from docnmt.training.loading import LAST, LoadedModel, load_model
+from docnmt.version import __version__
 
 #: Shortest input at which accuracy is measured; the next ones are 2, 4, 8 … times as long.
 SHORTEST = 128
@@ -32,9 +40,11 @@ def evaluate(loaded: LoadedModel, data_dir: Path) -> dict[str, Any]:
     arrays = LabelledArrays.open(data_dir, "test")
     lengths = np.diff(arrays.token_offsets)
 
+    @cache
     def predict(max_length: int | None) -> np.ndarray:
         data = TextDataset(arrays, max_length, str(getattr(loaded.model, "position_count")), "test")  # noqa: B009
-        return label_probabilities(loaded.model, data, max_tokens=16_384).argmax(1)
+        labels: np.ndarray = label_probabilities(loaded.model, data, max_tokens=16_384).argmax(1)
+        return labels
 
     started = time.perf_counter()
     predicted = predict(task.config.max_length)
@@ -51,6 +61,7 @@ def evaluate(loaded: LoadedModel, data_dir: Path) -> dict[str, Any]:
         "test_seconds": seconds,
         "accuracy_at_length": {str(cut): float((predict(cut) == arrays.labels).mean()) for cut in cuts},
         "by_text_length": by_length(lengths, predicted == arrays.labels),
+        "gate": gates.summary() if (gates := gate_values(loaded, arrays)) is not None else None,
         "correct": "".join("01"[right] for right in (predicted == arrays.labels).astype(int)),
     }
 
@@ -64,12 +75,26 @@ def by_length(lengths: np.ndarray, right: np.ndarray) -> list[dict[str, int]]:
     ]
 
 
-def main() -> None:
-    run, data_dir, output = map(Path, sys.argv[1:])
+def training_cost(run: Path) -> dict[str, Any]:
+    """Updates, seconds and peak memory (bytes) of a run, and what it ran on."""
     progress = load_checkpoint(run / LAST).header["progress"]
-    scores = evaluate(load_model(run), data_dir)
-    write_json(output, {**scores, "train_updates": progress["update"], "train_seconds": progress["seconds"]})
+    lines = [json.loads(line) for line in (run / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+    return {
+        "train_updates": progress["update"],
+        "train_seconds": progress["seconds"],
+        "peak_memory": max(line.get("peak_memory", 0) for line in lines),
+        "made_on": f"docnmt {__version__}, torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}",
+    }
+
+
+def body(argv: list[str]) -> None:
+    """Test, and write the scores."""
+    if len(argv) != 3:
+        raise UsageError(f"expected RUN DATA OUTPUT.json, got {len(argv)} argument(s)")
+    run, data_dir, output = map(Path, argv)
+    tune()
+    write_json(output, {**evaluate(load_model(run), data_dir), **training_cost(run)})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(cli.run("evaluate.py", body))

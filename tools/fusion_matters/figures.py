@@ -1,11 +1,14 @@
-"""The study's figures: paired differences seed by seed (figures 3, 5, 6, 7) and accuracy by input length."""
+"""The study's figures: paired differences seed by seed (figures 3, 5, 6, 7), accuracy against latency (figure 4),
+accuracy by input length, gates along the text."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -14,9 +17,11 @@ from results import Results
 from docnmt.files import replacing
 
 
-def draw_figures(results: Results, folder: Path) -> list[Path]:
-    """Draw what the results allow; returns the files."""
-    figures = {"deltas": deltas(results), "lengths": lengths(results)}
+def draw_figures(results: Results, folder: Path, latency: dict[str, Any] | None = None) -> list[Path]:
+    """Draw what the results (and what latency.py wrote) allow; returns the files."""
+    figures = {"deltas": deltas(results), "lengths": lengths(results), "gates": gates(results)}
+    if latency is not None:
+        figures["latency"] = accuracy_and_latency(results, latency)
     paths = []
     for name, figure in figures.items():
         if figure is not None:
@@ -48,24 +53,102 @@ def deltas(results: Results) -> Any:
         axes.plot(comparison.interval, [row, row], color="C0", linewidth=2)
         axes.plot([comparison.mean], [row], "D", color="C0", markersize=6)
     axes.set_yticks(range(len(variants)), list(reversed(variants)))
+    axes.set_ylim(-0.7, len(variants) - 0.3)
     axes.set_xlabel(f"test accuracy − {results.study.reference} under the same seed, points (mean, 95 % bootstrap)")
     axes.set_title(results.study.name)
     return figure
 
 
 def lengths(results: Results) -> Any:
-    """Accuracy against the number of tokens that are read of each test text."""
+    """Accuracy against the number of tokens that are read of each test text: a panel a family."""
     cuts = sorted(map(int, next(iter(results.cells[results.variants[0]].values()))["accuracy_at_length"]))
+    panels = _panels(results, results.variants)
     if len(cuts) < 2:
         return None
-    figure, axes = plt.subplots(figsize=(7, 4.5))
-    for variant in results.variants:
-        means = [results.values(variant, lambda c, k=str(k): 100 * c["accuracy_at_length"][k]).mean() for k in cuts]  # type: ignore[misc]
-        axes.plot(cuts, means, "o-", markersize=3, label=variant)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(cuts, [f"{cut:,}" for cut in cuts])
-    axes.set_xlabel("tokens read of each test text")
-    axes.set_ylabel("test accuracy, %")
-    axes.set_title(results.study.name)
-    axes.legend(fontsize=7, ncols=2)
+    figure, all_axes = plt.subplots(1, len(panels), figsize=(1.5 + 2.6 * len(panels), 3.8), sharey=True, squeeze=False)
+    for axes, (family, variants) in zip(all_axes[0], panels.items(), strict=True):
+        for operator, variant in variants.items():
+            means = [results.values(variant, lambda c, k=str(k): 100 * c["accuracy_at_length"][k]).mean() for k in cuts]  # type: ignore[misc]
+            axes.plot(cuts, means, markersize=3, **_style(results, operator))
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(cuts, [_short(cut) for cut in cuts], fontsize=8)
+        axes.set_title(family, fontsize=10)
+    all_axes[0][0].set_ylabel("test accuracy, %")
+    figure.supxlabel("tokens read of each test text", fontsize=10, y=-0.02)
+    _legend(figure, all_axes[0])
     return figure
+
+
+def gates(results: Results) -> Any:
+    """The mean gate along the text, from its first to its last token that is read: a panel a family."""
+    means = {
+        variant: np.array([cell["gate"]["along"] for cell in results.cells[variant].values()], dtype=float).mean(0)
+        for variant in results.variants
+        if all(cell["gate"] is not None for cell in results.cells[variant].values())
+    }
+    if not means:
+        return None
+    panels = _panels(results, list(means))
+    figure, all_axes = plt.subplots(1, len(panels), figsize=(1.5 + 2.6 * len(panels), 3.8), sharey=True, squeeze=False)
+    for axes, (family, variants) in zip(all_axes[0], panels.items(), strict=True):
+        for operator, variant in variants.items():
+            along = means[variant]
+            axes.plot((np.arange(len(along)) + 0.5) / len(along), along, **{**_style(results, operator), "marker": ""})
+        axes.set_title(family, fontsize=10)
+    all_axes[0][0].set_ylabel("gate: the share of the word")
+    figure.supxlabel("place in the text, as a share of the longest", fontsize=10, y=-0.02)
+    _legend(figure, all_axes[0])
+    return figure
+
+
+def accuracy_and_latency(results: Results, latency: dict[str, Any]) -> Any:
+    """Accuracy of the operators on sinusoidal positions against the whole model's median latency (figure 4)."""
+    operators = [o for o in results.families().get("sinusoidal", []) if o in latency["whole"]]
+    if not operators:
+        return None
+    figure, axes = plt.subplots(figsize=(7, 4.5))
+    for operator in operators:
+        low, middle, high = latency["whole"][operator]
+        accuracy = results.accuracy(f"sinusoidal.{operator}")
+        spread = accuracy.std(ddof=1) if len(accuracy) > 1 else 0.0
+        style = {**_style(results, operator), "linestyle": "", "linewidth": 0.8}
+        axes.errorbar(middle, accuracy.mean(), spread, [[middle - low], [high - middle]], **style)
+    axes.set_xlabel(f"ms a batch of {latency['tokens']:,} tokens, whole model (median, 10–90 %)")
+    axes.set_ylabel("test accuracy, % (mean ± sd)")
+    axes.set_title(results.study.name)
+    _legend(figure, [axes])
+    return figure
+
+
+def _panels(results: Results, variants: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Variants by family and operator; families of one variant, in the whole study, share the last panel."""
+    families = [variant.partition(".")[0] for variant in results.variants]
+    panels: dict[str, dict[str, str]] = {}
+    alone: dict[str, str] = {}
+    for variant in variants:
+        family, _, operator = variant.partition(".")
+        if families.count(family) > 1:
+            panels.setdefault(family, {})[operator or variant] = variant
+        else:
+            alone[variant] = variant
+    return panels | ({"others": alone} if alone else {})
+
+
+def _style(results: Results, operator: str) -> dict[str, Any]:
+    """One colour and mark an operator, the same in every panel."""
+    operators = list(dict.fromkeys(name for panel in _panels(results, results.variants).values() for name in panel))
+    number = operators.index(operator)
+    return {"color": f"C{number % 10}", "marker": "os^vDPX*"[number % 8], "linestyle": "-", "label": operator}
+
+
+def _legend(figure: Any, all_axes: Sequence[Any]) -> None:
+    """One legend beside all panels."""
+    handles: dict[str, Any] = {}
+    for axes in all_axes:
+        handles |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles, loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=8)
+
+
+def _short(tokens: int) -> str:
+    """128, 512, 1k, 4k."""
+    return f"{tokens // 1024}k" if tokens >= 1024 else str(tokens)

@@ -2,13 +2,15 @@
 
 Usage: latency.py --tokens 8192 --length 1024 --repeats 30 [--output latency.json]
 
-One fixed batch of packed texts, no gradients, warm-up; the operators take turns in every repeat, so that whatever else
-the machine does meets all of them alike. Median and the 10 % and 90 % quantiles.
+One fixed batch of packed texts, no gradients, warm-up; the operators take turns in every repeat, each time in another
+order, so that whatever else the machine does meets all of them alike. Median and the 10 % and 90 % quantiles. report.py
+--latency puts what --output wrote beside accuracy.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,11 +24,14 @@ from tables import markdown
 from torch import Tensor
 
 from docnmt.batch import PackedText
+from docnmt.cli import command as cli
+from docnmt.errors import UsageError
 from docnmt.files import write_json
 from docnmt.layout import DocumentLayout
 from docnmt.models.config_classifier import FusionClassifierConfig
 from docnmt.models.fusion_classifier import FusionClassifier
 from docnmt.registry import ARCHITECTURES, FUSIONS
+from docnmt.runtime import tune
 from docnmt.tasks.text_classification import TextBatch
 
 VOCABULARY, LABELS = 5_000, 33
@@ -44,13 +49,14 @@ def fixed_batch(tokens: int, length: int) -> TextBatch:
 
 
 def measure(runs: dict[str, Callable[[], Tensor]], repeats: int, warmup: int) -> dict[str, list[float]]:
-    """The 10 %, 50 % and 90 % quantiles of every run's milliseconds; the runs take turns."""
+    """The 10 %, 50 % and 90 % quantiles of every run's milliseconds; the runs take turns in random order."""
     times: dict[str, list[float]] = {name: [] for name in runs}
+    rng = np.random.default_rng(0)
     with torch.no_grad():
         for repeat in range(warmup + repeats):
-            for name, call in runs.items():
+            for name in rng.permutation(list(runs)).tolist():
                 started = time.perf_counter()
-                call()
+                runs[name]()
                 if repeat >= warmup:
                     times[name].append(1000 * (time.perf_counter() - started))
     return {name: np.quantile(values, [0.1, 0.5, 0.9]).tolist() for name, values in times.items()}
@@ -90,17 +96,26 @@ def table(result: dict[str, Any]) -> str:
     return markdown(["operator", "alone, ms (10–90 %)", "whole model, ms (10–90 %)", "median / add"], rows)
 
 
-def main() -> None:
+def body(argv: list[str]) -> None:
+    """Parse, measure, print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--arch", default="fusion_classifier_arxiv", help="[fusion_classifier_arxiv]")
-    parser.add_argument("--tokens", type=int, default=8192, metavar="N", help="tokens of the batch [8192]")
-    parser.add_argument("--length", type=int, default=1024, metavar="N", help="tokens of a text [1024]")
-    parser.add_argument("--repeats", type=int, default=30, metavar="N", help="timed rounds [30]")
-    parser.add_argument("--warmup", type=int, default=5, metavar="N", help="rounds before them [5]")
+    least = {"tokens": 1, "length": 1, "repeats": 1, "warmup": 0}
+    for name, default, help in (
+        ("tokens", 8192, "tokens of the batch"), ("length", 1024, "tokens of a text"), ("repeats", 30, "timed rounds"),
+        ("warmup", 5, "rounds before them"),
+    ):  # fmt: skip
+        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{help} [{default}]")
     parser.add_argument("--output", type=Path, default=None, metavar="FILE.json", help="write the quantiles there, too")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
+    wrong = [f"--{name}: must be at least {n}" for name, n in least.items() if getattr(options, name) < n]
+    if options.arch not in (known := [n for n in ARCHITECTURES.names() if n.startswith("fusion_classifier")]):
+        wrong.append(f"--arch: expected one of {', '.join(known)}, got '{options.arch}'")
+    if wrong:
+        raise UsageError(wrong)
+    tune()
     result = latencies(options.arch, options.tokens, options.length, options.repeats, options.warmup)
     print(
         f"{result['arch']}, {result['tokens']:,} tokens in texts of {result['length']:,}, {result['threads']} thread(s)"
@@ -111,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(cli.run("latency.py", body))

@@ -16,12 +16,14 @@ import argparse
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from docnmt.cli import command as cli
 from docnmt.data.table import read_labelled
+from docnmt.errors import UserError
 from docnmt.files import write_text
 
 Rows = list[tuple[str, str]]
@@ -31,31 +33,24 @@ SPLITS = ("train", "valid", "test")
 def ag_news(folder: Path) -> dict[str, Rows]:
     """10,000 of the 120,000 training texts, the complete test set; labels by name."""
     names = ("World", "Sports", "Business", "Sci/Tech")
-    read = {name: table(folder / file) for name, file in (("train", "train10k.tsv"), ("test", "test.tsv"))}
-    named = {split: [(names[int(label)], text) for label, text in rows] for split, rows in read.items()}
-    return held_out(named)
+    files = {split: folder / file for split, file in (("train", "train10k.tsv"), ("test", "test.tsv"))}
+    return held_out({split: named(table(path), names, path) for split, path in files.items()})
 
 
 def imdb(folder: Path) -> dict[str, Rows]:
     """The whole labelled part; line breaks of the reviews (`<br />`) become spaces."""
     names = ("negative", "positive")
-    read = {split: table(folder / f"{split}.jsonl") for split in ("train", "test")}
-    return held_out(
-        {
-            split: [(names[int(label)], text.replace("<br />", " ")) for label, text in rows]
-            for split, rows in read.items()
-        }
-    )
+    files = {split: folder / f"{split}.jsonl" for split in ("train", "test")}
+    read = {split: named(table(path), names, path) for split, path in files.items()}
+    return held_out({s: [(label, text.replace("<br />", " ")) for label, text in rows] for s, rows in read.items()})
 
 
 def given_splits(folder: Path) -> dict[str, Rows]:
     """Corpora that come as train, val and test, their labels as numbers of the lines of classes.txt."""
     names = (folder / "classes.txt").read_text(encoding="utf-8").split("\n")
+    names = [name.strip() for name in names if name.strip()]
     files = {"train": "train.jsonl", "valid": "val.jsonl", "test": "test.jsonl"}
-    return {
-        split: [(names[int(label)].strip(), text) for label, text in table(folder / file)]
-        for split, file in files.items()
-    }
+    return {split: named(table(folder / file), names, folder / file) for split, file in files.items()}
 
 
 def arxiv(folder: Path) -> dict[str, Rows]:
@@ -84,12 +79,31 @@ def table(path: Path) -> Rows:
     return list(zip(rows.labels, rows.texts, strict=True))
 
 
+def named(rows: Rows, names: Sequence[str], path: Path) -> Rows:
+    """The rows of `path` with names in place of the labels' numbers.
+
+    Raises:
+        UserError: a label is not the number of a name.
+    """
+    for number, (label, _) in enumerate(rows, 1):
+        if not label.isdecimal() or int(label) >= len(names):
+            raise UserError(f"{path}, row {number}: expected a label from 0 to {len(names) - 1}, got '{label}'")
+    return [(names[int(label)], text) for label, text in rows]
+
+
 def json_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Labels and texts of JSON lines, whatever the file is called."""
+    """Labels and texts of JSON lines, whatever the file is called.
+
+    Raises:
+        UserError: a line is not an object with `label` and `text`.
+    """
     with path.open(encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            yield str(row["label"]), row["text"]
+        for number, line in enumerate(file, 1):
+            try:
+                row = json.loads(line)
+                yield str(row["label"]), row["text"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise UserError(f"{path}:{number}: expected a JSON object with 'label' and 'text'") from error
 
 
 def held_out(parts: dict[str, Rows], share: float = 0.1) -> dict[str, Rows]:
@@ -107,7 +121,8 @@ def held_out(parts: dict[str, Rows], share: float = 0.1) -> dict[str, Rows]:
     return {"train": train, "valid": valid, "test": parts["test"]}
 
 
-def main() -> None:
+def body(argv: list[str]) -> None:
+    """Parse, read, write."""
     parser = argparse.ArgumentParser(
         description="Write a data set's train, valid and test tables (JSONL) for docnmt-preprocess.",
         epilog="example: make_data.py novels33 ~/corpora/novels33 tables/novels33",
@@ -115,7 +130,7 @@ def main() -> None:
     parser.add_argument("dataset", choices=DATASETS)
     parser.add_argument("source", type=Path, metavar="FOLDER", help="where the corpus is")
     parser.add_argument("target", type=Path, metavar="DESTDIR", help="where the tables go")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     parts = DATASETS[options.dataset](options.source)
     for split in SPLITS:
         rows = parts[split]
@@ -129,4 +144,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(cli.run("make_data.py", body))

@@ -14,6 +14,9 @@ from study import Study
 
 from docnmt.errors import UserError
 
+#: What results do not hold that were made before it was measured; such cells stay of use.
+UNKNOWN = {"gate": None, "peak_memory": float("nan"), "made_on": "unknown"}
+
 
 @dataclass(frozen=True)
 class Results:
@@ -33,20 +36,16 @@ class Results:
         """Every finished cell of the study; variants without any are left out.
 
         Raises:
-            UserError: nothing is finished, or a cell was run with other options than the study's now.
+            UserError: nothing is finished, or a cell's file is damaged or of other options than the study's now.
         """
         cells: dict[str, dict[int, dict[str, Any]]] = {}
         for cell in study.cells():
-            path = cell.folder(runs) / "result.json"
-            if not path.exists():
-                continue
-            result = json.loads(path.read_text(encoding="utf-8"))
-            if result["options"] != list(cell.options):
-                raise UserError(f"{path}: was made with other options than the study has now")
-            cells.setdefault(cell.variant, {})[cell.seed] = result
+            result = cell.result(runs)
+            if result is not None:
+                cells.setdefault(cell.variant, {})[cell.seed] = {**UNKNOWN, **result}
         if not cells:
-            raise UserError(f"{runs / study.name}: no cell is finished; run run.py first")
-        svm = runs / study.name / "svm.json"
+            raise UserError(f"{runs / study.folder}: no cell is finished; run run.py first")
+        svm = runs / study.folder / "svm.json"
         return cls(study, cells, json.loads(svm.read_text(encoding="utf-8")) if svm.exists() else None)
 
     @property
@@ -74,3 +73,28 @@ class Results:
         if variant == (reference or self.study.reference) or not len(differences):
             return None
         return compare(differences, np.zeros_like(differences))
+
+    def families(self) -> dict[str, list[str]]:
+        """Operators with results by family: the variants that are named FAMILY.OPERATOR, in the study's order."""
+        found: dict[str, list[str]] = {}
+        for variant in self.variants:
+            family, dot, operator = variant.partition(".")
+            if dot and "." not in operator:
+                found.setdefault(family, []).append(operator)
+        return found
+
+    def gap_to_svm(self, variant: str) -> tuple[float, float] | None:
+        """Accuracy above the baseline's in points, the mean over seeds, and its standard error over the test texts.
+
+        None without a baseline, or one without `correct`.
+        """
+        if self.svm is None or "correct" not in self.svm:
+            return None
+        right = np.mean([_ones(cell["correct"]) for cell in self.cells[variant].values()], axis=0)
+        differences = 100 * (right - _ones(self.svm["correct"]))
+        return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
+
+
+def _ones(correct: str) -> np.ndarray:
+    """(N,) 1.0 where a text is labelled right, else 0.0."""
+    return np.array([float(right) for right in correct])

@@ -3,7 +3,8 @@
     python tools/fusion_matters/run.py recipes/fusion_matters/novels33.yaml --data data-bin --runs runs/fusion --jobs 2
 
 A cell is `docnmt-train` with the cell's options, then the test of its best checkpoint; `result.json` in its folder says
-that it is done. The same command again skips what is done and continues a training that was cut short. Cells of one
+that it is done, and holds all that report.py reads: checkpoints may be deleted. The same command again skips what is
+done and continues a training that was cut short. Ctrl-C and SIGTERM stop the trainings, which save first. Cells of one
 seed share initial weights, order and dropout (see `docnmt.modules.random_stream`), so variants compare in pairs.
 """
 
@@ -14,19 +15,22 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from study import Cell, read_study
+from study import RESULT, Cell, Study, read_study
 
+from docnmt.cli import command as cli
 from docnmt.data.meta import read_meta
-from docnmt.errors import UserError
+from docnmt.errors import UsageError, UserError
 from docnmt.files import write_json
 from docnmt.progress import Progress
 
-RESULT, SCORES, LAST = "result.json", "scores.json", "checkpoint_last.safetensors"
+SCORES = "scores.json"
+BEST, LAST = "checkpoint_best.safetensors", "checkpoint_last.safetensors"  # as docnmt.training.loading, without torch
 
 
 @dataclass(frozen=True)
@@ -35,26 +39,31 @@ class Runner:
 
     Attributes:
         data: the data folder. runs: where cells stand. threads: of each cell's process.
+        discard: delete a cell's best checkpoint, too, once it is tested.
+        processes: those that run now. stopped: set, no other is begun.
     """
 
     data: Path
     runs: Path
     threads: int
+    discard: bool = False
+    processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    stopped: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_done(self, cell: Cell) -> bool:
         """Whether the cell has its result.
 
         Raises:
-            UserError: it has one, of other options or other data.
+            UserError: it has one that is damaged, or of other options or other data.
         """
-        path = cell.folder(self.runs) / RESULT
-        if not path.exists():
-            return False
-        known = json.loads(path.read_text(encoding="utf-8"))
-        for name, now in (("options", list(cell.options)), ("fingerprint", read_meta(self.data)["fingerprint"])):
-            if known[name] != now:
-                raise UserError(f"{path}: was made with other {name}; delete the folder or give other --runs")
-        return True
+        known = cell.result(self.runs)
+        if known is not None and known["fingerprint"] != read_meta(self.data)["fingerprint"]:
+            raise UserError(
+                f"{cell.folder(self.runs) / RESULT}: was made with other data than {self.data}; delete the cell's "
+                "folder or give other --runs"
+            )
+        return known is not None
 
     def run(self, cell: Cell) -> None:
         """Train, test, write the result.
@@ -80,18 +89,34 @@ class Runner:
             },
         )  # fmt: skip
         (folder / SCORES).unlink()
-        (folder / "run" / LAST).unlink()  # the best checkpoint is kept
+        (folder / "run" / LAST).unlink()
+        if self.discard:
+            (folder / "run" / BEST).unlink()
+
+    def stop(self) -> None:
+        """End the trainings, which save first, and begin no other."""
+        with self.lock:
+            self.stopped.set()
+            for process in self.processes:
+                process.terminate()
 
     def _call(self, arguments: Sequence[str], folder: Path) -> None:
         log = folder / "log.txt"
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
         with log.open("ab") as file:
-            process = subprocess.run(
-                [sys.executable, *arguments], stdout=file, stderr=file, env=environment, check=False
-            )
-        if process.returncode:
-            last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-            raise UserError(f"{log}: exit status {process.returncode}: {last}")
+            begin = file.tell()
+            with self.lock:
+                if self.stopped.is_set():
+                    raise UserError("stopped")
+                process = subprocess.Popen([sys.executable, *arguments], stdout=file, stderr=file, env=environment)
+                self.processes.add(process)
+            status = process.wait()
+            with self.lock:
+                self.processes.remove(process)
+        if status:
+            lines = log.read_bytes()[begin:].decode(errors="replace").splitlines()
+            said = next((line for line in reversed(lines) if ": error: " in line), lines[-1] if lines else "")
+            raise UserError(f"{log}: exit status {status}: {said}")
 
 
 def run_all(runner: Runner, cells: Sequence[Cell], jobs: int) -> int:
@@ -103,18 +128,41 @@ def run_all(runner: Runner, cells: Sequence[Cell], jobs: int) -> int:
         Progress(len(cells), "cells", unit="cells", initial=len(cells) - len(waiting)) as bar,
     ):
         futures = {pool.submit(runner.run, cell): cell for cell in waiting}
-        for future in as_completed(futures):
-            cell = futures[future]
-            try:
-                future.result()
-            except UserError as error:
-                failed += 1
-                bar.print(f"{cell.variant} seed {cell.seed} failed: {error}")
-            bar.update(note=f"{cell.variant} seed {cell.seed}")
+        try:
+            for future in as_completed(futures):
+                cell = futures[future]
+                try:
+                    future.result()
+                except UserError as error:
+                    failed += 1
+                    bar.print(f"{cell.variant} seed {cell.seed} failed: {error}")
+                bar.update(note=f"{cell.variant} seed {cell.seed}")
+        except BaseException:  # Ctrl-C, SIGTERM: or the pool would begin all other cells before it lets this pass
+            runner.stop()
+            pool.shutdown(cancel_futures=True)
+            raise
     return failed
 
 
-def main() -> int:
+def chosen(study: Study, variants: Sequence[str] | None, seeds: Sequence[int] | None) -> list[Cell]:
+    """The cells of these variants and seeds; None: all.
+
+    Raises:
+        UsageError: the study has no such variant or seed.
+    """
+    if unknown := sorted(set(variants or ()) - set(study.variants)):
+        raise UsageError(f"--variants: {', '.join(unknown)}: the study has {', '.join(study.variants)}")
+    if foreign := sorted(set(seeds or ()) - set(range(study.seeds))):
+        raise UsageError(f"--seeds: {', '.join(map(str, foreign))}: the study has 0 to {study.seeds - 1}")
+    return [
+        cell
+        for cell in study.cells()
+        if cell.variant in (variants or study.variants) and cell.seed in (seeds or range(study.seeds))
+    ]
+
+
+def body(argv: list[str]) -> int:
+    """Parse and run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -125,28 +173,24 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of a cell [1]")
     parser.add_argument("--variants", nargs="+", metavar="NAME", help="these only [all of the study]")
     parser.add_argument("--seeds", nargs="+", type=int, metavar="N", help="these only [all of the study]")
+    parser.add_argument(
+        "--discard-checkpoints", action="store_true", help="delete a cell's model once it is tested (gates.py needs it)"
+    )
     parser.add_argument("--list", action="store_true", help="say which cells are done and which are not, and stop")
-    options = parser.parse_args()
-    try:
-        study = read_study(options.study)
-        if unknown := set(options.variants or ()) - set(study.variants):
-            raise UserError(f"--variants: {', '.join(sorted(unknown))}: there are {', '.join(study.variants)}")
-        cells = [
-            cell
-            for cell in study.cells()
-            if cell.variant in (options.variants or study.variants)
-            and cell.seed in (options.seeds or range(study.seeds))
-        ]
-        runner = Runner(options.data / study.data, options.runs, options.threads)
-        if options.list:
-            for cell in cells:
-                print("done" if runner.is_done(cell) else "open", cell.variant, f"seed {cell.seed}", *cell.options)
-            return 0
-        return 1 if run_all(runner, cells, options.jobs) else 0
-    except UserError as error:
-        print(f"run.py: error: {error}", file=sys.stderr)
-        return 1
+    options = parser.parse_args(argv)
+    given = {"jobs": options.jobs, "threads": options.threads}
+    if wrong := [f"--{name}: must be at least 1, got {number}" for name, number in given.items() if number < 1]:
+        raise UsageError(wrong)
+    study = read_study(options.study)
+    cells = chosen(study, options.variants, options.seeds)
+    runner = Runner(options.data / study.data, options.runs, options.threads, options.discard_checkpoints)
+    if options.list:
+        for cell in cells:
+            print("done" if runner.is_done(cell) else "open", cell.variant, f"seed {cell.seed}", *cell.options)
+        return 0
+    read_meta(runner.data)  # or every cell would say that there is none
+    return 1 if run_all(runner, cells, options.jobs) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.run("run.py", body))

@@ -10,11 +10,13 @@ variants:                      # further ones by name: options on top of `train`
   no_sqrt: {no-scale-embeddings: true}
 reference: sinusoidal.add      # what paired differences are taken against
 seeds: 10
+cells: novels33                # where its cells stand, to share those of another study [the file's name]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,8 @@ import yaml
 
 from docnmt.errors import UserError
 
-KEYS = {"data", "train", "grid", "variants", "reference", "seeds"}
+RESULT = "result.json"
+KEYS = {"data", "train", "grid", "variants", "reference", "seeds", "cells"}
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Cell:
     """One training: a variant with a seed.
 
     Attributes:
+        study: the folder of the study's cells.
         options: of docnmt-train, in a fixed order, without the seed and the folders.
     """
 
@@ -43,18 +47,37 @@ class Cell:
         """Where everything of this cell stands."""
         return runs / self.study / self.variant / f"seed-{self.seed}"
 
+    def result(self, runs: Path) -> dict[str, Any] | None:
+        """What was measured, or None before the cell is done.
+
+        Raises:
+            UserError: the file is damaged, or was made with other options than the study has now.
+        """
+        path = self.folder(runs) / RESULT
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path}: cannot be read: {error}; delete it to run the cell again") from error
+        if not isinstance(known, dict) or known.get("options") != list(self.options):
+            raise UserError(f"{path}: was made with other options; delete the cell's folder or give other --runs")
+        return known
+
 
 @dataclass(frozen=True)
 class Study:
     """A study file.
 
     Attributes:
-        name: of the file, without its ending. data: the data folder's name.
+        name: of the file, without its ending. data: the data folder's name. folder: of its cells under --runs; two
+            studies of one folder share the cells that both have.
         variants: options of docnmt-train by variant.
     """
 
     name: str
     data: str
+    folder: str
     variants: Mapping[str, tuple[str, ...]]
     reference: str
     seeds: int
@@ -62,7 +85,7 @@ class Study:
     def cells(self) -> list[Cell]:
         """Seed by seed, so that a study that was cut short has whole pairs."""
         return [
-            Cell(self.name, variant, seed, options)
+            Cell(self.folder, variant, seed, options)
             for seed in range(self.seeds)
             for variant, options in self.variants.items()
         ]
@@ -80,17 +103,28 @@ def read_study(path: Path) -> Study:
         raise UserError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict) or set(content) - KEYS or not {"data", "train", "reference"} <= set(content):
         raise UserError(f"{path}: expected the keys data, train, reference and any of {', '.join(sorted(KEYS))}")
-    variants: dict[str, dict[str, Any]] = {}
-    for block in content.get("grid", []):
-        for position in block["positions"]:
-            for fusion in block["fusions"]:
-                variants[f"{position}.{fusion}"] = {"position": position, "position-fusion": fusion}
-    variants |= content.get("variants", {})
+    try:
+        variants = dict(_variants(content))
+        options = {name: flags({**content["train"], **changes}) for name, changes in variants.items()}
+        seeds = int(content.get("seeds", 10))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: a value is not of the form that study.py shows: {error!r}") from error
+    if seeds < 1:
+        raise UserError(f"{path}: seeds: must be at least 1, got {seeds}")
     reference = str(content["reference"])
     if reference not in variants:
         raise UserError(f"{path}: the reference '{reference}' is none of the variants {', '.join(variants)}")
-    options = {name: flags({**content["train"], **changes}) for name, changes in variants.items()}
-    return Study(path.stem, str(content["data"]), options, reference, int(content.get("seeds", 10)))
+    folder = str(content.get("cells", path.stem))
+    return Study(path.stem, str(content["data"]), folder, options, reference, seeds)
+
+
+def _variants(content: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Names and options on top of `train`: of the grid, then of the list."""
+    for block in content.get("grid", []):
+        for position in block["positions"]:
+            for fusion in block["fusions"]:
+                yield f"{position}.{fusion}", {"position": position, "position-fusion": fusion}
+    yield from content.get("variants", {}).items()
 
 
 def flags(options: Mapping[str, Any]) -> tuple[str, ...]:

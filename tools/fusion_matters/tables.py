@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from paired import holm
@@ -34,51 +34,68 @@ def published(data: str, variant: str) -> str:
 
 def comparison_table(results: Results) -> str:
     """Every variant: test accuracy and its paired difference from the reference, with all tests (Tables 1 and 2)."""
-    variants = results.variants
-    found = {variant: results.comparison(variant) for variant in variants}
-    tested = [variant for variant in variants if found[variant] is not None]
-    adjusted = dict(zip(tested, holm(np.array([found[v].permutation_p for v in tested])), strict=True))  # type: ignore[union-attr]
+    found = {variant: results.comparison(variant) for variant in results.variants}
+    tested = {variant: comparison for variant, comparison in found.items() if comparison is not None}
+    adjusted = dict(zip(tested, holm(np.array([c.permutation_p for c in tested.values()])), strict=True))
     rows = []
-    for variant in variants:
+    for variant in results.variants:
         accuracy = results.accuracy(variant)
         row = [variant, f"{len(accuracy)}", mean_sd(accuracy), published(results.study.data, variant)]
         row.append(mean_sd(results.values(variant, lambda cell: 100 * cell["macro_f1"])))
-        comparison = found[variant]
-        if comparison is None:
-            rows.append([*row, *["–"] * 6])
+        row.append(_gap(results, variant))
+        c = tested.get(variant)
+        if c is None:
+            rows.append([*row, *["–"] * 7])
             continue
-        low, high = comparison.interval
+        low, high = c.interval
         rows.append(
             [
-                *row, f"{comparison.mean:+.2f} [{low:+.2f}, {high:+.2f}]", f"{comparison.positive}/{comparison.n}",
-                f"{comparison.t_p:.3f}", f"{comparison.permutation_p:.3f}", f"{adjusted[variant]:.3f}",
-                f"{comparison.detectable:.2f}",
+                *row, f"{c.mean:+.2f} [{low:+.2f}, {high:+.2f}]", f"{c.sd:.2f}", f"{c.positive}/{c.n}", f"{c.t_p:.3f}",
+                f"{c.permutation_p:.3f}", f"{adjusted[variant]:.3f}", f"{c.detectable:.2f}",
             ]
         )  # fmt: skip
     if results.svm is not None:
-        svm = results.svm
-        rows.append(
-            [
-                "TF-IDF + linear SVM",
-                "1",
-                f"{100 * svm['accuracy']:.2f}",
-                "–",
-                f"{100 * svm['macro_f1']:.2f}",
-                *["–"] * 6,
-            ]
-        )
+        scores = [f"{100 * results.svm['accuracy']:.2f}", "–", f"{100 * results.svm['macro_f1']:.2f}"]
+        rows.append([_svm_name(results), "–", *scores, *["–"] * 8])
     header = [
-        "variant", "seeds", "accuracy", "published", "macro-F1", f"Δ to {results.study.reference} [95 %]", "Δ > 0",
-        "paired t p", "permutation p", "Holm", "detectable",
+        "variant", "seeds", "accuracy", "published", "macro-F1", "above the SVM",
+        f"Δ to {results.study.reference} [95 %]", "sd of Δ", "Δ > 0", "paired t p", "permutation p", "Holm",
+        "detectable",
     ]  # fmt: skip
     return markdown(header, rows)
 
 
+def _gap(results: Results, variant: str) -> str:
+    gap = results.gap_to_svm(variant)
+    return "–" if gap is None else f"{gap[0]:+.2f} ± {1.96 * gap[1]:.2f}"
+
+
+def _svm_name(results: Results) -> str:
+    """The baseline, what it reads, and the accuracies of all its settings: how much hangs on their choice."""
+    svm = results.svm or {}
+    name = "TF-IDF + linear SVM" + (f", first {length:,} words" if (length := svm.get("max_length")) else "")
+    others = [100 * setting["accuracy"] for setting in svm.get("settings", [])]
+    return name + (f" (all settings {min(others):.2f} to {max(others):.2f})" if others else "")
+
+
+def overview_table(several: Sequence[Results]) -> str:
+    """Data sets down, operators on sinusoidal positions across, the paper's below ours (Table 1)."""
+    operators = list(dict.fromkeys(o for results in several for o in results.families().get("sinusoidal", [])))
+    names = [f"sinusoidal.{operator}" for operator in operators]
+    rows = []
+    for results in several:
+        svm = "–" if results.svm is None else f"{100 * results.svm['accuracy']:.2f}"
+        ours = [mean_sd(results.accuracy(n)) if n in results.cells else "–" for n in names]
+        rows.append([results.study.name, svm, *ours])
+        theirs = [published(results.study.data, n) for n in names]
+        if set(theirs) != {"–"}:
+            rows.append([f"{results.study.name}, published", "–", *theirs])
+    return markdown(["data", "TF-IDF + SVM", *operators], rows)
+
+
 def family_table(results: Results) -> str:
     """Families down, operators across, ours above the paper's (Table 3); empty with fewer than two families."""
-    split = [variant.split(".") for variant in results.variants if variant.count(".") == 1]
-    families = list(dict.fromkeys(family for family, _ in split))
-    operators = list(dict.fromkeys(operator for _, operator in split))
+    families, operators = _grid(results)
     if len(families) < 2:
         return ""
     rows = []
@@ -91,46 +108,37 @@ def family_table(results: Results) -> str:
     return markdown(["family", *operators], rows)
 
 
-def length_table(results: Results) -> str:
-    """Accuracy when test texts are cut after so many tokens."""
-    lengths = sorted(
-        {int(cut) for seeds in results.cells.values() for c in seeds.values() for cut in c["accuracy_at_length"]}
-    )
+def inside_table(results: Results) -> str:
+    """Every operator against `add` of the same family: does what an operator brings depend on the family?"""
+    families, operators = _grid(results)
+    others = [operator for operator in operators if operator != "add"]
+    return _differences(results, list(families), others, lambda family, operator: f"{family}.add")
+
+
+def across_table(results: Results) -> str:
+    """Every family against the reference's family under the same operator."""
+    families, operators = _grid(results)
+    own = results.study.reference.partition(".")[0]
+    others = [family for family in families if family != own]
+    return _differences(results, others, operators, lambda family, operator: f"{own}.{operator}")
+
+
+def _grid(results: Results) -> tuple[list[str], list[str]]:
+    families = results.families()
+    return list(families), list(dict.fromkeys(operator for operators in families.values() for operator in operators))
+
+
+def _differences(
+    results: Results, families: Sequence[str], operators: Sequence[str], reference: Callable[[str, str], str]
+) -> str:
+    """Mean ± sd of the paired differences, and how many seeds are above 0; empty with fewer than two such rows."""
     rows = []
-    for variant in results.variants:
-        cells = [
-            mean_sd(results.values(variant, lambda c, cut=str(cut): 100 * c["accuracy_at_length"][cut]))  # type: ignore[misc]
-            for cut in lengths
-        ]
-        rows.append([variant, *cells])
-    return markdown(["variant", *(f"{length:,} tokens" for length in lengths)], rows)
-
-
-def text_length_table(results: Results) -> str:
-    """Accuracy by the whole length of the test texts, over all seeds; empty when they all fall into one class."""
-    first = next(iter(results.cells[results.variants[0]].values()))["by_text_length"]
-    if len(first) < 2:
-        return ""
-    rows = []
-    for variant in results.variants:
-        cells = list(results.cells[variant].values())
-        right = np.array([[group["right"] for group in cell["by_text_length"]] for cell in cells])
-        texts = np.array([group["texts"] for group in cells[0]["by_text_length"]])
-        rows.append([variant, *(mean_sd(column) for column in (100 * right / texts).T)])
-    return markdown(["variant", *(f"≤ {g['up_to']:,} ({g['texts']:,} texts)" for g in first)], rows)
-
-
-def cost_table(results: Results) -> str:
-    """Parameters and time of every variant."""
-    rows = [
-        [
-            variant,
-            f"{results.values(variant, lambda c: c['parameters']).mean():,.0f}",
-            f"{results.values(variant, lambda c: c['fusion_parameters']).mean():,.0f}",
-            f"{results.values(variant, lambda c: c['train_updates']).mean():,.0f}",
-            f"{results.values(variant, lambda c: c['train_seconds']).mean():,.0f}",
-            f"{results.values(variant, lambda c: c['test_seconds']).mean():,.1f}",
-        ]
-        for variant in results.variants
-    ]
-    return markdown(["variant", "parameters", "of the fusion", "updates", "training s", "test s"], rows)
+    for family in families:
+        row = []
+        for operator in operators:
+            variant, other = f"{family}.{operator}", reference(family, operator)
+            c = results.comparison(variant, other) if {variant, other} <= results.cells.keys() else None
+            row.append("–" if c is None else f"{c.mean:+.2f} ± {c.sd:.2f} ({c.positive}/{c.n})")
+        if set(row) != {"–"}:
+            rows.append([family, *row])
+    return markdown(["family", *operators], rows) if len(rows) > 1 else ""

@@ -1,0 +1,83 @@
+"""The study's other tables: accuracy by length, cost, latency, gates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from published import TABLE_2
+from results import Results
+from tables import markdown, mean_sd
+
+Get = Callable[[dict[str, Any]], float]
+
+
+def length_table(results: Results) -> str:
+    """Accuracy when test texts are cut after so many tokens; empty where all are shorter than the first cut."""
+    lengths = sorted(
+        {int(cut) for seeds in results.cells.values() for c in seeds.values() for cut in c["accuracy_at_length"]}
+    )
+    rows = []
+    for variant in results.variants:
+        known = [c["accuracy_at_length"] for c in results.cells[variant].values()]
+        values = [[100 * at[str(cut)] for at in known if str(cut) in at] for cut in lengths]
+        rows.append([variant, *(mean_sd(np.array(v)) if v else "–" for v in values)])
+    return markdown(["variant", *(f"{length:,} tokens" for length in lengths)], rows) if lengths else ""
+
+
+def text_length_table(results: Results) -> str:
+    """Accuracy by the whole length of the test texts, over all seeds; empty when they all fall into one class."""
+    first = next(iter(results.cells[results.variants[0]].values()))["by_text_length"]
+    if len(first) < 2:
+        return ""
+    rows = []
+    for variant in results.variants:
+        cells = list(results.cells[variant].values())
+        right = np.array([[group["right"] for group in cell["by_text_length"]] for cell in cells])
+        texts = np.array([group["texts"] for group in cells[0]["by_text_length"]])
+        rows.append([variant, *(mean_sd(column) for column in (100 * right / texts).T)])
+    return markdown(["variant", *(f"≤ {g['up_to']:,} ({g['texts']:,} texts)" for g in first)], rows)
+
+
+def cost_table(results: Results) -> str:
+    """Parameters, time and memory of every variant, means over seeds."""
+    columns: list[tuple[str, Get, str]] = [
+        ("parameters", lambda c: c["parameters"], ",.0f"),
+        ("of the fusion", lambda c: c["fusion_parameters"], ",.0f"),
+        ("updates", lambda c: c["train_updates"], ",.0f"),
+        ("best update", lambda c: c["best_update"], ",.0f"),
+        ("training s", lambda c: c["train_seconds"], ",.0f"),
+        ("ms an update", lambda c: 1000 * c["train_seconds"] / max(c["train_updates"], 1), ",.0f"),
+        ("peak memory GB", lambda c: c["peak_memory"] / 1e9, ".2f"),
+        ("test s", lambda c: c["test_seconds"], ",.1f"),
+    ]
+    rows = [[v, *(format(results.values(v, get).mean(), form) for _, get, form in columns)] for v in results.variants]
+    return markdown(["variant", *(name for name, _, _ in columns)], rows)
+
+
+def latency_table(results: Results, latency: dict[str, Any]) -> str:
+    """Operators on sinusoidal positions: accuracy and latency (Table 2); what latency.py wrote is `latency`."""
+    rows = []
+    for operator in results.families().get("sinusoidal", []):
+        if operator in latency["whole"]:
+            theirs = TABLE_2.get(operator, ("–", "–"))
+            both = latency["alone"][operator], latency["whole"][operator]
+            times = [f"{middle:.2f} ({low:.2f}–{high:.2f})" for low, middle, high in both]
+            rows.append([operator, mean_sd(results.accuracy(f"sinusoidal.{operator}")), *times, *theirs])
+    header = ["operator", "accuracy", "alone, ms (10–90 %)", "whole model, ms (10–90 %)"]
+    return markdown([*header, "published on ArXiv", "published latency"], rows) if rows else ""
+
+
+def gate_table(results: Results) -> str:
+    """What the gates do on 200 test texts, means over seeds; empty without a gate."""
+    rows = []
+    for variant in results.variants:
+        gates = [cell["gate"] for cell in results.cells[variant].values() if cell["gate"] is not None]
+        if gates:
+            mean = mean_sd(np.array([gate["mean"] for gate in gates]), 3)
+            sd = f"{np.mean([gate['sd'] for gate in gates]):.3f}"
+            shares = [f"{100 * np.mean([gate[key] for gate in gates]):.1f} %" for key in ("words", "places")]
+            rows.append([variant, mean, sd, *shares])
+    header = ["variant", "mean gate", "sd over tokens", "goes with the word", "goes with the position"]
+    return markdown(header, rows) if rows else ""
