@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -13,12 +12,10 @@ import torch
 
 from docnmt.training.checkpoint import HEADER, save_checkpoint
 
-SPEC = importlib.util.spec_from_file_location("results_table", Path(__file__).parents[1] / "tools" / "results_table.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-tool = importlib.util.module_from_spec(SPEC)
-sys.modules["results_table"] = tool  # dataclasses look their module up
-SPEC.loader.exec_module(tool)
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+
+import results_table as tool
+from systems import BEST
 
 
 def system(folder: Path, accuracy: float) -> None:
@@ -26,7 +23,7 @@ def system(folder: Path, accuracy: float) -> None:
     (folder / "news").mkdir()
     tensors = {"model.weight": torch.zeros(3, 4), "model.bias": torch.zeros(4), "optimizer.step": torch.zeros(9)}
     header: dict[str, Any] = {name: kinds[0]() for name, kinds in HEADER.items()}
-    save_checkpoint(folder / tool.BEST, {**header, "arch": "transformer_tiny"}, tensors)
+    save_checkpoint(folder / BEST, {**header, "arch": "transformer_tiny"}, tensors)
     log = [
         {"event": "train", "update": 10, "wall": 60.0, "tokens_per_second": 900.0, "peak_memory": 2_000_000_000},
         {"event": "train", "update": 20, "wall": 90.0, "tokens_per_second": 1100.0, "peak_memory": 3_000_000_000},
@@ -52,6 +49,11 @@ def test_every_file_of_every_system_is_in_the_tables(tmp_path: Path, capsys: pyt
     assert "| | chance | 50.0 | 50.0 | 50.0 |" in lines
     assert "| true-context | b | 100.0 | 100.0 | 100.0 |" in lines
     assert not any("kind" in line for line in lines)
+    kept = tmp_path / "kept"
+    tool.main([str(tmp_path), "--keep", str(kept)])
+    printed = capsys.readouterr().out
+    tool.main([str(kept)])
+    assert capsys.readouterr().out == printed
     assert (tmp_path / "plot.png").stat().st_size > 1000
 
 

@@ -14,7 +14,7 @@ import matplotlib
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
-from results_table import read_log
+from systems import read_log
 
 
 def draw(logs: Sequence[Path], out: Path) -> None:

@@ -1,98 +1,29 @@
 """Tables and a plot of an experiment, from the files that its commands wrote.
 
     python tools/results_table.py runs/quickstart --plot runs/quickstart/accuracy.png
+    python tools/results_table.py runs/quickstart --keep kept && python tools/results_table.py kept
 
 FOLDER holds a folder for each system: `model/` (what docnmt-train wrote), for each test set NAME a folder
 `NAME/scores.json` (docnmt-generate --results-path) and for each contrastive set a file `NAME.json` (docnmt-score
 --contrastive --json). Prints Markdown: size and cost of training, scores by test set, contrastive accuracy by label.
+`--keep DIR` writes what was measured of each system to `DIR/NAME.json`; such a folder can stand for FOLDER when the
+checkpoints are gone, and systems measured later can be kept beside the others.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+from systems import BEST, System
+
 from docnmt.errors import UserError
-from docnmt.training.checkpoint import read_header
+from docnmt.files import write_json
 
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
-BEST = Path("model") / "checkpoint_best.safetensors"
-
-
-@dataclass(frozen=True)
-class System:
-    """What was measured of one model.
-
-    Attributes:
-        minutes: of training and validation.
-        speed: target subwords a second, the median over the lines of the log.
-        memory: largest resident memory of training in GB.
-        scores: by test set.
-        contrastive: by contrastive set, in the order in which they were made.
-    """
-
-    name: str
-    arch: str
-    parameters: int
-    updates: int
-    minutes: float
-    speed: float
-    memory: float
-    scores: dict[str, dict[str, Any]]
-    contrastive: dict[str, dict[str, Any]]
-
-    @classmethod
-    def read(cls, folder: Path) -> System:
-        """From a system's folder.
-
-        Raises:
-            OSError: a file is missing.
-            UserError: the checkpoint is missing or not one.
-            ValueError: a file is not what its name says.
-        """
-        header, shapes = read_header(folder / BEST)
-        parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))
-        log = read_log(folder / "model" / "train.jsonl")
-        train = [line for line in log if line["event"] == "train"]
-        return cls(
-            folder.name, header["arch"], parameters, max(line["update"] for line in log),
-            minutes=max(line.get("wall", 0.0) for line in log) / 60,
-            speed=median([line["tokens_per_second"] for line in train] or [math.nan]),
-            memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,
-            scores={path.parent.name: _read(path) for path in sorted(folder.glob("*/scores.json"))},
-            contrastive={path.stem: _read(path) for path in sorted(folder.glob("*.json"), key=_made)},
-        )  # fmt: skip
-
-
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a `train.jsonl`.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: a line is not JSON.
-    """
-    lines = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            lines.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number}: not a line of train.jsonl ({error})") from error
-    return lines
-
-
-def _made(path: Path) -> tuple[int, str]:
-    return path.stat().st_mtime_ns, path.name
-
-
-def _read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
 
 
 def training_table(systems: Sequence[System]) -> Iterator[str]:
@@ -177,16 +108,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder for each system in it")
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="these, in this order [all, by name]")
     parser.add_argument("--plot", type=Path, metavar="PNG", help="also draw contrastive accuracy by distance")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="also write what was measured to DIR/NAME.json")
     options = parser.parse_args(arguments)
-    names = options.systems or sorted(path.parent.parent.name for path in options.folder.glob(f"*/{BEST}"))
+    trained = [path.parent.parent.name for path in options.folder.glob(f"*/{BEST}")]
+    kept = [path.stem for path in options.folder.glob("*.json")]
+    names = options.systems or sorted(trained or kept)
     if not names:
         parser.error(f"{options.folder}: no system in it (NAME/{BEST}); run the recipe first")
     try:
-        systems = [System.read(options.folder / name) for name in names]
+        read = System.read if trained else lambda path: System.kept(path.with_name(f"{path.name}.json"))
+        systems = [read(options.folder / name) for name in names]
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}; run the recipe to its end first")
     except (UserError, ValueError) as error:
         parser.error(str(error))
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        for system in systems:
+            write_json(options.keep / f"{system.name}.json", asdict(system))
     tables = [training_table(systems)]
     if any(s.scores for s in systems):
         tables.append(score_table(systems))

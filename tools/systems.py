@@ -1,0 +1,101 @@
+"""What was measured of the systems of an experiment: read from the files of its commands, or kept without them."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from docnmt.training.checkpoint import read_header
+
+BEST = Path("model") / "checkpoint_best.safetensors"
+
+
+@dataclass(frozen=True)
+class System:
+    """What was measured of one model.
+
+    Attributes:
+        minutes: of training and validation.
+        speed: target subwords a second, the median over the lines of the log.
+        memory: largest resident memory of training in GB.
+        scores: by test set.
+        contrastive: by contrastive set, in the order in which they were made.
+    """
+
+    name: str
+    arch: str
+    parameters: int
+    updates: int
+    minutes: float
+    speed: float
+    memory: float
+    scores: dict[str, dict[str, Any]]
+    contrastive: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, folder: Path) -> System:
+        """From a system's folder.
+
+        Raises:
+            OSError: a file is missing.
+            UserError: the checkpoint is missing or not one.
+            ValueError: a file is not what its name says.
+        """
+        header, shapes = read_header(folder / BEST)
+        parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))
+        log = read_log(folder / "model" / "train.jsonl")
+        train = [line for line in log if line["event"] == "train"]
+        return cls(
+            folder.name, header["arch"], parameters, max(line["update"] for line in log),
+            minutes=max(line.get("wall", 0.0) for line in log) / 60,
+            speed=median([line["tokens_per_second"] for line in train] or [math.nan]),
+            memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,
+            scores={path.parent.name: _read(path) for path in sorted(folder.glob("*/scores.json"))},
+            contrastive={path.stem: _totals(_read(path)) for path in sorted(folder.glob("*.json"), key=_made)},
+        )  # fmt: skip
+
+    @classmethod
+    def kept(cls, path: Path) -> System:
+        """From the file that `--keep` wrote.
+
+        Raises:
+            OSError, ValueError: it is missing, or not such a file.
+        """
+        try:
+            return cls(**_read(path))
+        except (TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path}: not a file that --keep wrote ({error})") from error
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The lines of a `train.jsonl`.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: a line is not JSON.
+    """
+    lines = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            lines.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {number}: not a line of train.jsonl ({error})") from error
+    return lines
+
+
+def _made(path: Path) -> tuple[int, str]:
+    return path.stat().st_mtime_ns, path.name
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def _totals(report: dict[str, Any]) -> dict[str, Any]:
+    """A contrastive report without its single questions."""
+    return {name: report[name] for name in ("accuracy", "chance", "groups", "by")}
