@@ -14,6 +14,7 @@ from docnmt.layout import Spans
 from docnmt.modules.hashing import SemanticHash
 from docnmt.modules.inferlite import InferLiteEncoder, PackedConvolution
 from docnmt.modules.sentence_encoders import BagOfWords, BiLstmMax
+from docnmt.modules.source2token_encoder import Source2TokenEncoder
 
 DIMS = (5, 3)
 LENGTHS = [4, 1, 7, 2, 3]
@@ -235,3 +236,11 @@ def test_temperature_is_part_of_the_state() -> None:
 def test_a_temperature_that_could_reach_zero_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="hashing needs"):
         hashing(**wrong)  # type: ignore[arg-type]
+
+
+def test_words_weigh_as_much_as_positions_in_the_document_encoder_at_its_start() -> None:
+    encoder = Source2TokenEncoder(dims=[50, 300], d_model=64, layers=0, heads=4, d_inner=8, dropout=0.0)
+    words = [torch.nn.functional.normalize(torch.randn(200, width)) for width in (50, 300)]
+    projected = encoder.input(torch.cat(words, dim=1))
+    place = encoder.position(torch.arange(20)[:, None])
+    assert 0.5 < projected.std() / place.std() < 2

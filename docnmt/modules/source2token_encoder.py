@@ -28,6 +28,9 @@ class Source2TokenEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.input = nn.Linear(sum(dims), d_model)
+        # Words as large as their positions: torch's own weights would leave vectors of unit length at a tenth of them
+        nn.init.normal_(self.input.weight, std=len(dims) ** -0.5)
+        nn.init.zeros_(self.input.bias)
         self.position = Sinusoidal(d_model)
         self.layers = nn.ModuleList(
             EncoderLayer(

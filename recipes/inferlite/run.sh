@@ -58,7 +58,7 @@ fi
 if wants baselines; then
     train bow glove --arch bag_of_words
     train bilstm-max glove --arch bilstm_max --output-dim "$BILSTM"
-    train source2token glove --arch source2token_encoder --encoder-layers 1 --ffn-dim 1024 --lr 0.0003
+    train source2token glove --arch source2token_encoder --encoder-layers 1 --ffn-dim 1024 --lr 0.0005
     # update 0: the weights as they are drawn
     for width in 1 3; do
         docnmt-train "$WORK/data/glove" --save-dir "$WORK/untrained,$width" --arch inferlite --conv-width "$width" \
