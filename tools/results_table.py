@@ -65,7 +65,7 @@ def _questions(values: dict[str, dict[str, Any]]) -> list[tuple[str, int]]:
 def _contrastive_table(label: str, rows: Sequence[tuple[str, str, dict[str, Any]]]) -> Iterator[str]:
     """Accuracy in percent, over all and by the values of a label; what guessing gets, and how many questions, first."""
     values = list(rows[0][2]["by"].get(label, {}))
-    yield f"| context | system | all | {' | '.join(f'{label} {value}' for value in values)} |".replace("|  |", "|")
+    yield f"| {' | '.join(['context', 'system', 'all', *(f'{label} {value}' for value in values)])} |"
     yield "| --- | --- |" + " ---: |" * (1 + len(values))
     for title, number in (("questions", "{groups:,}"), ("chance", "{chance:.1f}")):
         yield f"| | {title} | {_cells(rows[0][2], label, number)} |"

@@ -28,7 +28,8 @@ declare -A options=(
 systems=${DISCOURSE_SYSTEMS:-sentence 2-to-1 4-to-4 doc scaleformer hier cond hier_cond}
 
 discourse "$corpus" "$data"
-for sentences in 32 128 512; do # the same questions in longer documents
+lengths="32 128 512" # the same questions in longer documents
+for sentences in $lengths; do
     longer=$corpus/contrastive.$sentences.tsv
     [ -e "$longer" ] || { python tools/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every 4 \
         > "$longer.tmp" && mv "$longer.tmp" "$longer"; }
@@ -41,7 +42,7 @@ for system in $systems; do
     choose "$corpus/contrastive.tsv" "$work/$system" true-context
     choose "$corpus/contrastive.tsv" "$work/$system" shuffled-context --context shuffled
     choose "$corpus/contrastive.foreign.tsv" "$work/$system" foreign-context
-    for sentences in 32 128 512; do
+    for sentences in $lengths; do
         choose "$corpus/contrastive.$sentences.tsv" "$work/$system" "$sentences-sentences"
     done
 done

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from measuring import limit_memory
+from measuring import check_memory_was_missing, limit_memory
 
 from docnmt import builtin as builtin  # registers the architectures
 from docnmt import runtime
@@ -149,8 +149,7 @@ def print_limits(archs: list[str], seconds: float, most: float) -> None:
             try:
                 found = cost(training_step, arch, sentences, False)
             except (MemoryError, RuntimeError) as error:
-                if isinstance(error, RuntimeError) and "memory" not in str(error):
-                    raise
+                check_memory_was_missing(error)
                 end = f"more than {most:g} GB"
                 break
             if found.seconds > seconds:

@@ -91,13 +91,18 @@ def in_turns(ways: Mapping[str, Way], *, repeats: int) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in samples.items()}
 
 
+def check_memory_was_missing(error: MemoryError | RuntimeError) -> None:
+    """Raises the error again if it is of another kind: torch tells a lack of memory by its text alone."""
+    if isinstance(error, RuntimeError) and "memory" not in str(error):
+        raise error
+
+
 def _fits(name: str, way: Way) -> bool:
     """Warms up."""
     try:
         way()
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error):
-            raise
+        check_memory_was_missing(error)
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         print(f"{name}: left out, it needs more than {limit / 2**30:.0f} GB", file=sys.stderr)
         return False

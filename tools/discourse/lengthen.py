@@ -22,12 +22,11 @@ from make import SEPARATOR
 
 def lengthened(rows: Iterable[dict[str, str]], sentences: int, rng: random.Random) -> Iterator[dict[str, str]]:
     """Rows of a contrastive file, all answers of a group with the same neutral sentences before their context."""
-    for _, answers in groupby(rows, key=lambda row: row["group"]):
-        added: list[lex.Pair] | None = None
+    for _, group in groupby(rows, key=lambda row: row["group"]):
+        answers = list(group)
+        now = answers[0]["src_context"].count(SEPARATOR) + 2  # the context's sentences and the question's
+        added = rng.choices(lex.FILLERS, k=max(0, sentences - now))
         for row in answers:
-            if added is None:
-                now = row["src_context"].count(SEPARATOR) + 2  # the context's sentences and the question's
-                added = rng.choices(lex.FILLERS, k=max(0, sentences - now))
             for column, language in (("src_context", "en"), ("tgt_context", "de")):
                 row[column] = SEPARATOR.join([*(getattr(pair, language) for pair in added), row[column]])
             yield row
