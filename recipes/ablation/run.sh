@@ -15,7 +15,8 @@ work=${ABLATION_WORK:-runs/ablation}
 environment plot
 corpus=$work/corpus data=$work/data-bin
 
-# The base: the document model of the quick start. The options of a variant stand behind the base's and win.
+# The base: the document model of the quick start. The options of a variant stand behind the base's and win. Parameters
+# differ where a mechanism has its own; the table says how many there are.
 base="--arch hier_cond_transformer_tiny --context-sides encoder --merge mean --ffn-dim 256 --read-all-updates 1200"
 flat="--arch cond_transformer_tiny --context-sides encoder --ffn-dim 256 --read-all-updates 1200"
 whole="--arch doc_transformer_tiny --ffn-dim 545"
@@ -51,18 +52,17 @@ declare -A variants=(
     [both-sides]="$base --context-sides both"
     [summaries-of-embeddings]="$base --summary-input embeddings"
     [target-conditional]="$base --target-context conditional"
-    # how positions join the embeddings
+    # how positions join the embeddings; gate_conv reads the next position, which a decoder does not have
     [fusion-concat]="$base --position-fusion concat"
     [fusion-gate_scalar]="$base --position-fusion gate_scalar"
     [fusion-gate_mlp]="$base --position-fusion gate_mlp"
-    [fusion-gate_conv]="$base --position-fusion gate_conv"
     [fusion-scale]="$base --position-fusion scale"
     [fusion-none]="$base --position-fusion none"
 )
 order="base no-context whole-document summaries-only flat not-all-first no-positions word-positions
     break-token-word-positions levels-1 levels-2 document-count level-scale-0.7 merge-source2token merge-multidim
     select-on-node t-1 t-2 t-8 own-sentence heads replace decoder both-sides summaries-of-embeddings target-conditional
-    fusion-concat fusion-gate_scalar fusion-gate_mlp fusion-gate_conv fusion-scale fusion-none"
+    fusion-concat fusion-gate_scalar fusion-gate_mlp fusion-scale fusion-none"
 chosen=${ABLATION_ONLY:-$order}
 
 discourse "$corpus" "$data"
