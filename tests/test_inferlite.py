@@ -224,6 +224,21 @@ def test_codes_are_the_soft_codes_thresholded_and_do_not_depend_on_the_temperatu
     assert int(hash.seen) == 10**6  # nothing is counted outside training
 
 
+def test_hashing_is_equation_8_with_its_mean_in_the_bias() -> None:
+    hash, sentences = hashing().double(), torch.rand(50, 6, dtype=torch.float64)
+    soft = hash(sentences)  # τ = 1
+    weight, bias = hash.linear.weight, hash.linear.bias - hash.linear.weight @ sentences.mean(0)
+    assert torch.allclose(soft, torch.sigmoid(F.layer_norm(sentences @ weight.T + bias, (16,))), atol=1e-12)
+    for _ in range(300):
+        hash(sentences + 3)
+    assert torch.allclose(hash.mean, sentences.mean(0) + 3, atol=0.2)  # it follows
+
+
+def test_what_all_sentences_share_takes_no_part_in_their_codes() -> None:
+    hash, sentences = hashing(), torch.randn(50, 6)
+    assert torch.allclose(hash(sentences + 100), hashing()(sentences), atol=1e-4)
+
+
 def test_temperature_is_part_of_the_state() -> None:
     trained, fresh = hashing(), hashing()
     for _ in range(4):

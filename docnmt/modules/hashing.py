@@ -13,6 +13,10 @@ class SemanticHash(nn.Module):
 
     τ falls exponentially from 1 with every batch of training and stays at `minimum`, so it is never 0.
 
+    b is held as b' - W c, where c is the running mean of s. Max-pooled sentences are mostly mean: without c every step
+    of Adam in W moves all sentences together by more than what tells them apart, LN's unit variance is soon spent on
+    that, all codes are alike and learning begins a thousand batches later.
+
     Args:
         d_input: width of the sentence vectors.
         bits: length of the codes.
@@ -20,6 +24,7 @@ class SemanticHash(nn.Module):
     """
 
     seen: Tensor
+    mean: Tensor
 
     def __init__(self, *, d_input: int, bits: int, steps: int, minimum: float) -> None:
         super().__init__()
@@ -30,6 +35,7 @@ class SemanticHash(nn.Module):
         self.linear = RowLinear(d_input, bits)
         self.norm = nn.LayerNorm(bits)
         self.steps, self.minimum = steps, minimum
+        self.register_buffer("mean", torch.zeros(d_input))
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))  # in the checkpoint: resuming is exact
 
     @property
@@ -39,7 +45,7 @@ class SemanticHash(nn.Module):
 
     def scores(self, sentences: Tensor) -> Tensor:
         """LN(W s + b): (S, d) → (S, bits). A bit is 1 where its score is positive, whatever τ is."""
-        normed: Tensor = self.norm(self.linear(sentences))
+        normed: Tensor = self.norm(self.linear(sentences - self.mean.to(sentences.dtype)))
         return normed
 
     def soft(self, sentences: Tensor) -> Tensor:
@@ -47,9 +53,11 @@ class SemanticHash(nn.Module):
         return torch.sigmoid(self.scores(sentences) / self.temperature)
 
     def forward(self, sentences: Tensor) -> Tensor:
-        """(S, d) → (S, bits): soft in training, where it also counts the batch; 0 or 1 otherwise."""
+        """(S, d) → (S, bits): soft in training, where the batch is also counted; 0 or 1 otherwise."""
         if not self.training:
             return (self.scores(sentences) > 0).to(sentences.dtype)
+        with torch.no_grad():  # the first hundred batches weigh alike, later ones 1/100
+            self.mean.lerp_(sentences.to(self.mean.dtype).mean(0), max(1 / (int(self.seen) + 1), 0.01))
         soft = self.soft(sentences)
         self.seen += 1
         return soft
