@@ -57,6 +57,18 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink()
 
 
+def check_readable(path: Path) -> None:
+    """Before long work that ends in reading it: can the file be opened?
+
+    Raises:
+        UserError: it cannot.
+    """
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a small text file whole or not at all."""
     with replacing(path) as temporary:

@@ -69,7 +69,7 @@ def build_embeddings(
     types = [read_vectors(path, lambda word, place: place < keep_words or word in needed, unit=unit) for path in paths]
     words = [UNKNOWN, *dict.fromkeys(word for vectors in types for word in vectors.rows if word != UNKNOWN)]
     for vectors in types:
-        if not vectors.rows:
+        if not vectors.rows or (counts and all(_row(vectors, word) is None for word in counts)):
             raise UserError(f"{vectors.name}: has none of the words of the texts; is it for this language?")
     embeddings = Embeddings([v.name for v in types], words, [_fill(v, words) for v in types])
     return embeddings, [line for v in types for line in _coverage(v, counts)]

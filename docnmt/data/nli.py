@@ -17,7 +17,7 @@ from docnmt.data.nli_folder import TASK, PairArrays
 from docnmt.data.pairs import SentencePairs, read_pairs
 from docnmt.data.words import words
 from docnmt.errors import UserError
-from docnmt.files import check_folder, replacing_folder, write_text
+from docnmt.files import check_folder, check_readable, replacing_folder, write_text
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
     """
     destination = Path(config.destdir)
     check_folder(destination, marker=META, overwrite=config.overwrite)
+    paths = [Path(file) for file in config.vectors]
+    for path in paths:
+        check_readable(path)  # before minutes are spent on the texts
     splits = {
         name: [read_pairs(Path(file)) for file in files]
         for name, files in (("train", config.train), ("valid", config.valid), ("test", config.test))
@@ -61,7 +64,6 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
         left_out = f"; {undecided:,} without a gold label left out" if undecided else ""
         say(f"{name}: {len(labels[name]):,} pairs, {counts[name].total():,} words{left_out}")
     _say_overlap(tokenised, say)
-    paths = [Path(file) for file in config.vectors]
     embeddings, report = build_embeddings(paths, sum(counts.values(), Counter()), config.keep_words)
     for line in report:
         say(line)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from docnmt.data.text import TextLines
+from docnmt.data.text import TextLines, half_character
 from docnmt.errors import UserError
 
 #: The classes of natural language inference, in the order of the model's outputs.
@@ -81,7 +81,8 @@ def _jsonl(path: Path) -> Iterator[tuple[int, str, str, str]]:
             label, first, second = (row[name] for name in ("gold_label", "sentence1", "sentence2"))
             if not all(isinstance(value, str) for value in (label, first, second)):
                 raise TypeError("a value is not a text")
-            f"{first}{second}".encode()  # JSON can write half a character, which nothing could store
+            if fault := half_character(first + second):
+                raise ValueError(fault)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(
                 f"{path}: line {number}: expected an object with gold_label, sentence1 and sentence2 ({error})"

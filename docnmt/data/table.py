@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docnmt.data.text import TextLines
+from docnmt.data.text import TextLines, half_character
 from docnmt.errors import UserError
 
 FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
@@ -76,11 +76,7 @@ def _fault(label: str, text: str) -> str | None:
         return f"the label {label!r} has a tab, line break or NUL character; remove it"
     if "\0" in text:
         return "the text has a NUL character; remove it"
-    try:
-        (label + text).encode()
-    except UnicodeEncodeError as error:  # JSON's \\ud800 can stand alone
-        return f"half a character (\\u{ord(error.object[error.start]):04x} without its other half); remove it"
-    return None
+    return half_character(label + text)
 
 
 def _tsv(path: Path) -> Iterator[tuple[int, str, str]]:

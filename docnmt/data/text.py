@@ -106,3 +106,12 @@ def _not_utf8(block: bytes, beginning: bool) -> str:
 def is_blank(line: str) -> bool:
     """Nothing but white space: the contract's empty line."""
     return not line or line.isspace()
+
+
+def half_character(text: str) -> str | None:
+    """What is wrong with a text that JSON can write but no file can hold, if it is one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # JSON's \\ud800 can stand alone
+        return f"half a character (\\u{ord(text[error.start]):04x} without its other half); remove it"
+    return None

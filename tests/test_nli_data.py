@@ -1,0 +1,121 @@
+"""Sentence pairs from their files to the folder that is trained on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from docnmt.cli import preprocess
+from docnmt.data.nli_folder import NliFolder
+from docnmt.data.pairs import NLI_LABELS, SentencePairs, read_pairs
+from docnmt.data.words import words
+from docnmt.errors import UserError
+
+PAIRS = [
+    ("entailment", "A man sleeps.", "Someone sleeps."),
+    ("-", "Nobody agrees.", "They do."),
+    ("contradiction", "A dog runs.", "It\u2028stands."),  # a line separator is no line's end
+    ("neutral", "A man sleeps.", "He dreams of a dog."),
+]
+
+
+def tsv(path: Path, rows: list[tuple[str, str, str]]) -> Path:
+    path.write_text("\n".join(["\t".join(row) for row in [("label", "text", "text2"), *rows]]) + "\n")
+    return path
+
+
+def jsonl(path: Path, rows: list[tuple[str, str, str]]) -> Path:
+    names = ("gold_label", "sentence1", "sentence2", "pairID")
+    path.write_text("".join(json.dumps(dict(zip(names, (*row, "1"), strict=True))) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> Path:
+    random, path = np.random.default_rng(0), tmp_path / "vectors.txt"
+    vocabulary = sorted({word.lower() for _, *pair in PAIRS for text in pair for word in words(text)} - {"dreams"})
+    path.write_text("".join(f"{word} {' '.join(f'{x:.3f}' for x in random.normal(size=4))}\n" for word in vocabulary))
+    return path
+
+
+def test_both_forms_give_the_same_pairs(tmp_path: Path) -> None:
+    pairs = read_pairs(tsv(tmp_path / "a.tsv", PAIRS))
+    assert pairs == read_pairs(jsonl(tmp_path / "a.jsonl", PAIRS))
+    gold = [row for row in PAIRS if row[0] != "-"]
+    labels, first, second = zip(*gold, strict=True)
+    assert pairs == SentencePairs([NLI_LABELS.index(label) for label in labels], list(first), list(second), 1)
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("a.tsv", "text\tlabel\n", "line 1: expected a header with the columns label, text, text2, got text, label"),
+    ("a.tsv", "label\ttext\ttext2\nneutral\tone\n", "line 2: expected 3 tab-separated columns, got 2"),
+    ("a.tsv", "label\ttext\ttext2\nperhaps\tone\ttwo\n", "line 2: label 'perhaps' is none of entailment, neutral"),
+    ("a.tsv", "label\ttext\ttext2\n-\tone\ttwo\n", "holds no labelled pairs"),
+    ("a.jsonl", "{}\n", "line 1: expected an object with gold_label, sentence1 and sentence2"),
+    ("a.jsonl", "[1]\n", "line 1: expected an object"),
+    ("a.jsonl", '{"gold_label": "neutral", "sentence1": 1, "sentence2": "a"}\n', "a value is not a text"),
+    ("a.jsonl", '{"gold_label": "neutral", "sentence1": "\\ud800", "sentence2": "a"}\n', r"half a character \(.ud800"),
+])  # fmt: skip
+def test_faults_are_named_by_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=f"{name}: .*{message}" if "line" in message else message):
+        read_pairs(tmp_path / name)
+
+
+@pytest.fixture
+def run(tmp_path: Path, vectors: Path) -> Callable[..., int]:
+    """docnmt-preprocess of PAIRS; keywords replace its options."""
+    options = {
+        "train": tsv(tmp_path / "train.tsv", PAIRS), "valid": jsonl(tmp_path / "valid.jsonl", PAIRS[2:]),
+        "vectors": vectors, "destdir": tmp_path / "data",
+    }  # fmt: skip
+
+    def run(**other: Path) -> int:
+        arguments = [text for name, value in (options | other).items() for text in (f"--{name}", str(value))]
+        return preprocess.main(["--task", "nli", *arguments])
+
+    return run
+
+
+def test_the_folder_holds_every_pair(
+    tmp_path: Path, run: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run() == 0
+    report = capfd.readouterr().err
+    assert "train: 3 pairs" in report
+    assert "1 without a gold label left out" in report
+    assert "no vector for 1 of" in report
+    assert "without a vector: dreams (2)" in report  # in the training and in the validation pairs
+    assert "warning: 2 pairs of valid stand in the training data, too" in report
+    folder = NliFolder.open(tmp_path / "data")
+    embeddings, stored = folder.embeddings, folder.pairs("train")
+    gold = [row for row in PAIRS if row[0] != "-"]
+    assert [NLI_LABELS[label] for label in stored.labels] == [row[0] for row in gold]
+    for number, text in enumerate(text for _, *pair in gold for text in pair):
+        expected = ["dreams" if word == "dreams" else word.lower() for word in words(text)]
+        found = [embeddings.words[row] for row in stored.sentence(number)]
+        assert [word for word in found if word in expected] == [word for word in expected if word != "dreams"]
+        assert len(found) == len(expected)
+    assert [len(vector) for vector in embeddings.vectors] == [len(embeddings.words)]
+
+
+def test_missing_vectors_are_noticed_before_the_texts_are_read(
+    tmp_path: Path, run: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(vectors=tmp_path / "none.txt") == 1
+    report = capfd.readouterr().err
+    assert "none.txt: cannot be read: No such file or directory" in report
+    assert "pairs" not in report
+    assert not (tmp_path / "data").exists()
+
+
+def test_vectors_of_another_language_are_refused(
+    tmp_path: Path, run: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.txt").write_text("wort 1 2 3 4\n")
+    assert run(vectors=tmp_path / "other.txt") == 1
+    assert "has none of the words of the texts" in capfd.readouterr().err
