@@ -190,6 +190,19 @@ def test_contexts_that_cannot_be_had_are_refused():
         with_contexts(groups(), "false")
     with pytest.raises(UserError, match="no other group's context"):
         with_contexts(groups(1), "foreign")
+    single = ContrastiveGroup((ForcedExample(("a", "a"), "b", (), "c"),), 0, {})
+    with pytest.raises(UserError, match="no group has two different context sentences"):
+        with_contexts([single], "shuffled")
+
+
+def test_shuffled_is_never_the_true_order():
+    pairs = [
+        ContrastiveGroup((ForcedExample(("a", "b"), "c", target, "d"),), 0, {})
+        for target in (("x", "y"), (), ("y",), ("v", "w", "y"))
+    ]
+    shuffled = [group.variants[0] for group in with_contexts(pairs, "shuffled")]
+    assert {example.source_context for example in shuffled} == {("b", "a")}
+    assert [example.target_context for example in shuffled] == [("y", "x"), (), ("y", ""), ("y", "v w")]
 
 
 def test_a_model_that_ignores_context_stays_at_chance_on_balanced_groups():

@@ -43,6 +43,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"attention": "linear", "relative_horizon": 4},
     ),
     ("hier_transformer", {"position_fusion": "gate_mlp"}, {"position_fusion": "gate_mlp"}),
+    ("hier_cond_transformer", {"position": "multi_level"}, {"levels": 2}),
     ("hier_cond_transformer", {}, {"target_context": "conditional", "always_own_sentence": True}),
     ("cond_transformer", {}, {"target_context": "summaries"}),
 ]

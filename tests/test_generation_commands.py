@@ -42,6 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small_system.save(path / "run" / "checkpoint_best.safetensors", "cond_transformer_tiny", of=task)
     small_system.save(path / "run" / "second.safetensors", seed=1, of=task)
     small_system.save(path / "other.safetensors")
+    cut = DocumentTranslation.load(DocumentTranslationConfig(max_doc_tokens=30), path / "data")
+    small_system.save(path / "cut.safetensors", "cond_transformer_tiny", of=cut)
     return path
 
 
@@ -158,6 +160,7 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     "no model": (["generate", "data", "--path", "nowhere"], b"", 1, "no such checkpoint"),
     "vocabulary": (["generate", "data", "--path", "other.safetensors"], b"", 1, "another vocabulary"),
     "ensemble": (["generate", "data", "--path", "run:other.safetensors"], b"", 1, "different vocabularies"),
+    "pieces": (["generate", "data", "--path", "run:cut.safetensors"], b"", 1, "--max-doc-tokens None and 30"),
     "tokenizer": (["generate", "data", "--path", "run", "--sacrebleu-tokenize", "x"], b"", 1, "no tokenizer 'x'"),
     "file": (["generate", "data", "--path", "run", "--results-path", "test.en"], b"", 1, "is a file"),
     "foreign folder": (["generate", "data", "--path", "run", "--results-path", "data"], b"", 1, "not written by"),

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import small_system
+from test_joined_units import build
 
 from docnmt.errors import UserError
 from docnmt.generation.config import BeamSearchConfig, GenerationConfig
-from docnmt.generation.contrastive import forced_scores, target_context
+from docnmt.generation.contrastive import forced_scores
 from docnmt.generation.translate import translate_corpus
 from docnmt.scoring.contrastive import ForcedExample
 
@@ -97,9 +98,32 @@ def test_context_matters_to_document_models_only() -> None:
 
 
 def test_target_context_gets_a_sentence_for_each_of_the_sources() -> None:
-    assert target_context(ForcedExample(("a", "b"), "c", ("x", "y"), "z")) == ["x", "y"]
-    assert target_context(ForcedExample(("a", "b"), "c", (), "z")) == ["", ""]
-    assert target_context(ForcedExample(("a", "b"), "c", ("y",), "z")) == ["", "y"]
-    assert target_context(ForcedExample(("a", "b"), "c", ("v", "w", "x"), "z")) == ["v w", "x"]
+    assert ForcedExample(("a", "b"), "c", ("x", "y"), "z").aligned_context() == ("x", "y")
+    assert ForcedExample(("a", "b"), "c", (), "z").aligned_context() == ("", "")
+    assert ForcedExample(("a", "b"), "c", ("y",), "z").aligned_context() == ("", "y")
+    assert ForcedExample(("a", "b"), "c", ("v", "w", "x"), "z").aligned_context() == ("v w", "x")
     with pytest.raises(UserError, match="no source context"):
-        target_context(ForcedExample((), "c", ("x",), "z"))
+        ForcedExample((), "c", ("x",), "z").aligned_context()
+
+
+@pytest.mark.parametrize(("name", "settings"), [
+    ("concat_transformer", {"source_context": 2, "target_window": 3}),
+    ("concat_transformer", {"source_context": 3, "target_window": 2}),
+    ("cond_transformer", {}),
+])  # fmt: skip
+@pytest.mark.parametrize("length", range(2, 8))
+def test_what_is_asked_is_read_with_what_stands_before_it(name: str, settings: dict[str, int], length: int) -> None:
+    """However many sentences come before: the nearest one matters, and what a unit cannot hold does not."""
+    context, reach = small_system.text(1, 40, seed=2)[0][:length], settings.get("source_context", 2)
+    held = [*context[-reach:], "it."]
+    limit = sum(len(tokens) + 1 for tokens in small_system.tokenizer().encode(held))
+    model, task = build(name, **settings), small_system.task(max_doc_tokens=limit)
+
+    def score(place: int) -> float:
+        changed = ["old cat." if number == place else line for number, line in enumerate(context)]
+        return forced_scores([model], task, [ForcedExample(tuple(changed), "it.", (), "it.")])[0]
+
+    plain = score(-1)
+    assert score(length - 1) != pytest.approx(plain, abs=1e-6)
+    for place in range(length - reach):
+        assert score(place) == pytest.approx(plain, abs=1e-6)

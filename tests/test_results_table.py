@@ -24,9 +24,10 @@ def system(folder: Path, accuracy: float) -> None:
     tensors = {"model.weight": torch.zeros(3, 4), "model.bias": torch.zeros(4), "optimizer.step": torch.zeros(9)}
     header: dict[str, Any] = {name: kinds[0]() for name, kinds in HEADER.items()}
     save_checkpoint(folder / BEST, {**header, "arch": "transformer_tiny"}, tensors)
+    train = {"event": "train", "tokens_per_second": 900.0, "peak_memory": 2_000_000_000}
     log = [
-        {"event": "train", "update": 10, "wall": 60.0, "tokens_per_second": 900.0, "peak_memory": 2_000_000_000},
-        {"event": "train", "update": 20, "wall": 90.0, "tokens_per_second": 1100.0, "peak_memory": 3_000_000_000},
+        {**train, "update": 10, "epoch": 1, "wall": 60.0},
+        {**train, "update": 20, "epoch": 2, "wall": 90.0, "tokens_per_second": 1100.0, "peak_memory": 3_000_000_000},
         {"event": "valid", "update": 20, "wall": 120.0, "loss": 1.0},
     ]
     (folder / "model" / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
@@ -42,7 +43,7 @@ def test_every_file_of_every_system_is_in_the_tables(tmp_path: Path, capsys: pyt
     (tmp_path / "corpus").mkdir()
     tool.main([str(tmp_path), "--plot", str(tmp_path / "plot.png")])
     lines = capsys.readouterr().out.splitlines()
-    assert "| a | `transformer_tiny` | 16 | 20 | 2.0 | 1,000 | 3.0 GB |" in lines
+    assert "| a | `transformer_tiny` | 16 | 20 | 2 | 2.0 | 1,000 | 3.0 GB |" in lines
     assert "| news | b | 12.3 | 12.3 | 12.3 | 12.3 |" in lines
     assert "| context | system | all | distance 1 | distance 2 |" in lines
     assert "| | questions | 8 | 8 | 8 |" in lines

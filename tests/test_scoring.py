@@ -131,7 +131,9 @@ def test_bootstrap_tells_better_from_equal():
 def test_systems_on_other_documents_are_not_compared():
     hypothesis, reference, offsets = corpus(9)
     with pytest.raises(ValueError, match="same documents"):
-        paired_bootstrap(evaluate(hypothesis, [reference], offsets), evaluate(hypothesis, [reference], [0, 40]))
+        paired_bootstrap(evaluate(hypothesis, [reference], offsets), evaluate(hypothesis, [reference], [0, 20, 40]))
+    with pytest.raises(UserError, match="the reference is one document"):
+        paired_bootstrap(*[evaluate(hypothesis, [reference], [0, 40])] * 2)
 
 
 def test_lexical_consistency_counts_pairs_of_occurrences():
@@ -143,6 +145,8 @@ def test_lexical_consistency_counts_pairs_of_occurrences():
     assert (found.agreeing, found.pairs, found.terms) == (2, 4, 2)  # garten and gartens are one stem
     assert found.ratio == 50
     assert lexical_consistency(sources, targets, [0, 2, 4, 6], lexicon).pairs == 1
+    for nothing in ("", "foo"):  # a missing translation is consistent with no other
+        assert lexical_consistency(sources, [nothing] * 6, [0, 3, 6], lexicon).agreeing == 0
     alone = lexical_consistency(sources, targets, range(7), lexicon)
     assert math.isnan(alone.ratio)
     assert alone.to_dict()["ratio"] is None

@@ -2,12 +2,13 @@
 #
 # `compare` wants name=NAME, train=PREFIX, valid=PREFIX, tests=(NAME=PREFIX …), vocabulary=N and, where the corpus has one,
 # contrastive=FILE.tsv. All systems get the same text, vocabulary, number of updates and (within 0.1 %) of parameters;
-# the document model spends the first half of its updates as a sentence model, `start`.
+# the document model spends the first half of its updates as a sentence model, `start`. `continued` is that sentence model
+# trained on for the other half: what warming up a second time does alone.
 #   DATA=DIR         where the corpora are
 #   SETTING=cpu|gpu  small models on 2 CPU cores (the default), base models on one GPU; both in bf16
 #   UPDATES=N        updates of every system (6000; gpu: 40000)
 #   SEED=N           of all trainings (1)
-#   WORK=DIR         another folder than runs/NAME
+#   WORK=DIR         another folder than runs/NAME; each setting, number of updates and seed needs its own
 
 : "${DATA:?give DATA=DIR, the folder of the corpora}"
 . tools/environment.sh
@@ -15,7 +16,8 @@
 
 compare() {
     environment plot
-    local work=${WORK:-runs/$name} data prefixes=() names=() test system
+    local work=${WORK:-runs/$name} data prefixes=() names=() test system asked
+    local systems="sentence continued concat document"
     data=$work/data-bin
     for test in "${tests[@]}"; do names+=("${test%%=*}"); prefixes+=("${test#*=}"); done
     if [ ! -e "$data/meta.json" ]; then
@@ -28,6 +30,13 @@ compare() {
         size="" wide=4035 updates=${UPDATES:-40000} shared=(--max-tokens 25000 --lr 7e-4 --warmup-updates 4000)
     fi
     shared+=(--seed "${SEED:-1}")
+    asked="${SETTING:-cpu}, $updates updates, seed ${SEED:-1}"
+    mkdir -p "$work"
+    [ -e "$work/asked" ] || echo "$asked" > "$work/asked"
+    [ "$(cat "$work/asked")" = "$asked" ] || { # the document model would go on from another start
+        echo "error: $work was begun with: $(cat "$work/asked"); now asked: $asked; give another WORK" >&2
+        return 2
+    }
     local document=(--arch "hier_cond_transformer$size" --merge mean --max-doc-tokens 4000)
     local settings=recipes/compare.yaml half=$((updates / 2))
     learn "$data" "$settings" "$work/sentence" --arch "transformer$size" --ffn-dim "$wide" --max-update "$updates" "${shared[@]}"
@@ -36,13 +45,14 @@ compare() {
     learn "$data" "$settings" "$work/start" --arch "transformer$size" --max-update "$half" "${shared[@]}"
     learn "$data" "$settings" "$work/document" "${document[@]}" --finetune-from-model "$work/start/model" \
         --resolutions 1 4 0 --max-update "$half" "${shared[@]}"
-    for system in sentence concat document; do
+    learn "$data" "$settings" "$work/continued" --arch "transformer$size" --finetune-from-model "$work/start/model" \
+        --max-update "$half" "${shared[@]}"
+    for system in $systems; do
         for test in "${!names[@]}"; do
             translate "$data" "$(split "$test")" "$work/$system" "${names[$test]}"
         done
         if [ -n "${contrastive:-}" ]; then
             choose "$contrastive" "$work/$system" true-context
-            choose "$contrastive" "$work/$system" shuffled-context --context shuffled
             choose "$contrastive" "$work/$system" foreign-context --context foreign
         fi
     done
@@ -62,7 +72,8 @@ split() { [ "$1" = 0 ] && echo test || echo "test$1"; } # NUMBER: how docnmt-pre
 
 report() {
     local file
-    python tools/results_table.py "$work" --systems sentence concat start document
+    # shellcheck disable=SC2086
+    python tools/results_table.py "$work" --systems $systems start
     for file in "$work"/{concat,document}/*/against-sentence.txt; do
         printf '\n%s\n\n' "${file#"$work"/}"
         sed 's/^/    /' "$file"

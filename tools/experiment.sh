@@ -1,7 +1,16 @@
 # To be sourced by a recipe, from the root of the clone. Every step is left out where its result is newer than what it is
-# made of; so a recipe that was stopped goes on where it was.
+# made of; so a recipe that was stopped goes on where it was. `checkpoint` says which one is judged: the best by validation
+# loss, or `last`.
+
+checkpoint=best
 
 say() { echo "== $*" >&2; }
+
+newer() { # FILE OTHER …: is the file newer than all the others?
+    local file=$1 other
+    shift
+    for other; do [ "$file" -nt "$other" ] || return 1; done
+}
 
 discourse() { # CORPUS DATA: the corpus in which context decides, and its data folder
     if [ ! -e "$1/README.md" ]; then
@@ -23,25 +32,25 @@ learn() { # DATA CONFIG FOLDER [OPTION …]: train until the configuration's lim
 }
 
 translate() { # DATA SPLIT FOLDER NAME [OPTION …]: translate and score a split; FOLDER/NAME/scores.json
-    local data=$1 split=$2 folder=$3 name=$4 best=$3/model/checkpoint_best.safetensors
+    local data=$1 split=$2 folder=$3 name=$4 path=$3/model/checkpoint_$checkpoint.safetensors
     shift 4
-    [ ! "$folder/$name/scores.json" -nt "$best" ] || return 0
+    newer "$folder/$name/scores.json" "$path" "$data/meta.json" && return 0
     say "${folder##*/}: translate and score $name"
-    docnmt-generate "$data" --gen-subset "$split" --path "$best" --results-path "$folder/$name" --overwrite --quiet "$@" >&2
+    docnmt-generate "$data" --gen-subset "$split" --path "$path" --results-path "$folder/$name" --overwrite --quiet "$@" >&2
 }
 
 choose() { # FILE FOLDER NAME [OPTION …]: choose between right and wrong translations; FOLDER/NAME.json
-    local file=$1 folder=$2 name=$3 best=$2/model/checkpoint_best.safetensors
+    local file=$1 folder=$2 name=$3 path=$2/model/checkpoint_$checkpoint.safetensors
     shift 3
-    [ ! "$folder/$name.json" -nt "$best" ] || return 0
+    newer "$folder/$name.json" "$path" "$file" && return 0
     say "${folder##*/}: choose between right and wrong translations, $name"
-    docnmt-score --contrastive "$file" --path "$best" --json "$@" > "$folder/$name.json.tmp"
+    docnmt-score --contrastive "$file" --path "$path" --json "$@" > "$folder/$name.json.tmp"
     mv "$folder/$name.json.tmp" "$folder/$name.json"
 }
 
 against() { # REFERENCE ONE OTHER FILE: are ONE's translations better than OTHER's? Paired bootstrap over documents
     local reference=$1 one=$2/hypotheses.txt other=$3/hypotheses.txt file=$4
-    [ ! "$file" -nt "$one" ] || [ ! "$file" -nt "$other" ] || return 0
+    newer "$file" "$one" "$other" && return 0
     say "${file##*/}: paired bootstrap"
     docnmt-score --ref "$reference" --sys "$one" --paired "$other" > "$file.tmp"
     mv "$file.tmp" "$file"

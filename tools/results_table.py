@@ -28,11 +28,11 @@ METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 
 def training_table(systems: Sequence[System]) -> Iterator[str]:
     """Size and cost of every system."""
-    yield "| system | architecture | parameters | updates | minutes | subwords a second | peak memory |"
-    yield "| --- | --- |" + " ---: |" * 5
+    yield "| system | architecture | parameters | updates | epochs | minutes | subwords a second | peak memory |"
+    yield "| --- | --- |" + " ---: |" * 6
     for s in systems:
         cost = f"{s.minutes:.1f} | {s.speed:,.0f} | {s.memory:.1f} GB"
-        yield f"| {s.name} | `{s.arch}` | {s.parameters:,} | {s.updates:,} | {cost} |"
+        yield f"| {s.name} | `{s.arch}` | {s.parameters:,} | {s.updates:,} | {s.epochs} | {cost} |"
 
 
 def score_table(systems: Sequence[System]) -> Iterator[str]:

@@ -19,6 +19,7 @@ class System:
     """What was measured of one model.
 
     Attributes:
+        epochs: passes over the training text that were begun.
         minutes: of training and validation.
         speed: target subwords a second, the median over the lines of the log.
         memory: largest resident memory of training in GB.
@@ -30,6 +31,7 @@ class System:
     arch: str
     parameters: int
     updates: int
+    epochs: int
     minutes: float
     speed: float
     memory: float
@@ -51,6 +53,7 @@ class System:
         train = [line for line in log if line["event"] == "train"]
         return cls(
             folder.name, header["arch"], parameters, max(line["update"] for line in log),
+            epochs=max((line["epoch"] for line in train), default=0),
             minutes=max(line.get("wall", 0.0) for line in log) / 60,
             speed=median([line["tokens_per_second"] for line in train] or [math.nan]),
             memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -63,8 +64,10 @@ def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> Any:
     from docnmt.scoring.contrastive_files import read_contrastive
 
     documents = None if config.contrapro_documents is None else Path(config.contrapro_documents)
-    groups = read_contrastive(Path(config.contrastive), documents=documents)
-    groups = with_contexts(groups, config.context, seed=config.context_seed)
+    given = read_contrastive(Path(config.contrastive), documents=documents)
+    groups = with_contexts(given, config.context, seed=config.context_seed)
+    if config.context != "true" and (same := sum(map(operator.eq, given, groups))):
+        print(f"note: --context {config.context}: {same:,} of {len(given):,} groups stay as they are", file=sys.stderr)
     return judge(groups, scorer(models))
 
 

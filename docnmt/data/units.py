@@ -108,6 +108,12 @@ def window_units(document_offsets: np.ndarray, size: int, context: int) -> Units
     return Units(source_first, first, last, document, last)
 
 
+def last_units(first: np.ndarray, last: np.ndarray, size: int | np.ndarray, context: int) -> Units:
+    """One unit for each of the documents [first, last): its last `size` sentences, read with `context` before them."""
+    begin = np.maximum(last - size, first)
+    return replace(Units.of(begin, last, np.arange(len(first))), source_first=np.maximum(begin - context, first))
+
+
 def context_units(documents: Units, window: int) -> Units:
     """Every sentence by itself, read with at most `window` sentences of its document before it and after it."""
     document = np.repeat(np.arange(len(documents)), documents.last - documents.first)

@@ -20,7 +20,6 @@ from docnmt.data.collate import ranges
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
 from docnmt.data.units import limited_units
-from docnmt.errors import UserError
 from docnmt.generation.config import ModelsConfig
 from docnmt.generation.models import load_models
 from docnmt.progress import Progress
@@ -41,6 +40,8 @@ def forced_scores(
 ) -> list[float]:
     """log p(target </s> | source, contexts) of every example, natural logs, in their order.
 
+    The sentence in question closes the unit that it is read in, which has as much before it as the model can read.
+
     Args:
         models: one, or several whose probabilities are averaged; in evaluation mode, on one device.
         max_tokens: subwords of a batch's longer side; a larger example is a batch by itself.
@@ -53,17 +54,16 @@ def forced_scores(
         return []
     corpus, lengths = corpus_of(examples, task)
     device = next(models[0].parameters()).device
-    datasets, lasts = [], []
+    datasets = []
     for model in models:
-        units = task.units(corpus, model, limit=task.config.max_doc_tokens)
+        units = task.last_units(corpus, model)
         units = units if context_window is None else limited_units(units, context_window)
         datasets.append(TranslationDataset(corpus, units, model.position_count, "contrastive", model.joined))
-        lasts.append(np.flatnonzero(np.isin(units.last, corpus.document_offsets)))  # the unit that ends each document
-    sizes = np.maximum.reduce([data.sizes[last] for data, last in zip(datasets, lasts, strict=True)])
+    sizes = np.maximum.reduce([data.sizes for data in datasets])
     scores: list[float] = []
     for chosen in plan_batches(sizes, max_tokens, seed=0, epoch=0, shuffle=False):
-        parts = zip(models, datasets, lasts, strict=True)
-        each = [gold_log_probs(m, data.batch(last[chosen]).to(device), lengths[chosen]) for m, data, last in parts]
+        parts = zip(models, datasets, strict=True)
+        each = [gold_log_probs(model, data.batch(chosen).to(device), lengths[chosen]) for model, data in parts]
         log_probs = torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
         begins = np.cumsum(lengths[chosen]) - lengths[chosen]
         sums = np.add.reduceat(log_probs.double().cpu().numpy(), begins)
@@ -84,26 +84,11 @@ def gold_log_probs(model: Any, batch: TranslationBatch, lengths: np.ndarray) -> 
 def corpus_of(examples: Sequence[ForcedExample], task: Any) -> tuple[ParallelCorpus, np.ndarray]:
     """Each example as a document whose last sentence is the one in question; (E,) that sentence's target tokens."""
     sources = [[*example.source_context, example.source] for example in examples]
-    targets = [line for example in examples for line in [*target_context(example), example.target]]
+    targets = [line for example in examples for line in (*example.aligned_context(), example.target)]
     tokenizer = task.target_tokenizer
     target = TokenArray.from_lists(tokenizer.encode(targets), tokenizer.vocab_size)
     corpus = replace(ParallelCorpus.from_lines(sources, task.source_tokenizer), target=target)
     return corpus, target.lengths()[corpus.document_offsets[1:] - 1] + 1
-
-
-def target_context(example: ForcedExample) -> list[str]:
-    """One sentence of target context for each of the source's: missing ones are empty, surplus ones join the first.
-
-    Raises:
-        UserError: there is none of the source's to go with.
-    """
-    given, wanted = list(example.target_context), len(example.source_context)
-    if len(given) <= wanted:
-        return [""] * (wanted - len(given)) + given
-    if not wanted:
-        raise UserError(f"'{example.target}': has a target context and no source context; give both or neither")
-    surplus = len(given) - wanted
-    return [" ".join(given[: surplus + 1]), *given[surplus + 1 :]]
 
 
 def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]:

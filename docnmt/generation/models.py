@@ -69,6 +69,12 @@ def _check(first_path: Path, first: LoadedModel, path: Path, loaded: LoadedModel
             f"{first_path} and {path} have different vocabularies ({ours[0]}, {theirs[0]}) and cannot translate "
             "together; train both on the data of one docnmt-preprocess, or with --srcdict"
         )
+    limits = [one.task.config.max_doc_tokens for one in (first, loaded)]
+    if first.model.unit == loaded.model.unit == "document" and limits[0] != limits[1]:
+        raise UserError(
+            f"{first_path} and {path} were trained with --max-doc-tokens {limits[0]} and {limits[1]} and would read "
+            "different pieces of a document; translate with each by itself"
+        )
 
 
 def check_vocabulary(models: LoadedModels, data: Path) -> None:

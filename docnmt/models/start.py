@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -27,17 +28,20 @@ def own_parameters(model: nn.Module) -> set[str]:
     return {name for name, parameter in model.named_parameters() if id(parameter) in own}
 
 
-def start_as_sentence_model(model: nn.Module) -> None:
+def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
     """Make the document parts add nothing: context attention gives 0, and words know only their place in the sentence.
 
     Their gradients are not 0, so both are learned from here on.
+
+    Args:
+        given: the parameters that the sentence model had; they stay. Its positions may know more than the word's.
     """
     with torch.no_grad():
-        for module in model.modules():
+        for name, module in model.named_modules():
             if isinstance(module, ContextAttention):
                 for parameter in module.output.parameters():
                     parameter.zero_()
-            elif isinstance(module, MultiLevel):
+            elif isinstance(module, MultiLevel) and f"{name}.scale" not in given:
                 module.scale.zero_()
 
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from docnmt.errors import UserError
 from docnmt.scoring.metrics import Evaluation
 
-#: Under so many, resampling documents says little.
-FEW_DOCUMENTS = 10
+#: Under so many, equal systems come out as different more often than p says: at p < .05 in 48 % of all cases with 2
+#: documents, 16 % with 5, 12 % with 10 and 6 % with 30 (simulated).
+FEW_DOCUMENTS = 30
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,12 @@ def paired_bootstrap(
 
     Raises:
         ValueError: the systems were not evaluated on the same documents and metrics.
+        UserError: there is one document only.
     """
+    if system.documents < 2:
+        raise UserError(
+            "--paired draws whole documents and the reference is one document; separate its documents by empty lines"
+        )
     if (
         not np.array_equal(system.document_offsets, other.document_offsets)
         or system.counts.keys() != other.counts.keys()
@@ -74,7 +81,11 @@ def format_comparisons(comparisons: Sequence[Comparison], documents: int, sample
     for c in comparisons:
         interval = f"[{c.low:+6.2f}, {c.high:+6.2f}]"
         rows.append(f"{c.metric:<7} {c.system:7.2f} {c.other:7.2f} {c.difference:+7.2f}  {interval}  {c.p_value:.4f}")
-    note = f"(paired bootstrap over {documents:,} documents, {samples:,} samples)"
-    if documents < FEW_DOCUMENTS:
-        note += f"\nwith fewer than {FEW_DOCUMENTS} documents to draw from, neither interval nor p means much"
-    return "\n".join([*rows, note])
+    rows.append(f"(paired bootstrap over {documents:,} documents, {samples:,} samples)")
+    return "\n".join([*rows, *warnings(documents)])
+
+
+def warnings(documents: int) -> list[str]:
+    """What is to be said of a comparison on so many documents."""
+    few = f"with fewer than {FEW_DOCUMENTS} documents to draw from, intervals are too narrow and p is too small"
+    return [few] if documents < FEW_DOCUMENTS else []

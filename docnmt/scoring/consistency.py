@@ -1,7 +1,7 @@
 """Lexical consistency: is a term that a document repeats translated the same way each time (Lyu et al. 2021, LTCR)?
 
 Of all pairs of occurrences of a term in different sentences of a document, the share whose translations agree. Which
-word translates which is found by IBM model 1 (Brown et al. 1993), trained on the test texts themselves.
+word translates which is found by IBM model 1 (Brown et al. 1993), trained on the test's source and reference.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def lexical_consistency(
     """How consistently `targets` translate the terms that documents repeat.
 
     A term is a word of at least four letters that occurs in two or more sentences of a document but in at most a tenth
-    of the documents' sentences overall. An occurrence without an aligned word counts as translated by nothing.
+    of the documents' sentences overall. An occurrence without an aligned word agrees with none.
 
     Args:
         lexicon: from `learn_lexicon`; the same for all systems that are compared.
@@ -71,7 +71,7 @@ def lexical_consistency(
                 continue
             terms.add(word)
             translations = [_translation(word, targets[index], lexicon) for index in lines]
-            agreeing += sum(a == b for a, b in combinations(translations, 2))
+            agreeing += sum(a == b != "" for a, b in combinations(translations, 2))
             pairs += len(lines) * (len(lines) - 1) // 2
     return Consistency(agreeing, pairs, len(terms))
 
@@ -104,7 +104,7 @@ def _check(sources: Sequence[str], targets: Sequence[str]) -> None:
 
 
 def _translation(word: str, target: str, lexicon: Lexicon) -> str:
-    """The stem in `target` that most probably translates `word`, compared with how often it comes from nothing."""
+    """The stem in `target` that most probably translates `word`, if not from nothing; or ""."""
     row, empty = lexicon.get(word, {}), lexicon.get("", {})
     candidates = {t: row[t] for t in _stems(target) if row.get(t, 0.0) > empty.get(t, 0.0)}
     return max(candidates, key=lambda t: (candidates[t], t), default="")

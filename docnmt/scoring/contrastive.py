@@ -29,6 +29,20 @@ class ForcedExample:
     target_context: tuple[str, ...]
     target: str
 
+    def aligned_context(self) -> tuple[str, ...]:
+        """One sentence of target context for each of the source's: missing ones are empty, surplus ones join the first.
+
+        Raises:
+            UserError: there is none of the source's to go with.
+        """
+        given, wanted = self.target_context, len(self.source_context)
+        if len(given) <= wanted:
+            return ("",) * (wanted - len(given)) + given
+        if not wanted:
+            raise UserError(f"'{self.target}': has a target context and no source context; give both or neither")
+        surplus = len(given) - wanted
+        return (" ".join(given[: surplus + 1]), *given[surplus + 1 :])
+
 
 @dataclass(frozen=True)
 class ContrastiveGroup:
@@ -128,14 +142,17 @@ def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = 
 
     Args:
         kind: `true` (as they are), `shuffled` (the group's own context sentences in another order), `foreign`
-            (the context of a group with another source sentence), `none`.
+            (the context of a group with another source sentence), `none`. A group whose context has no two different
+            sentences stays as it is when `shuffled`.
 
     Raises:
         ValueError: `kind` is none of these.
-        UserError: no foreign context is to be had.
+        UserError: no foreign context is to be had, or no context has two different sentences to be shuffled.
     """
     if kind not in _CONTEXTS:
         raise ValueError(f"no context '{kind}'; there are {', '.join(_CONTEXTS)}")
+    if kind == "shuffled" and not any(_can_be_shuffled(group) for group in groups):
+        raise UserError("no group has two different context sentences that could be shuffled; use another context")
     rng = random.Random(seed)
     return [_CONTEXTS[kind](groups, index, rng) for index in range(len(groups))]
 
@@ -144,10 +161,22 @@ def _true(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) ->
     return groups[index]
 
 
+def _can_be_shuffled(group: ContrastiveGroup) -> bool:
+    return len(set(group.variants[0].source_context)) > 1
+
+
 def _shuffled(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
-    length = len(groups[index].variants[0].source_context)
-    order = rng.sample(range(length), length)
-    return _map_contexts(groups[index], lambda side: tuple(side[i] for i in order) if side else ())
+    group = groups[index]
+    context = group.variants[0].source_context
+    order = list(range(len(context)))
+    while _can_be_shuffled(group) and tuple(context[i] for i in order) == context:
+        rng.shuffle(order)
+
+    def change(variant: ForcedExample) -> ForcedExample:
+        source, target = (tuple(side[i] for i in order) for side in (context, variant.aligned_context()))
+        return replace(variant, source_context=source, target_context=target if variant.target_context else ())
+
+    return replace(group, variants=tuple(change(variant) for variant in group.variants))
 
 
 def _foreign(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
@@ -162,15 +191,8 @@ def _foreign(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random)
 
 
 def _none(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
-    return _map_contexts(groups[index], lambda side: ())
-
-
-def _map_contexts(group: ContrastiveGroup, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> ContrastiveGroup:
-    variants = (
-        replace(v, source_context=change(v.source_context), target_context=change(v.target_context))
-        for v in group.variants
-    )
-    return replace(group, variants=tuple(variants))
+    variants = (replace(v, source_context=(), target_context=()) for v in groups[index].variants)
+    return replace(groups[index], variants=tuple(variants))
 
 
 #: Kinds of context, each a function of all groups, the index of one, and a random generator.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.scoring.aligned import read_layout
-from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap
+from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, warnings
 from docnmt.scoring.comet import comet_score
 from docnmt.scoring.config import ScoreConfig
 from docnmt.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
@@ -53,7 +53,8 @@ class TranslationReport:
         if self.consistency:
             content["lexical_consistency"] = {who: each.to_dict() for who, each in self.consistency.items()}
         if self.comparisons:
-            content["paired"] = {"samples": self.samples, "metrics": [each.to_dict() for each in self.comparisons]}
+            metrics, said = [each.to_dict() for each in self.comparisons], warnings(self.scores.documents)
+            content["paired"] = {"samples": self.samples, "metrics": metrics, "warnings": said}
         if self.documents:
             content["of_documents"] = list(self.documents)
         return content
@@ -81,7 +82,7 @@ def score_translation(config: ScoreConfig) -> TranslationReport:
     comet = None
     if config.src is not None:
         sources = layout.sentences
-        lexicon = learn_lexicon(sources * 2, references[0] + hypotheses)
+        lexicon = learn_lexicon(sources, references[0])  # not of the system's text: all are measured alike
         for who, sentences in (("system", hypotheses), ("reference", references[0])):
             consistency[who] = lexical_consistency(sources, sentences, layout.document_offsets, lexicon)
         if config.comet is not None:

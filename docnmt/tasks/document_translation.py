@@ -17,7 +17,7 @@ from docnmt.data.collate import collate_source, ranges, sentence_costs
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.data.units import Units, context_units, document_units, sentence_units, window_units
+from docnmt.data.units import Units, context_units, document_units, last_units, sentence_units, window_units
 from docnmt.errors import UserError
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.mixture import Mixture
@@ -131,7 +131,7 @@ class DocumentTranslation:
         """
         if model.unit == "sentence":
             return sentence_units(corpus.document_offsets)
-        if window is not None and model.joined and getattr(model, "earlier", window + 1) > window:
+        if window is not None and model.joined and _joined_context(model) > window:
             raise UserError(
                 f"--context-window {window}: this model reads and writes several sentences as one text, so its context "
                 "cannot be limited; the option is for models that write sentence by sentence"
@@ -140,6 +140,20 @@ class DocumentTranslation:
             return window_units(corpus.document_offsets, model.target_window, model.earlier)
         documents = document_units(corpus.document_offsets, None if limit is None else sentence_costs(corpus), limit)
         return documents if window is None else context_units(documents, window)
+
+    def last_units(self, corpus: ParallelCorpus, model: Any) -> Units:
+        """One unit a document: its last sentence, with as much before it as the model reads at once."""
+        first, last = corpus.document_offsets[:-1], corpus.document_offsets[1:]
+        limit = self.config.max_doc_tokens
+        if model.unit == "sentence":
+            return last_units(first, last, 1, 0)
+        if model.unit == "window":
+            return last_units(first, last, model.target_window, model.earlier)
+        if limit is None:
+            return last_units(first, last, last - first, 0)
+        total = np.concatenate([[0], np.cumsum(sentence_costs(corpus), dtype=np.int64)])
+        fits = last - np.searchsorted(total, total[last] - limit)
+        return last_units(first, last, np.maximum(fits, 1), 0)
 
     def source(self, corpus: ParallelCorpus, units: Units, chosen: np.ndarray, model: Any) -> PackedText:
         """The source side of some units, for search."""
@@ -191,6 +205,11 @@ class DocumentTranslation:
         from docnmt.generation.evaluate import corpus_bleu
 
         return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config)}
+
+
+def _joined_context(model: Any) -> float:
+    """How many sentences before it the last one of a text sees that is read and written as one."""
+    return model.earlier + model.target_window - 1 if model.unit == "window" else float("inf")
 
 
 def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:

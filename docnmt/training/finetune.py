@@ -56,7 +56,7 @@ def start_from(model: nn.Module, model_config: Any, task: Task, training: Traini
         for name, tensor in tensors.items():
             own[name].copy_(tensor)
     if theirs != kind:
-        start_as_sentence_model(model)
+        start_as_sentence_model(model, tensors)
 
 
 def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:

@@ -13,11 +13,13 @@ work=${DISCOURSE_WORK:-runs/discourse}
 . tools/experiment.sh
 environment plot
 corpus=$work/corpus data=$work/data-bin
+checkpoint=last # all have the same number of updates, and none is chosen
 
 # System, options; all have 1.09 million parameters. Those that select read every sentence for the first 1,200 updates.
+# --max-tokens counts the source of 2-to-1 twice: with twice as many it sees as many target sentences an update.
 declare -A options=(
     [sentence]="--arch transformer_tiny --ffn-dim 545"
-    [2-to-1]="--arch concat_transformer_tiny --source-context 1 --target-window 1 --ffn-dim 545"
+    [2-to-1]="--arch concat_transformer_tiny --source-context 1 --target-window 1 --ffn-dim 545 --max-tokens 2000"
     [4-to-4]="--arch concat_transformer_tiny --source-context 3 --target-window 4 --ffn-dim 545"
     [doc]="--arch doc_transformer_tiny --ffn-dim 545"
     [scaleformer]="--arch scaleformer_tiny --position multi_level --ffn-dim 539"

@@ -5,6 +5,9 @@
 Every answer of every ambiguous sentence is exactly as frequent as the others, so a model that reads sentence by
 sentence stays at chance: 1/3 for pronouns and ellipsis, 1/2 for word senses and forms of address. The antecedent shares
 a cue with its later sentence but stands 1 to 12 sentences before it, and the document has a rival with another answer.
+
+contrastive.valid.tsv is there to choose settings by, contrastive.tsv and contrastive.foreign.tsv (the same questions in
+other contexts) to report. Their combinations of names and ambiguous sentences are disjoint, and not in training.
 """
 
 from __future__ import annotations
@@ -99,14 +102,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         splits = {
             split: text_documents(split, n, random.Random(f"{options.seed} {split}")) for split, n in sizes.items()
         }
-        groups = list(contrastive_groups("test", options.groups, random.Random(f"{options.seed} contrastive")))
-        check_words(splits, groups)
+        groups, choosing = (
+            list(contrastive_groups(split, options.groups, random.Random(f"{options.seed} {split} contrastive")))
+            for split in ("test", "valid")
+        )
+        check_words(splits, groups + choosing)
     except ValueError as error:
         parser.error(str(error))
     options.out.mkdir(parents=True, exist_ok=True)
     for split, documents in splits.items():
         write_text(options.out / split, documents)
     write_contrastive(options.out / "contrastive.tsv", groups, [group.context for group in groups])
+    write_contrastive(options.out / "contrastive.valid.tsv", choosing, [group.context for group in choosing])
     foreign = foreign_contexts(groups, random.Random(f"{options.seed} foreign"))
     write_contrastive(options.out / "contrastive.foreign.tsv", groups, foreign)
     report = summary(splits, groups)
