@@ -55,15 +55,21 @@ def test_both_forms_give_the_same_pairs(tmp_path: Path) -> None:
     ("a.tsv", "label\ttext\ttext2\nneutral\tone\n", "line 2: expected 3 tab-separated columns, got 2"),
     ("a.tsv", "label\ttext\ttext2\nperhaps\tone\ttwo\n", "line 2: label 'perhaps' is none of entailment, neutral"),
     ("a.tsv", "label\ttext\ttext2\n-\tone\ttwo\n", "holds no labelled pairs"),
+    ("a.tsv", "label\ttext\ttext2\nneutral\tcaf\udce9\ty\n", "a.tsv:2: byte 12 of the line"),
     ("a.jsonl", "{}\n", "line 1: expected an object with gold_label, sentence1 and sentence2"),
     ("a.jsonl", "[1]\n", "line 1: expected an object"),
     ("a.jsonl", '{"gold_label": "neutral", "sentence1": 1, "sentence2": "a"}\n', "a value is not a text"),
     ("a.jsonl", '{"gold_label": "neutral", "sentence1": "\\ud800", "sentence2": "a"}\n', r"half a character \(.ud800"),
 ])  # fmt: skip
 def test_faults_are_named_by_line(tmp_path: Path, name: str, text: str, message: str) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(UserError, match=f"{name}: .*{message}" if "line" in message else message):
+    (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(UserError, match=message):
         read_pairs(tmp_path / name)
+
+
+def test_pairs_as_windows_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes("\ufefflabel\ttext\ttext2\r\nNeutral\tx\ty\r\n".encode())
+    assert read_pairs(tmp_path / "a.tsv") == SentencePairs([NLI_LABELS.index("neutral")], ["x"], ["y"], 0)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import torch
 from test_inferlite_tools import tool
 
 from docnmt.cli import embed, preprocess, senteval, train
-from docnmt.data.pairs import read_pairs
 from docnmt.data.words import words
 from docnmt.errors import UserError
 from docnmt.registry import MODELS
@@ -232,37 +231,6 @@ def test_wrong_use_is_one_clear_line(
     error = capsys.readouterr().err.splitlines()[-1]
     assert message in error
     assert not (folder / "new.npy").exists()
-
-
-def test_preprocessing_reads_snli_jsonl_and_reports(tmp_path: Path) -> None:
-    rows = [
-        {"gold_label": g, "sentence1": "A", "sentence2": "B", "pairID": "1"} for g in ("neutral", "-", "entailment")
-    ]
-    (tmp_path / "snli.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-    pairs = read_pairs(tmp_path / "snli.jsonl")
-    assert (pairs.labels, pairs.undecided, pairs.first) == ([1, 0], 1, ["A", "A"])
-
-
-@pytest.mark.parametrize(("name", "content", "message"), [
-    ("a.tsv", "label\ttext\n", "line 1: expected a header"),
-    ("a.tsv", "label\ttext\ttext2\nmaybe\tx\ty\n", "line 2: label 'maybe'"),
-    ("a.tsv", "label\ttext\ttext2\nneutral\tx\n", "line 2: expected 3"),
-    ("a.tsv", "label\ttext\ttext2\n", "no labelled pairs"),
-    ("a.jsonl", '{"gold_label": "neutral"}\n', "line 1: expected an object"),
-    ("a.jsonl", "[1]\n", "line 1: expected an object"),
-    ("a.jsonl", '{"gold_label": "neutral", "sentence1": "A \\ud800", "sentence2": "B"}\n', "line 1: .*surrogates"),
-    ("a.tsv", "label\ttext\ttext2\nneutral\tcaf\udce9\ty\n", "a.tsv:2: byte 12 of the line"),
-])  # fmt: skip
-def test_malformed_pairs_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:
-    (tmp_path / name).write_bytes(content.encode(errors="surrogateescape"))
-    with pytest.raises(UserError, match=message):
-        read_pairs(tmp_path / name)
-
-
-def test_pairs_as_windows_writes_them(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_bytes("\ufefflabel\ttext\ttext2\r\nNeutral\tx\ty\r\n".encode())
-    pairs = read_pairs(tmp_path / "a.tsv")
-    assert (pairs.labels, pairs.first, pairs.second) == ([1], ["x"], ["y"])
 
 
 def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path) -> None:
