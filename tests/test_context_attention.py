@@ -75,7 +75,7 @@ def flat_reference(
             end = begin + int(ql.sentence_of_token[i]) - int(ql.document_offsets[document])
         scores = {s: sq[i, h] @ sk[s, h] / math.sqrt(WIDTH) for s in range(begin, end) if offsets[s + 1] > offsets[s]}
         assume(separated(list(scores.values()), t))
-        best = sorted(scores, key=lambda s: -float(scores[s]))[:t]
+        best = sorted(scores, key=lambda s: -float(scores[s].detach()))[:t]
         out[i, h] = attend_word(q[i, h], k[:, h], v[:, h], {s: scores[s] for s in best}, offsets)
     return out
 
@@ -113,7 +113,7 @@ def tree_reference(
             }
             by = below if select_on == "cumulative" else {c: own(level, c) for c in below}
             assume(separated(list(by.values()), t))
-            scores = {c: below[c] for c in sorted(by, key=lambda c: -float(by[c]))[:t]}
+            scores = {c: below[c] for c in sorted(by, key=lambda c: -float(by[c].detach()))[:t]}
         kept = {begin + place: score for place, score in scores.items()}
         out[i, h] = attend_word(q[i, h], k[:, h], v[:, h], kept, offsets)
     return out

@@ -8,6 +8,7 @@
 #   SETTING=cpu|gpu  small models on 2 CPU cores (the default), base models on one GPU; both in bf16
 #   UPDATES=N        updates of every system (6000; gpu: 40000)
 #   SEED=N           of all trainings (1)
+#   BEAM=N           of the search (5)
 #   WORK=DIR         another folder than runs/NAME; each setting, number of updates and seed needs its own
 
 : "${DATA:?give DATA=DIR, the folder of the corpora}"
@@ -49,7 +50,7 @@ compare() {
         --max-update "$half" "${shared[@]}"
     for system in $systems; do
         for test in "${!names[@]}"; do
-            translate "$data" "$(split "$test")" "$work/$system" "${names[$test]}"
+            translate "$data" "$(split "$test")" "$work/$system" "${names[$test]}" --beam "${BEAM:-5}"
         done
         if [ -n "${contrastive:-}" ]; then
             choose "$contrastive" "$work/$system" true-context
@@ -57,7 +58,8 @@ compare() {
         fi
     done
     for window in 1 4 10; do # does it matter how much of the document is read? On the first test set
-        translate "$data" "$(split 0)" "$work/document" "${names[0]}-window-$window" --context-window "$window"
+        translate "$data" "$(split 0)" "$work/document" "${names[0]}-window-$window" --beam "${BEAM:-5}" \
+            --context-window "$window"
     done
     for test in "${!names[@]}"; do
         for system in concat document; do
