@@ -2,14 +2,14 @@
 #
 # `compare` wants name=NAME, train=PREFIX, valid=PREFIX, tests=(NAME=PREFIX …), vocabulary=N and, where the corpus has one,
 # contrastive=FILE.tsv. All systems get the same text, vocabulary, number of updates and (within 0.1 %) of parameters;
-# the document model spends the first half of its updates as a sentence model, `start`. `continued` is that sentence model
-# trained on for the other half: what warming up a second time does alone.
+# the document model spends the first half of its updates as a sentence model, `start`. A control besides, with the fewer
+# parameters of `start`, is `continued`: that model trained on for the other half, what warming up a second time does alone.
 #   DATA=DIR         where the corpora are
 #   SETTING=cpu|gpu  small models on 2 CPU cores (the default), base models on one GPU; both in bf16
 #   UPDATES=N        updates of every system (6000; gpu: 40000)
 #   SEED=N           of all trainings (1)
 #   BEAM=N           of the search (5)
-#   WORK=DIR         another folder than runs/NAME; each setting, number of updates and seed needs its own
+#   WORK=DIR         another folder than runs/NAME; each choice of the four above needs its own
 
 : "${DATA:?give DATA=DIR, the folder of the corpora}"
 . tools/environment.sh
@@ -17,7 +17,7 @@
 
 compare() {
     environment plot
-    local work=${WORK:-runs/$name} data prefixes=() names=() test system asked
+    local work=${WORK:-runs/$name} data prefixes=() names=() test system asked beam=${BEAM:-5}
     local systems="sentence continued concat document"
     data=$work/data-bin
     for test in "${tests[@]}"; do names+=("${test%%=*}"); prefixes+=("${test#*=}"); done
@@ -31,10 +31,10 @@ compare() {
         size="" wide=4035 updates=${UPDATES:-40000} shared=(--max-tokens 25000 --lr 7e-4 --warmup-updates 4000)
     fi
     shared+=(--seed "${SEED:-1}")
-    asked="${SETTING:-cpu}, $updates updates, seed ${SEED:-1}"
+    asked="${SETTING:-cpu}, $updates updates, seed ${SEED:-1}, beam $beam"
     mkdir -p "$work"
     [ -e "$work/asked" ] || echo "$asked" > "$work/asked"
-    [ "$(cat "$work/asked")" = "$asked" ] || { # the document model would go on from another start
+    [ "$(cat "$work/asked")" = "$asked" ] || { # a document model of another start, translations of another beam
         echo "error: $work was begun with: $(cat "$work/asked"); now asked: $asked; give another WORK" >&2
         return 2
     }
@@ -50,7 +50,7 @@ compare() {
         --max-update "$half" "${shared[@]}"
     for system in $systems; do
         for test in "${!names[@]}"; do
-            translate "$data" "$(split "$test")" "$work/$system" "${names[$test]}" --beam "${BEAM:-5}"
+            translate "$data" "$(split "$test")" "$work/$system" "${names[$test]}" --beam "$beam"
         done
         if [ -n "${contrastive:-}" ]; then
             choose "$contrastive" "$work/$system" true-context
@@ -58,7 +58,7 @@ compare() {
         fi
     done
     for window in 1 4 10; do # does it matter how much of the document is read? On the first test set
-        translate "$data" "$(split 0)" "$work/document" "${names[0]}-window-$window" --beam "${BEAM:-5}" \
+        translate "$data" "$(split 0)" "$work/document" "${names[0]}-window-$window" --beam "$beam" \
             --context-window "$window"
     done
     for test in "${!names[@]}"; do
