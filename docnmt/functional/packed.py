@@ -2,7 +2,7 @@
 
 Spans of similar length form a *bucket* and are padded there only, to a length that follows from the span's own. A
 bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU. Long spans stand alone, without
-padding, and keep no (query × key) tensor: `scaled_dot_product_attention` in training, block after block otherwise.
+padding, and keep no (query × key) tensor: `scaled_dot_product_attention`, or block after block with distance scores.
 """
 
 from __future__ import annotations
@@ -87,18 +87,19 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, mask: Tensor |
 
 
 def _attend_long(q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, causal: bool) -> Tensor:
-    """One long span, as `_attend`. A block of queries is computed again when gradients are asked for."""
-    recorded = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, near))
-    if near is None and (recorded or q.is_cuda):
+    """One long span, as `_attend`. With distance scores a block is computed again when gradients are asked for."""
+    if near is None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=1.0)
+    recorded = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, near))
     step = max(1, BLOCK // k.shape[2])
     blocks = []
     for first in range(0, q.shape[2], step):
         rows = slice(first, min(first + step, q.shape[2]))
         seen = min(k.shape[2], rows.stop) if causal else k.shape[2]
-        hidden = torch.full((rows.stop - first, seen), float("-inf"), device=q.device).triu(first + 1)
-        inputs = (q[:, :, rows], k[:, :, :seen], v[:, :, :seen], None if near is None else near[:, :, rows])
-        arguments = (*inputs, hidden if causal else None, first)
+        hidden = None
+        if causal:
+            hidden = torch.full((rows.stop - first, seen), float("-inf"), device=q.device).triu(first + 1)
+        arguments = (q[:, :, rows], k[:, :, :seen], v[:, :, :seen], near[:, :, rows], hidden, first)
         blocks.append(checkpoint(_attend, *arguments, use_reentrant=False) if recorded else _attend(*arguments))
     return torch.cat(blocks, dim=2)
 
