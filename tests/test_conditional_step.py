@@ -15,6 +15,7 @@ from docnmt.layout import DocumentLayout
 
 QUERIES = DocumentLayout.from_lengths([[4, 2], [3], [1], [2]])
 KEYS = DocumentLayout.from_lengths([[5, 3, 0, 7, 2, 1, 1], [], [4], [2] * 9])
+LONG = DocumentLayout.from_lengths([[50, 30, 0, 70, 20, 1, 1], [], [150], [20] * 9])  # organised by sentence
 
 
 def rows(seed=0):
@@ -22,9 +23,12 @@ def rows(seed=0):
 
 
 @pytest.mark.parametrize("t", [1, 2, 20])
-def test_flat(t):
-    q, k, v, sentence_q, sentence_k = (x.detach() for x in random_inputs(QUERIES, KEYS, KEYS.num_sentences, 0))
-    parallel = conditional_attention(q, k, v, sentence_q, sentence_k, query_layout=QUERIES, key_layout=KEYS, top_t=t)
+@pytest.mark.parametrize("keys", [KEYS, LONG])
+def test_flat(t, keys):
+    q, k, v, sentence_q, sentence_k = (x.detach() for x in random_inputs(QUERIES, keys, keys.num_sentences, 0))
+    parallel = conditional_attention(
+        q, k, v, sentence_q, sentence_k, query_layout=QUERIES, key_layout=keys, top_t=t, backend="dense"
+    )
     some = rows()[:8]
     out = conditional_attention_step(
         q[some],
@@ -32,7 +36,7 @@ def test_flat(t):
         v,
         sentence_q[some],
         sentence_k,
-        key_layout=KEYS,
+        key_layout=keys,
         document_of_row=QUERIES.document_of_token[some],
         top_t=t,
     )
@@ -41,12 +45,14 @@ def test_flat(t):
 
 @pytest.mark.parametrize("t", [1, 2, 20])
 @pytest.mark.parametrize("select_on", ["cumulative", "node"])
-def test_tree(t, select_on):
-    tree = build_tree(torch.randn(KEYS.num_sentences, 2), KEYS.document_offsets, lambda left, right: left + right)
-    q, k, v, sentence_q, node_k = (x.detach() for x in random_inputs(QUERIES, KEYS, len(tree.nodes), 0))
+@pytest.mark.parametrize("keys", [KEYS, LONG])
+def test_tree(t, select_on, keys):
+    tree = build_tree(torch.randn(keys.num_sentences, 2), keys.document_offsets, lambda left, right: left + right)
+    q, k, v, sentence_q, node_k = (x.detach() for x in random_inputs(QUERIES, keys, len(tree.nodes), 0))
     parallel = hierarchical_conditional_attention(
-        q, k, v, sentence_q, node_k, tree, query_layout=QUERIES, key_layout=KEYS, top_t=t, select_on=select_on
-    )
+        q, k, v, sentence_q, node_k, tree,
+        query_layout=QUERIES, key_layout=keys, top_t=t, select_on=select_on, backend="dense",
+    )  # fmt: skip
     some = rows()[:8]
     for kept in (None, cumulative_keys(node_k, tree.index)):
         out = conditional_attention_step(
@@ -55,7 +61,7 @@ def test_tree(t, select_on):
             v,
             sentence_q[some],
             node_k,
-            key_layout=KEYS,
+            key_layout=keys,
             document_of_row=QUERIES.document_of_token[some],
             top_t=t,
             tree=tree,

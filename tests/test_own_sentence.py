@@ -113,7 +113,7 @@ def test_long_documents_take_the_other_way(monkeypatch: pytest.MonkeyPatch) -> N
     inputs = random_inputs(layout, layout, layout.num_sentences, 1)
     found = []
     for way in ("padded", "dispatch"):
-        monkeypatch.setattr("docnmt.modules.own_sentence.choose_backend", lambda *_, way=way: way)
+        monkeypatch.setattr("docnmt.functional.conditional.choose_backend", lambda *_, way=way: way)
         for t in (3, 12):
 
             def attention(q: Tensor, k: Tensor, v: Tensor, sq: Tensor, sk: Tensor, t: int = t) -> Tensor:

@@ -202,7 +202,6 @@ def write_toy_data(folder: Path, *, rows: int = 60, vocabulary: int = 11, seed: 
     return folder
 
 
-
 def train(data: Path, save_dir: Path, *options: str, arch: str = "toy") -> int:
     """The exit status of `docnmt-train` on the toy task, as a user runs it."""
     basic = ["--arch", arch, "--save-dir", str(save_dir), "--max-tokens", "40", "--warmup-updates", "5", "--lr", "0.01"]

@@ -15,6 +15,7 @@ from docnmt.layout import DocumentLayout
 
 _HALF_TYPES = (torch.float16, torch.bfloat16)
 _SHORT = 128  # words of a document up to which all scores are computed faster than some are chosen
+_FEW = 1 << 13  # pairs of a query and a word up to which planning a dispatch takes longer than computing all scores
 
 
 def conditional_attention(
@@ -64,13 +65,29 @@ def conditional_attention(
     with torch.autocast(q.device.type, enabled=False):
         q_, k_, v_, sentence_q_, sentence_k_ = in_float32(q, k, v, sentence_q, sentence_k)
         selection = select_sentences(sentence_q_, sentence_k_, query_layout, key_layout, top_t, visible)
-        if backend == "dispatch":
-            out = dispatch_attention(q_, k_, v_, sentence_q_, sentence_k_, selection, key_layout.sentences)
-        elif backend == "padded":
-            out = padded_attention(q_, k_, v_, sentence_q_, sentence_k_, selection, query_layout, key_layout)
-        else:
-            out = _dense(q_, k_, v_, sentence_q_, sentence_k_, selection, query_layout, key_layout)
+        arguments = (q_, k_, v_, sentence_q_, sentence_k_, selection, query_layout, key_layout)
+        out = _dense(*arguments) if backend == "dense" else attend_selected(*arguments, backend)
     return out.to(v.dtype)
+
+
+def attend_selected(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    sentence_q: Tensor,
+    sentence_k: Tensor,
+    selection: Selection,
+    query_layout: DocumentLayout,
+    key_layout: DocumentLayout,
+    backend: str = "auto",
+) -> Tensor:
+    """Equation 7 with the sentences chosen already, by the backend that is cheaper unless one is named.
+
+    q, sentence_q (Tq, h, d_k), k (Tk, h, d_k), v (Tk, h, d_v), sentence_k (Sk, h, d_k) → (Tq, h, d_v).
+    """
+    if choose_backend(backend, query_layout, key_layout) == "dispatch":
+        return dispatch_attention(q, k, v, sentence_q, sentence_k, selection, key_layout.sentences)
+    return padded_attention(q, k, v, sentence_q, sentence_k, selection, query_layout, key_layout)
 
 
 def dense_attention(
@@ -154,7 +171,7 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
     if backend != "auto":
         return backend
     queries, keys = query_layout.documents.lengths, key_layout.documents.lengths
-    return "padded" if (queries * keys).sum() <= _SHORT * queries.sum() else "dispatch"
+    return "padded" if (queries * keys).sum() <= max(_SHORT * queries.sum(), _FEW) else "dispatch"
 
 
 def in_float32(*tensors: Tensor) -> tuple[Tensor, ...]:

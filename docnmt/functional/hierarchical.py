@@ -7,10 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from docnmt.functional.conditional import check_shapes, choose_backend, dense_attention, in_float32
+from docnmt.functional.conditional import attend_selected, check_shapes, choose_backend, dense_attention, in_float32
 from docnmt.functional.descent import descend
-from docnmt.functional.dispatch import dispatch_attention
-from docnmt.functional.padded import padded_attention
 from docnmt.functional.selection import Selection, by_document
 from docnmt.functional.top_t import check_t
 from docnmt.functional.tree import SentenceTree, TreeIndex, cumulative_keys
@@ -66,10 +64,7 @@ def hierarchical_conditional_attention(
             out = _dense(q_, k_, v_, sentence_q_, node_k_, index, selection, query_layout, key_layout)
         else:  # the leaves' cumulative keys are sentence keys like any other
             leaf_k = cumulative.index_select(0, index.leaves)
-            if backend == "padded":
-                out = padded_attention(q_, k_, v_, sentence_q_, leaf_k, selection, query_layout, key_layout)
-            else:
-                out = dispatch_attention(q_, k_, v_, sentence_q_, leaf_k, selection, key_layout.sentences)
+            out = attend_selected(q_, k_, v_, sentence_q_, leaf_k, selection, query_layout, key_layout, backend)
     return out.to(v.dtype)
 
 

@@ -14,6 +14,9 @@ from docnmt.functional.groups import Padded, document_groups
 from docnmt.functional.selection import Selection, less_the_largest
 from docnmt.layout import DocumentLayout
 
+#: Added to a score that no weight shall follow from. Finite, so that its product with 0 is 0.
+_NEVER = -1e30
+
 
 def padded_attention(
     q: Tensor,
@@ -34,13 +37,11 @@ def padded_attention(
     place = torch.zeros(len(q), dtype=torch.int64, device=q.device)
     filled = 1
     for queries, keys, sentences in document_groups(*kinds):
-        of_key = key_layout.sentence_of_token[keys.rows] - sentences.rows[:, :1]  # (n, Lk), counted in the document
-        of_key = of_key.masked_fill(~keys.real, sentences.rows.shape[1])
-        kept = _kept_relevance(sentence_q, sentence_k, selection, queries, sentences)
-        scores = torch.matmul(_cut(q, queries), _cut(k, keys).mT) / math.sqrt(q.shape[-1])  # (n, h, Lq, Lk)
-        scores = scores + kept.gather(-1, of_key[:, None, None].expand(scores.shape))
-        nothing = (kept == -torch.inf).all(-1, keepdim=True)
-        weights = scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+        kept, nothing = _kept_relevance(sentence_q, sentence_k, selection, queries, sentences)
+        scores = torch.matmul(kept.flatten(1, 2), _sentence_of_key(key_layout, keys, sentences, kept))  # n, h·Lq, Lk
+        cut_q, cut_k = _cut(q, queries).flatten(0, 1), _cut(k, keys).flatten(0, 1)  # (n·h, L, d_k)
+        scores = torch.baddbmm(scores.view(*cut_q.shape[:2], -1), cut_q, cut_k.mT, alpha=1 / math.sqrt(q.shape[-1]))
+        weights = scores.softmax(-1).view(*kept.shape[:3], -1).masked_fill(nothing, 0)
         outputs.append(torch.matmul(weights, _cut(v, keys)).transpose(1, 2).flatten(0, 1))
         place[queries.rows[queries.real]] = filled + queries.real.flatten().nonzero().squeeze(-1)
         filled += queries.rows.numel()
@@ -49,8 +50,9 @@ def padded_attention(
 
 def _kept_relevance(
     sentence_q: Tensor, sentence_k: Tensor, selection: Selection, queries: Padded, sentences: Padded
-) -> Tensor:
-    """KeepTopT(relevance) (n, h, Lq, S + 1); the last column is -inf for what is padding."""
+) -> tuple[Tensor, Tensor]:
+    """KeepTopT(relevance) (n, h, Lq, S + 1), `_NEVER` where not kept and for padding, the last column; and which
+    queries keep nothing (n, h, Lq, 1)."""
     relevance = torch.matmul(_cut(sentence_q, queries), _cut(sentence_k, sentences).mT) / math.sqrt(
         sentence_q.shape[-1]
     )
@@ -60,7 +62,15 @@ def _kept_relevance(
     chosen = chosen.masked_fill(~there, relevance.shape[-1]).transpose(0, 1)
     mask.scatter_(-1, chosen, True)
     mask[..., -1] = False
-    return less_the_largest(torch.nn.functional.pad(relevance, (0, 1)).masked_fill(~mask, -torch.inf))
+    kept = less_the_largest(torch.nn.functional.pad(relevance, (0, 1)).masked_fill(~mask, -torch.inf))
+    return kept.clamp(min=_NEVER), ~mask.any(-1, keepdim=True)
+
+
+def _sentence_of_key(key_layout: DocumentLayout, keys: Padded, sentences: Padded, like: Tensor) -> Tensor:
+    """The paper's M (n, S + 1, Lk): 1 where a word belongs to a sentence, padding to the last row."""
+    number = key_layout.sentence_of_token[keys.rows] - sentences.rows[:, :1]  # (n, Lk), counted in the document
+    number = number.masked_fill(~keys.real, like.shape[-1] - 1)
+    return torch.nn.functional.one_hot(number, like.shape[-1]).mT.to(like.dtype)
 
 
 def _cut(x: Tensor, padded: Padded) -> Tensor:

@@ -9,15 +9,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from docnmt.functional.conditional import choose_backend, in_float32
+from docnmt.functional.conditional import attend_selected, in_float32
 from docnmt.functional.descent import descend
-from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.hierarchical import choosing_keys
-from docnmt.functional.padded import padded_attention
 from docnmt.functional.selection import Selection, select_sentences
+from docnmt.functional.step import rows_by_document
 from docnmt.functional.tree import SentenceTree, cumulative_keys
 from docnmt.layout import DocumentLayout
-from docnmt.modules.attention import attend, round_up
 
 
 def own_sentence_attention(
@@ -45,10 +43,7 @@ def own_sentence_attention(
         selection = _choose(
             sentence_q_, relevance_k_, cumulative, sentence_k, tree, own, query_layout, key_layout, top_t, select_on
         )
-        if choose_backend("auto", query_layout, key_layout) == "dispatch":
-            mixed = dispatch_attention(q_, k_, v_, sentence_q_, sentence_k, selection, key_layout.sentences)
-        else:
-            mixed = padded_attention(q_, k_, v_, sentence_q_, sentence_k, selection, query_layout, key_layout)
+        mixed = attend_selected(q_, k_, v_, sentence_q_, sentence_k, selection, query_layout, key_layout)
     return mixed.to(v.dtype)
 
 
@@ -69,19 +64,15 @@ def own_sentence_step(
     """The same numbers for one query a row; `sentence_of_row` (R,) is each row's own sentence; without gradient."""
     with torch.no_grad(), torch.autocast(q.device.type, enabled=False):
         q_, k_, v_, sentence_q_, relevance_k_ = in_float32(q, k, v, sentence_q, relevance_k)
-        document = key_layout.document_of_sentence[sentence_of_row]
-        order = document.argsort(stable=True)
-        rows = torch.bincount(document, minlength=key_layout.num_documents)
-        offsets = torch.cat([rows.new_zeros(1), rows.cumsum(0)])
-        query_layout = DocumentLayout(offsets, torch.arange(len(offsets), device=offsets.device))
+        order, query_layout = rows_by_document(key_layout.document_of_sentence[sentence_of_row], key_layout)
+        q_, sentence_q_ = q_[order], sentence_q_[order]
         sentence_k = relevance_k_ if tree is None or cumulative is None else cumulative[tree.index.leaves]
         selection = _choose(
-            sentence_q_[order], relevance_k_, cumulative, sentence_k, tree, sentence_of_row[order],
+            sentence_q_, relevance_k_, cumulative, sentence_k, tree, sentence_of_row[order],
             query_layout, key_layout, top_t, select_on,
         )  # fmt: skip
-        mixed = v_.new_empty(len(q), *v.shape[1:])
-        mixed[order] = _gathered(q_[order], k_, v_, selection, key_layout)
-    return mixed.to(v.dtype)
+        mixed = attend_selected(q_, k_, v_, sentence_q_, sentence_k, selection, query_layout, key_layout)
+    return mixed[order.argsort()].to(v.dtype)
 
 
 def with_own(selection: Selection, own: Tensor, relevance: Tensor) -> Selection:
@@ -116,24 +107,3 @@ def _choose(
             selection = descend(sentence_q, cumulative, by, tree.index, query_layout, key_layout, top_t)
         relevance = (sentence_q * sentence_k[own]).sum(-1) * sentence_q.shape[-1] ** -0.5  # (Tq, h)
         return with_own(selection, own, relevance.T)
-
-
-def _gathered(q: Tensor, k: Tensor, v: Tensor, selection: Selection, key_layout: DocumentLayout) -> Tensor:
-    """Attention of q (R, h, d) to the words of the chosen sentences, gathered for each row and head."""
-    rows, heads, width = q.shape
-    chosen = selection.sentences.transpose(0, 1)  # (R, h, t)
-    relevance = selection.relevance.transpose(0, 1)[..., None]
-    starts = key_layout.sentence_offsets[chosen][..., None]
-    ends = key_layout.sentence_offsets[chosen + 1][..., None]
-    longest = int((ends - starts).max()) if rows else 0
-    places = starts + torch.arange(round_up(longest), device=q.device)  # (R, h, t, M)
-    allowed = ((places < ends) & (relevance != -torch.inf)).flatten(2).flatten(0, 1)  # (R·h, t·M)
-    extra = relevance.masked_fill(relevance == -torch.inf, 0).expand(places.shape).flatten(2).flatten(0, 1)
-    head = torch.arange(heads, device=q.device)[:, None, None]
-    index = (places.clamp(max=len(k) - 1) * heads + head).flatten()
-    keys, values = (
-        x.reshape(-1, x.shape[-1]).index_select(0, index).view(rows * heads, 1, allowed.shape[1], x.shape[-1])
-        for x in (k, v)
-    )
-    mixed = attend(q.reshape(-1, 1, 1, width), keys, values, allowed, extra[:, None, None])  # (R·h, 1, 1, d_v)
-    return mixed.view(rows, heads, v.shape[-1])
