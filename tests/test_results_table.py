@@ -28,7 +28,7 @@ def system(folder: Path, accuracy: float) -> None:
     log = [
         {**train, "update": 10, "epoch": 1, "wall": 60.0},
         {**train, "update": 20, "epoch": 2, "wall": 90.0, "tokens_per_second": 1100.0, "peak_memory": 3_000_000_000},
-        {"event": "valid", "update": 20, "wall": 120.0, "loss": 1.0},
+        {"event": "valid", "update": 20, "wall": 120.0, "loss": 1.5, "nll": 1.25},
     ]
     (folder / "model" / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
     (folder / "news" / "scores.json").write_text(json.dumps(dict.fromkeys(tool.METRICS, 12.34)))
@@ -43,7 +43,7 @@ def test_every_file_of_every_system_is_in_the_tables(tmp_path: Path, capsys: pyt
     (tmp_path / "corpus").mkdir()
     tool.main([str(tmp_path), "--plot", str(tmp_path / "plot.png")])
     lines = capsys.readouterr().out.splitlines()
-    assert "| a | `transformer_tiny` | 16 | 20 | 2 | 2.0 | 1,000 | 3.0 GB |" in lines
+    assert "| a | `transformer_tiny` | 16 | 20 | 2 | 2.0 | 1,000 | 3.0 GB | 1.25 |" in lines
     assert "| news | b | 12.3 | 12.3 | 12.3 | 12.3 |" in lines
     assert "| context | system | all | distance 1 | distance 2 |" in lines
     assert "| | questions | 8 | 8 | 8 |" in lines

@@ -27,11 +27,12 @@ METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 
 
 def training_table(systems: Sequence[System]) -> Iterator[str]:
-    """Size and cost of every system."""
-    yield "| system | architecture | parameters | updates | epochs | minutes | subwords a second | peak memory |"
-    yield "| --- | --- |" + " ---: |" * 6
+    """Size and cost of every system, and its best validation: nats a target subword."""
+    yield "| system | architecture | parameters | updates | epochs | minutes | subwords a second | peak memory | \
+valid nll |"
+    yield "| --- | --- |" + " ---: |" * 7
     for s in systems:
-        cost = f"{s.minutes:.1f} | {s.speed:,.0f} | {s.memory:.1f} GB"
+        cost = f"{s.minutes:.1f} | {s.speed:,.0f} | {s.memory:.1f} GB | {s.valid_nll:.4g}"
         yield f"| {s.name} | `{s.arch}` | {s.parameters:,} | {s.updates:,} | {s.epochs} | {cost} |"
 
 

@@ -23,6 +23,7 @@ class System:
         minutes: of training and validation.
         speed: target subwords a second, the median over the lines of the log.
         memory: largest resident memory of training in GB.
+        valid_nll: best negative log-likelihood on the validation text, nats a target subword.
         scores: by test set.
         contrastive: by contrastive set, in the order in which they were made.
     """
@@ -35,6 +36,7 @@ class System:
     minutes: float
     speed: float
     memory: float
+    valid_nll: float
     scores: dict[str, dict[str, Any]]
     contrastive: dict[str, dict[str, Any]]
 
@@ -57,6 +59,7 @@ class System:
             minutes=max(line.get("wall", 0.0) for line in log) / 60,
             speed=median([line["tokens_per_second"] for line in train] or [math.nan]),
             memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,
+            valid_nll=min([line["nll"] for line in log if line["event"] == "valid"] or [math.nan]),
             scores={path.parent.name: _read(path) for path in sorted(folder.glob("*/scores.json"))},
             contrastive={path.stem: _totals(_read(path)) for path in sorted(folder.glob("*.json"), key=_made)},
         )  # fmt: skip
