@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from docnmt.errors import UserError
+from docnmt.errors import UsageError, UserError
 
 #: Relative error of a float32 product over 1,024 terms: honest float32 stays below 5e-7, bfloat16 and TF32 err by 2e-4
 #: and more.
@@ -170,3 +170,22 @@ def _attend(q: Tensor, k: Tensor, real: int) -> Tensor:
     hidden = torch.arange(k.shape[2]) >= real
     scores = torch.matmul(q, k.mT).masked_fill_(hidden, float("-inf"))
     return torch.matmul(scores.softmax(-1), k)
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of `--device`.
+
+    Raises:
+        UsageError: no such device here.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        if reason.startswith("Expected one of"):  # every device that PyTorch has ever known
+            reason = "expected cpu, cuda, cuda:1 …"
+        raise UsageError(f"--device {name}: cannot be used here: {reason}") from error
+    return device

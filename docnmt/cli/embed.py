@@ -84,8 +84,7 @@ def body(argv: list[str]) -> int:
         raise UserError(f"{there[0]}: exists already; give --overwrite to replace it or choose another name")
     from docnmt.retrieval import commands
     from docnmt.retrieval.encoder import SentenceEncoder
-    from docnmt.runtime import tune
-    from docnmt.training.run import pick_device
+    from docnmt.runtime import pick_device, tune
 
     tune()
     encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)

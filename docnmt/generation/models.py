@@ -10,9 +10,8 @@ from typing import Any
 
 from docnmt.errors import UsageError, UserError
 from docnmt.generation.config import ModelsConfig
-from docnmt.runtime import row_invariant, tune
+from docnmt.runtime import pick_device, row_invariant, tune
 from docnmt.training.loading import LoadedModel, find_checkpoint, load_model
-from docnmt.training.run import pick_device
 
 
 @dataclass(frozen=True, eq=False)

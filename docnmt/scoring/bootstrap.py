@@ -16,7 +16,7 @@ from docnmt.errors import UserError
 from docnmt.scoring.metrics import Evaluation
 
 #: Under so many, equal systems come out as different more often than p says: at p < .05 in 48 % of all cases with 2
-#: documents, 16 % with 5, 12 % with 10 and 6 % with 30 (simulated).
+#: documents, 18 % with 5, 10 % with 10 and 6 % with 30 (`tools/bench/bootstrap.py`).
 FEW_DOCUMENTS = 30
 
 

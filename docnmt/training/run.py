@@ -21,6 +21,7 @@ from docnmt.errors import UsageError, UserError
 from docnmt.optim.config import OptimizationConfig
 from docnmt.optim.optimizer import build_optimizer
 from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
+from docnmt.runtime import pick_device
 from docnmt.tasks.protocol import Dataset, Task
 from docnmt.training.checkpoint import (
     Checkpoint,
@@ -230,25 +231,6 @@ def check_noise(config: Mapping[str, Any]) -> None:
     """
     if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
         raise UsageError("--r-drop compares passes with other dropout, and there is none: give --dropout")
-
-
-def pick_device(name: str) -> torch.device:
-    """The device of `--device`.
-
-    Raises:
-        UsageError: no such device here.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        if reason.startswith("Expected one of"):  # every device that PyTorch has ever known
-            reason = "expected cpu, cuda, cuda:1 …"
-        raise UsageError(f"--device {name}: cannot be used here: {reason}") from error
-    return device
 
 
 def seed_everything(seed: int, update: int) -> None:

@@ -43,6 +43,7 @@ def comparison_table(results: Results) -> str:
         row = [variant, f"{len(accuracy)}", mean_sd(accuracy), published(results.study.data, variant)]
         row.append(mean_sd(results.values(variant, lambda cell: 100 * cell["macro_f1"])))
         row.append(_gap(results, variant))
+        row.append(mean_sd(results.values(variant, lambda cell: 100 * cell["valid_accuracy"])))
         c = tested.get(variant)
         if c is None:
             rows.append([*row, *["–"] * 7])
@@ -55,10 +56,11 @@ def comparison_table(results: Results) -> str:
             ]
         )  # fmt: skip
     if results.svm is not None:
-        scores = [f"{100 * results.svm['accuracy']:.2f}", "–", f"{100 * results.svm['macro_f1']:.2f}"]
-        rows.append([_svm_name(results), "–", *scores, *["–"] * 8])
+        scores = [f"{100 * results.svm['accuracy']:.2f}", "–", f"{100 * results.svm['macro_f1']:.2f}", "–"]
+        scores.append(f"{100 * results.svm['valid_accuracy']:.2f}")
+        rows.append([_svm_name(results), "–", *scores, *["–"] * 7])
     header = [
-        "variant", "seeds", "accuracy", "published", "macro-F1", "above the SVM",
+        "variant", "seeds", "accuracy", "published", "macro-F1", "above the SVM", "validation",
         f"Δ to {results.study.reference} [95 %]", "sd of Δ", "Δ > 0", "paired t p", "permutation p", "Holm",
         "detectable",
     ]  # fmt: skip

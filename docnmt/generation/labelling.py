@@ -52,9 +52,9 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
     Raises:
         UserError: no classifier at the path, texts that cannot be read, a label that the classifier does not know.
     """
+    from docnmt.runtime import pick_device
     from docnmt.tasks.text_classification import TextClassification, label_probabilities
     from docnmt.training.loading import load_model
-    from docnmt.training.run import pick_device
 
     loaded = load_model(config.path, device=pick_device(config.device))
     task = loaded.task
