@@ -2,7 +2,7 @@
 # One study from its corpus to tables and figures. Stopped, the same command goes on.
 #   recipes/fusion_matters/run.sh novels33 ~/corpora/novels33 [jobs] [threads]
 set -eu
-study=${1:?study: ag_news, imdb, novels33, families, scotus_oral or arxiv}
+study=${1:?study: ag_news, imdb, novels33, novels33_whole, families, scotus_oral or arxiv}
 corpus=${2:?folder of the corpus}
 jobs=${3:-1}
 threads=${4:-1}
