@@ -183,3 +183,9 @@ for _name, _target, _config, _help in (
 ):  # fmt: skip
     MODELS.add(_name, f"docnmt.models.{_target}", config=f"docnmt.models.sentence_config:{_config}", help=_help)
     ARCHITECTURES.add(_name, Architecture(_name, dict), help=_help)
+for _suffix, _hidden, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_big", 512, 4096)):
+    ARCHITECTURES.add(
+        "inferlite" + _suffix,
+        Architecture("inferlite", partial(dict, hidden_dim=_hidden, output_dim=_output)),
+        help=f"{MODELS.help('inferlite')} (width {_hidden}, vectors of {_output:,})",
+    )

@@ -58,6 +58,10 @@ class Setting:
         return self.name if self.field.metadata.get("positional") else "--" + self.name.replace("_", "-")
 
     @property
+    def aliases(self) -> Sequence[str]:
+        return tuple(self.field.metadata.get("aliases", ()))
+
+    @property
     def required(self) -> bool:
         return self.field.default is dataclasses.MISSING and self.field.default_factory is dataclasses.MISSING
 
@@ -147,11 +151,17 @@ def build(
         UsageError: with every problem found.
     """
     problems: list[str] = []
-    owners = {s.name for section in sections for s in settings(section.config)}
-    problems += [f"--config: unknown key '{key}'{explain(key)}" for key in file if key.replace("-", "_") not in owners]
-    twice = [key for key in file if "-" in key and key.replace("-", "_") in file]
-    problems += [f"--config: '{key}' and '{key.replace('-', '_')}' are one option; keep one of them" for key in twice]
-    file = {key.replace("-", "_"): value for key, value in file.items()}
+    owners, other = {s.name for section in sections for s in settings(section.config)}, aliases(sections)
+    spelt: dict[str, str] = {}  # the option → how the file spells it
+    for key in file:
+        name = key.replace("-", "_")
+        name = other.get(name, name)
+        if name not in owners:
+            problems.append(f"--config: unknown key '{key}'{explain(key)}")
+        elif name in spelt:
+            problems.append(f"--config: '{spelt[name]}' and '{key}' are one option; keep one of them")
+        spelt[name] = key
+    file = {name: file[key] for name, key in spelt.items()}
     resolved: dict[str, Any] = {}
     for section in sections:
         values: dict[str, Any] = {}
@@ -175,6 +185,17 @@ def build(
     if problems:
         raise UsageError(problems)
     return resolved
+
+
+def aliases(sections: Sequence[Section]) -> dict[str, str]:
+    """Other spelling → name, of every option that has one."""
+    found = ((s, alias) for section in sections for s in settings(section.config) for alias in s.aliases)
+    return {alias.lstrip("-").replace("-", "_"): setting.name for setting, alias in found}
+
+
+def underscored(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys as Python spells them."""
+    return {key.replace("-", "_"): value for key, value in values.items()}
 
 
 def to_dict(config: Any) -> dict[str, Any]:

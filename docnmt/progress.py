@@ -78,6 +78,8 @@ class Progress:
     ) -> None:
         now = time.monotonic()
         self._clear()
+        if kind is not None and issubclass(kind, Exception):  # its message says what happened
+            return
         state = "" if kind is None else " (stopped)"
         amount = f"{self._amount()} in " if self.unit or self.done else ""
         parts = [f"{self.label}{state}: {amount}{format_seconds(now - self._start)}", self._rate(now)]

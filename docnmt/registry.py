@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -25,25 +26,26 @@ def _load(reference: Any) -> Any:
 
 
 def _place(target: Any) -> str:
-    """Where an object was defined, for the message about a name registered twice."""
-    if isinstance(target, str):
-        return target
+    """What is registered, and in which line of which file: the same again when a module is imported again."""
+    what = target.overrides if isinstance(target, Architecture) else target
+    name = target if isinstance(target, str) else getattr(what, "__qualname__", type(what).__name__)
     if isinstance(target, Architecture):
-        return f"{_place(target.overrides)} (architecture of {target.model})"
-    name = f"{getattr(target, '__module__', '?')}:{getattr(target, '__qualname__', repr(target))}"
-    try:
-        return f"{name} ({inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]})"
-    except (TypeError, OSError):
-        return name
+        name += f" (a setting of {target.model})"
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return f"{name} in {frame.f_code.co_filename}, line {frame.f_lineno}"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered name: the object or a reference to it, its configuration class likewise, one line of help."""
+    """A registered name: the object or a reference to it, its configuration class likewise, one line of help, and the
+    place of the registration."""
 
     target: Any
     config: Any
     help: str
+    place: str
 
 
 class Registry:
@@ -60,17 +62,17 @@ class Registry:
             ValueError: `name` is taken by a different object; the message names both places. The same object, also
                 when its module was imported again, is fine.
         """
-        taken = self._entries.get(name)
+        taken, place = self._entries.get(name), _place(target)
         if taken is not None and taken.target is not target:
-            first, second = _place(taken.target), _place(target)
-            reimported = first == second and ".py:" in first and "<locals>" not in first
+            reimported = taken.place == place and ".py, " in place and "<locals>" not in place
             if not reimported:
                 raise ValueError(
-                    f"{self.kind} '{name}' is registered twice: first {first}, now {second}; rename one of them"
+                    f"{self.kind} '{name}' is registered twice: first {taken.place}, now {place}; rename one of them"
                 )
         if not help and not isinstance(target, str):
             help = (inspect.getdoc(target) or "").partition("\n")[0]
-        self._entries[name] = Entry(target, config if config is not None else getattr(target, "Config", None), help)
+        config = config if config is not None else getattr(target, "Config", None)
+        self._entries[name] = Entry(target, config, help, place)
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorator form of `add`."""
@@ -141,9 +143,11 @@ def register_model(name: str) -> Callable[[T], T]:
     """Register a model class; it is also an architecture of its own with the defaults of its `Config`."""
 
     def decorator(model: T) -> T:
+        there = name in ARCHITECTURES and ARCHITECTURES.get(name).model == name
+        if not there:
+            help = (inspect.getdoc(model) or "").partition("\n")[0]
+            ARCHITECTURES.add(name, Architecture(name, dict), help=help)
         MODELS.add(name, model)
-        if name not in ARCHITECTURES:
-            ARCHITECTURES.add(name, Architecture(name, dict), help=MODELS.help(name))
         return model
 
     return decorator

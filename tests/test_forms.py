@@ -55,6 +55,24 @@ def test_raw_text_is_untouched(corpus: Corpus) -> None:
     assert corpus.read()[0] == [("  a\u2028b  c ", "\u00a0A\t")]
 
 
+def test_a_file_that_is_longer_by_a_line(corpus: Corpus) -> None:
+    problem = corpus.write(en="a\nb\n\n", de="A\nB\n").problem()
+    assert "c.en:3 is empty, but c.de:3 is missing; lines: c.en has 3, c.de has 2" in problem
+
+
+def test_elements_in_another_language(corpus: Corpus) -> None:
+    seg = "<p><seg id='1'>{}</seg></p>"
+    doc = f"<doc id='d'><src lang='{{}}'>{seg.format('a')}</src>" + "".join(
+        f"<ref lang='{lang}' translator='A'>{seg.format(text)}</ref>" for lang, text in (("de-AT", "A"), ("cs", "C"))
+    )
+    corpus.write(**{"en-de_xml": f"<set>{doc.format('en')}</doc></set>"})
+    texts, _, facts, _ = corpus.read()
+    assert texts == [("a", "A")]
+    assert "1 references in another language than 'de' are left out" in facts.notes[0]
+    corpus.write(**{"en-de_xml": f"<set>{doc.format('fr')}</doc></set>"})
+    assert '<src lang="fr">, expected "en" by the file\'s name' in corpus.problem()
+
+
 def test_several_references_or_none(corpus: Corpus) -> None:
     corpus.write(en="a\n", de1="B\n", de0="A\n")
     assert corpus.read()[0] == [("a", "A", "B")]

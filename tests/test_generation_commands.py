@@ -143,6 +143,19 @@ def test_translate_reads_the_corpus_form_as_generate_does(run: Run, folder: Path
     ]
 
 
+@pytest.mark.parametrize("stdin", [b"", b"\n", b"\n \n"])
+def test_a_corpus_without_a_sentence_keeps_its_lines(run: Run, stdin: bytes) -> None:
+    status, out, _ = run("translate", "--path", "run", "--input-format", "corpus", *SHORT, stdin=stdin)
+    assert (status, out) == (0, "\n" * stdin.count(b"\n"))
+
+
+def test_a_criterion_that_judges_something_else_is_refused(run: Run) -> None:
+    options = ["data", "--arch", "transformer_tiny", "--save-dir", "no-run", "--max-update", "1", "--criterion", "nli"]
+    status, _, err = run("train", *options)
+    assert status == 2
+    assert "--criterion nli judges labels, and --arch transformer_tiny predicts tokens" in err
+
+
 def test_validation_bleu_is_that_of_generate(run: Run, folder: Path) -> None:
     task = DocumentTranslation.load(DocumentTranslationConfig(eval_bleu_beam=2), folder / "data")
     model = small_system.model("cond_transformer_tiny", of=task).train()

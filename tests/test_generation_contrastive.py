@@ -10,7 +10,6 @@ import pytest
 import small_system
 from test_joined_units import build
 
-from docnmt.errors import UserError
 from docnmt.generation.config import BeamSearchConfig, GenerationConfig
 from docnmt.generation.contrastive import forced_scores
 from docnmt.generation.translate import translate_corpus
@@ -98,12 +97,12 @@ def test_context_matters_to_document_models_only() -> None:
 
 
 def test_target_context_gets_a_sentence_for_each_of_the_sources() -> None:
-    assert ForcedExample(("a", "b"), "c", ("x", "y"), "z").aligned_context() == ("x", "y")
-    assert ForcedExample(("a", "b"), "c", (), "z").aligned_context() == ("", "")
-    assert ForcedExample(("a", "b"), "c", ("y",), "z").aligned_context() == ("", "y")
-    assert ForcedExample(("a", "b"), "c", ("v", "w", "x"), "z").aligned_context() == ("v w", "x")
-    with pytest.raises(UserError, match="no source context"):
-        ForcedExample((), "c", ("x",), "z").aligned_context()
+    assert ForcedExample(("a", "b"), "c", ("x", "y"), "z").contexts()[1] == ("x", "y")
+    assert ForcedExample(("a", "b"), "c", (), "z").contexts()[1] == ("", "")
+    assert ForcedExample(("a", "b"), "c", ("y",), "z").contexts()[1] == ("", "y")
+    assert ForcedExample(("a", "b"), "c", ("v", "w", "x"), "z").contexts()[1] == ("v w", "x")
+    assert ForcedExample((), "c", ("x", "y"), "z").contexts() == (("",), ("x y",))
+    assert ForcedExample((), "c", (), "z").contexts() == ((), ())
 
 
 @pytest.mark.parametrize(("name", "settings"), [

@@ -91,6 +91,18 @@ def test_equals_the_equations(
     assert_same(fast, by_the_equations(q, k, v, rel, causal, mask), inputs)
 
 
+@pytest.mark.parametrize("backend", ["quadratic", "linear"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_padding_may_hold_anything(backend: str, causal: bool) -> None:
+    torch.manual_seed(0)
+    q, k, v, rel = (torch.randn(2, 2, 5, 3), torch.randn(2, 2, 5, 3), torch.randn(2, 2, 5, 3), torch.randn(5, 3))
+    mask = torch.tensor([[True, True, False, True, False], [True] * 5])
+    clean = linear_attention(q, k, v, rel, causal=causal, key_mask=mask, backend=backend)
+    hidden = ~mask[:, None, :, None]
+    k, v = k.masked_fill(hidden, torch.nan), v.masked_fill(hidden, torch.inf)
+    assert torch.equal(linear_attention(q, k, v, rel, causal=causal, key_mask=mask, backend=backend), clean)
+
+
 @settings(max_examples=100, deadline=None)
 @given(LENGTH, LENGTH, st.sampled_from([0, 1, 3, 9, 50]), st.booleans(), st.sampled_from(["quadratic", "linear"]))
 def test_the_relative_term_alone(queries: int, keys: int, horizon: int, causal: bool, backend: str) -> None:

@@ -119,6 +119,19 @@ def test_missing_vectors_are_noticed_before_the_texts_are_read(
     assert not (tmp_path / "data").exists()
 
 
+def test_without_vectors_words_get_random_ones(
+    tmp_path: Path, run: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--train", str(tmp_path / "train.tsv"), "--valid", str(tmp_path / "valid.jsonl")]
+    for name in ("one", "two"):
+        assert preprocess.main(["--task", "nli", *arguments, "--destdir", str(tmp_path / name)]) == 0
+    assert "warning: without --vectors every word gets a random vector" in capfd.readouterr().err
+    (first,), (second,) = (NliFolder.open(tmp_path / name).embeddings.vectors for name in ("one", "two"))
+    assert np.array_equal(first, second)
+    assert not first[0].any()
+    assert np.linalg.norm(first[1:].astype(float), axis=1) == pytest.approx(1, abs=1e-3)
+
+
 def test_vectors_of_another_language_are_refused(
     tmp_path: Path, run: Callable[..., int], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -193,7 +193,7 @@ def test_marks_of_documents_and_paragraphs_are_no_sentences(tmp_path):
         ("a\nb\n\nc\n", "3 sentences in 4 lines, but .*ref has 4 in 5"),
         ("a\nb\nc\n\nd\n", "its documents are not those of .*ref; they part after sentence 2"),
         ("a\nb\nx\nc\nd\n", "5 sentences in 5 lines, but"),
-        ("\n\n", "holds no sentence"),
+        ("\n\n", "0 sentences in 2 lines, but"),
     ],
 )
 def test_files_that_do_not_fit_are_refused(tmp_path, text, message):
@@ -225,6 +225,14 @@ def test_command_prints_scores_and_json(tmp_path, capsys):
     assert len(content["of_documents"]) == 2
     assert content["lexical_consistency"]["reference"] == {"ratio": 100.0, "pairs": 1, "terms": 1}
     assert {row["metric"] for row in content["paired"]["metrics"]} == set(METRICS)
+
+
+def test_translations_that_are_all_empty_are_scored(tmp_path, capsys):
+    ref, sys_ = write(tmp_path, ref="Das Haus .\n\nEin Hund .\n", sys="\n\n\n")
+    assert command.main(["--ref", str(ref), "--sys", str(sys_)]) == 0
+    assert capsys.readouterr().out.startswith("s-BLEU =   0.00")
+    assert command.main(["--ref", str(sys_), "--sys", str(ref)]) == 1
+    assert "holds no sentence" in capsys.readouterr().err
 
 
 def test_command_refuses_what_has_no_effect(capsys):

@@ -143,6 +143,9 @@ def test_it_learns_and_labels_new_text(
     table = str(folder.parent / "valid.tsv")
     assert classify.main(["--path", run, "--labelled", table, "--results", str(results)]) == 0
     assert json.loads(results.read_text())["accuracy"] > 0.85
+    assert classify.main(["--path", run, "--labelled", table, "--results", str(results)]) == 1
+    assert "scores.json: exists already; give --overwrite" in capsys.readouterr().err
+    assert classify.main(["--path", run, "--labelled", table, "--results", str(results), "--overwrite"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 60
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"Good good film\n\nbad bad bad\n")))
     assert classify.main(["--path", run, "--all-probabilities"]) == 0

@@ -31,6 +31,9 @@ def test_mask_excludes_and_bounds_how_many_stay():
 def test_infinite_scores():
     assert keep_top_t(torch.tensor([1.0, INF, 5.0, INF]), 1).tolist() == [-INF, INF, -INF, -INF]
     assert keep_top_t(torch.tensor([-INF, 1.0, -INF]), 2).tolist() == [-INF, 1, -INF]
+    largest = torch.finfo(torch.float32).max
+    kept = keep_top_t(torch.tensor([[largest, INF, -INF], [2.0, 2.0, 1.0]]), 1)
+    assert kept.tolist() == [[-INF, INF, -INF], [2, -INF, -INF]]
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 4), (2, 0, 5)])

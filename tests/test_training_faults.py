@@ -217,6 +217,34 @@ def test_a_file_of_options_is_checked_like_the_command_line(
     assert "--bf16: expected true or false, got 'maybe'" in error
 
 
+def test_a_file_of_options_knows_every_spelling(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "options.yaml"
+    command = [
+        str(data),
+        "--arch",
+        "toy",
+        "--save-dir",
+        str(tmp_path / "S"),
+        "--max-update",
+        "0",
+        "--config",
+        str(file),
+    ]
+    file.write_text(
+        f"keep-last-epochs: 2\ndebug: false\nuser-dir: {Path(__file__).parents[1] / 'examples' / 'plugin'}\n"
+    )
+    assert main(command) == 0
+    file.write_text("keep-last: 1\nkeep_last_epochs: 2\n")
+    assert main(command) == 2
+    assert "'keep-last' and 'keep_last_epochs' are one option" in capsys.readouterr().err
+    file.write_text("user-dir: nowhere\n")
+    assert main(command) == 2
+    assert "--user-dir nowhere: no such folder" in capsys.readouterr().err
+    file.write_text("debug: true\nlr: much\n")
+    assert main(command) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
 def test_data_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "nothing"), "--arch", "toy", "--save-dir", str(tmp_path / "S")]) == 1
     assert "nothing: no such folder" in capsys.readouterr().err
@@ -228,7 +256,9 @@ def test_data_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_parts_that_do_not_fit_together(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(data, tmp_path / "run", arch="transformer_tiny") == 2
-    assert "--arch transformer_tiny does not go with --task toy and --criterion toy" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "--arch transformer_tiny does not go with --task toy and --criterion toy" in error
+    assert "it is made for --task document_translation" in error
 
 
 def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def body(argv: list[str]) -> int:
     """Parse and label."""
-    cli.import_plugins(cli.peek(argv, "user_dir").get("user_dir"))
     config = cli.Command("docnmt-classify", DESCRIPTION, EXAMPLES).parse(argv, [Section("options", ClassifyConfig)])
     classify(config["options"], sys.stdout)
     return 0

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
-import importlib
+import importlib.util
 import os
 import signal
 import sys
 import traceback
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from docnmt.config import Section, Setting, build, read_yaml, settings
+from docnmt.config import Section, Setting, aliases, build, read_yaml, settings, underscored
 from docnmt.errors import Terminated, UsageError, UserError
 from docnmt.version import __version__
 
@@ -32,7 +33,7 @@ def peek(argv: Sequence[str], *names: str) -> dict[str, str]:
         parser.add_argument("--" + name.replace("_", "-"))
     known = vars(parser.parse_known_args(list(argv))[0])
     file = read_yaml(Path(known["config"])) if known["config"] else {}
-    file = {key.replace("-", "_"): value for key, value in file.items()}
+    file = underscored(file)
     return {n: str(known[n] if known[n] is not None else file[n]) for n in names if known[n] is not None or n in file}
 
 
@@ -58,11 +59,31 @@ def import_plugins(user_dir: str | None) -> None:
         if str(file.parent) not in sys.path:
             sys.path.insert(0, str(file.parent))
         try:
-            importlib.import_module(file.stem)
+            _import(file)
         except UserError:
             raise
         except Exception as error:
             raise UsageError(f"--user-dir {user_dir}: {file.name} fails to import: {error!r}") from error
+
+
+def _import(path: Path) -> None:
+    """Import a file or a package once, under its own name, or another one where a module has that already."""
+    inside = [str(path)] if path.is_dir() else None
+    file = path / "__init__.py" if path.is_dir() else path
+    name = path.stem
+    if name in sys.modules and getattr(sys.modules[name], "__file__", None) != str(file):
+        name = f"{name}_{zlib.crc32(os.fsencode(path)):08x}"
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
+    assert spec is not None
+    assert spec.loader is not None  # it has Python's ending
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 class Command:
@@ -106,6 +127,7 @@ class Command:
         if unknown and not problems:
             problems = [f"unexpected argument '{unknown[0]}'; see {self.prog} --help"]
         file = read_yaml(Path(known.config)) if known.config else {}
+        file = {key: value for key, value in file.items() if key.replace("-", "_") not in ("debug", "user_dir")}
         try:
             resolved = build(sections, file, typed, reason)
         except UsageError as error:
@@ -122,7 +144,8 @@ class Command:
         rest = [word for word in argv if word not in ("-h", "--help", "--version")]
         known = vars(self._parser(sections).parse_known_args(rest)[0])
         file = read_yaml(Path(known["config"])) if known["config"] else {}
-        return {**{key.replace("-", "_"): value for key, value in file.items()}, **known}
+        names = aliases(sections)
+        return {**{names.get(key, key): value for key, value in underscored(file).items()}, **known}
 
     def _parser(self, sections: Sequence[Section]) -> _Parser:
         parser = _Parser(
@@ -169,6 +192,14 @@ def _add_argument(group: argparse._ArgumentGroup, setting: Setting, values: Mapp
     group.add_argument(*names, dest=setting.name, metavar=metavar, nargs=several, help=help)
 
 
+def _debug_by_file(arguments: Sequence[str]) -> bool:
+    """Whether the `--config` file asks for tracebacks."""
+    try:
+        return peek(arguments, "debug").get("debug") == "True"
+    except UserError:
+        return False
+
+
 @contextlib.contextmanager
 def _sigterm_raises() -> Iterator[None]:
     def handler(number: int, frame: object) -> None:
@@ -182,7 +213,7 @@ def _sigterm_raises() -> Iterator[None]:
 
 
 def run(prog: str, body: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
-    """Run a command's body and turn every way it can end into the exit status of the contract.
+    """Import the plug-ins, run a command's body and turn every way it can end into the exit status of the contract.
 
     0 success, 2 usage error, 1 any other error, 143 after SIGTERM, 130 after Ctrl-C. A user's error is one line on
     stderr; `--debug` adds the traceback.
@@ -190,6 +221,7 @@ def run(prog: str, body: Callable[[list[str]], int | None], argv: Sequence[str] 
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         with _sigterm_raises():
+            import_plugins(peek(arguments, "user_dir").get("user_dir"))
             status = body(arguments) or 0
             if sys.stdout is not None:
                 sys.stdout.flush()  # or a full disk shows after the last line of Python that could say so
@@ -204,7 +236,7 @@ def run(prog: str, body: Callable[[list[str]], int | None], argv: Sequence[str] 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again while it exits
         return 1
     except Exception as error:
-        if "--debug" in arguments:
+        if "--debug" in arguments or _debug_by_file(arguments):
             traceback.print_exc()
         text = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, OSError) and error.strerror:

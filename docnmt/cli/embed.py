@@ -12,7 +12,7 @@ from typing import Literal
 
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
-from docnmt.cli.command import Command, import_plugins, peek
+from docnmt.cli.command import Command
 from docnmt.config import Section, option
 from docnmt.errors import UserError
 
@@ -76,7 +76,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def body(argv: list[str]) -> int:
     """Parse, load the model, then write, search or draw."""
-    import_plugins(peek(argv, "user_dir").get("user_dir"))
     parsed = Command("docnmt-embed", DESCRIPTION, EXAMPLES).parse(argv, [Section("embed", EmbedConfig)])
     config: EmbedConfig = parsed["embed"]
     outputs = [Path(name) for name in (config.output, config.gates) if name]

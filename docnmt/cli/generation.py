@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from docnmt.cli.command import Command, import_plugins, peek
+from docnmt.cli.command import Command
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
 from docnmt.generation.config import GenerationConfig, ModelsConfig
@@ -17,7 +17,6 @@ def parse(command: Command, argv: list[str], own: type) -> dict[str, Any]:
     Raises:
         UsageError: with every problem found.
     """
-    import_plugins(peek(argv, "user_dir").get("user_dir"))
     general = [Section("command", own), Section("models", ModelsConfig), Section("generation", GenerationConfig)]
     searches = {name: Section(name, GENERATORS.config(name)) for name in GENERATORS.names()}
     chosen = str(command.given(argv, [*general, *searches.values()]).get("generator", GenerationConfig.generator))

@@ -58,9 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def body(argv: list[str]) -> int:
     """Parse the options of the task, then preprocess."""
-    known = cli.peek(argv, "task", "user_dir")
-    cli.import_plugins(known.get("user_dir"))
-    task = known.get("task", "document_translation")
+    task = cli.peek(argv, "task").get("task", "document_translation")
     if task not in PREPROCESSORS:
         raise UsageError(f"--task {task}: expected one of {', '.join(PREPROCESSORS.names())}")
     sections = [Section("task", TaskConfig), Section(f"options of {task}", PREPROCESSORS.config(task))]

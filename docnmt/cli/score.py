@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.cli import command as cli
-from docnmt.cli.command import Command, import_plugins, peek
+from docnmt.cli.command import Command
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
 from docnmt.generation.config import ModelsConfig
@@ -38,7 +38,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def body(argv: list[str]) -> int:
     """Parse, score, print."""
-    import_plugins(peek(argv, "user_dir").get("user_dir"))
     command = Command("docnmt-score", DESCRIPTION, EXAMPLES)
     both = [*TRANSLATION, *CONTRASTIVE]
     if {"-h", "--help", "--version"} & set(argv):

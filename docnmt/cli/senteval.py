@@ -10,7 +10,7 @@ from typing import Literal
 
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
-from docnmt.cli.command import Command, import_plugins, peek
+from docnmt.cli.command import Command
 from docnmt.config import Section, option
 
 DESCRIPTION = """Evaluate sentence vectors on SentEval's transfer tasks by its protocol, on CPU: a trained sentence
@@ -81,7 +81,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def body(argv: list[str]) -> int:
     """Parse, evaluate, print the table."""
-    import_plugins(peek(argv, "user_dir").get("user_dir"))
     config = Command("docnmt-senteval", DESCRIPTION, EXAMPLES).parse(argv, [Section("senteval", SentEvalConfig)])
     from docnmt.retrieval.transfer import run_transfer
     from docnmt.runtime import tune

@@ -10,7 +10,7 @@ from typing import Any
 
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
-from docnmt.cli.command import Command, import_plugins, peek
+from docnmt.cli.command import Command
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError, UserError
 from docnmt.optim.config import OptimizationConfig
@@ -41,7 +41,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def body(argv: list[str]) -> int:
     """Parse, then train, or print what would be."""
     if "--list" in argv:
-        import_plugins(peek(argv, "user_dir").get("user_dir"))
         print(list_components())
         return 0
     config = parse(argv)
@@ -60,7 +59,6 @@ def parse(argv: list[str]) -> dict[str, Any]:
     Raises:
         UsageError: with every problem found.
     """
-    import_plugins(peek(argv, "user_dir").get("user_dir"))
     command = Command("docnmt-train", DESCRIPTION, EXAMPLES)
     run, optimization = Section("run", RunConfig), Section("optimization", OptimizationConfig)
     general = [run, Section("training", TrainingConfig), optimization]

@@ -15,6 +15,7 @@ class Classification:
 
     Config: type = CrossEntropyConfig
     metrics: tuple[str, ...] = ("accuracy",)
+    predicts: str = "labels"
 
     @classmethod
     def build(cls, config: Any, task: Any) -> Classification:

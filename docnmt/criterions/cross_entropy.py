@@ -24,6 +24,7 @@ class LabelSmoothedCrossEntropy:
 
     Config: type = LabelSmoothedCrossEntropyConfig
     metrics: tuple[str, ...] = ("nll",)
+    predicts: str = "tokens"
 
     def __init__(self, *, label_smoothing: float, r_drop: float = 0.0) -> None:
         self.label_smoothing, self.r_drop = label_smoothing, r_drop

@@ -18,6 +18,9 @@ from docnmt.errors import UserError
 #: What row 0 is called; no text gives this word.
 UNKNOWN = "<unk>"
 
+#: Width of the vectors that words get where no file gives any.
+RANDOM_DIMENSIONS = 300
+
 
 @dataclass(frozen=True)
 class Embeddings:
@@ -73,6 +76,22 @@ def build_embeddings(
             raise UserError(f"{vectors.name}: has none of the words of the texts; is it for this language?")
     embeddings = Embeddings([v.name for v in types], words, [_fill(v, words) for v in types])
     return embeddings, [line for v in types for line in _coverage(v, counts)]
+
+
+def random_embeddings(counts: Mapping[str, int]) -> tuple[Embeddings, list[str]]:
+    """A random vector of length 1 for each word of `counts`, the same each time; and a report as `build_embeddings`'.
+
+    Raises:
+        UserError: there is no word.
+    """
+    if not counts:
+        raise UserError("the training pairs hold no word")
+    words = [UNKNOWN, *sorted(counts, key=lambda word: (-counts[word], word))]
+    table = np.random.default_rng(0).standard_normal((len(words), RANDOM_DIMENSIONS))
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    table[0] = 0
+    report = [f"random: {RANDOM_DIMENSIONS} dimensions, {len(words) - 1:,} words"]
+    return Embeddings(["random"], words, [table.astype(np.float16)]), report
 
 
 def _row(vectors: WordVectors, word: str) -> int | None:

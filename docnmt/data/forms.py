@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from docnmt.data.events import Event, Facts
+from docnmt.data.events import Event, Facts, Sentence
 from docnmt.data.plain_text import kind_of, read_text
 from docnmt.data.text import TextLines
 from docnmt.data.wmt_xml import read_xml
@@ -82,7 +82,21 @@ def read_split(files: SplitFiles, facts: Facts, progress: Callable[[int], object
     assert files.source is not None
     sides = [TextLines(path, progress=progress) for path in (files.source, *files.references)]
     levels = TextLines(files.levels, progress=progress) if files.levels else None
-    return read_text(sides, levels, facts)
+    return _with_sentences(read_text(sides, levels, facts), sides[0].name)
+
+
+def _with_sentences(events: Iterator[Event], name: str) -> Iterator[Event]:
+    """The same events.
+
+    Raises:
+        UserError: none is a sentence.
+    """
+    found = False
+    for event in events:
+        found = found or isinstance(event, Sentence)
+        yield event
+    if not found:
+        raise UserError(f"{name}: holds no sentence, expected one a line")
 
 
 def locate(files: SplitFiles, sentence: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.config import option, to_dict
-from docnmt.data.embeddings import Embeddings, build_embeddings
+from docnmt.data.embeddings import RANDOM_DIMENSIONS, Embeddings, build_embeddings, random_embeddings
 from docnmt.data.meta import META, file_entry, write_meta
 from docnmt.data.nli_folder import TASK, PairArrays
 from docnmt.data.pairs import SentencePairs, read_pairs
@@ -26,11 +26,11 @@ class NliPreprocessConfig:
 
     train: tuple[str, ...] = option(dataclasses.MISSING, "training pairs, one file or several", metavar="FILE")
     valid: tuple[str, ...] = option(dataclasses.MISSING, "pairs that choose the model", metavar="FILE")
-    vectors: tuple[str, ...] = option(
-        dataclasses.MISSING, "word vectors, one file for each embedding type: GloVe or word2vec text, word2vec .bin, "
-        "fastText .vec, .npz", metavar="FILE",
-    )  # fmt: skip
     destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR")
+    vectors: tuple[str, ...] = option(
+        (), "word vectors, one file for each embedding type: GloVe or word2vec text, word2vec .bin, fastText .vec, "
+        f".npz [random ones of {RANDOM_DIMENSIONS} dimensions]", metavar="FILE",
+    )  # fmt: skip
     test: tuple[str, ...] = option((), "pairs for the final test", metavar="FILE")
     keep_words: int = option(100_000, "besides the words of the pairs, keep the first N words of every vector file")
     overwrite: bool = option(False, "replace the folder if it is one of ours")
@@ -64,7 +64,11 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
         left_out = f"; {undecided:,} without a gold label left out" if undecided else ""
         say(f"{name}: {len(labels[name]):,} pairs, {counts[name].total():,} words{left_out}")
     _say_overlap(tokenised, say)
-    embeddings, report = build_embeddings(paths, sum(counts.values(), Counter()), config.keep_words)
+    if paths:
+        embeddings, report = build_embeddings(paths, sum(counts.values(), Counter()), config.keep_words)
+    else:
+        embeddings, report = random_embeddings(counts["train"])
+        say("warning: without --vectors every word gets a random vector; sentence vectors want pretrained ones")
     for line in report:
         say(line)
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
@@ -77,7 +81,7 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
             splits={name: {"pairs": len(labels[name]), "words": counts[name].total()} for name in splits},
             options=to_dict(config), report=report,
         )  # fmt: skip
-    say(f"{destination}: {len(embeddings.words):,} words, {len(paths)} embedding types")
+    say(f"{destination}: {len(embeddings.words):,} words, {len(embeddings.vectors)} embedding types")
 
 
 def _sentences(files: list[SentencePairs]) -> Iterator[str]:

@@ -32,8 +32,6 @@ def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts
             yield Blank() if kind == "" else Mark()
     for file in lockstep.files:
         _note(file, facts)
-    if "text" not in kinds.seen:
-        raise UserError(f"{sides[0].name}: holds no sentence, expected one a line")
     facts.levels = "<p>" in kinds.seen or rows is not None
     facts.labels = rows is not None and rows.has_labels
 
@@ -89,9 +87,15 @@ class _Lockstep:
         Raises:
             UserError: they have different numbers of lines.
         """
-        for lines in itertools.zip_longest(*self._streams):
+        for number, lines in enumerate(itertools.zip_longest(*self._streams), 1):
             if None in lines:
-                raise UserError(f"expected the same number of lines on all sides: {self._counts()}")
+                told = [
+                    f"{file.name}:{number} {'is missing' if line is None else _described(line)}"
+                    for file, line in zip(self.files, lines, strict=True)
+                ]
+                raise UserError(
+                    f"expected the same number of lines on all sides: {', but '.join(told)}; lines: {self._counts()}"
+                )
             yield lines
 
     def _counts(self) -> str:

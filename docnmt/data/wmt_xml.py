@@ -23,12 +23,14 @@ def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None 
     Raises:
         UserError: not well-formed, or a reference's segments are not those of its source.
     """
-    references = _common_references(path, facts)
+    source, target = _languages(path)
+    references = _common_references(path, facts, source, target)
     folded = found = 0
     for document in _Documents(path, facts, progress):
         name = _name(document)
         where = f"{path}: document '{name}'"
-        elements = [document.find("src"), *(_references(document)[key] for key in references)]
+        translations = _references(document, target)
+        elements = [document.find("src"), *(translations[key] for key in references)]
         sides = [_segments(element) for element in elements]
         if any([key for key, _ in side] != [key for key, _ in sides[0]] for side in sides[1:]):
             raise UserError(f"{where}: the segments of a <ref> are not those of <src>, by paragraph and seg id")
@@ -83,25 +85,50 @@ def _name(document: Element) -> str:
     return document.get("id") or document.get("docid") or ""
 
 
-def _references(document: Element) -> dict[str, Element]:
-    """A document's references by translator; those without one are numbered."""
-    elements = document.findall("ref")
-    return {element.get("translator") or str(number): element for number, element in enumerate(elements)}
+def _languages(path: Path) -> tuple[str, str]:
+    """`PREFIX.en-de.xml` → en, de."""
+    source, _, target = path.name.split(".")[-2].partition("-")
+    return source, target
 
 
-def _common_references(path: Path, facts: Facts) -> list[str]:
+def _is(element: Element, language: str) -> bool:
+    """Whether an element is in a language, or does not say; `de` is also `de-AT` and `de_DE`."""
+    said = element.get("lang")
+    return said is None or re.split("[-_]", said.lower())[0] == re.split("[-_]", language.lower())[0]
+
+
+def _references(document: Element, language: str) -> dict[str, Element]:
+    """A document's references in a language by translator; without one, or a translator's second, they are numbered."""
+    references: dict[str, Element] = {}
+    for number, element in enumerate(e for e in document.findall("ref") if _is(e, language)):
+        translator = element.get("translator") or str(number)
+        references[translator if translator not in references else f"{translator}.{number}"] = element
+    return references
+
+
+def _common_references(path: Path, facts: Facts, source: str, target: str) -> list[str]:
     """The translators that have translated every document, in the file's order.
 
     Raises:
-        UserError: there are references, but none covers all documents.
+        UserError: a document has no source or one in another language; there are references, but none covers all
+            documents.
     """
     counts: Counter[str] = Counter()
-    documents = 0
+    documents = foreign = 0
     for document in _Documents(path, facts):
-        if document.find("src") is None:
+        src = document.find("src")
+        if src is None:
             raise UserError(f"{path}: document '{_name(document)}' has no <src>")
+        if not _is(src, source):
+            raise UserError(
+                f'{path}: document \'{_name(document)}\': <src lang="{src.get("lang")}">, expected "{source}" by the '
+                "file's name; rename the file or take the document out"
+            )
         documents += 1
-        counts.update(_references(document).keys())
+        foreign += sum(not _is(element, target) for element in document.findall("ref"))
+        counts.update(_references(document, target).keys())
+    if foreign:
+        facts.notes.append(f"{path}: {foreign:,} references in another language than '{target}' are left out")
     common = [key for key, count in counts.items() if count == documents]
     partial = [f"'{key}' ({count:,} of {documents:,})" for key, count in counts.items() if count < documents]
     if partial and not common:

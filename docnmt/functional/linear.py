@@ -51,6 +51,8 @@ def linear_attention(
     """
     _check(q, k, v, rel_pos, key_mask, backend)
     with torch.autocast(q.device.type, enabled=False):
+        if key_mask is not None:
+            k = k.masked_fill(~key_mask[:, None, :, None], 0)  # whatever padding holds
         values = _counted(v, key_mask)  # (B, h, Lk, dv + 1)
         features_q, features_k = feature_map(q).flatten(0, 1), feature_map(k).flatten(0, 1)  # (B·h, L, d)
         rel = None if rel_pos is None else _rows_per_head(feature_map(rel_pos), q)

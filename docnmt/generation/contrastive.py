@@ -83,8 +83,11 @@ def gold_log_probs(model: Any, batch: TranslationBatch, lengths: np.ndarray) -> 
 
 def corpus_of(examples: Sequence[ForcedExample], task: Any) -> tuple[ParallelCorpus, np.ndarray]:
     """Each example as a document whose last sentence is the one in question; (E,) that sentence's target tokens."""
-    sources = [[*example.source_context, example.source] for example in examples]
-    targets = [line for example in examples for line in (*example.aligned_context(), example.target)]
+    sources, targets = [], []
+    for example in examples:
+        source_context, target_context = example.contexts()
+        sources.append([*source_context, example.source])
+        targets += [*target_context, example.target]
     tokenizer = task.target_tokenizer
     target = TokenArray.from_lists(tokenizer.encode(targets), tokenizer.vocab_size)
     corpus = replace(ParallelCorpus.from_lines(sources, task.source_tokenizer), target=target)

@@ -33,6 +33,7 @@ class ClassifyConfig:
     labelled: bool = option(False, "FILE is a .tsv, .csv or .jsonl table with labels: score the model's against them")
     all_probabilities: bool = option(False, "show every label's probability, not the chosen one's alone")
     results: str | None = option(None, "with --labelled: write the scores there", metavar="FILE.json")
+    overwrite: bool = option(False, "replace --results if it exists")
     max_tokens: int = option(16_384, "tokens labelled at once; a longer text is labelled by itself")
     device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
 
@@ -52,6 +53,8 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
     Raises:
         UserError: no classifier at the path, texts that cannot be read, a label that the classifier does not know.
     """
+    if config.results is not None and Path(config.results).exists() and not config.overwrite:
+        raise UserError(f"{config.results}: exists already; give --overwrite to replace it or choose another name")
     from docnmt.runtime import pick_device
     from docnmt.tasks.text_classification import TextClassification, label_probabilities
     from docnmt.training.loading import load_model

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
 from docnmt.generation.config import ModelsConfig
 from docnmt.runtime import pick_device, row_invariant, tune
@@ -80,8 +81,10 @@ def check_vocabulary(models: LoadedModels, data: Path) -> None:
     """Refuse data that was preprocessed with another vocabulary than the models'.
 
     Raises:
-        UserError: it names both.
+        UserError: it names both; or the data is another task's.
     """
+    if (task := read_meta(data)["task"]) != "document_translation":
+        raise UserError(f"{data}: was preprocessed for --task {task}, and these models translate")
     ours, theirs = vocabularies(models.task), vocabularies(type(models.task).load(models.task.config, data))
     if ours != theirs:
         raise UserError(

@@ -194,7 +194,10 @@ class EncoderDecoder(nn.Module):
     Class attributes say how the data plan cuts text for it:
         unit: what is read at once, `sentence`, `window` or `document`.
         joined: a unit is one sequence with `<brk>` between its sentences.
+        predicts: what a criterion must judge.
     """
+
+    predicts: ClassVar[str] = "tokens"
 
     unit: ClassVar[str] = "sentence"
     joined: ClassVar[bool] = False

@@ -7,7 +7,7 @@ Padding-free: texts stand in one packed row, each attends to itself. With every 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
@@ -44,6 +44,7 @@ class FusionClassifier(nn.Module):
     """
 
     Config: type = FusionClassifierConfig
+    predicts: ClassVar[str] = "labels"
 
     def __init__(
         self,

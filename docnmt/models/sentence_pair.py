@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -67,6 +67,8 @@ class SentencePairModel(nn.Module):
     Args:
         encoder: (tokens, tables, spans) → (S, d); its width is `encoder.d_output`.
     """
+
+    predicts: ClassVar[str] = "labels"
 
     def __init__(self, *, encoder: nn.Module, config: SentencePairConfig, task: SentenceTask) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ class Layout:
         Raises:
             UserError: it has another number of sentences, or other documents.
         """
-        other = read_layout(path)
+        other = read_layout(path, may_be_empty=True)
         if len(other.rows) == len(self.rows) and not any(
             b for a, b in zip(self.rows, other.rows, strict=True) if not a
         ):
@@ -60,8 +60,8 @@ class Layout:
         )
 
 
-def read_layout(path: Path) -> Layout:
-    """The sentences and documents of a text file.
+def read_layout(path: Path, *, may_be_empty: bool = False) -> Layout:
+    """The sentences and documents of a text file; of translations all `may_be_empty`.
 
     Raises:
         UserError: the file cannot be read, is not clean UTF-8 text, or holds no sentence.
@@ -75,7 +75,7 @@ def read_layout(path: Path) -> Layout:
         if line not in (DOCUMENT, PARAGRAPH):
             rows.append(line)
             sentences += line != ""
-    if not sentences:
+    if not sentences and not may_be_empty:
         raise UserError(f"{path}: holds no sentence")
     if offsets[-1] != sentences:
         offsets.append(sentences)

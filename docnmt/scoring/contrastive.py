@@ -29,19 +29,16 @@ class ForcedExample:
     target_context: tuple[str, ...]
     target: str
 
-    def aligned_context(self) -> tuple[str, ...]:
-        """One sentence of target context for each of the source's: missing ones are empty, surplus ones join the first.
+    def contexts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Source and target context with as many sentences as the source's has, or one where only the target has some.
 
-        Raises:
-            UserError: there is none of the source's to go with.
+        Missing sentences are empty, surplus ones of the target join its first.
         """
-        given, wanted = self.target_context, len(self.source_context)
-        if len(given) <= wanted:
-            return ("",) * (wanted - len(given)) + given
-        if not wanted:
-            raise UserError(f"'{self.target}': has a target context and no source context; give both or neither")
-        surplus = len(given) - wanted
-        return (" ".join(given[: surplus + 1]), *given[surplus + 1 :])
+        source = self.source_context or ("",) * min(1, len(self.target_context))
+        given, surplus = self.target_context, len(self.target_context) - len(source)
+        if surplus <= 0:
+            return source, ("",) * -surplus + given
+        return source, (" ".join(given[: surplus + 1]), *given[surplus + 1 :])
 
 
 @dataclass(frozen=True)
@@ -173,7 +170,7 @@ def _shuffled(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random
         rng.shuffle(order)
 
     def change(variant: ForcedExample) -> ForcedExample:
-        source, target = (tuple(side[i] for i in order) for side in (context, variant.aligned_context()))
+        source, target = (tuple(side[i] for i in order) for side in variant.contexts())
         return replace(variant, source_context=source, target_context=target if variant.target_context else ())
 
     return replace(group, variants=tuple(change(variant) for variant in group.variants))

@@ -123,9 +123,10 @@ def prepare(config: dict[str, Any]) -> Run:
             "give the same data, or another --save-dir"
         )
     seed_everything(training.seed, 0)
-    with fitting_together(training):
+    with fitting_together(config):
         model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
         criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
+    check_criterion(training, model, criterion)
     check_metric(training, task, criterion)
     check_validation(training, task, model)
     state = TrainingState()
@@ -142,7 +143,7 @@ def prepare(config: dict[str, Any]) -> Run:
 
 
 @contextlib.contextmanager
-def fitting_together(training: TrainingConfig) -> Iterator[None]:
+def fitting_together(config: Mapping[str, Any]) -> Iterator[None]:
     """Where parts that were not made for each other show it first.
 
     Raises:
@@ -151,9 +152,11 @@ def fitting_together(training: TrainingConfig) -> Iterator[None]:
     try:
         yield
     except (AttributeError, TypeError) as error:
+        training, made_for = config["training"], getattr(config["model"], "default_task", "document_translation")
+        reason = "" if made_for == training.task else f"it is made for --task {made_for}; "
         raise UsageError(
             f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
-            f"{error} (--debug shows where)"
+            f"{reason}{error} (--debug shows where)"
         ) from error
 
 
@@ -193,6 +196,20 @@ def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
     if problems:
         where = f"{checkpoint.path} holds a run with other options; give the same, or another --save-dir"
         raise UsageError([f"{where}: {problem}" for problem in problems[:1]] + problems[1:])
+
+
+def check_criterion(training: TrainingConfig, model: nn.Module, criterion: Criterion) -> None:
+    """Refuse a criterion that judges something else than the model predicts; plug-ins need not say what they do.
+
+    Raises:
+        UsageError: naming both.
+    """
+    predicted, judged = getattr(model, "predicts", None), getattr(criterion, "predicts", None)
+    if predicted and judged and predicted != judged:
+        raise UsageError(
+            f"--criterion {training.criterion} judges {judged}, and --arch {training.arch} predicts {predicted}; leave "
+            "--criterion out to take the task's own"
+        )
 
 
 def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> None:

@@ -1,0 +1,108 @@
+"""A taken name is refused, whatever takes it; the same code imported again is not another object."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from docnmt import builtin, registry
+from docnmt.cli.command import import_plugins
+from docnmt.errors import UsageError
+from docnmt.registry import (
+    Architecture,
+    Registry,
+    register_architecture,
+    register_criterion,
+    register_model,
+)
+
+assert builtin
+
+
+@pytest.fixture(autouse=True)
+def _restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in registry.ALL:
+        monkeypatch.setattr(each, "_entries", dict(each._entries))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def imported(path: Path) -> ModuleType:
+    """A file as a fresh module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_two_classes_of_one_name_in_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "both.py"
+    line = "@register_criterion('twice')\nclass A:\n    pass\n"
+    file.write_text(f"from docnmt.registry import register_criterion\n{line}{line}")
+    with pytest.raises(ValueError, match=r"both\.py, line 2, now A in .*both\.py, line 5"):
+        imported(file)
+
+
+def test_a_module_may_be_imported_again(tmp_path: Path) -> None:
+    file = tmp_path / "again.py"
+    file.write_text("from docnmt.registry import register_model\n@register_model('again')\nclass A:\n    pass\n")
+    first, second = imported(file), imported(file)
+    assert first.A is not second.A
+    assert registry.MODELS.get("again") is second.A
+
+
+def test_other_objects_are_refused_with_both_places() -> None:
+    names = Registry("thing")
+    names.add("x", "module:object")
+    names.add("x", names._entries["x"].target)
+    with pytest.raises(ValueError, match=r"thing 'x' is registered twice: first module:object in .*test_registry\.py"):
+        names.register("x")(object())
+    with pytest.raises(ValueError, match=r"builtin\.py, line .*now .*test_registry\.py"):
+        register_architecture("transformer", "transformer_tiny")(lambda: {"embed_dim": 8})
+    with pytest.raises(ValueError, match="'transformer_tiny' is registered twice"):
+        register_model("transformer_tiny")(type("Mine", (), {}))
+    assert registry.MODELS.get("transformer") is not None
+    assert "transformer_tiny" not in registry.MODELS
+    with pytest.raises(ValueError, match="criterion 'cross_entropy' is registered twice"):
+        register_criterion("cross_entropy")(type("Mine", (), {}))
+
+
+def test_a_model_that_has_its_own_architecture_may_be_registered_again() -> None:
+    model = type("Mine", (), {})
+    register_model("mine")(register_model("mine")(model))
+    assert registry.ARCHITECTURES.get("mine") == Architecture("mine", dict)
+
+
+def test_plugins_of_any_name_are_imported(tmp_path: Path) -> None:
+    """Two folders with files of one name, and a file named like a module of Python."""
+    for folder, name in (("one", "plug"), ("two", "plug"), ("three", "json")):
+        (tmp_path / folder).mkdir()
+        text = f"from docnmt.registry import register_model\n@register_model('{folder}')\nclass A:\n    pass\n"
+        (tmp_path / folder / f"{name}.py").write_text(text)
+        import_plugins(str(tmp_path / folder))
+        import_plugins(str(tmp_path / folder))
+        assert folder in registry.MODELS
+
+
+def test_a_package_may_import_its_own_parts_and_a_file_its_neighbours(tmp_path: Path) -> None:
+    package = tmp_path / "parts_of_mine"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import inner\n")
+    (package / "inner.py").write_text("import neighbour_of_mine\n")
+    (tmp_path / "neighbour_of_mine.py").write_text("here = True\n")
+    import_plugins(str(package))
+    assert sys.modules["neighbour_of_mine"].here
+
+
+def test_a_plugin_that_fails_may_be_mended(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text("1 / 0\n")
+    with pytest.raises(UsageError, match=r"broken\.py fails to import: ZeroDivisionError"):
+        import_plugins(str(tmp_path))
+    file.write_text("")
+    import_plugins(str(tmp_path))
