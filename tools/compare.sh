@@ -5,7 +5,8 @@
 # the document model spends the first half of its updates as a sentence model, `start`. A control besides, with the fewer
 # parameters of `start`, is `continued`: that model trained on for the other half, what warming up a second time does alone.
 #   DATA=DIR         where the corpora are
-#   SETTING=cpu|gpu  small models on 2 CPU cores (the default), base models on one GPU; both in bf16
+#   SETTING=cpu|tiny|gpu  small models on 2 CPU cores (the default), tiny ones where that takes too long, base models on one
+#                    GPU; all in bf16
 #   UPDATES=N        updates of every system (6000; gpu: 40000)
 #   SEED=N           of all trainings (1)
 #   BEAM=N           of the search (5)
@@ -27,9 +28,12 @@ compare() {
             --destdir "$data" --vocab-size "$vocabulary" --workers 2
     fi
     local size=_small wide=2051 updates=${UPDATES:-6000} shared=(--max-tokens 4000 --lr 1e-3 --warmup-updates 1000)
-    if [ "${SETTING:-cpu}" = gpu ]; then
-        size="" wide=4035 updates=${UPDATES:-40000} shared=(--max-tokens 25000 --lr 7e-4 --warmup-updates 4000)
-    fi
+    case ${SETTING:-cpu} in
+        cpu) ;;
+        tiny) size=_tiny wide=1043 shared=(--max-tokens 4000 --lr 2e-3 --warmup-updates 1000) ;;
+        gpu) size="" wide=4035 updates=${UPDATES:-40000} shared=(--max-tokens 25000 --lr 7e-4 --warmup-updates 4000) ;;
+        *) echo "error: SETTING=$SETTING: expected cpu, tiny or gpu" >&2; return 2 ;;
+    esac
     shared+=(--seed "${SEED:-1}")
     asked="${SETTING:-cpu}, $updates updates, seed ${SEED:-1}, beam $beam"
     mkdir -p "$work"
