@@ -46,6 +46,7 @@ def write_result(path: Path, cell: Any, accuracy: float, **more: Any) -> None:
     path.mkdir(parents=True)
     result = {
         "options": list(cell.options), "fingerprint": "f", "accuracy": accuracy, "macro_f1": accuracy - 0.1,
+        "valid_accuracy": accuracy + 0.1,
         "accuracy_at_length": {"128": accuracy - 0.2, "256": accuracy}, "parameters": 10, "fusion_parameters": 2,
         "by_text_length": [{"up_to": 64, "texts": 10, "right": 5}, {"up_to": 128, "texts": 4, "right": 3}],
         "train_updates": 7, "train_seconds": 60.0, "test_seconds": 1.5, "best_update": 5, "peak_memory": 2 * 10**9,
@@ -160,7 +161,7 @@ def test_variants_and_seeds_that_the_study_lacks_are_named(study_file: Path) -> 
 def test_report_says_what_the_cells_say(study_file: Path, tmp_path: Path) -> None:
     study = study_of.read_study(study_file)
     write_all(study, tmp_path / "runs")
-    svm = {"accuracy": 0.8, "macro_f1": 0.79, "max_length": 1024, "correct": "1111111100"}
+    svm = {"accuracy": 0.8, "valid_accuracy": 0.9, "macro_f1": 0.79, "max_length": 1024, "correct": "1111111100"}
     (tmp_path / "runs" / "small" / "svm.json").write_text(json.dumps(svm))
     text = report.report(results_of.read(study, tmp_path / "runs"))
     rows = rows_of(text)
@@ -169,9 +170,10 @@ def test_report_says_what_the_cells_say(study_file: Path, tmp_path: Path) -> Non
     assert learned[2] == "62.00 ± 11.00"
     gap = np.array([0] * 5 + [-1 / 3, -2 / 3, -1, 0, 0])  # right in 5, 6 and 7 texts against 8
     assert reference[5] == f"-20.00 ± {196 * gap.std(ddof=1) / 10**0.5:.2f}"
-    assert learned[6].startswith("+2.00 [")
-    assert learned[7:9] == ["1.00", "3/3"]
-    assert float(learned[10]) == 0.25, "three pairs: two of eight signs are as far from 0"
+    assert reference[6] == "70.00 ± 10.00", "validation"
+    assert learned[7].startswith("+2.00 [")
+    assert learned[8:10] == ["1.00", "3/3"]
+    assert float(learned[11]) == 0.25, "three pairs: two of eight signs are as far from 0"
     assert rows["no_sqrt"][1] == "2"
     assert rows["TF-IDF + linear SVM, first 1,024 words"][2] == "80.00"
     assert "The smallest p that the exact test has for 3 pairs is 0.25." in text
@@ -189,7 +191,7 @@ def test_report_of_one_cell_and_of_several_studies(study_file: Path, tmp_path: P
     cell = study.cells()[1]
     write_result(cell.folder(tmp_path), cell, 0.5)
     results = results_of.read(study, tmp_path)
-    assert "| sinusoidal.gate_scalar | 1 | 50.00 | 91.07 ± 0.09 | 40.00 | – |" in report.report(results)
+    assert "| sinusoidal.gate_scalar | 1 | 50.00 | 91.07 ± 0.09 | 40.00 | – | 60.00 |" in report.report(results)
     assert "Not run yet (variant, seeds): sinusoidal.add [0, 1, 2];" in report.report(results)
     table = tables.overview_table([results, results]).splitlines()
     assert table[0] == "| data | TF-IDF + SVM | gate_scalar |"
