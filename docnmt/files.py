@@ -69,6 +69,16 @@ def check_readable(path: Path) -> None:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def check_new(path: Path, *, overwrite: bool) -> None:
+    """Before long work that ends in writing it: is there no such file, or may it be replaced?
+
+    Raises:
+        UserError: there is one, and nobody said so.
+    """
+    if path.exists() and not overwrite:
+        raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another name")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a small text file whole or not at all."""
     with replacing(path) as temporary:

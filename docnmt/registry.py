@@ -37,6 +37,11 @@ def _place(target: Any) -> str:
     return f"{name} in {frame.f_code.co_filename}, line {frame.f_lineno}"
 
 
+def _summary(target: Any) -> str:
+    """The first line of an object's docstring."""
+    return (inspect.getdoc(target) or "").partition("\n")[0]
+
+
 @dataclass(frozen=True)
 class Entry:
     """A registered name: the object or a reference to it, its configuration class likewise, one line of help, and the
@@ -70,7 +75,7 @@ class Registry:
                     f"{self.kind} '{name}' is registered twice: first {taken.place}, now {place}; rename one of them"
                 )
         if not help and not isinstance(target, str):
-            help = (inspect.getdoc(target) or "").partition("\n")[0]
+            help = _summary(target)
         config = config if config is not None else getattr(target, "Config", None)
         self._entries[name] = Entry(target, config, help, place)
 
@@ -145,8 +150,7 @@ def register_model(name: str) -> Callable[[T], T]:
     def decorator(model: T) -> T:
         there = name in ARCHITECTURES and ARCHITECTURES.get(name).model == name
         if not there:
-            help = (inspect.getdoc(model) or "").partition("\n")[0]
-            ARCHITECTURES.add(name, Architecture(name, dict), help=help)
+            ARCHITECTURES.add(name, Architecture(name, dict), help=_summary(model))
         MODELS.add(name, model)
         return model
 
@@ -160,8 +164,8 @@ def register_architecture(model: str, name: str) -> Callable[[Callable[[], Mappi
         taken = ARCHITECTURES._entries.get(name)
         same = taken is not None and taken.target.overrides is overrides and taken.target.model == model
         if not same:
-            help = (inspect.getdoc(overrides) or "").partition("\n")[0]
-            ARCHITECTURES.add(name, Architecture(model, overrides), help=help or f"a setting of {model}")
+            help = _summary(overrides) or f"a setting of {model}"
+            ARCHITECTURES.add(name, Architecture(model, overrides), help=help)
         return overrides
 
     return decorator

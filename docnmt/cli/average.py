@@ -10,7 +10,7 @@ from pathlib import Path
 
 from docnmt.cli import command as cli
 from docnmt.config import Section, option
-from docnmt.errors import UserError
+from docnmt.files import check_new
 
 DESCRIPTION = """Write the mean of the weights of several checkpoints of one run, which often translates better than any
 of them. The result is a checkpoint to generate with, not to train on."""
@@ -50,8 +50,7 @@ def body(argv: list[str]) -> int:
     command = cli.Command("docnmt-average", DESCRIPTION, EXAMPLES)
     config = command.parse(argv, [Section("average", AverageConfig)])["average"]
     output = Path(config.output)
-    if output.exists() and not config.overwrite:
-        raise UserError(f"{output}: exists already; give --overwrite to replace it or choose another name")
+    check_new(output, overwrite=config.overwrite)
     from docnmt.training.averaging import average_checkpoints, last_checkpoints
 
     inputs = [Path(name) for name in config.inputs] or last_checkpoints(Path(config.save_dir), config.last)

@@ -180,7 +180,7 @@ def _add_argument(group: argparse._ArgumentGroup, setting: Setting, values: Mapp
         nargs = "*" if setting.several else "?"
         group.add_argument(setting.name, metavar=metadata.get("metavar"), help=help, nargs=nargs)
         return
-    names = [setting.flag, *metadata.get("aliases", ())]
+    names = [setting.flag, *setting.aliases]
     if setting.kind is bool:
         action: Any = argparse.BooleanOptionalAction
         group.add_argument(*names, dest=setting.name, action=action, help=help)

@@ -14,7 +14,7 @@ from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
 from docnmt.config import Section, option
-from docnmt.errors import UserError
+from docnmt.files import check_new
 
 DESCRIPTION = """Encode text, a sentence a line, with a trained sentence encoder (task nli: inferlite and others).
 --output writes a row a line to an .npy file: vectors in single precision, or with --codes packed binary codes, eight
@@ -78,9 +78,9 @@ def body(argv: list[str]) -> int:
     """Parse, load the model, then write, search or draw."""
     parsed = Command("docnmt-embed", DESCRIPTION, EXAMPLES).parse(argv, [Section("embed", EmbedConfig)])
     config: EmbedConfig = parsed["embed"]
-    outputs = [Path(name) for name in (config.output, config.gates) if name]
-    if not config.overwrite and (there := [path for path in outputs if path.exists()]):
-        raise UserError(f"{there[0]}: exists already; give --overwrite to replace it or choose another name")
+    for name in (config.output, config.gates):
+        if name:
+            check_new(Path(name), overwrite=config.overwrite)
     from docnmt.retrieval import commands
     from docnmt.retrieval.encoder import SentenceEncoder
     from docnmt.runtime import pick_device, tune

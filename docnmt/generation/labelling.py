@@ -16,7 +16,7 @@ from docnmt.data.classification import label_numbers
 from docnmt.data.table import read_labelled
 from docnmt.data.text import TextLines
 from docnmt.errors import UserError
-from docnmt.files import write_json
+from docnmt.files import check_new, write_json
 from docnmt.scoring.classification import classification_scores
 
 
@@ -53,8 +53,8 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
     Raises:
         UserError: no classifier at the path, texts that cannot be read, a label that the classifier does not know.
     """
-    if config.results is not None and Path(config.results).exists() and not config.overwrite:
-        raise UserError(f"{config.results}: exists already; give --overwrite to replace it or choose another name")
+    if config.results is not None:
+        check_new(Path(config.results), overwrite=config.overwrite)
     from docnmt.runtime import pick_device
     from docnmt.tasks.text_classification import TextClassification, label_probabilities
     from docnmt.training.loading import load_model
