@@ -253,6 +253,22 @@ def test_pairs_are_taken_apart_in_order(tmp_path: Path) -> None:
     assert evaluate(task, tmp_path, BagOfWordsBaseline(embeddings()), Protocol())["pearson"] > 0.9
 
 
+def test_only_an_optional_subset_may_be_missing_and_the_result_names_them(tmp_path: Path) -> None:
+    rows = ["5\tgood\tgood film", "0\tgood\tbad", "4\tbad\tbad"]
+    always = ["MSRpar", "SMTeuroparl", "OnWN", "SMTnews"]
+    for name in always:
+        write_task(tmp_path, f"STS12/{name}.tsv", "score\ttext\ttext2", rows)
+    without = evaluate(TASKS["STS12"], tmp_path, BagOfWordsBaseline(embeddings()), Protocol())
+    assert without["subsets"] == always
+    write_task(tmp_path, "STS12/MSRvid.tsv", "score\ttext\ttext2", ["1\tgood\tgood", "2\tbad\tfilm", "0\tbad\tgood"])
+    with_it = evaluate(TASKS["STS12"], tmp_path, BagOfWordsBaseline(embeddings()), Protocol())
+    assert with_it["subsets"] == ["MSRpar", "MSRvid", *always[1:]]
+    assert with_it["pearson"] == pytest.approx((4 * without["pearson"] + with_it["pearson MSRvid"]) / 5)
+    (tmp_path / "STS12/OnWN.tsv").unlink()
+    with pytest.raises(UserError, match=r"STS12/OnWN\.tsv: cannot be read"):
+        read_task(TASKS["STS12"], tmp_path)
+
+
 @pytest.mark.parametrize(("header", "row", "message"), [
     ("label\ttext", "2\tgood", "line 2: expected one of 0, 1"),
     ("label\ttext", "1", "line 2: expected 2 columns"),

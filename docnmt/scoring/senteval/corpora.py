@@ -34,6 +34,7 @@ class TransferTask:
     Attributes:
         files: by split (or subset), relative to the data folder; several are joined.
         classes: names of the classes as the files have them, in the toolkit's order; None for scores.
+        optional: splits that are left out where their files are not there.
     """
 
     name: str
@@ -41,14 +42,16 @@ class TransferTask:
     files: dict[str, tuple[str, ...]]
     classes: tuple[str, ...] | None = None
     pairs: bool = False
+    optional: tuple[str, ...] = ()
 
 
 def _given(folder: str, train: str = "train.tsv", dev: str = "dev.tsv") -> dict[str, tuple[str, ...]]:
     return {"train": (f"{folder}/{train}",), "dev": (f"{folder}/{dev}",), "test": (f"{folder}/test.tsv",)}
 
 
-def _subsets(year: str, *names: str) -> TransferTask:
-    return TransferTask(f"STS{year}", "similarity", {name: (f"STS{year}/{name}.tsv",) for name in names}, pairs=True)
+def _subsets(year: str, *names: str, optional: tuple[str, ...] = ()) -> TransferTask:
+    files: dict[str, tuple[str, ...]] = {name: (f"STS{year}/{name}.tsv",) for name in names}
+    return TransferTask(f"STS{year}", "similarity", files, pairs=True, optional=optional)
 
 
 TASKS = {
@@ -69,7 +72,7 @@ TASKS = {
             "SICK-E", "splits", _given("SICK", dev="trial.tsv"), ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), True
         ),
         TransferTask("STS-B", "regression", _given("STSB"), pairs=True),
-        _subsets("12", "MSRpar", "SMTeuroparl", "OnWN", "SMTnews"),
+        _subsets("12", "MSRpar", "MSRvid", "SMTeuroparl", "OnWN", "SMTnews", optional=("MSRvid",)),  # by its licence
         _subsets("13", "FNWN", "headlines", "OnWN"),
         _subsets("14", "deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
         _subsets("15", "answers-forums", "answers-students", "belief", "headlines", "images"),
@@ -78,13 +81,23 @@ TASKS = {
 }
 
 
+def task_files(task: TransferTask, folder: Path) -> dict[str, list[Path]]:
+    """The files of every split; of optional ones, those that are there."""
+    files = {split: [folder / name for name in names] for split, names in task.files.items()}
+    return {
+        split: paths
+        for split, paths in files.items()
+        if split not in task.optional or all(path.exists() for path in paths)
+    }
+
+
 def read_task(task: TransferTask, folder: Path) -> dict[str, Rows]:
     """The rows of every split of a task.
 
     Raises:
         UserError: a file is missing or malformed; names file and line.
     """
-    return {split: _rows(task, [folder / name for name in names]) for split, names in task.files.items()}
+    return {split: _rows(task, paths) for split, paths in task_files(task, folder).items()}
 
 
 def _rows(task: TransferTask, paths: Sequence[Path]) -> Rows:

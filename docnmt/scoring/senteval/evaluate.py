@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +22,10 @@ Encode = Callable[[Sequence[Sequence[str]]], np.ndarray]
 PROTOCOLS = {"default": Protocol(), "fast": Protocol(Schedule(epoch_size=2, tenacity=3, batch_size=128), folds=5)}
 
 
-def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protocol) -> dict[str, float]:
+def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protocol) -> dict[str, Any]:
     """Figures of merit of one task, with the vectors' width and the seconds that encoding and all the rest took.
 
-    Accuracies and F1 are in percent; correlations between -1 and 1.
+    Accuracies and F1 are in percent; correlations between -1 and 1. STS12-16 name the subsets that were there.
 
     Raises:
         UserError: a file of the task is missing or malformed.
@@ -63,9 +64,10 @@ def _features(sides: list[np.ndarray]) -> np.ndarray:
 
 def _measure(
     task: TransferTask, splits: dict[str, Rows], sides: dict[str, list[np.ndarray]], protocol: Protocol
-) -> dict[str, float]:
+) -> dict[str, Any]:
     if task.kind == "similarity":
-        return similarity({name: (sides[name][0], sides[name][1], rows.target) for name, rows in splits.items()})
+        pairs_of = {name: (sides[name][0], sides[name][1], rows.target) for name, rows in splits.items()}
+        return {"subsets": list(splits), **similarity(pairs_of)}
     if task.kind == "regression":
         pairs = {name: ScoredPairs(_features(sides[name]), rows.target) for name, rows in splits.items()}
         return regression(pairs["train"], pairs["dev"], pairs["test"])
