@@ -245,14 +245,19 @@ def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path) -> None:
         task.dataset("test", model)
 
 
+def sts13(path: Path) -> list[str]:
+    """Writes the task's files; the options that evaluate it."""
+    (path / "STS13").mkdir()
+    rows = [f"{i % 5}\t{a}\t{b}" for i, (a, b) in enumerate(itertools.pairwise(LINES[:21]))]
+    for name in ("FNWN", "headlines", "OnWN"):
+        (path / f"STS13/{name}.tsv").write_text("\n".join(["score\ttext\ttext2", *rows]) + "\n")
+    return ["--data", str(path), "--tasks", "STS13", "--results-path", f"{path}/r.json"]
+
+
 def test_senteval_command_continues_and_refuses_other_settings(
     folder: Path, plain: Path, hashed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("FNWN", "headlines", "OnWN"):
-        (tmp_path / "STS13").mkdir(exist_ok=True)
-        rows = [f"{i % 5}\t{a}\t{b}" for i, (a, b) in enumerate(itertools.pairwise(LINES[:21]))]
-        (tmp_path / f"STS13/{name}.tsv").write_text("\n".join(["score\ttext\ttext2", *rows]) + "\n")
-    common = ["--data", str(tmp_path), "--tasks", "STS13", "--results-path", f"{tmp_path}/r.json"]
+    common = sts13(tmp_path)
     assert senteval.main([*common, "--path", str(plain)]) == 0
     first = (tmp_path / "r.json").read_text()
     assert "pearson" in capsys.readouterr().out
@@ -270,6 +275,32 @@ def test_senteval_command_continues_and_refuses_other_settings(
         arguments = ["--baseline", baseline, "--vectors", f"{folder}/one.txt", "--width", "16"]
         assert senteval.main([*common, *arguments, "--overwrite"]) == 0
     assert senteval.main([*common[:3], "STS99", "--path", str(plain)]) == 2
+
+
+def test_senteval_command_refuses_results_of_other_files(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vectors, counts, results = (tmp_path / name for name in ("v.txt", "counts.txt", "r.json"))
+    shutil.copy(folder / "one.txt", vectors)
+    counts.write_text("the 9\ncat 1\n")
+    command = [*sts13(tmp_path), "--baseline", "sif", "--vectors", str(vectors), "--frequencies", str(counts)]
+    assert senteval.main(command) == 0
+    stored = json.loads(results.read_text())
+    for path, message in (
+        (vectors, "another content of --vectors;"),
+        (counts, "another content of --frequencies;"),
+        (tmp_path / "STS13/OnWN.tsv", f"holds STS13 of other files than --data {tmp_path} has now; give --overwrite"),
+    ):
+        before = path.read_text()
+        path.write_text(before.replace("cat", "cats"))
+        assert senteval.main(command) == 1
+        assert message in capsys.readouterr().err
+        path.write_text(before)
+    assert senteval.main(command) == 0  # the first contents again
+    del stored["tasks"]["STS13"]["files_sha256"], stored["settings"]["vectors_sha256"]  # as older versions wrote it
+    results.write_text(json.dumps(stored))
+    (tmp_path / "STS13/OnWN.tsv").unlink()
+    assert senteval.main(command) == 0
 
 
 def test_tools_measure_recall_and_test_accuracy(

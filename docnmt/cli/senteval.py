@@ -15,7 +15,8 @@ from docnmt.config import Section, option
 
 DESCRIPTION = """Evaluate sentence vectors on SentEval's transfer tasks by its protocol, on CPU: a trained sentence
 encoder (--path of task nli), a translation model's sentence summaries (--path of a hier_ or cond_transformer), or a
-baseline from word vectors alone. Results are written after every task; the same command continues where it stopped.
+baseline from word vectors alone. Results are written after every task; the same command continues where it stopped, as
+long as settings and files are the same.
 Accuracies and F1 in percent, correlations times 100."""
 
 EXAMPLES = (
@@ -52,7 +53,7 @@ class SentEvalConfig:
         "accuracies are not comparable",
     )
     results_path: str | None = option(None, "write the results there, task by task", metavar="FILE.json")
-    overwrite: bool = option(False, "start anew if the results file holds other settings")
+    overwrite: bool = option(False, "start anew, whatever the results file holds")
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
