@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import io
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -95,49 +97,103 @@ def test_types_share_a_vocabulary_and_fall_back_to_lower_case(tmp_path: Path) ->
     assert "1 words dropped" in report[-1]
 
 
-def damage(tmp_path: Path) -> dict[str, Path]:
-    def file(name: str, data: bytes) -> Path:
-        (tmp_path / name).write_bytes(data)
-        return tmp_path / name
-
-    whole = write(tmp_path, "npz").read_bytes()
-    np.savez(tmp_path / "object.npz", words=np.array([{}], dtype=object), vectors=np.eye(1))
-    np.savez(tmp_path / "rows.npz", words="a\nb", vectors=np.eye(1))
-    return {
-        "no such file": tmp_path / "absent.txt",
-        "empty": file("empty.txt", b""),
-        "one word a line": file("words.txt", b"the\nof\n"),
-        "line cut": file("cut.txt", text(False)[:-8]),
-        "one number too many": file("wide.txt", b"the 1.5 2.5\n. . . 1.5 2.5\nof 0.5 1.5 2.5\n"),
-        "not a number": file("nan.txt", b"the 1 2\nof 1 x\n"),
-        "not finite": file("inf.txt", b"the 1 2\nof 1 inf\n"),
-        "fewer than promised": file("few.vec", b"9 3\n" + text(False)),
-        "binary cut": file("cut.bin", binary()[:-5]),
-        "binary cut, packed": file("cut.bin.gz", gzip.compress(binary()[:-5])),
-        "packed data cut": file("half.txt.gz", gzip.compress(text(False) * 50)[:-20]),
-        "huge promise": file("huge.bin", b"999999999999 300\nthe "),
-        "no header": file("no.bin", b"the" + bytes(100)),
-        "endless word": file("endless.bin", b"1 1\n" + b"x" * 100_000),
-        "fastText model": file("model.bin", b"\x9a\x0bO/\x0c\x00\x00\x00" + bytes(100)),
-        "npz cut": file("cut.npz", whole[: len(whole) // 2]),
-        "npz of objects": tmp_path / "object.npz",
-        "npz that does not fit": tmp_path / "rows.npz",
-        "npz that is text": file("text.npz", text(False)),
-        "a folder": tmp_path,
-    }
+def shaped(shape: tuple[int, ...]) -> bytes:
+    """An `.npz` whose vectors claim a shape and hold nothing."""
+    header, archive = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("vectors.npy", header.getvalue())
+    return archive.getvalue()
 
 
-@pytest.mark.parametrize("case", [
-    "no such file", "empty", "one word a line", "line cut", "one number too many", "not a number", "not finite",
-    "fewer than promised", "binary cut", "binary cut, packed", "packed data cut", "huge promise", "no header",
-    "endless word", "fastText model", "npz cut", "npz of objects", "npz that does not fit", "npz that is text",
-    "a folder",
-])  # fmt: skip
+def patched(whole: bytes, offset: int, value: int) -> bytes:
+    """An archive with another two-byte field in each of its headers; `offset` counts from a local header."""
+    data = bytearray(whole)
+    for magic, shift in ((b"PK\x03\x04", 0), (b"PK\x01\x02", 2)):
+        place = data.find(magic)
+        while place >= 0:
+            data[place + offset + shift : place + offset + shift + 2] = value.to_bytes(2, "little")
+            place = data.find(magic, place + 4)
+    return bytes(data)
+
+
+def arrays(**values: object) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **values)
+    return file.getvalue()
+
+
+TWO = {"words": np.array(["a", "b"]), "vectors": np.eye(2)}
+WHOLE = arrays(**TWO)
+#: What a file holds → its name, its bytes and what the error says besides the name.
+DAMAGE: dict[str, tuple[str, bytes, str]] = {
+    "empty": ("empty.txt", b"", "expected a word"),
+    "one word a line": ("words.txt", b"the\nof\n", "expected a word"),
+    "line cut": ("cut.txt", text(False)[:-9], "is the file complete"),
+    "one number too many": ("wide.txt", b"the 1.5 2.5\n. . . 1.5 2.5\nof 0.5 1.5 2.5\n", "more numbers"),
+    "not a number": ("nan.txt", b"the 1 2\nof 1 x\n", "line 2"),
+    "not finite": ("inf.txt", b"the 1 2\nof 1 inf\n", "'of'"),
+    "fewer than promised": ("few.vec", b"9 3\n" + text(False), "promises 9"),
+    "tabs": ("tabs.txt", text(False).replace(b" ", b"\t"), "replace its tabs by spaces"),
+    "a zip archive": ("glove.zip", WHOLE, "unpack it first"),
+    "a zip archive of .bin": ("news.bin.zip", WHOLE, "unpack it first"),
+    "header of 5,000 digits": ("digits.vec", b"9" * 5000 + b" 300\nthe 1\n", "line 1: expected 'words dimensions'"),
+    "header without dimensions": ("zero.vec", b"4 0\nthe\n", "line 1: expected 'words dimensions'"),
+    "endless first line": ("zeros.txt.gz", gzip.compress(bytes(30_000_000)), "line 1: is longer"),
+    "endless line": ("later.txt.gz", gzip.compress(text(False) + bytes(30_000_000)), "line 5: is longer"),
+    "binary cut": ("cut.bin", binary()[:-5], "ends within word 4"),
+    "binary cut, packed": ("cut.bin.gz", gzip.compress(binary()[:-5]), "ends within word 4"),
+    "packed data cut": ("half.txt.gz", gzip.compress(text(False) * 50)[:-20], "cannot be read"),
+    "huge promise": ("huge.bin", b"999999999999 300\nthe ", "too short"),
+    "huge dimensions": ("wide.bin.gz", gzip.compress(b"1 100000000000\nthe 1234"), "1 to 100,000"),
+    "dimensions beyond an integer": ("wider.bin.gz", gzip.compress(b"1 %d\nthe 1234" % 10**20), "1 to 100,000"),
+    "no header": ("no.bin", b"the" + bytes(100), "line 1"),
+    "endless word": ("endless.bin", b"1 1\n" + b"x" * 100_000, "has no end"),
+    "fastText model": ("model.bin", b"\x9a\x0bO/\x0c\x00\x00\x00" + bytes(100), "give the .vec file"),
+    "npz cut": ("cut.npz", WHOLE[: len(WHOLE) // 2], "cannot be read"),
+    "npz of objects": ("object.npz", arrays(words=np.array([{}], dtype=object), vectors=np.eye(1)), "cannot be read"),
+    "npz of a huge shape": ("shape.npz", shaped((10**13, 300)), "cannot be read"),
+    "npz of a shape beyond an integer": ("shape.npz", shaped((10**30, 300)), "cannot be read"),
+    "npz with a password": ("secret.npz", patched(WHOLE, 6, 1), "cannot be read"),
+    "npz packed in an unknown way": ("packed.npz", patched(WHOLE, 8, 77), "cannot be read"),
+    "npz with too few vectors": ("few.npz", arrays(words="a\nb", vectors=np.eye(1)), "each of 2 words"),
+    "npz with a row before the first": ("minus.npz", arrays(**TWO, row=[0, -1]), "each of 2 words"),
+    "npz with a row after the last": ("after.npz", arrays(**TWO, row=np.array([0, 2], "u1")), "each of 2 words"),
+    "npz with rows in a table": ("rows.npz", arrays(**TWO, row=[[0], [1]]), "each of 2 words"),
+    "npz with words in a table": ("table.npz", arrays(words=[["a"], ["b"]], vectors=np.eye(2)), "expected arrays"),
+    "npz that is text": ("text.npz", text(False), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
 def test_a_damaged_file_is_one_clear_error(tmp_path: Path, case: str) -> None:
-    path = damage(tmp_path)[case]
-    with pytest.raises(UserError, match=path.name) as error:
-        read_vectors(path, all_words)
+    name, data, message = DAMAGE[case]
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(UserError, match=name) as error:
+        read_vectors(tmp_path / name, all_words)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize("name", ["absent.txt", ""])
+def test_no_file_or_a_folder_is_one_clear_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="cannot be read as word vectors"):
+        read_vectors(tmp_path / name, all_words)
+
+
+@pytest.mark.parametrize("header", [False, True])
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path, header: bool) -> None:
+    (tmp_path / "v.txt").write_bytes(b"\xef\xbb\xbf" + text(header))
+    assert list(read_vectors(tmp_path / "v.txt", all_words).rows) == list(VECTORS)
+
+
+def test_a_last_line_without_an_end_is_reported(tmp_path: Path) -> None:
+    counts = Counter({"the": 1})
+    for data, suspicious in ((text(False), False), (text(False)[:-1], True), (text(True)[:-2], True)):
+        (tmp_path / "v.txt").write_bytes(data)
+        report = build_embeddings([tmp_path / "v.txt"], counts, keep_words=9)[1]
+        assert any("last line has no line break" in line for line in report) == suspicious
 
 
 def test_vectors_of_another_language_are_refused(tmp_path: Path) -> None:

@@ -120,4 +120,5 @@ def _coverage(vectors: WordVectors, counts: Mapping[str, int]) -> list[str]:
         lines.append("  commonest without a vector: " + ", ".join(f"{w} ({missing[w]:,})" for w in commonest))
     if vectors.dropped:
         lines.append(f"  {vectors.dropped:,} words dropped: written twice (the first counts) or with a zero vector")
+    lines += [f"  {note}" for note in vectors.notes]
     return lines
