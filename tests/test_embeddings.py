@@ -97,6 +97,14 @@ def test_types_share_a_vocabulary_and_fall_back_to_lower_case(tmp_path: Path) ->
     assert "1 words dropped" in report[-1]
 
 
+def test_vectors_that_are_left_as_they_are_keep_their_size(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("the 100000 1e-9\n")
+    [table] = build_embeddings([tmp_path / "v.txt"], Counter({"the": 1}), keep_words=0, unit=False)[0].vectors
+    np.testing.assert_array_equal(table, np.array([[0, 0], [100000, 1e-9]], np.float32))
+    [table] = build_embeddings([tmp_path / "v.txt"], Counter({"the": 1}), keep_words=0)[0].vectors
+    assert table.dtype == np.float16
+
+
 def shaped(shape: tuple[int, ...]) -> bytes:
     """An `.npz` whose vectors claim a shape and hold nothing."""
     header, archive = io.BytesIO(), io.BytesIO()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class Embeddings:
     Attributes:
         names: the files they came from, one a type.
         words: (V) the vocabulary; `words[0]` is `UNKNOWN`.
-        vectors: one (V, d_k) float16 array a type, every row of length 1 or 0 unless read as they are.
+        vectors: one (V, d_k) array a type, float16 with every row of length 1 or 0, or float32 and as they were read.
     """
 
     names: Sequence[str]
@@ -74,7 +75,8 @@ def build_embeddings(
     for vectors in types:
         if not vectors.rows or (counts and all(_row(vectors, word) is None for word in counts)):
             raise UserError(f"{vectors.name}: has none of the words of the texts; is it for this language?")
-    embeddings = Embeddings([v.name for v in types], words, [_fill(v, words) for v in types])
+    dtype = np.float16 if unit else np.float32  # half precision ends at 65,504
+    embeddings = Embeddings([v.name for v in types], words, [_fill(v, words, dtype) for v in types])
     return embeddings, [line for v in types for line in _coverage(v, counts)]
 
 
@@ -99,8 +101,8 @@ def _row(vectors: WordVectors, word: str) -> int | None:
     return vectors.rows.get(word.lower()) if row is None else row
 
 
-def _fill(vectors: WordVectors, words: Sequence[str]) -> np.ndarray:
-    table = np.zeros((len(words), vectors.vectors.shape[1]), np.float16)
+def _fill(vectors: WordVectors, words: Sequence[str], dtype: type[np.floating[Any]]) -> np.ndarray:
+    table = np.zeros((len(words), vectors.vectors.shape[1]), dtype)
     rows = [_row(vectors, word) for word in words]
     present = [i for i, row in enumerate(rows) if row is not None and i]
     table[present] = vectors.vectors[[row for row in (rows[i] for i in present) if row is not None]]
