@@ -50,6 +50,18 @@ def test_faiss_finds_the_same() -> None:
     np.testing.assert_array_equal(faiss_nearest(codes[:5], codes, 3)[0], search.nearest_hamming(codes[:5], codes, 3)[0])
 
 
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_a_row_that_is_not_finite_is_named(broken: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = np.random.default_rng(0).normal(size=(50, 16)).astype(np.float32)
+    monkeypatch.setattr(search, "BLOCK_BYTES", 8 * 16 * 4)
+    index = vectors.copy()
+    index[37, 3] = broken
+    with pytest.raises(UserError, match=r"row 37 \(from 0\) of the index"):
+        search.nearest_cosine(vectors[:2], index, 3)
+    with pytest.raises(UserError, match=r"row 1 \(from 0\) of the queries"):
+        search.nearest_cosine(index[36:38], vectors, 3)
+
+
 def test_popcount_without_numpy_2(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.array([0, 1, 2**64 - 1, 0x0F0F], np.uint64)
     monkeypatch.delattr(np, "bitwise_count", raising=False)

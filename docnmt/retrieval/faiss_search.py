@@ -25,6 +25,6 @@ def faiss_nearest(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np.
         distances, places = flat.search(np.ascontiguousarray(queries), top)
         return distances, places
     flat = faiss.IndexFlatIP(index.shape[1])
-    flat.add(unit_rows(index))
-    cosines, places = flat.search(unit_rows(queries), top)
+    flat.add(unit_rows(index, "the index"))
+    cosines, places = flat.search(unit_rows(queries, "the queries"), top)
     return cosines, places

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from docnmt.errors import UserError
+
 #: Bytes of distances and of the index that are in memory at once.
 BLOCK_BYTES = 1 << 26
 
@@ -17,12 +19,15 @@ def nearest_cosine(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np
 
     Returns:
         Cosines and row numbers, (Q, min(top, N)) each, best first. A zero vector has cosine 0 with everything.
-    """
-    scaled = unit_rows(queries)
 
-    def scores(block: np.ndarray) -> np.ndarray:
+    Raises:
+        UserError: a row holds NaN or infinity, which would disturb the order of all others; names it.
+    """
+    scaled = unit_rows(queries, "the queries")
+
+    def scores(block: np.ndarray, begin: int) -> np.ndarray:
         block = np.asarray(block, dtype=np.float32)
-        lengths = np.sqrt(np.einsum("nd,nd->n", block, block))
+        lengths = _lengths(block, "the index", begin)
         cosines: np.ndarray = scaled @ block.T
         cosines /= np.where(lengths == 0, 1, lengths)  # cheaper than a copy of the block in unit length
         return cosines
@@ -38,7 +43,7 @@ def nearest_hamming(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[n
     """
     wide = _words(queries)
 
-    def scores(block: np.ndarray) -> np.ndarray:
+    def scores(block: np.ndarray, begin: int) -> np.ndarray:
         rows = _words(block)
         distances = np.empty((len(wide), len(rows)), np.int32)
         for query, out in zip(wide, distances, strict=True):
@@ -49,11 +54,23 @@ def nearest_hamming(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[n
     return -best, places
 
 
-def unit_rows(rows: np.ndarray) -> np.ndarray:
-    """(N, d) float32, every row brought to length 1; a zero row stays zero."""
+def unit_rows(rows: np.ndarray, name: str, begin: int = 0) -> np.ndarray:
+    """(N, d) float32, every row brought to length 1; a zero row stays zero. They are row `begin` … of what `name` says.
+
+    Raises:
+        UserError: a row holds NaN or infinity.
+    """
     rows = np.asarray(rows, dtype=np.float32)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    lengths = _lengths(rows, name, begin)[:, None]
     return rows / np.where(lengths == 0, 1, lengths)
+
+
+def _lengths(rows: np.ndarray, name: str, begin: int) -> np.ndarray:
+    lengths: np.ndarray = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+    if len(broken := np.flatnonzero(~np.isfinite(lengths))):
+        row = begin + int(broken[0])
+        raise UserError(f"--search: row {row} (from 0) of {name} holds values that are not finite; encode it anew")
+    return lengths
 
 
 def _words(codes: np.ndarray) -> np.ndarray:
@@ -72,14 +89,14 @@ def _popcount(values: np.ndarray) -> np.ndarray:
 
 
 def _nearest(
-    scores: Callable[[np.ndarray], np.ndarray], index: np.ndarray, queries: int, top: int
+    scores: Callable[[np.ndarray, int], np.ndarray], index: np.ndarray, queries: int, top: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The `top` largest scores over all blocks of the index, and their rows."""
+    """The `top` largest scores over all blocks of the index, each given with its first row, and their rows."""
     rows = max(1, BLOCK_BYTES // max(8 * queries, index.shape[1] * 4))
     best: np.ndarray | None = None
     places = np.zeros((queries, 0), np.int64)
     for begin in range(0, len(index), rows):
-        new = scores(np.asarray(index[begin : begin + rows]))
+        new = scores(np.asarray(index[begin : begin + rows]), begin)
         numbers = np.broadcast_to(np.arange(begin, begin + new.shape[1]), new.shape)
         new, numbers = _largest(new, numbers, top)
         if best is not None:
