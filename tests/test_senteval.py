@@ -215,9 +215,16 @@ def test_sif_weighs_by_frequency_and_removes_the_common_direction(tmp_path: Path
     raw = BagOfWordsBaseline(embeddings(), weight=weights)(sentences)
     direction = np.linalg.svd(raw)[2][0]
     np.testing.assert_allclose(vectors @ direction, np.zeros(4), atol=1e-6)
-    (tmp_path / "bad.txt").write_text("good 1\nfilm\n")
-    with pytest.raises(UserError, match="line 2"):
+
+
+@pytest.mark.parametrize("line", ["film", "film x", "film nan", "film inf", "film -1", "film 1 2"])
+def test_a_count_that_is_none_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "bad.txt").write_text(f"good 1\n{line}\n")
+    with pytest.raises(UserError, match=rf"line 2: expected a word and its count, got '{line}'"):
         read_frequencies(tmp_path / "bad.txt")
+    (tmp_path / "none.txt").write_text("good 0\n")
+    with pytest.raises(UserError, match="no words that were counted"):
+        read_frequencies(tmp_path / "none.txt")
 
 
 def test_random_projections_of_a_mean_are_the_mean_of_the_projections() -> None:
@@ -267,6 +274,13 @@ def test_only_an_optional_subset_may_be_missing_and_the_result_names_them(tmp_pa
     (tmp_path / "STS12/OnWN.tsv").unlink()
     with pytest.raises(UserError, match=r"STS12/OnWN\.tsv: cannot be read"):
         read_task(TASKS["STS12"], tmp_path)
+
+
+@pytest.mark.parametrize("score", ["nan", "-inf", "1e999", "high"])
+def test_a_score_is_a_finite_number(tmp_path: Path, score: str) -> None:
+    write_task(tmp_path, "STS13/FNWN.tsv", "score\ttext\ttext2", ["5\tgood\tgood", f"{score}\tgood\tbad"])
+    with pytest.raises(UserError, match=rf"FNWN\.tsv: line 3: expected a finite number, got '{score}'"):
+        read_task(TASKS["STS13"], tmp_path)
 
 
 @pytest.mark.parametrize(("header", "row", "message"), [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -80,14 +81,24 @@ def read_frequencies(path: Path) -> dict[str, float]:
     """
     counts: dict[str, float] = {}
     try:
-        with path.open(encoding="utf-8", newline="\n") as file:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
             for number, line in enumerate(file, 1):
                 fields = line.split()
-                if len(fields) != 2:
+                count = _count(fields[1]) if len(fields) == 2 else None
+                if count is None:
                     raise UserError(f"{path}: line {number}: expected a word and its count, got '{line.strip()[:50]}'")
-                counts[fields[0]] = float(fields[1])
-    except (OSError, ValueError) as error:
+                counts[fields[0]] = count
+    except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read as words and counts: {error}") from error
-    if not counts:
-        raise UserError(f"{path}: holds no words")
+    if not sum(counts.values()):
+        raise UserError(f"{path}: holds no words that were counted")
     return counts
+
+
+def _count(field: str) -> float | None:
+    """None unless it is finite and not negative."""
+    try:
+        count = float(field)
+    except ValueError:
+        return None
+    return count if 0 <= count < math.inf else None

@@ -5,6 +5,7 @@ Every file has a header; the columns used are `label` or `score`, `text` and, fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,10 +117,13 @@ def _rows(task: TransferTask, paths: Sequence[Path]) -> Rows:
 def _target(classes: tuple[str, ...] | None) -> Callable[[str, str], float]:
     def read(value: str, where: str) -> float:
         try:
-            return float(value) if classes is None else classes.index(value)
+            number = float(value) if classes is None else classes.index(value)
         except ValueError:
-            expected = "a number" if classes is None else f"one of {', '.join(classes)}"
-            raise UserError(f"{where}: expected {expected}, got '{value}'") from None
+            number = math.nan
+        if not math.isfinite(number):
+            expected = "a finite number" if classes is None else f"one of {', '.join(classes)}"
+            raise UserError(f"{where}: expected {expected}, got '{value}'")
+        return number
 
     return read
 
