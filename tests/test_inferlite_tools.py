@@ -73,6 +73,22 @@ def test_tables_hold_every_run_in_order_and_count_wins(tmp_path: Path, capsys: p
         tables.main(arguments)
 
 
+def test_accuracies_of_a_classifier_that_learned_nothing_are_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = {"MRPC": {"accuracy": 66.49, "f1": 79.87}, "CR": {"accuracy": 63.79}, "MR": {"accuracy": 50.0}}
+    new = {"MR": {"accuracy": 50.01, "majority": 50.0}, "CR": {"accuracy": 63.76, "majority": 50.0}}
+    seconds = {"encoding s": 1.0, "classifier s": 2.0, "dimensions": 512}
+    for name, tasks in (("kept", kept), ("new", new)):
+        content = {"settings": {"protocol": "fast"}, "tasks": {task: row | seconds for task, row in tasks.items()}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    tables.main(["--results", str(tmp_path), "--runs", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert "| kept | 512 | 50.0 | 63.8 |  |  |  |  | 66.5†/79.9 |  |  |" in printed
+    assert "| new | 512 | 50.0† | 63.8 |" in printed
+    assert printed.count(tables.NOTHING_LEARNED) == 1
+
+
 def test_a_query_does_not_find_itself_even_among_equals() -> None:
     index = np.zeros((40, 2), np.float32)
     index[:, 0] = 1  # all alike: a query beyond the first rows is not among the nearest at all

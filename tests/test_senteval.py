@@ -242,13 +242,15 @@ def write_task(folder: Path, name: str, header: str, rows: list[str]) -> None:
 
 def test_a_whole_task_from_its_files(tmp_path: Path) -> None:
     rows = [f"{i % 2}\t{'good' if i % 2 else 'bad'} film {'film ' * (i % 5)}" for i in range(80)]
+    rows += ["0\tbad film"] * 4
     write_task(tmp_path, "MR/all.tsv", "label\ttext", rows)
     long = Schedule(epoch_size=50, max_epoch=400, batch_size=8)
     results = evaluate(
         TASKS["MR"], tmp_path, BagOfWordsBaseline(embeddings()), Protocol(long, folds=2, penalties=[1e-5])
     )
     assert results["accuracy"] > 95
-    assert results["sentences"] == 80
+    assert results["sentences"] == 84
+    assert results["majority"] == 52.38  # 44 of them
 
 
 def test_pairs_are_taken_apart_in_order(tmp_path: Path) -> None:

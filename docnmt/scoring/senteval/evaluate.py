@@ -26,6 +26,8 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
     """Figures of merit of one task, with the vectors' width and the seconds that encoding and all the rest took.
 
     Accuracies and F1 are in percent; correlations between -1 and 1. STS12-16 name the subsets that were there.
+    Classification comes with the share of the commonest test class, which is all that a classifier gets that learned
+    nothing.
 
     Raises:
         UserError: a file of the task is missing or malformed.
@@ -72,12 +74,14 @@ def _measure(
         pairs = {name: ScoredPairs(_features(sides[name]), rows.target) for name, rows in splits.items()}
         return regression(pairs["train"], pairs["dev"], pairs["test"])
     examples = {name: Examples(_features(sides[name]), rows.target.astype(int)) for name, rows in splits.items()}
+    test = examples["all" if task.kind == "nested" else "test"]
+    share = {"majority": round(100 * float(np.bincount(test.y).max()) / len(test.y), 2)}
     if task.kind == "nested":
-        return nested_folds(examples["all"], protocol)
+        return nested_folds(test, protocol) | share
     if task.kind == "splits":
-        return given_splits(examples["train"], examples["dev"], examples["test"], protocol)
-    results, answers = folds_on_train(examples["train"], examples["test"], protocol)
-    return results | ({"f1": _f1(answers, examples["test"].y)} if task.pairs else {})
+        return given_splits(examples["train"], examples["dev"], test, protocol) | share
+    results, answers = folds_on_train(examples["train"], test, protocol)
+    return results | ({"f1": _f1(answers, test.y)} if task.pairs else {}) | share
 
 
 def _f1(answers: np.ndarray, truth: np.ndarray) -> float:
