@@ -32,6 +32,9 @@ grid:
 variants:
   no_sqrt: {scale-embeddings: false, norm-after-fusion: true}
 reference: sinusoidal.add
+contrasts:
+  - [learned.add, sinusoidal.add]
+  - [no_sqrt, learned.gate_scalar]
 seeds: 3
 """
 
@@ -85,10 +88,14 @@ def test_cells_come_seed_by_seed_with_their_options(study_file: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("reference: sinusoidal.add", "reference: other"), "the reference 'other' is none of the variants"),
-        (("seeds: 3", "seed: 3"), "expected the keys data, train, reference"),
+        (("reference: sinusoidal.add", "reference: other"), "'other' is none of the variants"),
+        (("[no_sqrt, learned", "[nope, learned"), "'nope' is none of the variants"),
+        (("reference: sinusoidal.add", "# none"), "lacks reference"),
+        (("[no_sqrt, learned.gate_scalar]", "[no_sqrt]"), "a value is not of the form"),
+        (("seeds: 3", "test_units: novels"), "test_units: expected texts or labels, got 'novels'"),
+        (("seeds: 3", "seed: 3"), "there is no key seed; there are cells, contrasts, data"),
         (("data: ag_news", "data: [ag_news"), "cannot be read"),
-        (("fusions:", "fusion:"), r"a value is not of the form .*KeyError\('fusions'\)"),
+        (("fusions:", "fusion:"), "grid: a block lacks 'fusions'"),
         (("seeds: 3", "seeds: many"), "a value is not of the form"),
         (("seeds: 3", "seeds: 0"), "seeds: must be at least 1, got 0"),
     ],
@@ -102,8 +109,10 @@ def test_faulty_study_files_are_named(study_file: Path, change: tuple[str, str],
 def test_a_done_cell_is_known_and_other_options_are_refused(study_file: Path, tmp_path: Path) -> None:
     study = study_of.read_study(study_file)
     data = tmp_path / "data"
-    data.mkdir()
-    (data / "meta.json").write_text(json.dumps({"format": 1, "task": "text_classification", "fingerprint": "f"}))
+    (data / "ag_news").mkdir(parents=True)
+    (data / "ag_news" / "meta.json").write_text(
+        json.dumps({"format": 1, "task": "text_classification", "fingerprint": "f"})
+    )
     runner = run.Runner(data, tmp_path / "runs", 1)
     first, second, third = study.cells()[:3]
     write_result(first.folder(runner.runs), first, 0.5)
@@ -121,9 +130,31 @@ def test_a_done_cell_is_known_and_other_options_are_refused(study_file: Path, tm
 
 def test_studies_of_one_folder_share_cells(study_file: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
-    other.write_text(STUDY.replace("[sinusoidal, learned]", "[sinusoidal]") + "cells: small\n")
-    mine, theirs = study_of.read_study(study_file).cells()[0], study_of.read_study(other).cells()[0]
+    other.write_text(STUDY.replace("fusions: [add, ", "fusions: [mlp, add, ") + "cells: small\n")
+    both = [study_of.read_study(study_file), study_of.read_study(other)]
+    mine, theirs = both[0].cells()[0], both[1].cells()[1]
     assert mine.folder(tmp_path) == theirs.folder(tmp_path) == tmp_path / "small" / "sinusoidal.add" / "seed-0"
+    assert len(run.chosen(both, None, None)) == 3 * 7, "a cell of both is run once"
+
+
+def test_finished_cells_are_tested_again_and_nothing_is_trained(
+    study_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell, open_cell = study_of.read_study(study_file).cells()[:2]
+    write_result(cell.folder(tmp_path), cell, 0.5)
+    (tmp_path / "ag_news").mkdir()
+    meta = {"format": 1, "task": "text_classification", "fingerprint": "f"}
+    (tmp_path / "ag_news" / "meta.json").write_text(json.dumps(meta))
+    called = []
+
+    def call(runner: Any, arguments: list[str], folder: Path) -> None:
+        called.append(Path(arguments[0]).name)
+        (folder / run.SCORES).write_text(json.dumps({"accuracy": 0.6}))
+
+    monkeypatch.setattr(run.Runner, "_call", call)
+    assert run.run_all(run.Runner(tmp_path, tmp_path, 1, retest=True), [cell, open_cell], 1) == 0
+    assert called == ["evaluate.py"]
+    assert cell.result(tmp_path)["accuracy"] == 0.6
 
 
 def test_a_runner_that_is_stopped_ends_its_processes_and_begins_no_other(tmp_path: Path) -> None:
@@ -151,11 +182,12 @@ def test_the_error_of_a_command_is_told_with_its_log(tmp_path: Path) -> None:
 
 def test_variants_and_seeds_that_the_study_lacks_are_named(study_file: Path) -> None:
     study = study_of.read_study(study_file)
-    assert [(c.variant, c.seed) for c in run.chosen(study, ["no_sqrt"], [0, 2])] == [("no_sqrt", 0), ("no_sqrt", 2)]
-    with pytest.raises(UserError, match=r"--variants: nope: the study has sinusoidal\.add"):
-        run.chosen(study, ["nope"], None)
-    with pytest.raises(UserError, match="--seeds: 3: the study has 0 to 2"):
-        run.chosen(study, None, [1, 3])
+    twice = [study, study]
+    assert [(c.variant, c.seed) for c in run.chosen(twice, ["no_sqrt"], [0, 2])] == [("no_sqrt", 0), ("no_sqrt", 2)]
+    with pytest.raises(UserError, match=r"--variants: there is no nope; there are sinusoidal\.add"):
+        run.chosen([study], ["nope"], None)
+    with pytest.raises(UserError, match="--seeds: there is no 3; there are 0 to 2"):
+        run.chosen([study], None, [1, 3])
 
 
 def test_report_says_what_the_cells_say(study_file: Path, tmp_path: Path) -> None:
@@ -171,19 +203,38 @@ def test_report_says_what_the_cells_say(study_file: Path, tmp_path: Path) -> Non
     gap = np.array([0] * 5 + [-1 / 3, -2 / 3, -1, 0, 0])  # right in 5, 6 and 7 texts against 8
     assert reference[5] == f"-20.00 ± {196 * gap.std(ddof=1) / 10**0.5:.2f}"
     assert reference[6] == "70.00 ± 10.00", "validation"
-    assert learned[7].startswith("+2.00 [")
-    assert learned[8:10] == ["1.00", "3/3"]
-    assert float(learned[11]) == 0.25, "three pairs: two of eight signs are as far from 0"
-    assert rows["no_sqrt"][1] == "2"
+    assert learned[7:9] == ["+2.00", "[-0.48, +4.48]"]
+    assert learned[10:12] == ["1.00", "3/3"]
+    assert float(learned[13]) == 0.25, "three pairs: two of eight signs are as far from 0"
+    assert rows["no_sqrt"][1] == "2 (0, 1)"
+    assert rows["no_sqrt"][12] == "–", "two equal differences: no t"
     assert rows["TF-IDF + linear SVM, first 1,024 words"][2] == "80.00"
     assert "The smallest p that the exact test has for 3 pairs is 0.25." in text
-    assert "the sd of a difference is 0.25 points under one seed" in text
+    assert "the sd of a difference is 0.33 points under one seed" in text, "of the variants with all seeds"
     assert "Not run yet (variant, seeds): no_sqrt [2]." in text
+    assert "| learned.add − sinusoidal.add | 3 | +2.00 | [-0.48, +4.48] | 3/3 | 0.074 | 0.074 | 0.250 |" in text
+    assert "| no_sqrt − learned.gate_scalar | 2 | +0.00 | [+0.00, +0.00] | 0/2 | – | – | 1.000 |" in text
     assert "| sinusoidal | 60.00 ± 10.00 | 60.00 ± 10.00 |" in text
     assert "| sinusoidal, published | 91.15 ± 0.08 | 91.07 ± 0.09 |" in text
     assert "| learned | -2.00 ± 1.00 (0/3) |" in text, "gate_scalar against add of the same family"
     assert "| learned.gate_scalar | 0.500 ± 0.000 | 0.100 | 30.0 % | 1.0 % |" in text
-    assert "| no_sqrt | 10 | 2 | 7 | 5 | 60 | 8,571 | 2.00 | 1.5 |" in text
+    assert "| no_sqrt | 10 | 2 | 7 | 5 | 2.00 | 60 | 8,571 | 1.5 |" in text
+
+
+def test_labels_as_units_of_the_test_part(study_file: Path, tmp_path: Path) -> None:
+    """Texts of one novel are right or wrong together, so the gap to the SVM is known less well than by texts."""
+    study_file.write_text(STUDY + "test_units: labels\n")
+    study = study_of.read_study(study_file)
+    cell = study.cells()[0]
+    write_result(cell.folder(tmp_path), cell, 0.5, confusion=[[5, 0], [5, 0]])
+    svm = {"accuracy": 0.8, "valid_accuracy": 0.9, "macro_f1": 0.79, "confusion": [[3, 2], [0, 5]]}
+    (tmp_path / "small" / "svm.json").write_text(json.dumps(svm))
+    gap = results_of.read(study, tmp_path).gap_to_svm(cell.variant)
+    per_label = np.array([2, -5]) - 5 * -0.3
+    assert gap == pytest.approx((-30, 100 * (2 * (per_label**2).sum()) ** 0.5 / 10))
+    (tmp_path / "small" / "svm.json").write_text("{")
+    with pytest.raises(UserError, match=r"svm\.json: cannot be read.*baseline\.py"):
+        results_of.read(study, tmp_path)
 
 
 def test_report_of_one_cell_and_of_several_studies(study_file: Path, tmp_path: Path) -> None:
@@ -191,7 +242,7 @@ def test_report_of_one_cell_and_of_several_studies(study_file: Path, tmp_path: P
     cell = study.cells()[1]
     write_result(cell.folder(tmp_path), cell, 0.5)
     results = results_of.read(study, tmp_path)
-    assert "| sinusoidal.gate_scalar | 1 | 50.00 | 91.07 ± 0.09 | 40.00 | – | 60.00 |" in report.report(results)
+    assert "| sinusoidal.gate_scalar | 1 (0) | 50.00 | 91.07 ± 0.09 | 40.00 | – | 60.00 |" in report.report(results)
     assert "Not run yet (variant, seeds): sinusoidal.add [0, 1, 2];" in report.report(results)
     table = tables.overview_table([results, results]).splitlines()
     assert table[0] == "| data | TF-IDF + SVM | gate_scalar |"
@@ -207,7 +258,7 @@ def test_results_of_before_memory_and_gates_were_kept(study_file: Path, tmp_path
     path.write_text(json.dumps({k: v for k, v in known.items() if k not in ("gate", "peak_memory", "made_on")}))
     text = report.report(results_of.read(study, tmp_path))
     assert "Made on: unknown" in text
-    assert "| sinusoidal.gate_scalar | 10 | 2 | 7 | 5 | 60 | 8,571 | nan | 1.5 |" in text
+    assert "| sinusoidal.gate_scalar | 10 | 2 | 7 | 5 | nan | 60 | 8,571 | 1.5 |" in text
 
 
 def test_latency_stands_beside_accuracy(study_file: Path, tmp_path: Path) -> None:

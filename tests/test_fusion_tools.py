@@ -23,18 +23,21 @@ from docnmt.errors import UserError  # noqa: E402
 def test_variance_that_groups_explain() -> None:
     explained = gate_values.explained
     words = np.array([0, 1, 0, 1, 2, 2])
-    assert explained(np.array([0.1, 0.9, 0.1, 0.9, 0.4, 0.4]), words) == pytest.approx(1)
-    assert explained(np.array([0.0, 0.0, 1.0, 1.0, 0.0, 1.0]), words) == pytest.approx(0)
-    assert explained(np.full(6, 0.5), words) == 0
-    assert explained(np.arange(6.0), np.arange(6)) == 0, "as many groups as values say nothing"
+    by_word, by_nothing = np.array([0.1, 0.9, 0.1, 0.9, 0.4, 0.4]), np.array([0.0, 0.0, 1.0, 1.0, 0.0, 1.0])
+    assert explained(by_word[:, None], words) == pytest.approx(1)
+    assert explained(by_nothing[:, None], words) == pytest.approx(0)
+    assert explained(np.stack([by_word, 1 - by_word], 1), words) == pytest.approx(1), "features may go apart"
+    assert 0 < explained(np.stack([5 * by_word, by_nothing], 1), words) < 1
+    assert explained(np.full((6, 1), 0.5), words) == 0
+    assert explained(np.arange(6.0)[:, None], np.arange(6)) == 0, "as many groups as values say nothing"
     random = np.random.default_rng(0)
-    chance = [explained(random.normal(size=400), random.integers(200, size=400)) for _ in range(20)]
+    chance = [explained(random.normal(size=(400, 1)), random.integers(200, size=400)) for _ in range(20)]
     assert np.mean(chance) < 0.1, "unadjusted it would be about 0.45"
 
 
 def test_summary_of_a_gate() -> None:
     place = np.tile(np.arange(64), 2)
-    values = gate_values.GateValues(place / 64, np.zeros(128, dtype=int), place)
+    values = gate_values.GateValues(place[:, None] / 64, np.zeros(128, dtype=int), place)
     summary = values.summary()
     assert summary["places"] == pytest.approx(1)
     assert summary["words"] == 0
@@ -70,7 +73,7 @@ def test_baseline_is_chosen_on_the_validation_part(tmp_path: Path) -> None:
         (tmp_path / f"{split}.jsonl").write_text("\n".join(rows) + "\n")
     result = baseline.baseline(tmp_path, None)
     settings = result["settings"]
-    assert len(settings) == 10
+    assert len(settings) == 14
     best = max(setting["valid_accuracy"] for setting in settings)
     equals = [setting for setting in settings if setting["valid_accuracy"] == best]
     chosen = min(equals, key=lambda setting: setting["valid_loss"])
@@ -93,3 +96,32 @@ def test_numbers_of_labels_without_a_name_are_refused(tmp_path: Path) -> None:
     assert make_data.named([("1", "x"), ("0", "y")], ("a", "b"), tmp_path) == [("b", "x"), ("a", "y")]
     with pytest.raises(UserError, match="row 2: expected a label from 0 to 1, got '2'"):
         make_data.named([("1", "x"), ("2", "y")], ("a", "b"), tmp_path)
+
+
+def test_ag_news_and_imdb_as_their_authors_publish_them(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        lines = [f'"{1 + i % 4}","Title {i}","says ""so""\\{i}"' for i in range(80)]
+        (tmp_path / f"{split}.csv").write_text("\n".join(lines) + "\n")
+    parts = make_data.ag_news(tmp_path)
+    assert [len(parts[split]) for split in make_data.SPLITS] == [72, 8, 80]
+    assert parts["test"][1] == ("Sports", 'Title 1 says "so" 1')
+    rows = [(label, f"{label}{i}") for i in range(9) for label in "ab"]
+    assert make_data.drawn(rows, 9) == rows
+    some = make_data.drawn(rows, 4)
+    assert [label for label, _ in some].count("a") == 4
+    assert some == [row for row in rows if row in some], "in the order of the file"
+    (tmp_path / "test.csv").write_text('"5","Title","words"\n')
+    with pytest.raises(UserError, match=r"test\.csv, row 1: expected a label from 1 to 4, got"):
+        make_data.ag_news(tmp_path)
+
+    for split in ("train", "test"):
+        for name in ("neg", "pos"):
+            (tmp_path / split / name).mkdir(parents=True)
+            for i in range(10):
+                (tmp_path / split / name / f"{i}_3.txt").write_text(f"{name}<br />{i}", encoding="utf-8")
+    parts = make_data.imdb(tmp_path)
+    assert [len(parts[split]) for split in make_data.SPLITS] == [18, 2, 20]
+    assert parts["test"][0] == ("negative", "neg 0")
+    (tmp_path / "test" / "neg").rename(tmp_path / "moved")
+    with pytest.raises(UserError, match=r"neg: expected a \.txt file a review"):
+        make_data.imdb(tmp_path)

@@ -30,7 +30,8 @@ python "$tools/report.py" "$file" --runs "$work/runs" --figures "$work/figures" 
     > "$work/$study.md.part"
 mv "$work/$study.md.part" "$work/$study.md"
 for run in "$cells"/*gate*/seed-0/run; do
+    variant=$(basename "${run%/seed-0/run}")
     [ ! -e "$run/checkpoint_best.safetensors" ] || python "$tools/gates.py" "$run" "$folder" \
-        --figure "$work/figures/fusion-$study-$(basename "${run%/seed-0/run}").png" > /dev/null
+        --figure "$work/figures/fusion-$study-$variant.png" > "$work/$study.$variant.md"
 done
 echo "$work/$study.md"

@@ -27,7 +27,7 @@ from docnmt.errors import UsageError
 from docnmt.files import write_json
 from docnmt.scoring.classification import classification_scores
 
-COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
+COSTS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 def read(folder: Path, split: str, max_length: int | None) -> tuple[list[list[str]], list[str]]:

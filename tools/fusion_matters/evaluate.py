@@ -23,8 +23,7 @@ from docnmt.files import write_json
 from docnmt.runtime import tune
 from docnmt.scoring.classification import classification_scores
 from docnmt.tasks.text_classification import TextClassification, TextDataset, label_probabilities
-from docnmt.training.checkpoint import load_checkpoint
-from docnmt.training.loading import LAST, LoadedModel, load_model
+from docnmt.training.loading import LoadedModel, load_model
 from docnmt.version import __version__
 
 #: Shortest input at which accuracy is measured; the next ones are 2, 4, 8 … times as long.
@@ -77,11 +76,10 @@ def by_length(lengths: np.ndarray, right: np.ndarray) -> list[dict[str, int]]:
 
 def training_cost(run: Path) -> dict[str, Any]:
     """Updates, seconds and peak memory (bytes) of a run, and what it ran on."""
-    progress = load_checkpoint(run / LAST).header["progress"]
     lines = [json.loads(line) for line in (run / "train.jsonl").read_text(encoding="utf-8").splitlines()]
     return {
-        "train_updates": progress["update"],
-        "train_seconds": progress["seconds"],
+        "train_updates": max(line["update"] for line in lines),
+        "train_seconds": max(line.get("wall", 0.0) for line in lines),
         "peak_memory": max(line.get("peak_memory", 0) for line in lines),
         "made_on": f"docnmt {__version__}, torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}",
     }

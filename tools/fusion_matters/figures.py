@@ -50,11 +50,13 @@ def deltas(results: Results) -> Any:
         assert comparison is not None
         _, differences = results.pairs(variant)
         axes.plot(differences, [row] * len(differences), "o", color="0.55", markersize=4, alpha=0.7)
-        axes.plot(comparison.interval, [row, row], color="C0", linewidth=2)
+        axes.plot(comparison.interval, [row, row], color="C0", linewidth=2)  # nothing where it is not known
         axes.plot([comparison.mean], [row], "D", color="C0", markersize=6)
+    limit = 3 * max(abs(difference) for variant in variants for difference in results.pairs(variant)[1]) or 1
+    axes.set_xlim(-limit, limit)  # the intervals of two seeds go on
     axes.set_yticks(range(len(variants)), list(reversed(variants)))
     axes.set_ylim(-0.7, len(variants) - 0.3)
-    axes.set_xlabel(f"test accuracy − {results.study.reference} under the same seed, points (mean, 95 % bootstrap)")
+    axes.set_xlabel(f"test accuracy − {results.study.reference} under the same seed, points (mean, 95 % by t)")
     axes.set_title(results.study.name)
     return figure
 
@@ -95,7 +97,7 @@ def gates(results: Results) -> Any:
             along = means[variant]
             axes.plot((np.arange(len(along)) + 0.5) / len(along), along, **{**_style(results, operator), "marker": ""})
         axes.set_title(family, fontsize=10)
-    all_axes[0][0].set_ylabel("gate: the share of the word")
+    all_axes[0][0].set_ylabel("gate: what the word is multiplied by")
     figure.supxlabel("place in the text, as a share of the longest", fontsize=10, y=-0.02)
     _legend(figure, all_axes[0])
     return figure

@@ -50,7 +50,7 @@ def draw(values: GateValues, title: str) -> Any:
     counts = np.bincount(values.place)
     left.plot(np.bincount(values.place, values.gate) / counts, linewidth=1)
     left.set_xlabel("position in the text")
-    left.set_ylabel("gate: the share of the word")
+    left.set_ylabel("gate: what the word is multiplied by")
     frequency = np.bincount(values.token)
     seen = np.flatnonzero(frequency)
     right.plot(frequency[seen], np.bincount(values.token, values.gate)[seen] / frequency[seen], ".", markersize=1.5)

@@ -4,10 +4,19 @@
     docnmt-preprocess --task text_classification --train tables/novels33/train.jsonl \\
         --valid tables/novels33/valid.jsonl --test tables/novels33/test.jsonl --destdir data-bin/novels33
 
-Splits depend on nothing but the files. AG News and IMDB have no validation part; a tenth of each label's
-training texts is held out, drawn with seed 20240. ArXiv (ccdv/arxiv-classification) is read from the files
-train_data.txt, val_data.txt and test_data.txt, a JSON object with `text` and `label` a line; texts that are only white
-space are dropped there, as the notebooks do, and counted.
+What FOLDER holds:
+
+    ag_news      train.csv and test.csv of Zhang et al. 2015 (class, title, description; 2,500 training texts a class
+                 drawn with seed 20240), or tables train10k.tsv and test.tsv with a class of 0 to 3
+    imdb         aclImdb's train/pos, train/neg, test/pos, test/neg, or train.jsonl and test.jsonl with 0 and 1
+    novels33     train.jsonl, val.jsonl, test.jsonl, their labels numbers of the lines of classes.txt: passages of 3,500
+                 words of computationalstylistics/100_english_novels, one novel of each of 33 authors for the test
+    scotus_oral  the same files: oral arguments of the US supreme court, by issue area
+    arxiv        ccdv/arxiv-classification as train_data.txt, val_data.txt, test_data.txt, a JSON object with `text` and
+                 `label` a line; texts that are only white space are dropped, as the notebooks do, and counted
+
+Splits depend on nothing but the files. AG News and IMDB have no validation part; a tenth of each label's training texts
+is held out, drawn with seed 20240.
 """
 
 from __future__ import annotations
@@ -33,6 +42,13 @@ SPLITS = ("train", "valid", "test")
 def ag_news(folder: Path) -> dict[str, Rows]:
     """10,000 of the 120,000 training texts, the complete test set; labels by name."""
     names = ("World", "Sports", "Business", "Sci/Tech")
+    if (folder / "train.csv").exists():
+        paths = [folder / f"{split}.csv" for split in ("train", "test")]
+        train, test = (
+            [(label, text.replace("\\", " ")) for label, text in named(table(path), names, path, first=1)]
+            for path in paths
+        )  # a backslash is a line break there
+        return held_out({"train": drawn(train, 2_500), "test": test})
     files = {split: folder / file for split, file in (("train", "train10k.tsv"), ("test", "test.tsv"))}
     return held_out({split: named(table(path), names, path) for split, path in files.items()})
 
@@ -40,8 +56,11 @@ def ag_news(folder: Path) -> dict[str, Rows]:
 def imdb(folder: Path) -> dict[str, Rows]:
     """The whole labelled part; line breaks of the reviews (`<br />`) become spaces."""
     names = ("negative", "positive")
-    files = {split: folder / f"{split}.jsonl" for split in ("train", "test")}
-    read = {split: named(table(path), names, path) for split, path in files.items()}
+    if (folder / "train").is_dir():
+        read = {split: [*reviews(folder / split, *names)] for split in ("train", "test")}
+    else:
+        files = {split: folder / f"{split}.jsonl" for split in ("train", "test")}
+        read = {split: named(table(path), names, path) for split, path in files.items()}
     return held_out({s: [(label, text.replace("<br />", " ")) for label, text in rows] for s, rows in read.items()})
 
 
@@ -73,22 +92,47 @@ DATASETS: dict[str, Callable[[Path], dict[str, Rows]]] = {
 }
 
 
+def reviews(folder: Path, negative: str, positive: str) -> Iterator[tuple[str, str]]:
+    """The texts of `neg` and `pos`, a file each, in the order of their names.
+
+    Raises:
+        UserError: one of the two has none.
+    """
+    for name, label in (("neg", negative), ("pos", positive)):
+        paths = sorted((folder / name).glob("*.txt"))
+        if not paths:
+            raise UserError(f"{folder / name}: expected a .txt file a review, there is none")
+        yield from ((label, path.read_text(encoding="utf-8")) for path in paths)
+
+
+def drawn(rows: Rows, each: int) -> Rows:
+    """`each` rows of every label, in the order of the file."""
+    by_label = numbers_by_label(rows)
+    rng = np.random.default_rng(20240)
+    chosen = [
+        rng.choice(by_label[label], size=min(each, len(by_label[label])), replace=False) for label in sorted(by_label)
+    ]
+    return [rows[number] for number in sorted(np.concatenate(chosen).tolist())]
+
+
 def table(path: Path) -> Rows:
     """Labels and texts of a table."""
     rows = read_labelled(path)
     return list(zip(rows.labels, rows.texts, strict=True))
 
 
-def named(rows: Rows, names: Sequence[str], path: Path) -> Rows:
-    """The rows of `path` with names in place of the labels' numbers.
+def named(rows: Rows, names: Sequence[str], path: Path, first: int = 0) -> Rows:
+    """The rows of `path` with names in place of the labels' numbers, which begin at `first`.
 
     Raises:
         UserError: a label is not the number of a name.
     """
-    for number, (label, _) in enumerate(rows, 1):
-        if not label.isdecimal() or int(label) >= len(names):
-            raise UserError(f"{path}, row {number}: expected a label from 0 to {len(names) - 1}, got '{label}'")
-    return [(names[int(label)], text) for label, text in rows]
+    numbers = {str(first + place): name for place, name in enumerate(names)}
+    for row, (label, _) in enumerate(rows, 1):
+        if label not in numbers:
+            most = first + len(names) - 1
+            raise UserError(f"{path}, row {row}: expected a label from {first} to {most}, got '{label}'")
+    return [(numbers[label], text) for label, text in rows]
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -108,9 +152,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 def held_out(parts: dict[str, Rows], share: float = 0.1) -> dict[str, Rows]:
     """Hold out a share of each label's training texts for validation; both parts keep the order of the file."""
-    by_label = defaultdict(list)
-    for number, (label, _) in enumerate(parts["train"]):
-        by_label[label].append(number)
+    by_label = numbers_by_label(parts["train"])
     rng = np.random.default_rng(20240)
     chosen: set[int] = set()
     for label in sorted(by_label):
@@ -121,11 +163,18 @@ def held_out(parts: dict[str, Rows], share: float = 0.1) -> dict[str, Rows]:
     return {"train": train, "valid": valid, "test": parts["test"]}
 
 
+def numbers_by_label(rows: Rows) -> dict[str, list[int]]:
+    """Which rows each label has."""
+    by_label: dict[str, list[int]] = defaultdict(list)
+    for number, (label, _) in enumerate(rows):
+        by_label[label].append(number)
+    return by_label
+
+
 def body(argv: list[str]) -> None:
     """Parse, read, write."""
     parser = argparse.ArgumentParser(
-        description="Write a data set's train, valid and test tables (JSONL) for docnmt-preprocess.",
-        epilog="example: make_data.py novels33 ~/corpora/novels33 tables/novels33",
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("dataset", choices=DATASETS)
     parser.add_argument("source", type=Path, metavar="FOLDER", help="where the corpus is")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 #: By data set and variant (family.operator). ArXiv's add, concat and gate_scalar have two sds: those of Table 1
-#: (below), and these of Table 3. gate_conv is of Table 2.
+#: (below), and these of Table 3. gate_conv is of Table 2. Two names of the paper are not what its notebooks compute, so
+#: these numbers stand under both operators: AG News's and IMDB's gate_scalar is a gate a feature (our gate_vector), and
+#: ArXiv's gate_mlp, called MLP in Table 3, has no gate (our mlp).
 PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
     "ag_news": {
         "sinusoidal.add": (91.15, 0.08), "sinusoidal.concat": (90.93, 0.11), "sinusoidal.gate_scalar": (91.07, 0.09),
+        "sinusoidal.gate_vector": (91.07, 0.09),
     },
     "imdb": {
         "sinusoidal.add": (83.28, 0.15), "sinusoidal.concat": (83.78, 0.13), "sinusoidal.gate_scalar": (83.40, 0.14),
+        "sinusoidal.gate_vector": (83.40, 0.14),
     },
     "arxiv": {
         "sinusoidal.add": (59.22, 1.07), "sinusoidal.concat": (63.44, 2.27),
@@ -21,6 +25,8 @@ PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
         "relative_input.add": (62.48, 2.53), "relative_input.concat": (59.83, 2.11),
         "relative_input.gate_scalar": (65.55, 3.15), "relative_input.gate_mlp": (65.23, 2.34),
         "sinusoidal.gate_conv": (64.0, float("nan")),
+        "sinusoidal.mlp": (65.50, 2.31), "learned.mlp": (64.28, 5.08), "rope_input.mlp": (64.33, 3.67),
+        "relative_input.mlp": (65.23, 2.34),
     },
 }  # fmt: skip
 

@@ -20,17 +20,20 @@ from cost_tables import cost_table, gate_table, latency_table, length_table, tex
 from figures import draw_figures
 from results import Results
 from study import read_study
-from tables import across_table, comparison_table, family_table, inside_table, overview_table
+from tables import across_table, comparison_table, contrast_table, family_table, inside_table, overview_table
 
 from docnmt.cli import command as cli
 from docnmt.errors import UserError
 
-NOTES = """Accuracy in percent, mean ± sd over seeds. Above the SVM: points, ± what the choice of test texts alone
-leaves open (95 %). Δ: difference from the reference under the same seed, with its 95 % bootstrap interval over seeds;
-with few seeds such an interval is too narrow (of normal differences it holds the true mean in 75 % of cases for 3
-seeds, 84 % for 5, 90 % for 10). p: two-sided, of the paired t-test and of the exact permutation of signs, the latter
-also adjusted for all comparisons of the table (Holm). Detectable: the true difference that the t-test finds four times
-of five with these seeds and this sd; smaller ones cannot be told from none."""
+NOTES = """\
+How to read the tables. Accuracy in percent, mean ± sd over seeds. Minus SVM: points, ± what the choice of the test
+texts alone leaves open (95 %; over labels where a label's texts are of one novel or the like). Δ: difference from the
+reference under the same seed, with two 95 % intervals over seeds: by Student's t, and by bootstrap, which with few
+seeds is too narrow (of normal differences it holds the true mean in 51 % of cases for 2 seeds, 75 % for 3, 84 % for 5,
+89 % for 10). p: two-sided, of the paired t-test and of the exact permutation of signs; not adjusted for there being
+many but in the table of contrasts, which the study's file names (Holm, on the t-test's). Detectable: the true
+difference that the t-test finds four times of five with so many seeds and the sd of differences pooled over variants;
+smaller ones are found less often. A dash: cannot be known from so few."""
 
 
 def report(results: Results, latency: dict[str, Any] | None = None) -> str:
@@ -39,6 +42,7 @@ def report(results: Results, latency: dict[str, Any] | None = None) -> str:
         f"## {results.study.name}",
         comparison_table(results),
         *remarks(results),
+        *_titled("Contrasts", contrast_table(results)),
         *_titled("Families and operators (Table 3)", family_table(results)),
         *_titled("Operators against `add` of the same family: mean ± sd of Δ (seeds above 0)", inside_table(results)),
         *_titled("Families against the reference's under the same operator", across_table(results)),
@@ -65,13 +69,15 @@ def remarks(results: Results) -> list[str]:
     if found:
         pairs = max(c.n for c in found.values())
         lines.append(f"The smallest p that the exact test has for {pairs} pairs is {2.0 ** (1 - pairs):.2g}.")
+        complete = [v for v, c in found.items() if c.n == pairs == len(results.cells[v])]
         reference = results.accuracy(results.study.reference).std(ddof=1)
-        unpaired = [np.hypot(reference, results.accuracy(v).std(ddof=1)) for v in found]
-        paired = [c.sd for c in found.values()]
-        lines.append(
-            f"What pairing is worth: the sd of a difference is {np.mean(paired):.2f} points under one seed, and would "
-            f"be {np.mean(unpaired):.2f} between unrelated runs (means over variants)."
-        )
+        unpaired = [np.hypot(reference, results.accuracy(v).std(ddof=1)) for v in complete]
+        if complete:
+            lines.append(
+                f"What pairing is worth: the sd of a difference is {np.mean([found[v].sd for v in complete]):.2f} "
+                f"points under one seed, and would be {np.mean(unpaired):.2f} between unrelated runs (means over "
+                f"variants with {pairs} seeds)."
+            )
     made = {f"{c['made_on']}, {c['threads']} thread(s)" for seeds in results.cells.values() for c in seeds.values()}
     lines.append(f"Made on: {'; '.join(sorted(made))}.")
     return [" ".join(lines)]

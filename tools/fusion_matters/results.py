@@ -45,8 +45,7 @@ class Results:
                 cells.setdefault(cell.variant, {})[cell.seed] = {**UNKNOWN, **result}
         if not cells:
             raise UserError(f"{runs / study.folder}: no cell is finished; run run.py first")
-        svm = runs / study.folder / "svm.json"
-        return cls(study, cells, json.loads(svm.read_text(encoding="utf-8")) if svm.exists() else None)
+        return cls(study, cells, _svm(runs / study.folder / "svm.json"))
 
     @property
     def variants(self) -> list[str]:
@@ -75,26 +74,52 @@ class Results:
         return compare(differences, np.zeros_like(differences))
 
     def families(self) -> dict[str, list[str]]:
-        """Operators with results by family: the variants that are named FAMILY.OPERATOR, in the study's order."""
+        """Operators with results by family: the variants of the study's grid, in its order."""
         found: dict[str, list[str]] = {}
         for variant in self.variants:
-            family, dot, operator = variant.partition(".")
-            if dot and "." not in operator:
+            if variant in self.study.grid:
+                family, _, operator = variant.partition(".")
                 found.setdefault(family, []).append(operator)
         return found
 
     def gap_to_svm(self, variant: str) -> tuple[float, float] | None:
-        """Accuracy above the baseline's in points, the mean over seeds, and its standard error over the test texts.
+        """Accuracy less the baseline's in points, the mean over seeds, and its standard error over the test units.
 
-        None without a baseline, or one without `correct`.
+        None without a baseline, or one without `correct` (and `confusion`, where units are labels).
         """
-        if self.svm is None or "correct" not in self.svm:
+        read = _texts if self.study.test_units == "texts" else _labels
+        key = "correct" if self.study.test_units == "texts" else "confusion"
+        if self.svm is None or key not in self.svm:
             return None
-        right = np.mean([_ones(cell["correct"]) for cell in self.cells[variant].values()], axis=0)
-        differences = 100 * (right - _ones(self.svm["correct"]))
-        return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
+        theirs, sizes = read(self.svm[key])
+        differences = np.mean([read(cell[key])[0] for cell in self.cells[variant].values()], axis=0) - theirs
+        mean = differences.sum() / sizes.sum()
+        spread = np.sqrt(((differences - mean * sizes) ** 2).sum() * len(sizes) / (len(sizes) - 1)) / sizes.sum()
+        return float(100 * mean), float(100 * spread)
 
 
-def _ones(correct: str) -> np.ndarray:
-    """(N,) 1.0 where a text is labelled right, else 0.0."""
-    return np.array([float(right) for right in correct])
+def _texts(correct: str) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) 1.0 where a text is labelled right, else 0.0; and ones: a unit is a text."""
+    right = np.array([float(mark) for mark in correct])
+    return right, np.ones_like(right)
+
+
+def _labels(confusion: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """How many texts of each label are labelled right, and how many it has: a unit is a label."""
+    counts = np.array(confusion, dtype=float)
+    return counts.diagonal(), counts.sum(1)
+
+
+def _svm(path: Path) -> dict[str, Any] | None:
+    """What baseline.py wrote, if it did.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    try:
+        known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read: {error}; make it again with baseline.py") from error
+    return known

@@ -1,4 +1,4 @@
-"""Run a study: train and test every cell (variant × seed), several at a time, and go on where it stopped.
+"""Run studies: train and test every cell (variant × seed), several at a time, and go on where it stopped.
 
     python tools/fusion_matters/run.py recipes/fusion_matters/novels33.yaml --data data-bin --runs runs/fusion --jobs 2
 
@@ -38,8 +38,9 @@ class Runner:
     """How cells are run.
 
     Attributes:
-        data: the data folder. runs: where cells stand. threads: of each cell's process.
+        data: where the data folders are. runs: where cells stand. threads: of each cell's process.
         discard: delete a cell's best checkpoint, too, once it is tested.
+        retest: test the finished cells again, as after a change of what is measured, and train none.
         processes: those that run now. stopped: set, no other is begun.
     """
 
@@ -47,6 +48,7 @@ class Runner:
     runs: Path
     threads: int
     discard: bool = False
+    retest: bool = False
     processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
     stopped: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -57,11 +59,11 @@ class Runner:
         Raises:
             UserError: it has one that is damaged, or of other options or other data.
         """
-        known = cell.result(self.runs)
-        if known is not None and known["fingerprint"] != read_meta(self.data)["fingerprint"]:
+        known, data = cell.result(self.runs), self.data / cell.data
+        if known is not None and known["fingerprint"] != read_meta(data)["fingerprint"]:
             raise UserError(
-                f"{cell.folder(self.runs) / RESULT}: was made with other data than {self.data}; delete the cell's "
-                "folder or give other --runs"
+                f"{cell.folder(self.runs) / RESULT}: was made with other data than {data}; delete the cell's folder or "
+                "give other --runs"
             )
         return known is not None
 
@@ -71,12 +73,13 @@ class Runner:
         Raises:
             UserError: a command failed; its log is named.
         """
-        folder = cell.folder(self.runs)
+        folder, data = cell.folder(self.runs), self.data / cell.data
         folder.mkdir(parents=True, exist_ok=True)
-        train = ["-m", "docnmt.cli.train", str(self.data), "--save-dir", str(folder / "run"), "--seed", str(cell.seed)]
-        self._call([*train, *cell.options], folder)
+        train = ["-m", "docnmt.cli.train", str(data), "--save-dir", str(folder / "run"), "--seed", str(cell.seed)]
+        if not self.retest:
+            self._call([*train, *cell.options], folder)
         self._call(
-            [str(Path(__file__).parent / "evaluate.py"), str(folder / "run"), str(self.data), str(folder / SCORES)],
+            [str(Path(__file__).parent / "evaluate.py"), str(folder / "run"), str(data), str(folder / SCORES)],
             folder,
         )
         scores = json.loads((folder / SCORES).read_text(encoding="utf-8"))
@@ -84,12 +87,12 @@ class Runner:
             folder / RESULT,
             {
                 "study": cell.study, "variant": cell.variant, "seed": cell.seed, "options": list(cell.options),
-                "fingerprint": read_meta(self.data)["fingerprint"], "threads": self.threads,
+                "fingerprint": read_meta(data)["fingerprint"], "threads": self.threads,
                 **scores,
             },
         )  # fmt: skip
         (folder / SCORES).unlink()
-        (folder / "run" / LAST).unlink()
+        (folder / "run" / LAST).unlink(missing_ok=True)
         if self.discard:
             (folder / "run" / BEST).unlink()
 
@@ -121,7 +124,7 @@ class Runner:
 
 def run_all(runner: Runner, cells: Sequence[Cell], jobs: int) -> int:
     """Run what is not done; returns how many cells failed."""
-    waiting = [cell for cell in cells if not runner.is_done(cell)]
+    waiting = [cell for cell in cells if runner.is_done(cell) == runner.retest]
     failed = 0
     with (
         ThreadPoolExecutor(jobs) as pool,
@@ -135,7 +138,7 @@ def run_all(runner: Runner, cells: Sequence[Cell], jobs: int) -> int:
                     future.result()
                 except UserError as error:
                     failed += 1
-                    bar.print(f"{cell.variant} seed {cell.seed} failed: {error}")
+                    bar.print(f"{cell.study} {cell.variant} seed {cell.seed} failed: {error}")
                 bar.update(note=f"{cell.variant} seed {cell.seed}")
         except BaseException:  # Ctrl-C, SIGTERM: or the pool would begin all other cells before it lets this pass
             runner.stop()
@@ -144,21 +147,20 @@ def run_all(runner: Runner, cells: Sequence[Cell], jobs: int) -> int:
     return failed
 
 
-def chosen(study: Study, variants: Sequence[str] | None, seeds: Sequence[int] | None) -> list[Cell]:
-    """The cells of these variants and seeds; None: all.
+def chosen(studies: Sequence[Study], variants: Sequence[str] | None, seeds: Sequence[int] | None) -> list[Cell]:
+    """The cells of these variants and seeds, each once; None: all.
 
     Raises:
-        UsageError: the study has no such variant or seed.
+        UsageError: no study has such a variant or seed.
     """
-    if unknown := sorted(set(variants or ()) - set(study.variants)):
-        raise UsageError(f"--variants: {', '.join(unknown)}: the study has {', '.join(study.variants)}")
-    if foreign := sorted(set(seeds or ()) - set(range(study.seeds))):
-        raise UsageError(f"--seeds: {', '.join(map(str, foreign))}: the study has 0 to {study.seeds - 1}")
-    return [
-        cell
-        for cell in study.cells()
-        if cell.variant in (variants or study.variants) and cell.seed in (seeds or range(study.seeds))
-    ]
+    names = list(dict.fromkeys(variant for study in studies for variant in study.variants))
+    most = max(study.seeds for study in studies)
+    if unknown := sorted(set(variants or ()) - set(names)):
+        raise UsageError(f"--variants: there is no {', '.join(unknown)}; there are {', '.join(names)}")
+    if foreign := sorted(set(seeds or ()) - set(range(most))):
+        raise UsageError(f"--seeds: there is no {', '.join(map(str, foreign))}; there are 0 to {most - 1}")
+    cells = dict.fromkeys(cell for study in studies for cell in study.cells())
+    return [c for c in cells if (not variants or c.variant in variants) and (seeds is None or c.seed in seeds)]
 
 
 def body(argv: list[str]) -> int:
@@ -166,29 +168,34 @@ def body(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("study", type=Path, metavar="STUDY.yaml")
+    parser.add_argument("studies", type=Path, nargs="+", metavar="STUDY.yaml", help="one study or several")
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where the data folders are")
     parser.add_argument("--runs", type=Path, required=True, metavar="DIR", help="where the cells' folders go")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="cells at a time [1]")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of a cell [1]")
-    parser.add_argument("--variants", nargs="+", metavar="NAME", help="these only [all of the study]")
-    parser.add_argument("--seeds", nargs="+", type=int, metavar="N", help="these only [all of the study]")
+    parser.add_argument("--variants", nargs="+", metavar="NAME", help="these only [all]")
+    parser.add_argument("--seeds", nargs="+", type=int, metavar="N", help="these only [all]")
     parser.add_argument(
         "--discard-checkpoints", action="store_true", help="delete a cell's model once it is tested (gates.py needs it)"
+    )
+    parser.add_argument(
+        "--retest", action="store_true", help="train nothing; test the finished cells again, whose models are kept"
     )
     parser.add_argument("--list", action="store_true", help="say which cells are done and which are not, and stop")
     options = parser.parse_args(argv)
     given = {"jobs": options.jobs, "threads": options.threads}
     if wrong := [f"--{name}: must be at least 1, got {number}" for name, number in given.items() if number < 1]:
         raise UsageError(wrong)
-    study = read_study(options.study)
-    cells = chosen(study, options.variants, options.seeds)
-    runner = Runner(options.data / study.data, options.runs, options.threads, options.discard_checkpoints)
+    studies = [read_study(path) for path in options.studies]
+    cells = chosen(studies, options.variants, options.seeds)
+    runner = Runner(options.data, options.runs, options.threads, options.discard_checkpoints, options.retest)
     if options.list:
         for cell in cells:
-            print("done" if runner.is_done(cell) else "open", cell.variant, f"seed {cell.seed}", *cell.options)
+            done = "done" if runner.is_done(cell) else "open"
+            print(done, cell.study, cell.variant, f"seed {cell.seed}", *cell.options)
         return 0
-    read_meta(runner.data)  # or every cell would say that there is none
+    for study in studies:
+        read_meta(runner.data / study.data)  # or every cell would say that there is none
     return 1 if run_all(runner, cells, options.jobs) else 0
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from paired import holm
+from paired import PairedComparison, detectable_effect, holm, pooled_sd
 from published import PUBLISHED
 from results import Results
 
@@ -32,39 +32,82 @@ def published(data: str, variant: str) -> str:
     return f"{mean:.2f}" if math.isnan(sd) else f"{mean:.2f} ± {sd:.2f}"
 
 
+def number(value: float, form: str) -> str:
+    """A number, or a dash where there is none."""
+    return "–" if math.isnan(value) else format(value, form)
+
+
+def interval(bounds: tuple[float, float]) -> str:
+    """`[low, high]`, or a dash."""
+    return "–" if math.isnan(bounds[0]) else f"[{bounds[0]:+.2f}, {bounds[1]:+.2f}]"
+
+
 def comparison_table(results: Results) -> str:
-    """Every variant: test accuracy and its paired difference from the reference, with all tests (Tables 1 and 2)."""
+    """Every variant: test accuracy and its paired difference from the reference (Tables 1 and 2)."""
     found = {variant: results.comparison(variant) for variant in results.variants}
-    tested = {variant: comparison for variant, comparison in found.items() if comparison is not None}
-    adjusted = dict(zip(tested, holm(np.array([c.permutation_p for c in tested.values()])), strict=True))
+    sd = pooled_sd(c for c in found.values() if c is not None)
+    header = [
+        "variant", "seeds", "accuracy", "published", "macro-F1", "minus SVM", "validation",
+        f"Δ to {results.study.reference}", "95 % by t", "95 % bootstrap", "sd of Δ", "Δ > 0", "paired t p",
+        "permutation p", "detectable",
+    ]  # fmt: skip
     rows = []
-    for variant in results.variants:
-        accuracy = results.accuracy(variant)
-        row = [variant, f"{len(accuracy)}", mean_sd(accuracy), published(results.study.data, variant)]
+    for variant, c in found.items():
+        row = [variant, _seeds(results, variant), mean_sd(results.accuracy(variant))]
+        row.append(published(results.study.data, variant))
         row.append(mean_sd(results.values(variant, lambda cell: 100 * cell["macro_f1"])))
         row.append(_gap(results, variant))
         row.append(mean_sd(results.values(variant, lambda cell: 100 * cell["valid_accuracy"])))
-        c = tested.get(variant)
-        if c is None:
-            rows.append([*row, *["–"] * 7])
-            continue
-        low, high = c.interval
-        rows.append(
-            [
-                *row, f"{c.mean:+.2f} [{low:+.2f}, {high:+.2f}]", f"{c.sd:.2f}", f"{c.positive}/{c.n}", f"{c.t_p:.3f}",
-                f"{c.permutation_p:.3f}", f"{adjusted[variant]:.3f}", f"{c.detectable:.2f}",
-            ]
-        )  # fmt: skip
+        rows.append([*row, *(_difference(c, sd) if c is not None else ["–"] * 8)])
     if results.svm is not None:
         scores = [f"{100 * results.svm['accuracy']:.2f}", "–", f"{100 * results.svm['macro_f1']:.2f}", "–"]
         scores.append(f"{100 * results.svm['valid_accuracy']:.2f}")
-        rows.append([_svm_name(results), "–", *scores, *["–"] * 7])
-    header = [
-        "variant", "seeds", "accuracy", "published", "macro-F1", "above the SVM", "validation",
-        f"Δ to {results.study.reference} [95 %]", "sd of Δ", "Δ > 0", "paired t p", "permutation p", "Holm",
-        "detectable",
+        rows.append([_svm_name(results), "–", *scores, *["–"] * 8])
+    return markdown(*without(header, rows, "published"))
+
+
+def _difference(c: PairedComparison, sd: float) -> list[str]:
+    """The cells of a comparison; the detectable effect is that of the pooled `sd`."""
+    return [
+        f"{c.mean:+.2f}", interval(c.interval), interval(c.bootstrap), number(c.sd, ".2f"), f"{c.positive}/{c.n}",
+        number(c.t_p, ".3f"), f"{c.permutation_p:.3f}", number(detectable_effect(c.n, sd), ".2f"),
     ]  # fmt: skip
-    return markdown(header, rows)
+
+
+def _seeds(results: Results, variant: str) -> str:
+    """How many, and which if not all."""
+    seeds = sorted(results.cells[variant])
+    if len(seeds) == results.study.seeds:
+        return f"{len(seeds)}"
+    return f"{len(seeds)} ({', '.join(map(str, seeds))})"
+
+
+def without(header: Sequence[str], rows: list[list[str]], name: str) -> tuple[list[str], list[list[str]]]:
+    """The table without a column that says nothing."""
+    place = header.index(name)
+    if {row[place] for row in rows} != {"–"}:
+        return list(header), rows
+    return [*header[:place], *header[place + 1 :]], [[*row[:place], *row[place + 1 :]] for row in rows]
+
+
+def contrast_table(results: Results) -> str:
+    """The differences that answer the study's questions, their p adjusted for being several; empty without any."""
+    found = [
+        (variant, other, c)
+        for variant, other in results.study.contrasts
+        if {variant, other} <= results.cells.keys() and (c := results.comparison(variant, other)) is not None
+    ]
+    tested = [i for i, (_, _, c) in enumerate(found) if not math.isnan(c.t_p)]
+    adjusted = dict(zip(tested, holm(np.array([found[i][2].t_p for i in tested])), strict=True))
+    rows = [
+        [
+            f"{variant} − {other}", f"{c.n}", f"{c.mean:+.2f}", interval(c.interval), f"{c.positive}/{c.n}",
+            number(c.t_p, ".3f"), number(adjusted.get(i, math.nan), ".3f"), f"{c.permutation_p:.3f}",
+        ]
+        for i, (variant, other, c) in enumerate(found)
+    ]  # fmt: skip
+    header = ["difference", "seeds", "points", "95 % by t", "above 0", "paired t p", "Holm", "permutation p"]
+    return markdown(header, rows) if rows else ""
 
 
 def _gap(results: Results, variant: str) -> str:
@@ -140,7 +183,7 @@ def _differences(
         for operator in operators:
             variant, other = f"{family}.{operator}", reference(family, operator)
             c = results.comparison(variant, other) if {variant, other} <= results.cells.keys() else None
-            row.append("–" if c is None else f"{c.mean:+.2f} ± {c.sd:.2f} ({c.positive}/{c.n})")
+            row.append("–" if c is None else f"{c.mean:+.2f} ± {number(c.sd, '.2f')} ({c.positive}/{c.n})")
         if set(row) != {"–"}:
             rows.append([family, *row])
     return markdown(["family", *operators], rows) if len(rows) > 1 else ""

@@ -25,6 +25,7 @@ from scipy import stats
 from tables import markdown
 
 from docnmt.cli import command as cli
+from docnmt.data.batching import plan_batches
 from docnmt.data.table import read_labelled
 from docnmt.data.vocabulary import WordVocabulary
 from docnmt.models import fusion_classifier
@@ -34,7 +35,7 @@ from docnmt.modules.random_stream import random_stream
 from docnmt.registry import FUSIONS
 
 TASK = SimpleNamespace(vocabulary_size=2_000, labels=("",) * 11)
-BASE = FusionClassifierConfig(encoder_layers=2)
+BASE = FusionClassifierConfig(encoder_layers=2, embed_dim=128, ffn_dim=256)  # as fusion_classifier_arxiv
 SHARED = ("embedding.tokens.", "layers.", "output.")
 Stream = Callable[[str], AbstractContextManager[None]]
 
@@ -58,26 +59,30 @@ def families() -> str:
     return (
         "The notebooks' RoPE is the sinusoidal table with its features in another order: largest difference after "
         f"reordering {permuted:.1g}. Their relative positions are a learned table: equal to `learned` bit by bit: "
-        f"{same}. Ours act inside attention (`rope`, `relative`, `alibi`) and refuse an operator."
+        f"{same}. Ours act inside attention (`rope`, `relative`, `alibi`) and have nothing to fuse: every operator but "
+        "the default is refused, and that one does nothing."
     )
 
 
 def pairing() -> str:
     """2. One seed is no pair when every component draws from one stream."""
 
-    def shared(stream: Stream) -> tuple[int, int, bool]:
-        models, orders = [], []
-        for fusion in ("add", "gate_mlp"):
-            models.append(build(replace(BASE, position_fusion=fusion), stream).state_dict())
-            orders.append(torch.randperm(756))  # as a data loader shuffles, from the stream as the model left it
+    def shared(stream: Stream) -> tuple[int, int]:
+        models = [build(replace(BASE, position_fusion=f), stream).state_dict() for f in ("add", "gate_mlp")]
         names = [name for name in models[0] if name.startswith(SHARED)]
-        return sum(torch.equal(models[0][n], models[1][n]) for n in names), len(names), torch.equal(*orders)
+        return sum(torch.equal(models[0][n], models[1][n]) for n in names), len(names)
 
-    (ours, of, our_order), (theirs, _, their_order) = shared(random_stream), shared(lambda name: nullcontext())
+    (ours, of), (theirs, _) = shared(random_stream), shared(lambda name: nullcontext())
+    batches = [
+        np.concatenate(plan_batches(np.ones(756, dtype=int), 2, seed=0, epoch=1, shuffle=True)) for _ in range(2)
+    ]
+    loader = torch.Generator().manual_seed(0)
+    orders = [torch.randperm(756, generator=loader) for _ in range(2)]
     return (
         f"Under one seed `add` and `gate_mlp` share {ours} of {of} initial tensors of encoder, embedding and output "
-        f"with a stream for each component, {theirs} with one stream for all (some begin constant); the order of the "
-        f"data drawn next is the same: {our_order} and {their_order}."
+        f"with a stream for each component, {theirs} with one stream for all (some begin constant). The order of the "
+        "data is the same where it follows from seed and epoch, and where one shuffling loader serves one variant "
+        f"after the other, as in the ArXiv notebook: {np.array_equal(*batches)} and {torch.equal(*orders)}."
     )
 
 
@@ -95,8 +100,11 @@ def variance(words: int = 64, places: int = 1024) -> str:
             embedding = build(replace(config, position_fusion=name)).embedding
             row.append(f"{100 * place_share(embedding(tokens, position, offsets).view(words, places, -1)):.2f} %")
         rows.append(row)
-    text = f"Share of the variance of the first layer's input that goes with the position, at the start ({words} words "
-    return text + f"in each of {places:,} places):\n\n" + markdown(["operator", *settings], rows)
+    text = (
+        "Share of the variance of the first layer's input that goes with the position, at the start (width "
+        f"{BASE.embed_dim}, {words} words in each of {places:,} places):\n\n"
+    )
+    return text + markdown(["operator", *settings], rows)
 
 
 def place_share(h: torch.Tensor) -> float:
