@@ -160,7 +160,10 @@ def test_texts_that_are_cut_are_counted(folder: Path, tmp_path: Path, capsys: py
     limits = ("--max-update", "1", "--max-length", "3")
     assert train.main([str(folder), "--arch", "fusion_classifier", "--save-dir", run, *SMALL, *TRAINING, *limits]) == 0
     (tmp_path / "texts.txt").write_text("Good film\nthe the film end.\n")
+    (tmp_path / "texts.jsonl").write_text('{"text": "Good\\nfilm"}\n{"text": "the film end.\\n", "id": 2}\n')
     capsys.readouterr()
+    assert classify.main(["--path", run, str(tmp_path / "texts.jsonl")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2, "an object a line, whatever breaks its text has"
     assert classify.main(["--path", run, str(tmp_path / "texts.txt")]) == 0
     assert "warning: 1 of 2 texts are longer than the 3 tokens" in capsys.readouterr().err
 

@@ -68,6 +68,17 @@ def read_labelled(path: Path) -> LabelledTexts:
     return LabelledTexts(labels, texts, lines, path)
 
 
+def read_texts(path: Path) -> list[str]:
+    """Texts without labels: of a .jsonl file each object's `text`, which may have line breaks, else the file's lines.
+
+    Raises:
+        UserError: naming the file and line: cannot be read, not UTF-8, not an object with a text.
+    """
+    if path.suffix != ".jsonl":
+        return list(TextLines(path))
+    return [row["text"] for _, row in _objects(path)]
+
+
 def _fault(label: str, text: str) -> str | None:
     """What is wrong with a row, if anything."""
     if not label:
@@ -93,17 +104,23 @@ def _tsv(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, str, str]]:
+    for number, row in _objects(path):
+        label = row.get("label")
+        if isinstance(label, bool) or not isinstance(label, (str, int)):
+            raise UserError(f"{path}:{number}: expected 'label' to be a text or a whole number, got {label!r}")
+        yield number, str(label).strip(), row["text"]
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and objects, all with a text."""
     for number, line in enumerate(TextLines(path), 1):
         try:
             row: Any = json.loads(line)
         except json.JSONDecodeError as error:
             raise UserError(f"{path}:{number}: not a JSON object: {error.msg} at column {error.colno}") from error
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-            raise UserError(f"{path}:{number}: expected an object with 'label' and a string 'text'")
-        label = row.get("label")
-        if isinstance(label, bool) or not isinstance(label, (str, int)):
-            raise UserError(f"{path}:{number}: expected 'label' to be a text or a whole number, got {label!r}")
-        yield number, str(label).strip(), row["text"]
+            raise UserError(f"{path}:{number}: expected an object with a string 'text'")
+        yield number, row
 
 
 def _csv(path: Path) -> Iterator[tuple[int, str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -13,7 +12,7 @@ import numpy as np
 
 from docnmt.config import option
 from docnmt.data.classification import label_numbers
-from docnmt.data.table import read_labelled
+from docnmt.data.table import read_labelled, read_texts
 from docnmt.data.text import TextLines
 from docnmt.errors import UserError
 from docnmt.files import check_new, write_json
@@ -28,7 +27,10 @@ class ClassifyConfig:
         dataclasses.MISSING, "checkpoint, or the --save-dir of a run, whose best is taken", metavar="CKPT"
     )
     input: str | None = option(
-        None, "texts, one a line, or with --labelled a table of labelled texts [stdin]", positional=True, metavar="FILE"
+        None,
+        "texts, one a line (.jsonl: an object with 'text' a line), or with --labelled a table with labels [stdin]",
+        positional=True,
+        metavar="FILE",
     )
     labelled: bool = option(False, "FILE is a .tsv, .csv or .jsonl table with labels: score the model's against them")
     all_probabilities: bool = option(False, "show every label's probability, not the chosen one's alone")
@@ -65,7 +67,7 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
         raise UserError(f"{config.path}: is a model of the task {loaded.header['task']}, not a text classifier")
     table = read_labelled(Path(config.input)) if config.labelled and config.input is not None else None
     truth = None if table is None else np.array(label_numbers(table, task.labels, config.path))
-    texts = table.texts if table is not None else list(_lines(config.input))
+    texts = table.texts if table is not None else _texts(config.input)
     data = task.texts(texts, loaded.model, name=config.input or "stdin")
     if cut := int((np.diff(data.arrays.token_offsets) > data.lengths).sum()):
         print(
@@ -82,8 +84,8 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
             write_json(Path(config.results), scores.to_dict())
 
 
-def _lines(path: str | None) -> Iterator[str]:
-    return iter(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(Path(path)))
+def _texts(path: str | None) -> list[str]:
+    return list(TextLines(sys.stdin.buffer, name="stdin")) if path is None else read_texts(Path(path))
 
 
 def _line(probabilities: np.ndarray, labels: tuple[str, ...], every: bool) -> str:
