@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -13,12 +14,13 @@ import pytest
 from docnmt.retrieval.search import nearest_cosine
 
 
-def tool(name: str) -> ModuleType:
-    path = Path(__file__).parents[1] / "tools" / "inferlite" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"inferlite_{name}", path)
+def tool(name: str, folder: str = "inferlite") -> ModuleType:
+    path = Path(__file__).parents[1] / "tools" / folder / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"{folder}_{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for their annotations
     spec.loader.exec_module(module)
     return module
 
@@ -99,3 +101,29 @@ def test_a_query_does_not_find_itself_even_among_equals() -> None:
     assert not (found == queries[:, None]).any()
     assert retrieval.recall(found, found) == 1
     assert retrieval.recall(found[:1], found[:1] + 5) == pytest.approx(0.5)
+
+
+def test_the_bench_times_fresh_lines_and_the_same_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = tool("sentence_encoders", "bench")
+    (tmp_path / "text.txt").write_text("".join(f"a b{i}\n" for i in range(6)))
+    (tmp_path / "v.txt").write_text("".join(f"{word} 1 2\n" for word in ("a", *(f"b{i}" for i in range(6)))))
+    seen: list[list[list[str]]] = []
+
+    def seconds(encoder: object, block: list[list[str]]) -> float:
+        seen.append(block)
+        return 0.5
+
+    monkeypatch.setattr(bench, "seconds", seconds)
+    monkeypatch.setattr(bench.torch, "set_num_threads", lambda threads: None)
+    monkeypatch.setattr(bench, "tune", lambda: "")
+    cases = ["--cases", bench.KEEPS_ROWS, "BiLSTM-max of 512, 256 a direction"]
+    arguments = ["--text", f"{tmp_path}/text.txt", "--vectors", f"{tmp_path}/v.txt", "--lines", "2", *cases]
+    bench.main([*arguments, "--repeats", "3"])
+    rows = [line for line in capsys.readouterr().out.splitlines() if "sentences/s" in line]
+    assert [row.split("  ")[0] for row in rows] == [bench.KEEPS_ROWS, bench.AGAIN, cases[-1]]
+    assert [block[0][1] for block in seen] == ["b0"] * 3 + ["b2"] * 3 + ["b4"] * 3
+    with pytest.raises(SystemExit):
+        bench.main([*arguments, "--repeats", "4"])
+    assert "too few lines" in capsys.readouterr().err
