@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from docnmt.errors import UserError
 from docnmt.files import replacing
-from docnmt.retrieval import search
+from docnmt.retrieval import faiss_search, search
 from docnmt.retrieval.codes import BitReport, pack_bits, unpack_bits
-from docnmt.retrieval.faiss_search import faiss_nearest
+from docnmt.retrieval.faiss_search import FaissIndex
 from docnmt.retrieval.stream import NpyWriter, read_lines
 
 
@@ -39,15 +39,22 @@ def test_nearest_equals_sorting_everything(rows: int, queries: int, top: int, se
     np.testing.assert_allclose(np.take_along_axis(u @ v.T, cosine_places, 1), best, atol=1e-5)
 
 
-def test_faiss_finds_the_same() -> None:
+def test_faiss_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("faiss")
+    monkeypatch.setattr(faiss_search, "BLOCK_BYTES", 7 * 64)  # seven vectors
     random = np.random.default_rng(0)
     vectors, codes = random.normal(size=(50, 16)).astype(np.float32), random.integers(0, 256, (50, 8)).astype(np.uint8)
     cosines, places = search.nearest_cosine(vectors[:5], vectors, 3)
-    found = faiss_nearest(vectors[:5], vectors, 3)
-    np.testing.assert_allclose(found[0], cosines, atol=1e-5)
-    np.testing.assert_array_equal(found[1], places)
-    np.testing.assert_array_equal(faiss_nearest(codes[:5], codes, 3)[0], search.nearest_hamming(codes[:5], codes, 3)[0])
+    index = FaissIndex(vectors)
+    for rows in (slice(0, 5), slice(2, 4)):  # the same index answers again
+        found = index.nearest(vectors[rows], 3)
+        np.testing.assert_allclose(found[0], cosines[rows], atol=1e-5)
+        np.testing.assert_array_equal(found[1], places[rows])
+    distances = search.nearest_hamming(codes[:5], codes, 60)[0]
+    np.testing.assert_array_equal(FaissIndex(codes).nearest(codes[:5], 60)[0], distances)
+    vectors[37, 3] = np.nan
+    with pytest.raises(UserError, match=r"row 37 \(from 0\) of the index"):
+        FaissIndex(vectors)
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf])

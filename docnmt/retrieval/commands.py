@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -13,7 +14,7 @@ import numpy as np
 from docnmt.data.words import words
 from docnmt.errors import UserError
 from docnmt.retrieval.encoder import SentenceEncoder
-from docnmt.retrieval.faiss_search import faiss_nearest
+from docnmt.retrieval.faiss_search import FaissIndex
 from docnmt.retrieval.gates import draw_gates
 from docnmt.retrieval.search import nearest_cosine, nearest_hamming
 from docnmt.retrieval.stream import embed_stream, open_lines
@@ -55,17 +56,23 @@ def search(
     rows = read_index(index, encoder)
     known = None if texts is None else _read_texts(texts, len(rows))
     binary, done = rows.dtype == np.uint8, 0
-    exact = nearest_hamming if binary else nearest_cosine
-    nearest = faiss_nearest if backend == "faiss" else exact
+    nearest = _searcher(rows, top, backend)
     while chunk := [words(line) for line in islice(lines, QUERIES)]:
         queries = encoder.codes(chunk) if binary else encoder.features(chunk)
-        merits, places = nearest(queries, rows, top)
+        merits, places = nearest(queries)
         for query, (row_merits, row_places) in enumerate(zip(merits.tolist(), places.tolist(), strict=True), done):
             for rank, (merit, place) in enumerate(zip(row_merits, row_places, strict=True)):
                 shown = f"{merit:.4f}" if isinstance(merit, float) else str(merit)
                 tail = "" if known is None else f"\t{known[place]}"
                 print(f"{query}\t{rank}\t{shown}\t{place}{tail}", file=out)
         done += len(chunk)
+
+
+def _searcher(rows: np.ndarray, top: int, backend: str) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Queries → merits and places of the nearest rows; what is made of the index is made here, once."""
+    if backend == "faiss":
+        return partial(FaissIndex(rows).nearest, top=top)
+    return partial(nearest_hamming if rows.dtype == np.uint8 else nearest_cosine, index=rows, top=top)
 
 
 def draw(encoder: SentenceEncoder, lines: Iterator[str], picture: Path) -> None:
