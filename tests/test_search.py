@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from docnmt.files import replacing
 from docnmt.retrieval import faiss_search, search
 from docnmt.retrieval.codes import BitReport, pack_bits, unpack_bits
 from docnmt.retrieval.faiss_search import FaissIndex
-from docnmt.retrieval.stream import NpyWriter, read_lines
+from docnmt.retrieval.stream import NpyWriter, StoredLines, read_lines
 
 
 @settings(max_examples=30, deadline=None)
@@ -95,7 +96,37 @@ def test_npy_writer_and_lines() -> None:
     writer.finish()
     file.seek(0)
     np.testing.assert_array_equal(np.load(file), np.repeat([2.0, 5.0], [2, 5])[:, None] * np.ones((7, 3)))
-    assert list(read_lines(io.BytesIO("a\r\n\nb\u2028c".encode()), "x")) == ["a", "", "b\u2028c"]
+
+
+def test_lines_end_at_a_newline_and_begin_without_a_byte_order_mark(tmp_path: Path) -> None:
+    text, expected = "\ufeffa\r\n\n\ufeffb\u2028c", ["a", "", "\ufeffb\u2028c"]
+    assert list(read_lines(io.BytesIO(text.encode()), "x")) == expected
+    (tmp_path / "text.txt").write_bytes(text.encode())
+    lines = StoredLines(tmp_path / "text.txt", "x")
+    assert [lines[place] for place in (2, 0, 1)] == [expected[place] for place in (2, 0, 1)]
+    assert len(lines) == 3
+
+
+def test_stored_lines_are_not_kept_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("".join(f"{i} {'x' * 200}\n" for i in range(20_000)))
+    tracemalloc.start()
+    lines = StoredLines(tmp_path / "text.txt", "x")
+    assert lines[19_999].startswith("19999 x")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20  # of four megabytes of text
+
+
+def test_stored_lines_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_bytes(b"a\nca\xe9\n")
+    with pytest.raises(UserError, match="--texts: line 2: not valid UTF-8"):
+        StoredLines(tmp_path / "bad.txt", "--texts")[1]
+    with pytest.raises(UserError, match="--texts: cannot be read"):
+        StoredLines(tmp_path / "absent.txt", "--texts")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(UserError, match="--texts: is a folder or a pipe"):
+            StoredLines(path, "--texts")
 
 
 def test_a_device_or_a_folder_is_never_replaced(tmp_path: Path) -> None:

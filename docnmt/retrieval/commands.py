@@ -17,7 +17,7 @@ from docnmt.retrieval.encoder import SentenceEncoder
 from docnmt.retrieval.faiss_search import FaissIndex
 from docnmt.retrieval.gates import draw_gates
 from docnmt.retrieval.search import nearest_cosine, nearest_hamming
-from docnmt.retrieval.stream import embed_stream, open_lines
+from docnmt.retrieval.stream import StoredLines, embed_stream
 
 #: Lines whose gates are drawn at most; more would not be readable.
 MOST_DRAWN = 20
@@ -54,7 +54,7 @@ def search(
         UserError: the index is not one of this model, or the texts do not fit it.
     """
     rows = read_index(index, encoder)
-    known = None if texts is None else _read_texts(texts, len(rows))
+    known = None if texts is None else _open_texts(texts, len(rows))
     binary, done = rows.dtype == np.uint8, 0
     nearest = _searcher(rows, top, backend)
     while chunk := [words(line) for line in islice(lines, QUERIES)]:
@@ -107,11 +107,10 @@ def read_index(path: Path, encoder: SentenceEncoder) -> np.ndarray:
     return rows
 
 
-def _read_texts(path: Path, rows: int) -> list[str]:
-    with open_lines(path) as file:
-        lines = list(file)
+def _open_texts(path: Path, rows: int) -> StoredLines:
+    lines = StoredLines(path, f"--texts {path}")
     if len(lines) != rows:
         raise UserError(
-            f"--texts {path}: has {len(lines):,} lines, the index {rows:,} rows; give the text that it was made of"
+            f"{lines.name}: has {len(lines):,} lines, the index {rows:,} rows; give the text that it was made of"
         )
     return lines

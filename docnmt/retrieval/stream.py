@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -45,16 +46,49 @@ class NpyWriter:
 
 
 def read_lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Lines of UTF-8 text; they end at `\\n` only, and a `\\r` before it is no part of them.
+    """Lines of UTF-8 text; they end at `\\n` only, a `\\r` before it and a byte order mark are no part of them.
 
     Raises:
         UserError: a line is not UTF-8; it is named.
     """
     for number, line in enumerate(file, 1):
+        yield _decode(line, name, number)
+
+
+def _decode(line: bytes, name: str, number: int) -> str:
+    if number == 1:
+        line = line.removeprefix(codecs.BOM_UTF8)
+    try:
+        return line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{name}: line {number}: not valid UTF-8 ({error.reason} at byte {error.start})") from error
+
+
+class StoredLines:
+    """The lines of a file, as `read_lines` has them, each read when it is asked for: 8 bytes of memory a line.
+
+    Raises:
+        UserError: it cannot be read, or only once and from the beginning.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
+        if path.exists() and not path.is_file():
+            raise UserError(f"{name}: is a folder or a pipe, expected a file, whose lines are read in any order")
         try:
-            yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{name}: line {number}: not valid UTF-8 ({error.reason} at byte {error.start})") from error
+            with path.open("rb") as file:
+                lengths = np.fromiter(map(len, file), np.int64)
+        except OSError as error:
+            raise UserError(f"{name}: cannot be read: {error.strerror or error}") from error
+        self.begins = np.cumsum(lengths) - lengths
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def __getitem__(self, place: int) -> str:
+        with self.path.open("rb") as file:
+            file.seek(int(self.begins[place]))
+            return _decode(file.readline(), self.name, place + 1)
 
 
 @contextlib.contextmanager
