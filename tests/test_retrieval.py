@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,10 @@ from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.data.words import words
 from docnmt.errors import UserError
 from docnmt.registry import MODELS
+from docnmt.retrieval import commands
 from docnmt.retrieval.encoder import SentenceEncoder
 from docnmt.retrieval.gates import gate_means
+from docnmt.retrieval.search import nearest_cosine
 from docnmt.tasks.nli import Nli
 from docnmt.tasks.nli_config import NliConfig
 
@@ -208,6 +212,60 @@ def test_embed_writes_searches_and_reports(folder: Path, hashed: Path, capsys: p
             if rank == "0":  # itself, or an earlier line with the same code
                 assert float(merit) == pytest.approx(0 if extra else 1, abs=1e-3)
                 np.testing.assert_array_equal(rows[int(row)], rows[int(query)])
+
+
+class Input:
+    """Standard input that notes what was printed before each of its lines is read."""
+
+    def __init__(self, lines: list[str], terminal: bool, out: Callable[[], str]) -> None:
+        self.lines, self.terminal, self.out, self.before = lines, terminal, out, list[str]()
+
+    @property
+    def buffer(self) -> Iterator[bytes]:
+        for line in self.lines:
+            self.before.append(self.out())
+            yield f"{line}\n".encode()
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_is_answered_line_by_line(
+    plain: Path, tmp_path: Path, terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = SentenceEncoder.load(plain)
+    np.save(tmp_path / "index.npy", encoder.features([words(line) for line in LINES[:5]]))
+    stdin = Input(["the dog runs", "a cat"], terminal, lambda: capsys.readouterr().out)
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert embed.main(["--path", str(plain), "--search", f"{tmp_path}/index.npy", "--top", "1"]) == 0
+    assert ["0\t0\t" in printed for printed in stdin.before] == [False, terminal]
+    assert "1\t0\t" in capsys.readouterr().out
+
+
+def test_faiss_copies_the_index_once(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+
+    class Index:
+        def __init__(self, rows: np.ndarray) -> None:
+            self.rows = rows
+            built.append(len(rows))
+
+        def nearest(self, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+            return nearest_cosine(queries, self.rows, top)
+
+    monkeypatch.setattr(commands, "FaissIndex", Index)
+    encoder = SentenceEncoder.load(plain)
+    np.save(tmp_path / "index.npy", encoder.features([words(line) for line in LINES]))
+    printed = {}
+    for backend in ("numpy", "faiss"):
+        out = io.StringIO()
+        commands.search(
+            encoder, iter(LINES), tmp_path / "index.npy", texts=None, top=2, backend=backend, out=out, at_once=5
+        )
+        printed[backend] = out.getvalue()
+    assert printed["faiss"] == printed["numpy"]
+    assert built == [len(LINES)]
 
 
 @pytest.mark.parametrize(("options", "message"), [

@@ -20,7 +20,7 @@ DESCRIPTION = """Encode text, a sentence a line, with a trained sentence encoder
 --output writes a row a line to an .npy file: vectors in single precision, or with --codes packed binary codes, eight
 bits a byte (numpy.unpackbits). Text is read as it comes, so there may be millions of lines. --search finds the nearest
 rows of such a file for each line: query, rank, cosine or Hamming distance, row (all from 0) and, with --texts, that
-row's line. --gates draws how much each embedding type counts for each word."""
+row's line; a terminal is answered line by line. --gates draws how much each embedding type counts for each word."""
 
 EXAMPLES = (
     "docnmt-embed --path runs/inferlite --input corpus.txt --output corpus.npy",
@@ -92,9 +92,11 @@ def body(argv: list[str]) -> int:
             commands.write(encoder, lines, Path(config.output), codes=config.codes)
         elif config.search:
             texts = Path(config.texts) if config.texts else None
+            at_once = 1 if config.input is None and sys.stdin.isatty() else commands.QUERIES
             commands.search(
-                encoder, lines, Path(config.search), texts=texts, top=config.top, backend=config.backend, out=sys.stdout
-            )
+                encoder, lines, Path(config.search), texts=texts, top=config.top, backend=config.backend,
+                out=sys.stdout, at_once=at_once,
+            )  # fmt: skip
         elif config.gates:
             commands.draw(encoder, lines, Path(config.gates))
     return 0

@@ -21,7 +21,7 @@ from docnmt.retrieval.stream import StoredLines, embed_stream
 
 #: Lines whose gates are drawn at most; more would not be readable.
 MOST_DRAWN = 20
-#: Queries that are searched together.
+#: Queries that are searched together, where nobody waits for the first.
 QUERIES = 256
 
 
@@ -47,8 +47,12 @@ def search(
     top: int,
     backend: str,
     out: TextIO,
+    at_once: int = QUERIES,
 ) -> None:
     """Print the nearest rows of `index` for each line: query, rank, cosine or distance, row and its text.
+
+    Args:
+        at_once: lines that are waited for before they are answered.
 
     Raises:
         UserError: the index is not one of this model, or the texts do not fit it.
@@ -57,7 +61,7 @@ def search(
     known = None if texts is None else _open_texts(texts, len(rows))
     binary, done = rows.dtype == np.uint8, 0
     nearest = _searcher(rows, top, backend)
-    while chunk := [words(line) for line in islice(lines, QUERIES)]:
+    while chunk := [words(line) for line in islice(lines, at_once)]:
         queries = encoder.codes(chunk) if binary else encoder.features(chunk)
         merits, places = nearest(queries)
         for query, (row_merits, row_places) in enumerate(zip(merits.tolist(), places.tolist(), strict=True), done):
@@ -65,6 +69,7 @@ def search(
                 shown = f"{merit:.4f}" if isinstance(merit, float) else str(merit)
                 tail = "" if known is None else f"\t{known[place]}"
                 print(f"{query}\t{rank}\t{shown}\t{place}{tail}", file=out)
+        out.flush()
         done += len(chunk)
 
 
