@@ -17,7 +17,7 @@ from docnmt.files import replacing
 from docnmt.retrieval import faiss_search, search
 from docnmt.retrieval.codes import BitReport, pack_bits, unpack_bits
 from docnmt.retrieval.faiss_search import FaissIndex
-from docnmt.retrieval.stream import NpyWriter, StoredLines, read_lines
+from docnmt.retrieval.stream import NpyWriter, StoredLines, open_lines, read_lines
 
 
 @settings(max_examples=30, deadline=None)
@@ -105,6 +105,20 @@ def test_lines_end_at_a_newline_and_begin_without_a_byte_order_mark(tmp_path: Pa
     lines = StoredLines(tmp_path / "text.txt", "x")
     assert [lines[place] for place in (2, 0, 1)] == [expected[place] for place in (2, 0, 1)]
     assert len(lines) == 3
+
+
+def test_a_broken_pipe_is_no_fault_of_the_text(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("a\n")
+
+    def read() -> None:
+        with open_lines(tmp_path / "text.txt") as lines:
+            assert next(lines) == "a"
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        read()
+    with pytest.raises(UserError, match="cannot be read"), open_lines(tmp_path):
+        pytest.fail("a folder has no lines")
 
 
 def test_stored_lines_are_not_kept_in_memory(tmp_path: Path) -> None:

@@ -49,10 +49,13 @@ def read_lines(file: BinaryIO, name: str) -> Iterator[str]:
     """Lines of UTF-8 text; they end at `\\n` only, a `\\r` before it and a byte order mark are no part of them.
 
     Raises:
-        UserError: a line is not UTF-8; it is named.
+        UserError: a line is not UTF-8 and is named, or reading fails.
     """
-    for number, line in enumerate(file, 1):
-        yield _decode(line, name, number)
+    try:
+        for number, line in enumerate(file, 1):
+            yield _decode(line, name, number)
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read: {error.strerror or error}") from error
 
 
 def _decode(line: bytes, name: str, number: int) -> str:
@@ -99,10 +102,11 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
         UserError: it cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            yield read_lines(file, str(path))
+        file = path.open("rb")
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    with file:  # outside: what fails in the body, such as a pipe that nobody reads any more, is no fault of this file
+        yield read_lines(file, str(path))
 
 
 def embed_stream(encoder: SentenceEncoder, lines: Iterable[str], output: Path, *, codes: bool) -> BitReport | None:
