@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.data.words import words
 from docnmt.errors import UserError
 from docnmt.registry import MODELS
-from docnmt.retrieval import commands
+from docnmt.retrieval import commands, stream
 from docnmt.retrieval.encoder import SentenceEncoder
 from docnmt.retrieval.gates import gate_means
 from docnmt.retrieval.search import nearest_cosine
@@ -212,6 +213,26 @@ def test_embed_writes_searches_and_reports(folder: Path, hashed: Path, capsys: p
             if rank == "0":  # itself, or an earlier line with the same code
                 assert float(merit) == pytest.approx(0 if extra else 1, abs=1e-3)
                 np.testing.assert_array_equal(rows[int(row)], rows[int(query)])
+
+
+def test_memory_does_not_grow_with_the_number_of_lines(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "CHUNK", 270)
+    encoder = SentenceEncoder.load(plain)
+
+    def peak(chunks: int) -> int:
+        tracemalloc.start()
+        stream.embed_stream(
+            encoder, (line for _ in range(10 * chunks) for line in LINES), tmp_path / "v.npy", codes=False
+        )
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert len(np.load(tmp_path / "v.npy", mmap_mode="r")) == 270 * chunks
+        return most
+
+    peak(1)  # what is allocated once
+    assert peak(8) < 1.2 * peak(2)
 
 
 class Input:

@@ -12,11 +12,11 @@ from torch import nn
 
 from docnmt.data.embeddings import UNKNOWN, Embeddings
 from docnmt.errors import UserError
-from docnmt.scoring.senteval import classification, relatedness
+from docnmt.scoring.senteval import classification, relatedness, softmax
 from docnmt.scoring.senteval.baselines import BagOfWordsBaseline, RandomProjections, read_frequencies, sif_weights
 from docnmt.scoring.senteval.classification import Examples, Protocol
 from docnmt.scoring.senteval.corpora import TASKS, TransferTask, read_task
-from docnmt.scoring.senteval.evaluate import evaluate
+from docnmt.scoring.senteval.evaluate import PROTOCOLS, _f1, _features, evaluate
 from docnmt.scoring.senteval.softmax import Schedule
 
 SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)
@@ -111,6 +111,50 @@ def test_nested_folds_equal_the_toolkit() -> None:
     expected = {"dev accuracy": round(float(np.mean(dev)), 2), "accuracy": round(float(np.mean(test)), 2)}
     protocol = Protocol(SHORT, folds=3, penalties=penalties)
     assert classification.nested_folds(data, protocol) == pytest.approx(expected)
+
+
+def test_folds_on_train_equal_the_toolkit() -> None:
+    from sklearn.model_selection import StratifiedKFold
+
+    data, test, penalties = examples(90, seed=8), examples(40, seed=9), [1e-4, 0.5]
+    folds = StratifiedKFold(n_splits=3, shuffle=True, random_state=1111)
+    scores = []
+    for penalty in penalties:
+        merits = []
+        for inner, outer in folds.split(data.x, data.y):
+            one = TorchClassifier(7, 3, penalty, SHORT)
+            merits.append(one.fit(data.x[inner], data.y[inner], Examples(data.x[outer], data.y[outer])))
+        scores.append(round(100 * float(np.mean(merits)), 2))
+    one = TorchClassifier(7, 3, penalties[int(np.argmax(scores))], SHORT)
+    one.fit(data.x, data.y)
+    results, answers = classification.folds_on_train(data, test, Protocol(SHORT, folds=3, penalties=penalties))
+    assert results == pytest.approx({"dev accuracy": max(scores), "accuracy": round(100 * one.score(test), 2)})
+    np.testing.assert_array_equal(answers, one.model(torch.tensor(test.x)).argmax(1))
+
+
+def test_the_protocols_are_the_toolkits() -> None:
+    """Its README's settings for published numbers and for quick ones, and the constants of its classifiers."""
+    classifier = {"epoch_size": 4, "tenacity": 5, "max_epoch": 200, "batch_size": 64}
+    assert PROTOCOLS["default"] == Protocol(Schedule(**classifier), 10, (1e-5, 1e-4, 1e-3, 1e-2), 1111)
+    quick = {"epoch_size": 2, "tenacity": 3, "max_epoch": 200, "batch_size": 128}
+    assert PROTOCOLS["fast"] == Protocol(Schedule(**quick), 5, (1e-5, 1e-4, 1e-3, 1e-2), 1111)
+    assert Schedule(epoch_size=50, tenacity=3, max_epoch=1000, batch_size=64) == relatedness.SCHEDULE
+    assert (softmax.RATE, softmax.BETA1, softmax.BETA2, softmax.EPSILON) == (1e-3, 0.9, 0.999, 1e-8)  # torch's Adam
+
+
+def test_features_of_a_sentence_and_of_a_pair() -> None:
+    u, v = np.array([[1.0, -2], [0, 3]]), np.array([[4.0, 5], [0, -1]])
+    np.testing.assert_array_equal(_features([u]), u)
+    np.testing.assert_array_equal(_features([u, v]), [[3, 7, 4, -10], [0, 4, 0, -3]])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_f1_equals_scikit_learn(seed: int) -> None:
+    from sklearn.metrics import f1_score
+
+    answers, truth = np.random.default_rng(seed).integers(0, 2, (2, 25))
+    assert _f1(answers, truth) == round(100 * f1_score(truth, answers), 2)
+    assert _f1(0 * answers, 0 * truth) == 0
 
 
 def test_test_labels_choose_nothing() -> None:
