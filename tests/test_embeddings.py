@@ -140,6 +140,8 @@ DAMAGE: dict[str, tuple[str, bytes, str]] = {
     "line cut": ("cut.txt", text(False)[:-9], "is the file complete"),
     "one number too many": ("wide.txt", b"the 1.5 2.5\n. . . 1.5 2.5\nof 0.5 1.5 2.5\n", "more numbers"),
     "not a number": ("nan.txt", b"the 1 2\nof 1 x\n", "line 2"),
+    "an endless number": ("long.txt", b"the 1 2\nof 1 " + b"x" * 1_000_000 + b"\n", "line 2"),
+    "not finite in a word of lines": ("lines.npz", arrays(words=["a\nb"], vectors=[[np.nan]]), "word 1"),
     "not finite": ("inf.txt", b"the 1 2\nof 1 inf\n", "'of'"),
     "fewer than promised": ("few.vec", b"9 3\n" + text(False), "promises 9"),
     "tabs": ("tabs.txt", text(False).replace(b" ", b"\t"), "replace its tabs by spaces"),

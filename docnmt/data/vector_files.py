@@ -75,7 +75,7 @@ def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVector
             if vector is None:
                 continue
             if not np.isfinite(vector).all():
-                raise UserError(f"{path}: the vector of word {total} '{word}' holds values that are not finite numbers")
+                raise UserError(f"{path}: the vector of word {total} {word[:50]!r} holds values that are not finite")
             length = float(np.linalg.norm(vector.astype(np.float64)))
             if word in rows or length == 0:
                 dropped += 1
@@ -158,7 +158,8 @@ def _numbers(fields: list[bytes], path: Path, number: int) -> np.ndarray:
     try:
         return np.array(fields, dtype=np.float32)
     except ValueError as error:
-        raise UserError(f"{path}: line {number}: {error}; expected a word and {len(fields)} numbers") from error
+        reason = str(error)[:80]
+        raise UserError(f"{path}: line {number}: {reason}; expected a word and {len(fields)} numbers") from error
 
 
 def _binary(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str, np.ndarray | None]]:
