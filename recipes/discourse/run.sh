@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every architecture on documents in which only an earlier sentence tells the translation: who finds it, and how far back?
 #   recipes/discourse/run.sh
-# About an hour on 2 cores. Stopped, the same command goes on where it was; everything is under runs/discourse.
+# About an hour and a half on 2 cores. Stopped, the same command goes on where it was; everything is under runs/discourse.
 #   DISCOURSE_WORK=DIR       another folder (relative to the clone, or absolute)
 #   DISCOURSE_SYSTEMS="A B"  only these systems (names as below)
 #   DISCOURSE_SEED=N         seed of all trainings (1)
@@ -22,12 +22,14 @@ declare -A options=(
     [2-to-1]="--arch concat_transformer_tiny --source-context 1 --target-window 1 --ffn-dim 545 --max-tokens 2000"
     [4-to-4]="--arch concat_transformer_tiny --source-context 3 --target-window 4 --ffn-dim 545"
     [doc]="--arch doc_transformer_tiny --ffn-dim 545"
+    [doc-sinusoidal]="--arch doc_transformer_tiny --position sinusoidal --ffn-dim 545"
     [scaleformer]="--arch scaleformer_tiny --position multi_level --ffn-dim 539"
+    [scaleformer-relative]="--arch scaleformer_tiny --ffn-dim 539"
     [hier]="--arch hier_transformer_tiny --ffn-dim 143"
     [cond]="--arch cond_transformer_tiny --context-sides encoder --ffn-dim 256 --read-all-updates 1200"
     [hier_cond]="--arch hier_cond_transformer_tiny --context-sides encoder --merge mean --ffn-dim 256 --read-all-updates 1200"
 )
-systems=${DISCOURSE_SYSTEMS:-sentence 2-to-1 4-to-4 doc scaleformer hier cond hier_cond}
+systems=${DISCOURSE_SYSTEMS:-sentence 2-to-1 4-to-4 doc doc-sinusoidal scaleformer scaleformer-relative hier cond hier_cond}
 
 discourse "$corpus" "$data"
 lengths="32 128 512" # the same questions in longer documents
@@ -36,11 +38,22 @@ for sentences in $lengths; do
     [ -e "$longer" ] || { python tools/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every 4 \
         > "$longer.tmp" && mv "$longer.tmp" "$longer"; }
 done
+joined() { # TIMES FILE: as many documents at a time become one
+    awk -v times="$1" 'BEGIN { RS = "" } NR > 1 && NR % times == 1 { print "" } { print }' "$2"
+}
+for times in 2 4; do # the test text in documents longer than those of training
+    for language in en de; do joined $times "$corpus/test.$language" > "$corpus/test-$times-times.$language"; done
+done
+joined_data=$work/data-joined
+[ -e "$joined_data/meta.json" ] || docnmt-preprocess -s en -t de --srcdict "$data" --destdir "$joined_data" \
+    --testpref "$corpus"/test-{2,4}-times
 for system in $systems; do
     [ -n "${options[$system]:-}" ] || { echo "error: no system '$system'; there are: ${!options[*]}" >&2; exit 2; }
     # shellcheck disable=SC2086  # the options are words
     learn "$data" recipes/discourse/common.yaml "$work/$system" --seed "${DISCOURSE_SEED:-1}" ${options[$system]}
     translate "$data" test "$work/$system" test
+    translate "$joined_data" test "$work/$system" test-2-times
+    translate "$joined_data" test1 "$work/$system" test-4-times
     choose "$corpus/contrastive.tsv" "$work/$system" true-context
     choose "$corpus/contrastive.tsv" "$work/$system" shuffled-context --context shuffled
     choose "$corpus/contrastive.foreign.tsv" "$work/$system" foreign-context
