@@ -41,3 +41,29 @@ def test_nothing_to_count_is_zero() -> None:
 def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="expected features"):
         chunked_cross_entropy(torch.randn(4, 3), torch.randn(5, 2), torch.zeros(4, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_scores_far_apart_lose_nothing(smoothing: float) -> None:
+    """Probabilities of the label that no float32 can hold still have their logarithm."""
+    x = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True)
+    w = torch.tensor([[1000.0, -1000.0], [-1000.0, 1000.0], [0.0, 0.0]])
+    labels = torch.tensor([1, 2])
+    loss, nll = chunked_cross_entropy(x, w, labels, label_smoothing=smoothing)
+    dense = F.cross_entropy(x @ w.t(), labels, reduction="sum", label_smoothing=smoothing)
+    assert nll == 3000
+    assert loss.item() == pytest.approx(dense.item())
+    assert torch.allclose(torch.autograd.grad(loss, x)[0], torch.autograd.grad(dense, x)[0])
+
+
+def test_half_precision_products_are_near_the_dense_loss() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(200, 64, requires_grad=True), (torch.randn(500, 64) / 8).requires_grad_()
+    labels = torch.randint(500, (200,))
+    dense = F.cross_entropy(x @ w.t(), labels, reduction="sum", label_smoothing=0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _ = chunked_cross_entropy(x, w, labels, label_smoothing=0.1, chunk_tokens=64)
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(dense.item(), rel=1e-3)
+    for one, other in zip(torch.autograd.grad(loss, (x, w)), torch.autograd.grad(dense, (x, w)), strict=True):
+        assert (one - other).norm() < 0.01 * other.norm()

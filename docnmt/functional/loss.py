@@ -43,14 +43,22 @@ def chunked_cross_entropy(
     counted = (labels != ignore_index).nonzero()[:, 0]
     if len(counted) < len(labels):
         features, labels = features.index_select(0, counted), labels.index_select(0, counted)
-    loss, nll = _ChunkedCrossEntropy.apply(features, weight, bias, labels, label_smoothing, chunk_tokens)  # type: ignore[no-untyped-call]
+    loss, nll = _ChunkedCrossEntropy.apply(features, weight, bias, labels, 1 - label_smoothing, chunk_tokens)  # type: ignore[no-untyped-call]
+    if label_smoothing:  # the mean of all scores is linear in the features: no (T, V) is needed for it
+        precise = loss.dtype
+        mean_scores = (features.sum(0, dtype=precise) * weight.mean(0, dtype=precise)).sum()
+        if bias is not None:
+            mean_scores = mean_scores + len(features) * bias.mean(dtype=precise)
+        loss = loss - label_smoothing * mean_scores
     return loss, nll.detach()
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
+    """Σ log Σ exp(scores) − share · Σ score of the label, and the same with a share of 1."""
+
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, chunk: int
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, share: float, chunk: int
     ) -> tuple[Tensor, Tensor]:
         precise = torch.promote_types(features.dtype, torch.float32)
         loss = torch.zeros((), dtype=precise, device=features.device)
@@ -68,27 +76,25 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         matrix = weight.to(product)
         for begin in range(0, len(features), chunk):
             x, y = features[begin : begin + chunk].to(product), labels[begin : begin + chunk, None]
-            scores = (x @ matrix.t()).to(precise)  # (C, V)
+            scores = x @ matrix.t()  # (C, V)
             if bias is not None:
-                scores += bias
-            top = scores.max(dim=1, keepdim=True).values
-            log_total = (scores - top).exp_().sum(1, keepdim=True).log_() + top
-            part = (log_total - scores.gather(1, y)).sum()
-            nll += part
-            uniform = (log_total[:, 0] - scores.mean(1)).sum() if smoothing else part
-            loss += (1 - smoothing) * part + smoothing * uniform
+                scores = scores.to(precise) + bias
+            p = torch.softmax(scores, dim=1, dtype=precise)  # a single pass over memory
+            top_p, top = p.max(dim=1, keepdim=True)  # at least 1/V: its logarithm loses nothing
+            log_total = scores.gather(1, top).to(precise) - top_p.log()
+            right = scores.gather(1, y)
+            nll += (log_total - right).sum()
+            loss += (log_total - share * right).sum()
             if not any(needed[:3]):
                 continue
-            d_scores = scores.sub_(log_total).exp_()  # p − ((1 − ε)·[label] + ε/V)
-            d_scores -= smoothing / scores.shape[1]
-            d_scores.scatter_add_(1, y, d_scores.new_full(y.shape, smoothing - 1))
+            p.scatter_add_(1, y, p.new_full(y.shape, -share))  # the gradient of the scores
             if d_bias is not None:
-                d_bias += d_scores.sum(0)
-            d_scores = d_scores.to(product)
+                d_bias += p.sum(0)
+            p = p.to(product)
             if d_features is not None:
-                d_features[begin : begin + chunk] = d_scores @ matrix
+                d_features[begin : begin + chunk] = p @ matrix
             if d_weight is not None:
-                d_weight += d_scores.t() @ x
+                d_weight += p.t() @ x
         ctx.dtypes = (weight.dtype, None if bias is None else bias.dtype)
         ctx.save_for_backward(d_features, d_weight, d_bias)
         ctx.mark_non_differentiable(nll)
