@@ -4,7 +4,7 @@
 
 Names say what a run is, as recipes/inferlite/run.sh gives them: `TYPES,WIDTH` an inferlite, with a third part an
 ablation or its codes; `bow,TYPES`, `sif,TYPES`, `borep-max,TYPES` and `untrained,WIDTH` what was not trained; anything
-else another encoder of the vectors `glove`.
+else another encoder: of the vectors `glove`, or `translation-summaries`.
 """
 
 from __future__ import annotations
@@ -170,6 +170,12 @@ def draw(bars: Mapping[str, Mapping[str, float]], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
+def similarity(rows: Mapping[str, Tasks]) -> dict[str, list[str]]:
+    """The section of table 3, if any of its tasks was evaluated."""
+    known = any(name in tasks for tasks in rows.values() for name in SIMILARITY)
+    return {"Similarity (table 3): Pearson / Spearman": table(rows, SIMILARITY, correlation, 1)} if known else {}
+
+
 def read_results(folder: Path) -> tuple[dict[str, Tasks], str]:
     """The tasks of every results file, and the protocol that they share.
 
@@ -195,21 +201,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, required=True, help="folder of docnmt-senteval's JSON files")
-    parser.add_argument("--runs", type=Path, required=True, help="folder of docnmt-train's --save-dirs")
+    parser.add_argument(
+        "--runs", type=Path, help="folder of docnmt-train's --save-dirs: a table of their training, too"
+    )
     parser.add_argument("--figure", type=Path, help="draw figure 2 there, a .png")
     options = parser.parse_args(argv)
-    folders = sorted((path.parent for path in options.runs.glob("*/train.jsonl")), key=lambda path: order(path.name))
+    found = options.runs.glob("*/train.jsonl") if options.runs else ()
+    folders = sorted((path.parent for path in found), key=lambda path: order(path.name))
     runs = {path.name: training(path) for path in folders}
     bars = figure_2(runs)
     rows, protocol = read_results(options.results)
-    sections = {
-        "NLI and training; hashed models by their codes": runs_table(runs),
+    sections = {"NLI and training; hashed models by their codes": runs_table(runs)} if options.runs else {}
+    sections |= {
         f"Classification (table 2), protocol {protocol}: accuracy, F1 behind it": [
             *table(rows, CLASSIFICATION, accuracy, 0),
             "",
             NOTHING_LEARNED,
         ],
-        "Similarity (table 3): Pearson / Spearman": table(rows, SIMILARITY, correlation, 1),
+        **similarity(rows),
         "Tasks on which a system is better": wins(rows),
         "Time of the evaluations": times(rows),
     }
