@@ -133,7 +133,7 @@ def vocabulary(tables: Path) -> str:
 def power() -> str:
     """5. What five seeds can show, and that the published deviations contradict each other."""
     arxiv = PUBLISHED["arxiv"]
-    deviations = ", ".join(f"{name} {sd} and {arxiv[f'sinusoidal.{name}'][1]}" for name, sd in TABLE_1_SD.items())
+    deviations = ", ".join(f"{name.partition('.')[2]} {sd} and {arxiv[name][1]}" for name, sd in TABLE_1_SD.items())
     (add, add_sd), (gate, gate_sd) = arxiv["sinusoidal.add"], arxiv["sinusoidal.gate_scalar"]
     welch = stats.ttest_ind_from_stats(gate, gate_sd, 5, add, add_sd, 5, equal_var=False).pvalue
     found = ", ".join(f"{n} seeds {detectable_effect(n, 3.2):.1f}" for n in (3, 5, 10))
