@@ -71,7 +71,7 @@ def test_whole_number_labels_of_json_are_names(tmp_path: Path) -> None:
         ("a.tsv", "label\ttext\n", r"a\.tsv: has no rows"),
         ("a.tsv", "1\tx\0y\n", r"a\.tsv:1: .* NUL"),
         ("a.jsonl", '{"label": 1, "text": "x"}\n{"label": 1,\n', r"a\.jsonl:2: not a JSON object"),
-        ("a.jsonl", '{"label": 1}\n', r"a\.jsonl:1: expected an object with a string 'text'"),
+        ("a.jsonl", '{"label": 1}\n', r"a\.jsonl:1: expected an object with 'label' and a string 'text'"),
         ("a.jsonl", '{"label": true, "text": "x"}\n', r"a\.jsonl:1: expected 'label' to be .* got True"),
         ("a.jsonl", '{"text": "x"}\n', r"a\.jsonl:1: expected 'label' to be .* got None"),
         ("a.jsonl", '{"label": "a\\tb", "text": "x"}\n', r"a\.jsonl:1: the label 'a\\tb' has a tab"),

@@ -76,7 +76,7 @@ def read_texts(path: Path) -> list[str]:
     """
     if path.suffix != ".jsonl":
         return list(TextLines(path))
-    return [row["text"] for _, row in _objects(path)]
+    return [row["text"] for _, row in _objects(path, "a string 'text'")]
 
 
 def _fault(label: str, text: str) -> str | None:
@@ -104,22 +104,22 @@ def _tsv(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, str, str]]:
-    for number, row in _objects(path):
+    for number, row in _objects(path, "'label' and a string 'text'"):
         label = row.get("label")
         if isinstance(label, bool) or not isinstance(label, (str, int)):
             raise UserError(f"{path}:{number}: expected 'label' to be a text or a whole number, got {label!r}")
         yield number, str(label).strip(), row["text"]
 
 
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and objects, all with a text."""
+def _objects(path: Path, keys: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and objects, all with a text; `keys` says in an error what is expected of them."""
     for number, line in enumerate(TextLines(path), 1):
         try:
             row: Any = json.loads(line)
         except json.JSONDecodeError as error:
             raise UserError(f"{path}:{number}: not a JSON object: {error.msg} at column {error.colno}") from error
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-            raise UserError(f"{path}:{number}: expected an object with a string 'text'")
+            raise UserError(f"{path}:{number}: expected an object with {keys}")
         yield number, row
 
 

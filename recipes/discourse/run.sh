@@ -41,12 +41,13 @@ done
 joined() { # TIMES FILE: as many documents at a time become one
     awk -v times="$1" 'BEGIN { RS = "" } NR > 1 && NR % times == 1 { print "" } { print }' "$2"
 }
-for times in 2 4; do # the test text in documents longer than those of training
-    for language in en de; do joined $times "$corpus/test.$language" > "$corpus/test-$times-times.$language"; done
-done
-joined_data=$work/data-joined
-[ -e "$joined_data/meta.json" ] || docnmt-preprocess -s en -t de --srcdict "$data" --destdir "$joined_data" \
-    --testpref "$corpus"/test-{2,4}-times
+joined_data=$work/data-joined # the test text in documents longer than those of training
+if [ ! -e "$joined_data/meta.json" ]; then
+    for times in 2 4; do
+        for language in en de; do joined $times "$corpus/test.$language" > "$corpus/test-$times-times.$language"; done
+    done
+    docnmt-preprocess -s en -t de --srcdict "$data" --destdir "$joined_data" --testpref "$corpus"/test-{2,4}-times
+fi
 for system in $systems; do
     [ -n "${options[$system]:-}" ] || { echo "error: no system '$system'; there are: ${!options[*]}" >&2; exit 2; }
     # shellcheck disable=SC2086  # the options are words

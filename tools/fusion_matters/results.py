@@ -87,8 +87,7 @@ class Results:
 
         None without a baseline, or one without `correct` (and `confusion`, where units are labels).
         """
-        read = _texts if self.study.test_units == "texts" else _labels
-        key = "correct" if self.study.test_units == "texts" else "confusion"
+        key, read = READERS[self.study.test_units]
         if self.svm is None or key not in self.svm:
             return None
         theirs, sizes = read(self.svm[key])
@@ -108,6 +107,12 @@ def _labels(confusion: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     """How many texts of each label are labelled right, and how many it has: a unit is a label."""
     counts = np.array(confusion, dtype=float)
     return counts.diagonal(), counts.sum(1)
+
+
+#: By test unit: where a result has what is read, and how.
+READERS: dict[str, tuple[str, Callable[[Any], tuple[np.ndarray, np.ndarray]]]] = {
+    "texts": ("correct", _texts), "labels": ("confusion", _labels),
+}  # fmt: skip
 
 
 def _svm(path: Path) -> dict[str, Any] | None:
