@@ -1,9 +1,11 @@
 # To be sourced by a recipe, from the root of the clone: sentence, concatenation and document models compared on one corpus.
 #
 # `compare` wants name=NAME, train=PREFIX, valid=PREFIX, tests=(NAME=PREFIX …), vocabulary=N and, where the corpus has one,
-# contrastive=FILE.tsv. All systems get the same text, vocabulary, number of updates and (within 0.1 %) of parameters;
-# the document model spends the first half of its updates as a sentence model, `start`. A control besides, with the fewer
-# parameters of `start`, is `continued`: that model trained on for the other half, what warming up a second time does alone.
+# contrastive=FILE.tsv. All systems get the same text, vocabulary and number of updates. One sentence model, `start`, is
+# trained for three fifths of them; `document`, `concat` and `continued` (a sentence model still) spend the rest from there,
+# so that they differ in what they read and in nothing else. `sentence` is trained from scratch for all updates, with as
+# many parameters as `document` (within 0.1 %); the others have the fewer of `start`. Every training's learning rate falls
+# to nothing by its end.
 #   DATA=DIR         where the corpora are
 #   SETTING=cpu|tiny|gpu  small models on 2 CPU cores (the default), tiny ones where that takes too long, base models on one
 #                    GPU; all in bf16
@@ -27,11 +29,11 @@ compare() {
         docnmt-preprocess -s en -t de --trainpref "$train" --validpref "$valid" --testpref "${prefixes[@]}" \
             --destdir "$data" --vocab-size "$vocabulary" --workers 2
     fi
-    local size=_small wide=2051 updates=${UPDATES:-6000} shared=(--max-tokens 4000 --lr 1e-3 --warmup-updates 1000)
+    local size=_small wide=2051 updates=${UPDATES:-6000} shared=(--max-tokens 4000 --lr 1e-3)
     case ${SETTING:-cpu} in
         cpu) ;;
-        tiny) size=_tiny wide=1043 shared=(--max-tokens 4000 --lr 2e-3 --warmup-updates 1000) ;;
-        gpu) size="" wide=4035 updates=${UPDATES:-40000} shared=(--max-tokens 25000 --lr 7e-4 --warmup-updates 4000) ;;
+        tiny) size=_tiny wide=1043 shared=(--max-tokens 4000 --lr 2e-3) ;;
+        gpu) size="" wide=4035 updates=${UPDATES:-40000} shared=(--max-tokens 25000 --lr 7e-4) ;;
         *) echo "error: SETTING=$SETTING: expected cpu, tiny or gpu" >&2; return 2 ;;
     esac
     shared+=(--seed "${SEED:-1}")
@@ -42,16 +44,13 @@ compare() {
         echo "error: $work was begun with: $(cat "$work/asked"); now asked: $asked; give another WORK" >&2
         return 2
     }
-    local document=(--arch "hier_cond_transformer$size" --merge mean --max-doc-tokens 4000)
-    local settings=recipes/compare.yaml half=$((updates / 2))
-    learn "$data" "$settings" "$work/sentence" --arch "transformer$size" --ffn-dim "$wide" --max-update "$updates" "${shared[@]}"
-    learn "$data" "$settings" "$work/concat" --arch "concat_transformer$size" --source-context 1 --target-window 2 \
-        --ffn-dim "$wide" --max-update "$updates" "${shared[@]}"
-    learn "$data" "$settings" "$work/start" --arch "transformer$size" --max-update "$half" "${shared[@]}"
-    learn "$data" "$settings" "$work/document" "${document[@]}" --finetune-from-model "$work/start/model" \
-        --resolutions 1 4 0 --max-update "$half" "${shared[@]}"
-    learn "$data" "$settings" "$work/continued" --arch "transformer$size" --finetune-from-model "$work/start/model" \
-        --max-update "$half" "${shared[@]}"
+    local transformer=(--arch "transformer$size") from=(--finetune-from-model "$work/start/model") first=$((updates * 3 / 5))
+    train sentence "$updates" "${transformer[@]}" --ffn-dim "$wide"
+    train start "$first" "${transformer[@]}"
+    train document $((updates - first)) --arch "hier_cond_transformer$size" --merge mean --max-doc-tokens 4000 \
+        --resolutions 1 4 0 "${from[@]}"
+    train concat $((updates - first)) --arch "concat_transformer$size" --source-context 1 --target-window 2 "${from[@]}"
+    train continued $((updates - first)) "${transformer[@]}" "${from[@]}"
     for system in $systems; do
         for test in "${!names[@]}"; do
             translate "$data" "$(split "$test")" "$work/$system" "${names[$test]}" --beam "$beam"
@@ -72,6 +71,13 @@ compare() {
         done
     done
     report | tee "$work/report.md"
+}
+
+train() { # SYSTEM UPDATES OPTION …: with the settings of `compare`; a tenth of all updates warms up, the rate ends at zero
+    local system=$1 limit=$2 warmup=$((updates / 10))
+    shift 2
+    learn "$data" recipes/compare.yaml "$work/$system" "$@" "${shared[@]}" --max-update "$limit" \
+        --warmup-updates "$warmup" --lr-period-updates $((limit - warmup))
 }
 
 split() { [ "$1" = 0 ] && echo test || echo "test$1"; } # NUMBER: how docnmt-preprocess names the splits of --testpref
