@@ -18,32 +18,37 @@ import results_table as tool
 from systems import BEST
 
 
-def system(folder: Path, accuracy: float) -> None:
+def system(folder: Path, accuracy: float, *, start: str | None = None, distances: tuple[str, ...] = ("1", "2")) -> None:
     (folder / "model").mkdir(parents=True)
     (folder / "news").mkdir()
     tensors = {"model.weight": torch.zeros(3, 4), "model.bias": torch.zeros(4), "optimizer.step": torch.zeros(9)}
     header: dict[str, Any] = {name: kinds[0]() for name, kinds in HEADER.items()}
-    save_checkpoint(folder / BEST, {**header, "arch": "transformer_tiny"}, tensors)
+    config = {"training": {"finetune_from_model": start}}
+    save_checkpoint(folder / BEST, {**header, "arch": "transformer_tiny", "config": config}, tensors)
     train = {"event": "train", "tokens_per_second": 900.0, "peak_memory": 2_000_000_000}
     log = [
         {**train, "update": 10, "epoch": 1, "wall": 60.0},
         {**train, "update": 20, "epoch": 2, "wall": 90.0, "tokens_per_second": 1100.0, "peak_memory": 3_000_000_000},
-        {"event": "valid", "update": 20, "wall": 120.0, "loss": 1.5, "nll": 1.25},
+        {"event": "valid", "update": 10, "wall": 60.0, "loss": 1.5, "nll": 1.25},
+        {"event": "valid", "update": 20, "wall": 120.0, "loss": 1.6, "nll": 1.5},
     ]
     (folder / "model" / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
     (folder / "news" / "scores.json").write_text(json.dumps(dict.fromkeys(tool.METRICS, 12.34)))
     cell = {"accuracy": accuracy, "chance": 50.0, "groups": 8}
-    by = {"distance": {"1": cell, "2": cell}, "kind": {"x": cell}}
+    by = {"distance": dict.fromkeys(distances, cell), "kind": {"x": cell}}
     (folder / "true-context.json").write_text(json.dumps({**cell, "by": by}))
 
 
 def test_every_file_of_every_system_is_in_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     system(tmp_path / "a", 75.0)
-    system(tmp_path / "b", 100.0)
+    system(tmp_path / "b", 100.0, start="elsewhere/a/model")
     (tmp_path / "corpus").mkdir()
     tool.main([str(tmp_path), "--plot", str(tmp_path / "plot.png")])
     lines = capsys.readouterr().out.splitlines()
-    assert "| a | `transformer_tiny` | 16 | 20 | 2 | 2.0 | 1,000 | 3.0 GB | 1.25 |" in lines
+    assert "| a | `transformer_tiny` | 16 | 20 | 2.0 | 1,000 | 3.0 GB | 1.25 | 1.5 |" in lines
+    assert "| b | `transformer_tiny` | 16 | 20 + 20 | 2.0 + 2.0 | 1,000 | 3.0 GB | 1.25 | 1.5 |" in lines
+    assert "| news, s-BLEU | 12.3 | 12.3 |" in lines
+    assert "| true-context, right % | 75.0 | 100.0 |" in lines
     assert "| news | b | 12.3 | 12.3 | 12.3 | 12.3 |" in lines
     assert "| context | system | all | distance 1 | distance 2 |" in lines
     assert "| | questions | 8 | 8 | 8 |" in lines
@@ -67,3 +72,25 @@ def test_what_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit):
         tool.main([str(tmp_path)])
     assert "train.jsonl: No such file or directory; run the recipe to its end first" in capsys.readouterr().err
+
+
+def test_an_accuracy_stands_under_its_own_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    system(tmp_path / "a", 75.0)
+    system(tmp_path / "b", 100.0, distances=("2", ">3"))
+    tool.main([str(tmp_path), "--plot", str(tmp_path / "plot.png")])
+    lines = capsys.readouterr().out.splitlines()
+    first, second = (lines.index(f"| context | system | all | distance {one} | distance {two} |") for one, two in (
+        ("1", "2"), ("2", ">3")
+    ))  # fmt: skip
+    assert [line for line in lines[first:second] if "true-context" in line] == ["| true-context | a | 75.0 | 75.0 | 75.0 |"]
+    assert [line for line in lines[second:] if "true-context" in line] == ["| true-context | b | 100.0 | 100.0 | 100.0 |"]
+
+
+def test_no_reference_no_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    system(tmp_path / "a", 75.0)
+    for test in ("window-10", "window-4"):
+        (tmp_path / "a" / test).mkdir()
+        (tmp_path / "a" / test / "scores.json").write_text("{}")
+    tool.main([str(tmp_path)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines.index("| window-10 | a | – | – | – | – |") == lines.index("| window-4 | a | – | – | – | – |") + 1

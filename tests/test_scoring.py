@@ -185,6 +185,8 @@ def test_marks_of_documents_and_paragraphs_are_no_sentences(tmp_path):
     assert layout.document_offsets == (0, 2, 3)
     assert layout.align(reference) == ["A", "B", "C"]
     assert layout.align(system) == ["a", "", "c"]
+    generated, kept = write(tmp_path, generated="a\n\n\nc\n", kept="\na\n\n\n\nc\n")  # one empty line a break; one a mark
+    assert layout.align(generated) == layout.align(kept) == ["a", "", "c"]
 
 
 @pytest.mark.parametrize(
@@ -242,6 +244,10 @@ def test_command_refuses_what_has_no_effect(capsys):
     assert "has no effect with --contrastive" in capsys.readouterr().err
     assert command.main(["--ref", "r", "--sys", "s", "--comet", "m"]) == 2
     assert "--src" in capsys.readouterr().err
+    assert command.main(["--ref", "r", "--sys", "s", "--samples", "9"]) == 2
+    assert "--samples has no effect without --paired" in capsys.readouterr().err
+    assert command.main(["--contrastive", "f.tsv", "--path", "c", "--contrapro-documents", "d"]) == 2
+    assert "it belongs to ContraPro's .json" in capsys.readouterr().err
 
 
 def test_comet_is_asked_when_it_is_there_and_missed_clearly(tmp_path, monkeypatch, capsys):

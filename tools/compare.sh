@@ -1,12 +1,11 @@
 # To be sourced by a recipe, from the root of the clone: sentence, concatenation and document models compared on one corpus.
 #
 # `compare` wants name=NAME, train=PREFIX, valid=PREFIX, tests=(NAME=PREFIX …), vocabulary=N and, where the corpus has one,
-# contrastive=FILE.tsv. All systems get the same text, vocabulary and number of updates. One sentence model, `start`, is
-# trained for three fifths of them; `document`, `concat` and `continued` (a sentence model still) spend the rest from there,
-# so that they differ in what they read and in nothing else. `sentence` is trained from scratch for all updates, with as
-# many parameters as `document` (within 0.1 %); the others have the fewer of `start`. Every training's learning rate falls
-# to nothing by its end.
-#   DATA=DIR         where the corpora are
+# contrastive=FILE.tsv. `sentence`, `concat` and `document` get the same text, vocabulary, number of updates and (within
+# 0.1 %) of parameters. Each is a sentence model for the first two thirds of its updates and itself from there: `document`
+# begins as `start`, `sentence` and `concat` as `start-wide`, whose feed-forward blocks are wider by the parameters that
+# the document model's own parts have. The learning rate falls to nothing by the end of each training.
+#   DATA=DIR         where the corpora are; the recipe makes it absolute
 #   SETTING=cpu|tiny|gpu  small models on 2 CPU cores (the default), tiny ones where that takes too long, base models on one
 #                    GPU; all in bf16
 #   UPDATES=N        updates of every system (6000; gpu: 40000)
@@ -14,26 +13,20 @@
 #   BEAM=N           of the search (5)
 #   WORK=DIR         another folder than runs/NAME; each choice of the four above needs its own
 
-: "${DATA:?give DATA=DIR, the folder of the corpora}"
 . tools/environment.sh
 . tools/experiment.sh
 
 compare() {
     environment plot
     local work=${WORK:-runs/$name} data prefixes=() names=() test system asked beam=${BEAM:-5}
-    local systems="sentence continued concat document"
+    local systems="sentence concat document"
     data=$work/data-bin
     for test in "${tests[@]}"; do names+=("${test%%=*}"); prefixes+=("${test#*=}"); done
-    if [ ! -e "$data/meta.json" ]; then
-        say "preprocess"
-        docnmt-preprocess -s en -t de --trainpref "$train" --validpref "$valid" --testpref "${prefixes[@]}" \
-            --destdir "$data" --vocab-size "$vocabulary" --workers 2
-    fi
-    local size=_small wide=2051 updates=${UPDATES:-6000} shared=(--max-tokens 4000 --lr 1e-3)
+    local size=_small wide=2051 updates=${UPDATES:-6000} shared=(--max-tokens 4000 --lr 1e-3) warmup=400
     case ${SETTING:-cpu} in
         cpu) ;;
         tiny) size=_tiny wide=1043 shared=(--max-tokens 4000 --lr 2e-3) ;;
-        gpu) size="" wide=4035 updates=${UPDATES:-40000} shared=(--max-tokens 25000 --lr 7e-4) ;;
+        gpu) size="" wide=4035 updates=${UPDATES:-40000} shared=(--max-tokens 25000 --lr 7e-4) warmup=4000 ;;
         *) echo "error: SETTING=$SETTING: expected cpu, tiny or gpu" >&2; return 2 ;;
     esac
     shared+=(--seed "${SEED:-1}")
@@ -44,13 +37,26 @@ compare() {
         echo "error: $work was begun with: $(cat "$work/asked"); now asked: $asked; give another WORK" >&2
         return 2
     }
-    local transformer=(--arch "transformer$size") from=(--finetune-from-model "$work/start/model") first=$((updates * 3 / 5))
-    train sentence "$updates" "${transformer[@]}" --ffn-dim "$wide"
+    ls "$train".* > /dev/null 2>&1 || { echo "error: no training text $train.en; see the head of the recipe" >&2; return 2; }
+    if [ ! -e "$data/meta.json" ]; then
+        say "preprocess"
+        docnmt-preprocess -s en -t de --trainpref "$train" --validpref "$valid" --testpref "${prefixes[@]}" \
+            --destdir "$data" --vocab-size "$vocabulary" --workers 2
+    fi
+    if [ ! -e "$work/data-foreign/meta.json" ]; then
+        python tools/foreign_documents.py "${prefixes[0]}" "$work/foreign" --languages en de
+        docnmt-preprocess -s en -t de --srcdict "$data" --destdir "$work/data-foreign" --testpref "$work/foreign"
+    fi
+    local first=$((updates * 2 / 3)) second transformer=(--arch "transformer$size") wider=(--ffn-dim "$wide")
+    local from=(--finetune-from-model "$work/start/model") from_wide=(--finetune-from-model "$work/start-wide/model")
+    second=$((updates - first))
     train start "$first" "${transformer[@]}"
-    train document $((updates - first)) --arch "hier_cond_transformer$size" --merge mean --max-doc-tokens 4000 \
-        --resolutions 1 4 0 "${from[@]}"
-    train concat $((updates - first)) --arch "concat_transformer$size" --source-context 1 --target-window 2 "${from[@]}"
-    train continued $((updates - first)) "${transformer[@]}" "${from[@]}"
+    train start-wide "$first" "${transformer[@]}" "${wider[@]}"
+    train document "$second" --arch "hier_cond_transformer$size" --merge mean --max-doc-tokens 4000 --resolutions 1 4 0 \
+        "${from[@]}"
+    train concat "$second" --arch "concat_transformer$size" --source-context 1 --target-window 2 "${wider[@]}" \
+        "${from_wide[@]}"
+    train sentence "$second" "${transformer[@]}" "${wider[@]}" "${from_wide[@]}"
     for system in $systems; do
         for test in "${!names[@]}"; do
             translate "$data" "$(split "$test")" "$work/$system" "${names[$test]}" --beam "$beam"
@@ -59,6 +65,9 @@ compare() {
             choose "$contrastive" "$work/$system" true-context
             choose "$contrastive" "$work/$system" foreign-context --context foreign
         fi
+    done
+    for system in $systems; do # does it matter that sentences stand in their own documents? On the first test set
+        translate "$work/data-foreign" test "$work/$system" "${names[0]}-foreign" --beam "$beam"
     done
     for window in 1 4 10; do # does it matter how much of the document is read? On the first test set
         translate "$data" "$(split 0)" "$work/document" "${names[0]}-window-$window" --beam "$beam" \
@@ -73,8 +82,8 @@ compare() {
     report | tee "$work/report.md"
 }
 
-train() { # SYSTEM UPDATES OPTION …: with the settings of `compare`; a tenth of all updates warms up, the rate ends at zero
-    local system=$1 limit=$2 warmup=$((updates / 10))
+train() { # SYSTEM UPDATES OPTION …: with the settings of `compare`; the learning rate ends at zero
+    local system=$1 limit=$2
     shift 2
     learn "$data" recipes/compare.yaml "$work/$system" "$@" "${shared[@]}" --max-update "$limit" \
         --warmup-updates "$warmup" --lr-period-updates $((limit - warmup))
@@ -85,7 +94,7 @@ split() { [ "$1" = 0 ] && echo test || echo "test$1"; } # NUMBER: how docnmt-pre
 report() {
     local file
     # shellcheck disable=SC2086
-    python tools/results_table.py "$work" --systems $systems start
+    python tools/results_table.py "$work" --systems $systems start start-wide
     for file in "$work"/{concat,document}/*/against-sentence.txt; do
         printf '\n%s\n\n' "${file#"$work"/}"
         sed 's/^/    /' "$file"

@@ -51,7 +51,7 @@ choose() { # FILE FOLDER NAME [OPTION …]: choose between right and wrong trans
 against() { # REFERENCE ONE OTHER FILE: are ONE's translations better than OTHER's? Paired bootstrap over documents
     local reference=$1 one=$2/hypotheses.txt other=$3/hypotheses.txt file=$4
     newer "$file" "$one" "$other" && return 0
-    say "${file##*/}: paired bootstrap"
+    say "$file: paired bootstrap"
     docnmt-score --ref "$reference" --sys "$one" --paired "$other" > "$file.tmp"
     mv "$file.tmp" "$file"
 }

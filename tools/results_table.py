@@ -5,7 +5,7 @@
 
 FOLDER holds a folder for each system: `model/` (what docnmt-train wrote), for each test set NAME a folder
 `NAME/scores.json` (docnmt-generate --results-path) and for each contrastive set a file `NAME.json` (docnmt-score
---contrastive --json). Prints Markdown: size and cost of training, scores by test set, contrastive accuracy by label.
+--contrastive --json). Prints Markdown: size and cost of training, an overview, scores by test set, contrastive accuracy by label.
 `--keep DIR` writes what was measured of each system to `DIR/NAME.json`; such a folder can stand for FOLDER when the
 checkpoints are gone, and systems measured later can be kept beside the others.
 """
@@ -13,6 +13,7 @@ checkpoints are gone, and systems measured later can be kept beside the others.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,34 +28,61 @@ METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 
 
 def training_table(systems: Sequence[System]) -> Iterator[str]:
-    """Size and cost of every system, and its best validation: nats a target subword."""
-    yield "| system | architecture | parameters | updates | epochs | minutes | subwords a second | peak memory | \
-valid nll |"
+    """Size and cost of every system, and its validation, best and last: nats a target subword. Of a system that started
+    from another one the cost of that comes first."""
+    yield "| system | architecture | parameters | updates | minutes | subwords a second | peak memory | \
+valid nll, best | last |"
     yield "| --- | --- |" + " ---: |" * 7
     for s in systems:
-        cost = f"{s.minutes:.1f} | {s.speed:,.0f} | {s.memory:.1f} GB | {s.valid_nll:.4g}"
-        yield f"| {s.name} | `{s.arch}` | {s.parameters:,} | {s.updates:,} | {s.epochs} | {cost} |"
+        updates, minutes = f"{s.updates:,}", f"{s.minutes:.1f}"
+        if s.before[0]:
+            updates, minutes = f"{s.before[0]:,} + {updates}", f"{s.before[1]:.1f} + {minutes}"
+        cost = f"{minutes} | {s.speed:,.0f} | {s.memory:.1f} GB | {s.valid_nll[0]:.4g} | {s.valid_nll[1]:.4g}"
+        yield f"| {s.name} | `{s.arch}` | {s.parameters:,} | {updates} | {cost} |"
 
 
 def score_table(systems: Sequence[System]) -> Iterator[str]:
-    """Scores of every test set and system."""
+    """Scores of every test set and system; a dash where there was no reference."""
     yield "| test set | system | " + " | ".join(METRICS) + " |"
     yield "| --- | --- |" + " ---: |" * len(METRICS)
-    for test in sorted({test for s in systems for test in s.scores}):
+    for test in test_sets(systems):
         for s in systems:
             if test in s.scores:
-                yield f"| {test} | {s.name} | " + " | ".join(f"{s.scores[test][m]:.1f}" for m in METRICS) + " |"
+                yield f"| {test} | {s.name} | " + " | ".join(_score(s, test, metric) for metric in METRICS) + " |"
+
+
+def overview(systems: Sequence[System]) -> Iterator[str]:
+    """One number for each test set and contrastive set: s-BLEU, or the accuracy over all questions in percent."""
+    contexts = dict.fromkeys(name for s in systems for name in s.contrastive)
+    yield f"| | {' | '.join(s.name for s in systems)} |"
+    yield "| --- |" + " ---: |" * len(systems)
+    for test in test_sets(systems):
+        yield f"| {test}, s-BLEU | {' | '.join(_score(s, test, METRICS[0]) for s in systems)} |"
+    for name in contexts:
+        cells = (f"{s.contrastive[name]['accuracy']:.1f}" if name in s.contrastive else "–" for s in systems)
+        yield f"| {name}, right % | {' | '.join(cells)} |"
+
+
+def test_sets(systems: Sequence[System]) -> list[str]:
+    """The names of all test sets, numbers in them by size."""
+    names = {test for s in systems for test in s.scores}
+    return sorted(names, key=lambda name: [(part.isdigit(), part.zfill(9)) for part in re.split(r"(\d+)", name)])
+
+
+def _score(system: System, test: str, metric: str) -> str:
+    score = system.scores.get(test, {}).get(metric)
+    return "–" if score is None else f"{score:.1f}"
 
 
 def contrastive_tables(systems: Sequence[System]) -> Iterator[Iterator[str]]:
     """A table a label (distance, phenomenon …) for all contrastive sets with the same values, as often each."""
-    sets: dict[str, list[str]] = {}
-    for name, report in ((name, report) for s in systems for name, report in s.contrastive.items()):
-        same = sets.setdefault(str({label: _questions(values) for label, values in report["by"].items()}), [])
-        if name not in same:
-            same.append(name)
-    for names in sets.values():
-        rows = [(name, s.name, s.contrastive[name]) for name in names for s in systems if name in s.contrastive]
+    sets: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
+    names = dict.fromkeys(name for s in systems for name in s.contrastive)
+    for name, s in ((name, s) for name in names for s in systems if name in s.contrastive):
+        report = s.contrastive[name]
+        key = str({label: _questions(values) for label, values in report["by"].items()})
+        sets.setdefault(key, []).append((name, s.name, report))
+    for rows in sets.values():
         for label in sorted(set(rows[0][2]["by"]) - {"kind"}) or [""]:
             yield _contrastive_table(label, rows)
 
@@ -81,7 +109,7 @@ def _cells(report: dict[str, Any], label: str, number: str) -> str:
 def plot(systems: Sequence[System], path: Path) -> None:
     """Contrastive accuracy by distance of the deciding sentence: a colour a system, a line style a context.
 
-    Of more than three systems only with the first, the true context.
+    Of more than three systems only with the true context.
     """
     import matplotlib
 
@@ -91,11 +119,14 @@ def plot(systems: Sequence[System], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     lines, chance = ("-o", "--", ":", "-.") if len(systems) <= 3 else ("-o",), 0.0
     for number, system in enumerate(systems):
-        for line, (context, report) in zip(lines, system.contrastive.items(), strict=False):
+        contexts = sorted(system.contrastive, key=lambda name: name != "true-context")  # else as they were made
+        for line, context in zip(lines, contexts, strict=False):
+            report = system.contrastive[context]
             cells = report["by"].get("distance", {})
             accuracies, chance = [cell["accuracy"] for cell in cells.values()], report["chance"]
             label = f"{system.name}, {context}"
-            axes.plot([int(d) for d in cells], accuracies, line, color=f"C{number}", label=label)
+            distances = [int(d) for d in cells] if all(map(str.isdigit, cells)) else list(cells)  # ContraPro's end in >3
+            axes.plot(distances, accuracies, line, color=f"C{number}", label=label)
     axes.axhline(chance, color="grey", linewidth=1, linestyle=":", label=f"chance ({chance:.0f} %)")
     axes.set(xlabel="sentences back to the one that decides", ylabel="right translation preferred (%)", ylim=(0, 103))
     axes.spines[["top", "right"]].set_visible(False)
@@ -128,6 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for system in systems:
             write_json(options.keep / f"{system.name}.json", asdict(system))
     tables = [training_table(systems)]
+    if any(s.scores or s.contrastive for s in systems):
+        tables.append(overview(systems))
     if any(s.scores for s in systems):
         tables.append(score_table(systems))
     tables += contrastive_tables(systems)

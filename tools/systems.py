@@ -19,11 +19,10 @@ class System:
     """What was measured of one model.
 
     Attributes:
-        epochs: passes over the training text that were begun.
-        minutes: of training and validation.
+        updates, minutes: of training, validation included in the minutes; `before`: those of the model it started from.
         speed: target subwords a second, the median over the lines of the log.
         memory: largest resident memory of training in GB.
-        valid_nll: best negative log-likelihood on the validation text, nats a target subword.
+        valid_nll: negative log-likelihood on the validation text, nats a target subword: the best, and the last.
         scores: by test set.
         contrastive: by contrastive set, in the order in which they were made.
     """
@@ -32,11 +31,11 @@ class System:
     arch: str
     parameters: int
     updates: int
-    epochs: int
     minutes: float
+    before: tuple[int, float]
     speed: float
     memory: float
-    valid_nll: float
+    valid_nll: tuple[float, float]
     scores: dict[str, dict[str, Any]]
     contrastive: dict[str, dict[str, Any]]
 
@@ -53,13 +52,13 @@ class System:
         parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))
         log = read_log(folder / "model" / "train.jsonl")
         train = [line for line in log if line["event"] == "train"]
+        nll = [line["nll"] for line in log if line["event"] == "valid"] or [math.nan]
+        updates, minutes = _cost(log)
         return cls(
-            folder.name, header["arch"], parameters, max(line["update"] for line in log),
-            epochs=max((line["epoch"] for line in train), default=0),
-            minutes=max(line.get("wall", 0.0) for line in log) / 60,
+            folder.name, header["arch"], parameters, updates, minutes, _cost_before(folder, header),
             speed=median([line["tokens_per_second"] for line in train] or [math.nan]),
             memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,
-            valid_nll=min([line["nll"] for line in log if line["event"] == "valid"] or [math.nan]),
+            valid_nll=(min(nll), nll[-1]),
             scores={path.parent.name: _read(path) for path in sorted(folder.glob("*/scores.json"))},
             contrastive={path.stem: _totals(_read(path)) for path in sorted(folder.glob("*.json"), key=_made)},
         )  # fmt: skip
@@ -91,6 +90,23 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         except json.JSONDecodeError as error:
             raise ValueError(f"{path}, line {number}: not a line of train.jsonl ({error})") from error
     return lines
+
+
+def _cost(log: list[dict[str, Any]]) -> tuple[int, float]:
+    """Updates and minutes."""
+    return max(line["update"] for line in log), max(line.get("wall", 0.0) for line in log) / 60
+
+
+def _cost_before(folder: Path, header: dict[str, Any]) -> tuple[int, float]:
+    """Updates and minutes of the system beside this one that it was started from; 0 without one.
+
+    Raises:
+        OSError: it was started from something else.
+    """
+    start = header["config"]["training"].get("finetune_from_model")
+    if start is None:
+        return 0, 0.0
+    return _cost(read_log(folder.parent / Path(start).parent.name / "model" / "train.jsonl"))
 
 
 def _made(path: Path) -> tuple[int, str]:

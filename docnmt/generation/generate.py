@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from docnmt.config import to_dict
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.errors import UsageError
 from docnmt.files import check_folder, replacing_folder, write_json
 from docnmt.generation.config import GenerateConfig, GenerationConfig, ModelsConfig, SearchConfig
 from docnmt.generation.languages import bleu_tokenizer
@@ -64,6 +65,11 @@ def generate(
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
     tokenize = config.sacrebleu_tokenize or bleu_tokenizer(loaded.task.target_lang)
     scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and corpus.num_sentences > 0
+    if config.quiet and not scored and config.results_path is None:
+        raise UsageError(
+            f"--quiet: nothing would be left of the translation of {config.gen_subset}, which is not scored; give "
+            "--results-path"
+        )
     if scored:
         evaluate(["."], [["."]], [0, 1], tokenize=tokenize)  # a tokenizer that is missing is found before the work
     window = models.context_window

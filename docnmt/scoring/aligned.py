@@ -7,7 +7,9 @@ where no sentence is empty, tells which. So its lines say what the lines of the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from docnmt.data.text import TextLines
@@ -23,11 +25,13 @@ class Layout:
     Attributes:
         path: the file. rows: its lines without marks; an empty one separates documents.
         document_offsets: (D+1) the sentence where each document begins, and their number.
+        lines: of every line whether it is a sentence, marks included.
     """
 
     path: Path
     rows: tuple[str, ...]
     document_offsets: tuple[int, ...]
+    lines: tuple[bool, ...]
 
     @property
     def sentences(self) -> list[str]:
@@ -36,17 +40,19 @@ class Layout:
     def align(self, path: Path) -> list[str]:
         """The sentences of another file, one for each of this one's; an empty one is a missing translation.
 
-        Line by line, the other file is empty where this one is. Or it has as many sentences, with the same documents
-        (two empty lines for one, empty lines at the end) or with no break at all.
+        Line by line, the other file is empty where this one is (with or without lines for marks), or has one empty line
+        between the documents. Or it has as many sentences, with the same documents (two empty lines for one, empty
+        lines at the end) or with no break at all.
 
         Raises:
             UserError: it has another number of sentences, or other documents.
         """
         other = read_layout(path, may_be_empty=True)
-        if len(other.rows) == len(self.rows) and not any(
-            b for a, b in zip(self.rows, other.rows, strict=True) if not a
-        ):
-            return [b for a, b in zip(self.rows, other.rows, strict=True) if a]
+        for places in self._places():
+            if len(other.rows) == len(places) and not any(
+                row for place, row in zip(places, other.rows, strict=True) if not place
+            ):
+                return [row for place, row in zip(places, other.rows, strict=True) if place]
         one_document = len(other.document_offsets) <= 2
         if len(other.sentences) == len(self.sentences):
             if one_document or other.document_offsets == self.document_offsets:
@@ -59,6 +65,15 @@ class Layout:
             f"{len(self.sentences):,} in {len(self.rows):,}; there must be one line for each of its lines"
         )
 
+    def _places(self) -> Iterator[Sequence[bool]]:
+        """Where sentences stand in files that translate this one line by line, and what is empty there."""
+        yield [row != "" for row in self.rows]
+        yield self.lines
+        between: list[bool] = []
+        for begin, end in pairwise(self.document_offsets):
+            between += [False] * (begin > 0) + [True] * (end - begin)
+        yield between
+
 
 def read_layout(path: Path, *, may_be_empty: bool = False) -> Layout:
     """The sentences and documents of a text file; of translations all `may_be_empty`.
@@ -67,11 +82,13 @@ def read_layout(path: Path, *, may_be_empty: bool = False) -> Layout:
         UserError: the file cannot be read, is not clean UTF-8 text, or holds no sentence.
     """
     rows: list[str] = []
+    lines: list[bool] = []
     offsets = [0]
     sentences = 0
     for line in map(str.strip, TextLines(path)):
         if line in ("", DOCUMENT) and offsets[-1] != sentences:
             offsets.append(sentences)
+        lines.append(line not in ("", DOCUMENT, PARAGRAPH))
         if line not in (DOCUMENT, PARAGRAPH):
             rows.append(line)
             sentences += line != ""
@@ -79,4 +96,4 @@ def read_layout(path: Path, *, may_be_empty: bool = False) -> Layout:
         raise UserError(f"{path}: holds no sentence")
     if offsets[-1] != sentences:
         offsets.append(sentences)
-    return Layout(path, tuple(rows), tuple(offsets))
+    return Layout(path, tuple(rows), tuple(offsets), tuple(lines))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from docnmt.errors import UserError
+from docnmt.scoring.config import SAMPLES, SEED
 from docnmt.scoring.metrics import Evaluation
 
 #: Under so many, equal systems come out as different more often than p says: at p < .05 in 48 % of all cases with 2
@@ -37,7 +38,7 @@ class Comparison:
 
 
 def paired_bootstrap(
-    system: Evaluation, other: Evaluation, *, samples: int = 1000, seed: int = 12345
+    system: Evaluation, other: Evaluation, *, samples: int = SAMPLES, seed: int = SEED
 ) -> list[Comparison]:
     """Compare two systems' translations of the same documents, metric by metric.
 

@@ -8,6 +8,9 @@ from typing import Literal
 
 from docnmt.config import option
 
+#: Of the bootstrap, where nobody says.
+SAMPLES, SEED = 1000, 12345
+
 
 @dataclass(frozen=True)
 class ScoreConfig:
@@ -21,8 +24,8 @@ class ScoreConfig:
     paired: str | None = option(
         None, "another system's translation to compare with, by document bootstrap", metavar="FILE"
     )
-    samples: int = option(1000, "bootstrap samples")
-    seed: int = option(12345, "of the bootstrap")
+    samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]")
+    seed: int | None = option(None, f"of the bootstrap [{SEED}]")
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
     per_document: bool = option(False, "also every document's own scores")
     comet: str | None = option(
@@ -33,8 +36,11 @@ class ScoreConfig:
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = []
-        if self.samples < 1:
+        if self.samples is not None and self.samples < 1:
             found.append(f"--samples: must be at least 1, got {self.samples}")
+        if self.paired is None:
+            given = (name for name in ("samples", "seed") if getattr(self, name) is not None)
+            found += [f"--{name} has no effect without --paired" for name in given]
         if self.comet is not None and self.src is None:
             found.append("--comet reads the source too: give --src FILE")
         return found
@@ -58,3 +64,9 @@ class ContrastiveConfig:
     )
     context_seed: int = option(1, "of the contexts shuffled or foreign")
     json: bool = option(False, "print JSON instead of text: also which groups were solved")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        if self.contrapro_documents is not None and not self.contrastive.endswith(".json"):
+            return [f"--contrapro-documents has no effect with {self.contrastive}; it belongs to ContraPro's .json"]
+        return []

@@ -10,7 +10,7 @@ from typing import Any
 from docnmt.scoring.aligned import read_layout
 from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, warnings
 from docnmt.scoring.comet import comet_score
-from docnmt.scoring.config import ScoreConfig
+from docnmt.scoring.config import SAMPLES, SEED, ScoreConfig
 from docnmt.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
 from docnmt.scoring.metrics import Evaluation, Scores, evaluate
 
@@ -75,9 +75,11 @@ def score_translation(config: ScoreConfig) -> TranslationReport:
 
     system = evaluation(hypotheses)
     comparisons: list[Comparison] = []
+    samples = SAMPLES if config.samples is None else config.samples
     if config.paired is not None:
         other = evaluation(layout.align(Path(config.paired)))
-        comparisons = paired_bootstrap(system, other, samples=config.samples, seed=config.seed)
+        seed = SEED if config.seed is None else config.seed
+        comparisons = paired_bootstrap(system, other, samples=samples, seed=seed)
     consistency = {}
     comet = None
     if config.src is not None:
@@ -88,4 +90,4 @@ def score_translation(config: ScoreConfig) -> TranslationReport:
         if config.comet is not None:
             comet = comet_score(config.comet, sources, hypotheses, references[0])
     documents = system.of_documents() if config.per_document else []
-    return TranslationReport(system.scores, documents, comet, consistency, comparisons, config.samples)
+    return TranslationReport(system.scores, documents, comet, consistency, comparisons, samples)

@@ -9,6 +9,7 @@
 #   ABLATION_SEED=N        seed of all trainings (1); another seed needs another folder
 #   DOCNMT_ENV, DOCNMT_TORCH, PYTHON: see tools/environment.sh
 set -euo pipefail
+DATA=${DATA:+$(realpath -- "$DATA")}
 cd "$(dirname "$0")/../.."
 text=${1:-discourse}
 [ "$text" = discourse ] || [ "$text" = bible ] || { echo "error: no setting '$text'; there are: discourse bible" >&2; exit 2; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every architecture on documents in which only an earlier sentence tells the translation: who finds it, and how far back?
 #   recipes/discourse/run.sh
-# About an hour and a half on 2 cores. Stopped, the same command goes on where it was; everything is under runs/discourse.
+# Two hours and a half on one core; systems can be named, and run side by side. Stopped, the same command goes on where it was; everything is under runs/discourse.
 #   DISCOURSE_WORK=DIR       another folder (relative to the clone, or absolute)
 #   DISCOURSE_SYSTEMS="A B"  only these systems (names as below)
 #   DISCOURSE_SEED=N         seed of all trainings (1)
@@ -30,13 +30,18 @@ declare -A options=(
     [hier_cond]="--arch hier_cond_transformer_tiny --context-sides encoder --merge mean --ffn-dim 256 --read-all-updates 1200"
 )
 systems=${DISCOURSE_SYSTEMS:-sentence 2-to-1 4-to-4 doc doc-sinusoidal scaleformer scaleformer-relative hier cond hier_cond}
+for system in $systems; do
+    [ -n "${options[$system]:-}" ] || { echo "error: no system '$system'; there are: ${!options[*]}" >&2; exit 2; }
+done
 
 discourse "$corpus" "$data"
 lengths="32 128 512" # the same questions in longer documents
 for sentences in $lengths; do
     longer=$corpus/contrastive.$sentences.tsv
-    [ -e "$longer" ] || { python tools/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every 4 \
-        > "$longer.tmp" && mv "$longer.tmp" "$longer"; }
+    if [ ! -e "$longer" ]; then
+        python tools/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every 4 > "$longer.tmp"
+        mv "$longer.tmp" "$longer"
+    fi
 done
 joined() { # TIMES FILE: as many documents at a time become one
     awk -v times="$1" 'BEGIN { RS = "" } NR > 1 && NR % times == 1 { print "" } { print }' "$2"
@@ -49,7 +54,6 @@ if [ ! -e "$joined_data/meta.json" ]; then
     docnmt-preprocess -s en -t de --srcdict "$data" --destdir "$joined_data" --testpref "$corpus"/test-{2,4}-times
 fi
 for system in $systems; do
-    [ -n "${options[$system]:-}" ] || { echo "error: no system '$system'; there are: ${!options[*]}" >&2; exit 2; }
     # shellcheck disable=SC2086  # the options are words
     learn "$data" recipes/discourse/common.yaml "$work/$system" --seed "${DISCOURSE_SEED:-1}" ${options[$system]}
     translate "$data" test "$work/$system" test

@@ -3,6 +3,7 @@
 # field's sets: IWSLT 2017 TED, News Commentary 2016, Europarl 7, WMT newstests, and ContraPro.
 #   DATA=~/corpora recipes/docmix/run.sh       other variables: tools/compare.sh
 set -euo pipefail
+DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
 cd "$(dirname "$0")/../.."
 . tools/compare.sh
 name=docmix vocabulary=16000

@@ -4,6 +4,7 @@
 # train.en and train.de beside dev and test.
 #   DATA=~/corpora recipes/europarl/run.sh      other variables: tools/compare.sh
 set -euo pipefail
+DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
 cd "$(dirname "$0")/../.."
 . tools/compare.sh
 name=europarl vocabulary=16000

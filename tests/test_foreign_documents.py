@@ -1,0 +1,33 @@
+"""A test set whose sentences stand in foreign documents."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+
+import foreign_documents as tool
+
+from docnmt.scoring.aligned import read_layout
+
+
+def test_the_same_sentences_in_pairs_in_documents_of_the_same_lengths(tmp_path: Path) -> None:
+    (tmp_path / "t.en").write_text("<d>\na1\na2\n<d>\na3\n<d>\na4\na5\na6\n")
+    (tmp_path / "t.de").write_text("b1\nb2\n\nb3\n\nb4\nb5\nb6\n")
+    tool.main([str(tmp_path / "t"), str(tmp_path / "f"), "--languages", "en", "de"])
+    source, target = read_layout(tmp_path / "f.en"), read_layout(tmp_path / "f.de")
+    assert source.document_offsets == target.document_offsets == (0, 2, 3, 6)
+    assert sorted(source.sentences) == [f"a{n}" for n in range(1, 7)] != source.sentences
+    assert [sentence.replace("a", "b") for sentence in source.sentences] == target.sentences
+
+
+def test_sides_with_other_documents_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.en").write_text("a1\na2\n\na3\n")
+    (tmp_path / "t.de").write_text("b1\n\nb2\nb3\n")
+    with pytest.raises(SystemExit):
+        tool.main([str(tmp_path / "t"), str(tmp_path / "f"), "--languages", "en", "de"])
+    assert "its documents are not those of" in capsys.readouterr().err
+    assert not (tmp_path / "f.en").exists()
