@@ -109,12 +109,21 @@ def test_models_without_context_are_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(("name", "settings"), [
-    ("doc_transformer", {}), ("concat_transformer", {"source_context": 2}),
-    ("concat_transformer", {"source_context": 2, "target_window": 3}),
+    ("doc_transformer", {}), ("concat_transformer", {"source_context": 2, "target_window": 3}),
 ])  # fmt: skip
 def test_models_that_write_several_sentences_refuse_it(name: str, settings: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="--context-window 1: this model reads and writes several sentences"):
+    with pytest.raises(UserError, match="--context-window 1: this model writes several sentences"):
         translate(build(name, **settings), 1)
+
+
+def test_windows_that_write_one_sentence_read_as_much_of_it_as_is_allowed() -> None:
+    model = build("concat_transformer", source_context=3)
+    for window in range(4):
+        parts = [document[max(0, n - window) : n + 1] for document in DOCUMENTS for n in range(len(document))]
+        alone = [translate(model, None, [part])[-1] for part in parts]
+        for one, other in zip(translate(model, window), alone, strict=True):
+            assert one.text == other.text
+            assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=1e-5)
 
 
 CONTEXT = (("a dog.", "the tree.", "he sleeps."), ("the cat.", "a house.", "they find."))

@@ -177,7 +177,12 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     "tokenizer": (["generate", "data", "--path", "run", "--sacrebleu-tokenize", "x"], b"", 1, "no tokenizer 'x'"),
     "file": (["generate", "data", "--path", "run", "--results-path", "test.en"], b"", 1, "is a file"),
     "foreign folder": (["generate", "data", "--path", "run", "--results-path", "data"], b"", 1, "not written by"),
-    "all for nothing": (["generate", "data", "--path", "run", "--quiet", "--scoring", "none"], b"", 2, "give --results-path"),
+    "all for nothing": (
+        ["generate", "data", "--path", "run", "--quiet", "--scoring", "none"],
+        b"",
+        2,
+        "give --results-path",
+    ),
     "no name": (["generate", "data", "--path", "run:"], b"", 2, "got an empty name"),
     "nbest": (["generate", "data", "--path", "run", "--beam", "2", "--nbest", "3"], b"", 2, "--nbest"),
     "no effect": (["generate", "data", "--path", "run", "--temperature", "2"], b"", 2, "it belongs to sampling"),

@@ -186,6 +186,36 @@ def test_windows_tile_documents_and_read_what_stands_before() -> None:
     assert rows == [[0, 0, 2, 0], [1, 2, 4, 0], [3, 4, 5, 0], [5, 5, 6, 2], [6, 6, 8, 3]]
 
 
+@pytest.mark.parametrize(("size", "stride"), [(2, 1), (3, 1), (3, 2), (5, 3), (4, 4)])
+def test_sliding_windows_keep_every_sentence_once(size: int, stride: int) -> None:
+    lengths = [0, 1, 2, 3, 4, 5, 6, 7, 12]
+    units = window_units(np.cumsum([0, *lengths]), size, 1, stride)
+    kept = [n for a, b in zip(units.kept, units.last, strict=True) for n in range(a, b)]
+    assert kept == list(range(sum(lengths)))
+    for number, length in enumerate(lengths):
+        begin, here = sum(lengths[:number]), units.document == number
+        firsts = list(range(begin, begin + max(1, length - size + stride), stride)) if length else []
+        assert units.first[here].tolist() == firsts
+        assert units.last[here].tolist() == [min(first + size, begin + length) for first in firsts]
+        assert units.source_first[here].tolist() == [max(first - 1, begin) for first in firsts]
+
+
+@pytest.mark.parametrize("batch_size", [1, 64])
+def test_a_sliding_window_gives_its_last_sentence(batch_size: int) -> None:
+    """2-to-2 by one: every sentence but the first as if the document were it and the one before it."""
+    model = build("concat_transformer", target_window=2, window_stride=1)
+    for document in DOCUMENTS:
+        pairs = [document[max(0, n - 1) : n + 1] for n in range(len(document))]
+        expected = [translate(model, [pair])[-1] for pair in pairs]
+        if len(document) > 1:
+            expected[0] = translate(model, [document[:2]])[0]
+        found = translate(model, [document], batch_size=batch_size)
+        assert [each.text for each in found] == [each.text for each in expected]
+        scores = [each.nbest[0].score for each in expected]
+        assert [each.nbest[0].score for each in found] == pytest.approx(scores, abs=1e-5)
+    assert [r.number for r in translate(model, DOCUMENTS)] == list(range(sum(map(len, DOCUMENTS))))
+
+
 def test_a_window_reads_its_context_and_nothing_else() -> None:
     """2-to-1: the translation of a sentence changes with the one before it and with no other."""
     model, sentences = build("concat_transformer"), ["the old dog.", "a cat sees it.", "he walks.", "the river."]
@@ -235,6 +265,12 @@ def test_models_that_write_different_units_are_refused() -> None:
     [
         ("concat_transformer", {"target_window": 3}, "translates sentences that are not read"),
         ("concat_transformer", {"target_window": 0}, "--target-window: must be at least 1"),
+        (
+            "concat_transformer",
+            {"target_window": 2, "window_stride": 3},
+            "--window-stride: must be 1 to --target-window",
+        ),
+        ("concat_transformer", {"window_stride": 0}, "--window-stride: must be 1 to --target-window"),
         ("concat_transformer", {"source_context": -1}, "--source-context: must be at least 0"),
         ("scaleformer", {"attention": "softmax"}, "scaleformer needs --attention linear"),
         ("doc_transformer", {"levels": 5}, "must be 1 to 4"),

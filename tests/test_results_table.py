@@ -82,8 +82,12 @@ def test_an_accuracy_stands_under_its_own_label(tmp_path: Path, capsys: pytest.C
     first, second = (lines.index(f"| context | system | all | distance {one} | distance {two} |") for one, two in (
         ("1", "2"), ("2", ">3")
     ))  # fmt: skip
-    assert [line for line in lines[first:second] if "true-context" in line] == ["| true-context | a | 75.0 | 75.0 | 75.0 |"]
-    assert [line for line in lines[second:] if "true-context" in line] == ["| true-context | b | 100.0 | 100.0 | 100.0 |"]
+    assert [line for line in lines[first:second] if "true-context" in line] == [
+        "| true-context | a | 75.0 | 75.0 | 75.0 |"
+    ]
+    assert [line for line in lines[second:] if "true-context" in line] == [
+        "| true-context | b | 100.0 | 100.0 | 100.0 |"
+    ]
 
 
 def test_no_reference_no_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -185,7 +185,9 @@ def test_marks_of_documents_and_paragraphs_are_no_sentences(tmp_path):
     assert layout.document_offsets == (0, 2, 3)
     assert layout.align(reference) == ["A", "B", "C"]
     assert layout.align(system) == ["a", "", "c"]
-    generated, kept = write(tmp_path, generated="a\n\n\nc\n", kept="\na\n\n\n\nc\n")  # one empty line a break; one a mark
+    generated, kept = write(
+        tmp_path, generated="a\n\n\nc\n", kept="\na\n\n\n\nc\n"
+    )  # one empty line a break; one a mark
     assert layout.align(generated) == layout.align(kept) == ["a", "", "c"]
 
 

@@ -54,7 +54,7 @@ compare() {
     train start-wide "$first" "${transformer[@]}" "${wider[@]}"
     train document "$second" --arch "hier_cond_transformer$size" --merge mean --max-doc-tokens 4000 --resolutions 1 4 0 \
         "${from[@]}"
-    train concat "$second" --arch "concat_transformer$size" --source-context 1 --target-window 2 "${wider[@]}" \
+    train concat "$second" --arch "concat_transformer$size" --source-context 1 --target-window 2 --window-stride 1 "${wider[@]}" \
         "${from_wide[@]}"
     train sentence "$second" "${transformer[@]}" "${wider[@]}" "${from_wide[@]}"
     for system in $systems; do

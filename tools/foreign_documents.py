@@ -2,9 +2,9 @@
 
     python tools/foreign_documents.py corpora/ted/test runs/foreign --languages en de
 
-Reads PREFIX.LANGUAGE (empty lines or `<d>` between documents) and writes OUT.LANGUAGE with the same documents' lengths and all
-sentences in another order, the same one in every language. s-BLEU and chrF do not depend on the order of sentences, so
-those of both sets can be compared; a model that reads single sentences has the same of both.
+Reads PREFIX.LANGUAGE (empty lines or `<d>` between documents), writes OUT.LANGUAGE with documents of the same lengths
+and all sentences in another order, the same one in every language. s-BLEU and chrF do not depend on the order of
+sentences, so those of both sets can be compared; a model that reads single sentences has the same of both.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
 
 FOLDER holds a folder for each system: `model/` (what docnmt-train wrote), for each test set NAME a folder
 `NAME/scores.json` (docnmt-generate --results-path) and for each contrastive set a file `NAME.json` (docnmt-score
---contrastive --json). Prints Markdown: size and cost of training, an overview, scores by test set, contrastive accuracy by label.
+--contrastive --json). Prints Markdown: size and cost of training, an overview, scores by test set, contrastive accuracy
+by label.
 `--keep DIR` writes what was measured of each system to `DIR/NAME.json`; such a folder can stand for FOLDER when the
 checkpoints are gone, and systems measured later can be kept beside the others.
 """
@@ -125,7 +126,9 @@ def plot(systems: Sequence[System], path: Path) -> None:
             cells = report["by"].get("distance", {})
             accuracies, chance = [cell["accuracy"] for cell in cells.values()], report["chance"]
             label = f"{system.name}, {context}"
-            distances = [int(d) for d in cells] if all(map(str.isdigit, cells)) else list(cells)  # ContraPro's end in >3
+            distances = (
+                [int(d) for d in cells] if all(map(str.isdigit, cells)) else list(cells)
+            )  # ContraPro's end in >3
             axes.plot(distances, accuracies, line, color=f"C{number}", label=label)
     axes.axhline(chance, color="grey", linewidth=1, linestyle=":", label=f"chance ({chance:.0f} %)")
     axes.set(xlabel="sentences back to the one that decides", ylabel="right translation preferred (%)", ylim=(0, 103))

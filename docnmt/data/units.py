@@ -17,9 +17,10 @@ class Units:
 
     Attributes:
         source_first, source_last: the sentences of the source that the unit reads, those that it translates included.
-        first, last: the sentences of the target that it writes. Units in order write every sentence once (but in
-            training with several resolutions).
+        first, last: the sentences of the target that it writes.
         document: which document it is of.
+        kept: the first sentence whose translation search keeps: those before it are an earlier unit's, too. From
+            there on units in order write every sentence once (but in training with several resolutions).
     """
 
     source_first: np.ndarray
@@ -27,11 +28,12 @@ class Units:
     last: np.ndarray
     document: np.ndarray
     source_last: np.ndarray
+    kept: np.ndarray
 
     @classmethod
     def of(cls, first: np.ndarray, last: np.ndarray, document: np.ndarray) -> Units:
         """Units that read what they translate."""
-        return cls(first, first, last, document, last)
+        return cls(first, first, last, document, last, first)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -79,33 +81,40 @@ def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:
     return Units.of(*rows.T)
 
 
-def resolution_units(document_offsets: np.ndarray, resolutions: Sequence[int]) -> Units:
+def resolution_units(
+    document_offsets: np.ndarray, resolutions: Sequence[int], costs: np.ndarray | None = None, limit: int | None = None
+) -> Units:
     """Every document once for each of `resolutions`, in pieces of so many sentences; 0 is the document whole.
 
     A piece that several resolutions have in common, such as a document of one sentence, comes once.
+
+    Args:
+        costs, limit: cut what is longer, as `cut_units` does.
     """
     tables = [
         window_units(document_offsets, size, 0) if size else document_units(document_offsets) for size in resolutions
     ]
+    if costs is not None and limit is not None:
+        tables = [cut_units(units, costs, limit) for units in tables]
     rows = np.concatenate([np.stack([units.first, units.last, units.document], axis=1) for units in tables])
-    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    rows = rows[new]
-    return Units.of(*rows.T)
+    return Units.of(*np.unique(rows, axis=0).T)  # in order of their first sentence, then of their last
 
 
-def window_units(document_offsets: np.ndarray, size: int, context: int) -> Units:
-    """Every document in windows of `size` sentences, the last one maybe shorter, one after the other without overlap;
-    each also reads the `context` source sentences of its document before them, as far as there are any."""
+def window_units(document_offsets: np.ndarray, size: int, context: int, stride: int | None = None) -> Units:
+    """Every document in windows of `size` sentences, each `stride` after the one before it (None: `size`, without
+    overlap); the last one may be shorter. Each also reads the `context` source sentences of its document before it, as
+    far as there are any. Sentences of two windows are kept from the first of them."""
     offsets = np.asarray(document_offsets, dtype=np.int64)
-    counts = -(-np.diff(offsets) // size)  # windows of each document
+    stride = size if stride is None else stride
+    lengths = np.diff(offsets)
+    counts = np.where(lengths > 0, 1 - np.minimum(size - lengths, 0) // stride, 0)  # windows of each document
     document = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     place = np.arange(len(document), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
-    first = offsets[document] + size * place
+    first = offsets[document] + stride * place
     source_first = np.maximum(first - context, offsets[document])
     last = np.minimum(first + size, offsets[document + 1])
-    return Units(source_first, first, last, document, last)
+    kept = np.where(place > 0, first - stride + size, first)
+    return Units(source_first, first, last, document, last, kept)
 
 
 def last_units(first: np.ndarray, last: np.ndarray, size: int | np.ndarray, context: int) -> Units:
@@ -120,11 +129,11 @@ def context_units(documents: Units, window: int) -> Units:
     first = np.arange(len(document), dtype=np.int64)
     source_first = np.maximum(first - window, documents.first[document])
     source_last = np.minimum(first + 1 + window, documents.last[document])
-    return Units(source_first, first, first + 1, documents.document[document], source_last)
+    return Units(source_first, first, first + 1, documents.document[document], source_last, first)
 
 
 def limited_units(units: Units, window: int) -> Units:
     """The same units with at most `window` sentences before their last one, on both sides."""
     earliest = units.last - 1 - window
     source_first, first = np.maximum(units.source_first, earliest), np.maximum(units.first, earliest)
-    return replace(units, source_first=source_first, first=first)
+    return replace(units, source_first=source_first, first=first, kept=np.maximum(units.kept, first))

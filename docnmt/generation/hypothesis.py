@@ -38,12 +38,15 @@ class Slot:
     """What a search must know of one unit of text to be written.
 
     Attributes:
-        number: which unit this is: puts results in order and picks the random stream of sampling.
+        number: which unit this is, by its first sentence that is kept: puts results in order and picks the random
+            stream of sampling.
         limits: for each sentence that the unit must have, the most tokens it may have; its end (`<brk>` between
             sentences, `</s>` after the last) is counted.
+        before: how many of its sentences come before those that are kept.
         wanted: False for a copy whose result nobody reads (see `decode`).
     """
 
     number: int
     limits: tuple[int, ...]
+    before: int = 0
     wanted: bool = True

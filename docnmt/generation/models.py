@@ -38,7 +38,10 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     loaded = [load_model(path, device=device) for path in paths]
     for path, each in zip(paths, loaded, strict=True):
         _check(paths[0], loaded[0], path, each)
-    return LoadedModels(paths, tuple(each.model for each in loaded), loaded[0].task)
+    readers = [n for n, each in enumerate(loaded) if each.model.unit == "document"] or [0]
+    for n in readers:  # the task says where documents are cut
+        _check_pieces(paths[readers[0]], loaded[readers[0]], paths[n], loaded[n])
+    return LoadedModels(paths, tuple(each.model for each in loaded), loaded[readers[0]].task)
 
 
 def split_path(path: str) -> list[str]:
@@ -69,25 +72,39 @@ def _check(first_path: Path, first: LoadedModel, path: Path, loaded: LoadedModel
             f"{first_path} and {path} have different vocabularies ({ours[0]}, {theirs[0]}) and cannot translate "
             "together; train both on the data of one docnmt-preprocess, or with --srcdict"
         )
+    if _direction(first.task) != _direction(loaded.task):
+        raise UserError(
+            f"{first_path} translates {_direction(first.task)} and {path} {_direction(loaded.task)}: not together"
+        )
+
+
+def _check_pieces(first_path: Path, first: LoadedModel, path: Path, loaded: LoadedModel) -> None:
     limits = [one.task.config.max_doc_tokens for one in (first, loaded)]
-    if first.model.unit == loaded.model.unit == "document" and limits[0] != limits[1]:
+    if limits[0] != limits[1]:
         raise UserError(
             f"{first_path} and {path} were trained with --max-doc-tokens {limits[0]} and {limits[1]} and would read "
             "different pieces of a document; translate with each by itself"
         )
 
 
+def _direction(task: Any) -> str:
+    return f"{task.source_lang}-{task.target_lang}"
+
+
 def check_vocabulary(models: LoadedModels, data: Path) -> None:
-    """Refuse data that was preprocessed with another vocabulary than the models'.
+    """Refuse data that was preprocessed with another vocabulary than the models', or for another direction.
 
     Raises:
         UserError: it names both; or the data is another task's.
     """
     if (task := read_meta(data)["task"]) != "document_translation":
         raise UserError(f"{data}: was preprocessed for --task {task}, and these models translate")
-    ours, theirs = vocabularies(models.task), vocabularies(type(models.task).load(models.task.config, data))
+    other = type(models.task).load(models.task.config, data)
+    ours, theirs = vocabularies(models.task), vocabularies(other)
     if ours != theirs:
         raise UserError(
             f"{models.paths[0]} was trained with another vocabulary ({ours[0]}) than that of {data} ({theirs[0]}); "
             "give the folder that it was trained on, or preprocess this text with --srcdict and that folder's tokenizer"
         )
+    if _direction(models.task) != _direction(other):
+        raise UserError(f"{models.paths[0]} translates {_direction(models.task)}, and {data} is {_direction(other)}")

@@ -78,7 +78,7 @@ def translate_corpus(
     search = GENERATORS.config(options.generator)() if search is None else search
     work = _Work(models, task, corpus, options, search, context_window, progress)
     costs = np.max([_costs(corpus, each) for each in work.units], axis=0)
-    for first, last in groups([each.first for each in work.units], costs, options.max_tokens):
+    for first, last in groups([each.kept for each in work.units], costs, options.max_tokens):
         yield from _results(work.group(first, last), range(first, last), task.target_tokenizer)
 
 
@@ -108,9 +108,10 @@ class _Work:
         """The translations of the sentences from `first` to `last`, encoded together."""
         ensemble, own_text = self.ensemble, self.own_text
         memories, places = self._encode(first, last)
-        begins = self.texts[np.searchsorted(self.texts, first) : np.searchsorted(self.texts, last)]
+        texts = self.texts[slice(*np.searchsorted(self.texts[:, 1], [first, last]))]
+        begins = texts[:, 1]
         generator: Search = GENERATORS.get(self.options.generator)(self.search, self.device)
-        slots = _slots(begins, last, self.lengths, self.search)
+        slots = _slots(texts, last, self.lengths, self.search)
         waiting = {slot.number: slot for slot in slots}
 
         def begin(entering: Sequence[Slot]) -> EnsembleState:
@@ -134,16 +135,17 @@ class _Work:
             capacity=self.options.batch_size, least_rows=INVARIANT_ROWS, following=following,
         ):  # fmt: skip
             apart = [hypothesis.sentences(self.search.lenpen) for hypothesis in hypotheses]
-            for sentence in range(len(slot.limits)):
-                found[slot.number + sentence] = [each[sentence] for each in apart]
+            kept = range(slot.before, len(slot.limits))
+            for number, sentence in enumerate(kept, slot.number):
+                found[number] = [each[sentence] for each in apart]
             if self.progress is not None:
-                self.progress(int(self.lengths[slot.number : slot.number + len(slot.limits)].sum()))
+                self.progress(int(self.lengths[slot.number : slot.number + len(kept)].sum()))
         return found
 
     def _encode(self, first: int, last: int) -> tuple[list[Any], list[Tensor]]:
         """Each model's memory, and the sentences of it that the texts are."""
         copies = -(-INVARIANT_ROWS // (last - first))  # few rows take other kernels, whose sums differ in the last bit
-        chosen = [np.arange(*np.searchsorted(each.first, [first, last])) for each in self.units]
+        chosen = [np.arange(*np.searchsorted(each.kept, [first, last])) for each in self.units]
         parts = list(zip(self.units, chosen, self.models, strict=True))
         sources = [self.task.source(self.corpus, each, np.tile(own, copies), model) for each, own, model in parts]
         memories = self.ensemble.encode([source.to(self.device) for source in sources])
@@ -151,7 +153,7 @@ class _Work:
 
 
 def _texts(written: Sequence[np.ndarray]) -> np.ndarray:
-    """(W + 1,) where each text begins that the models write together.
+    """(W, 2) the texts that the models write together: the first sentence of each, and the first that is kept.
 
     Raises:
         UserError: they do not write the same.
@@ -165,14 +167,19 @@ def _texts(written: Sequence[np.ndarray]) -> np.ndarray:
     return written[0]
 
 
-def _slots(begins: np.ndarray, end: int, lengths: np.ndarray, search: SearchConfig) -> list[Slot]:
-    """A slot for each text from `begins` (W,), up to sentence `end`, the longest first; its number is its first
-    sentence's."""
-    ends = np.append(begins, end)[1:]
+def _slots(texts: np.ndarray, end: int, lengths: np.ndarray, search: SearchConfig) -> list[Slot]:
+    """A slot for each text of `texts` (W, 2), up to sentence `end`, the longest first."""
+    firsts, kept = texts.T
+    ends = np.append(kept, end)[1:]
     total = np.concatenate([[0], np.cumsum(lengths)])
-    order = np.argsort(total[begins] - total[ends], kind="stable")
+    order = np.argsort(total[firsts] - total[ends], kind="stable")
     return [
-        Slot(int(begins[n]), tuple(search.limit(int(length)) for length in lengths[begins[n] : ends[n]])) for n in order
+        Slot(
+            int(kept[n]),
+            tuple(search.limit(int(length)) for length in lengths[firsts[n] : ends[n]]),
+            before=int(kept[n] - firsts[n]),
+        )
+        for n in order
     ]
 
 
@@ -205,9 +212,9 @@ def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
 
 
 def _costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
-    """(S,) source subwords that have to be read for each unit, at its first sentence."""
+    """(S,) source subwords that have to be read for each unit, at its first sentence that is kept."""
     costs = np.zeros(corpus.num_sentences, dtype=np.int64)
-    costs[units.first] = source_costs(corpus, units)
+    costs[units.kept] = source_costs(corpus, units)
     return costs
 
 
@@ -215,7 +222,7 @@ def groups(starts: Sequence[np.ndarray], lengths: np.ndarray, max_tokens: int) -
     """Ranges of sentences to encode at once: whole units of every model, as many as `max_tokens` allows, at least one.
 
     Args:
-        starts: for each model, the sentences (U,) where its units begin.
+        starts: for each model, the first sentence (U,) of each unit that is kept.
         lengths: (S,) tokens to read for each sentence.
     """
     begins = reduce(np.intersect1d, starts)

@@ -12,10 +12,12 @@ from docnmt.models.encoder_decoder import EncoderDecoder
 class ConcatTransformer(EncoderDecoder):
     """Reads K + 1 source sentences with break tokens between them and translates the last J of them.
 
-    A document is cut into windows of J sentences without overlap, in training as in decoding.
+    A document is cut into windows of J sentences, in training as in decoding: without overlap, or sliding by
+    `window_stride` sentences, where search keeps what a window has beyond the one before it.
 
     Args:
-        target_window: J. earlier: source sentences read before those that are translated, K + 1 − J.
+        target_window: J. window_stride: 1 (Tiedemann and Scherrer's) to J (no overlap).
+        earlier: source sentences read before those that are translated, K + 1 − J.
         context_word_dropout: how often training hides a word of the earlier ones; the dataset does it.
     """
 
@@ -23,9 +25,11 @@ class ConcatTransformer(EncoderDecoder):
     unit = "window"
     joined = True
 
-    def __init__(self, *, target_window: int, earlier: int, context_word_dropout: float = 0.0, **parts: Any) -> None:
+    def __init__(
+        self, *, target_window: int, window_stride: int, earlier: int, context_word_dropout: float = 0.0, **parts: Any
+    ) -> None:
         super().__init__(**parts)
-        self.target_window, self.earlier = target_window, earlier
+        self.target_window, self.window_stride, self.earlier = target_window, window_stride, earlier
         self.context_word_dropout = context_word_dropout
 
     @classmethod
@@ -36,6 +40,7 @@ class ConcatTransformer(EncoderDecoder):
         hidden = config.context_word_dropout
         return cls(
             target_window=config.target_window,
+            window_stride=config.window_stride or config.target_window,
             earlier=earlier,
             context_word_dropout=hidden,
             position_count=count,

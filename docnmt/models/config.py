@@ -117,6 +117,10 @@ class ConcatConfig(StructuredConfig):
     target_window: int = option(
         1, "sentences translated together, the last of those read (2-to-1: K=1 J=1; 2-to-2: K=1 J=2)", metavar="J"
     )
+    window_stride: int | None = option(
+        None, "windows begin so many sentences after one another; where they overlap, a translation is kept from the "
+        "first that has it (1: sliding) [J: no overlap]", metavar="N",
+    )  # fmt: skip
     context_word_dropout: float = option(
         0.0, "in training, how often a word of a sentence that is only read is replaced by <mask>"
     )
@@ -134,6 +138,10 @@ class ConcatConfig(StructuredConfig):
             found.append(
                 f"--target-window {self.target_window} translates sentences that are not read: --source-context "
                 f"{self.source_context} reads {self.source_context + 1}; give at least {self.target_window - 1}"
+            )
+        if self.window_stride is not None and not 1 <= self.window_stride <= max(self.target_window, 1):
+            found.append(
+                f"--window-stride: must be 1 to --target-window ({self.target_window}), got {self.window_stride}"
             )
         return found
 

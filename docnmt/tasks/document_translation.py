@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,15 @@ from docnmt.data.collate import collate_source, ranges, sentence_costs
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.data.units import Units, context_units, document_units, last_units, sentence_units, window_units
+from docnmt.data.units import (
+    Units,
+    context_units,
+    document_units,
+    last_units,
+    limited_units,
+    sentence_units,
+    window_units,
+)
 from docnmt.errors import UserError
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.mixture import Mixture
@@ -105,7 +114,8 @@ class DocumentTranslation:
         """
         model: nn.Module = model_class.build(model_config, self)
         if self.data_dir is not None:
-            check_training(self.config, model, (self.source_tokenizer, self.target_tokenizer), self.data_dir)
+            tokenizers, languages = (self.source_tokenizer, self.target_tokenizer), (self.source_lang, self.target_lang)
+            check_training(self.config, model, tokenizers, languages, self.data_dir)
         return model
 
     def corpus(self, split: str, folder: Path | None = None) -> ParallelCorpus:
@@ -131,13 +141,14 @@ class DocumentTranslation:
         """
         if model.unit == "sentence":
             return sentence_units(corpus.document_offsets)
-        if window is not None and model.joined and _joined_context(model) > window:
+        if window is not None and _written_together(model) > window + 1:
             raise UserError(
-                f"--context-window {window}: this model reads and writes several sentences as one text, so its context "
-                "cannot be limited; the option is for models that write sentence by sentence"
+                f"--context-window {window}: this model writes several sentences as one text, so its context cannot be "
+                "limited; the option is for models that write sentence by sentence"
             )
         if model.unit == "window":
-            return window_units(corpus.document_offsets, model.target_window, model.earlier)
+            units = window_units(corpus.document_offsets, model.target_window, model.earlier, model.window_stride)
+            return units if window is None else limited_units(units, window)
         documents = document_units(corpus.document_offsets, None if limit is None else sentence_costs(corpus), limit)
         return documents if window is None else context_units(documents, window)
 
@@ -151,6 +162,7 @@ class DocumentTranslation:
             return last_units(first, last, model.target_window, model.earlier)
         if limit is None:
             return last_units(first, last, last - first, 0)
+        corpus = replace(corpus, target=None)  # as in translation; and variants must be judged in the same context
         total = np.concatenate([[0], np.cumsum(sentence_costs(corpus), dtype=np.int64)])
         fits = last - np.searchsorted(total, total[last] - limit)
         return last_units(first, last, np.maximum(fits, 1), 0)
@@ -160,8 +172,10 @@ class DocumentTranslation:
         return collate_source(corpus, units, chosen, position_count=model.position_count, joined=model.joined)
 
     def written(self, corpus: ParallelCorpus, units: Units, model: Any) -> np.ndarray:
-        """(W + 1,) where each of the texts begins that search writes by itself: a joined unit, or else a sentence."""
-        return np.append(units.first, corpus.num_sentences) if model.joined else np.arange(corpus.num_sentences + 1)
+        """(W, 2) of the texts that search writes by themselves, joined units or else sentences: the first sentence, and
+        the first that is kept."""
+        every = np.arange(corpus.num_sentences)
+        return np.stack([units.first, units.kept] if model.joined else [every, every], axis=1)
 
     def places(self, units: Units, chosen: np.ndarray, model: Any) -> np.ndarray:
         """Which sentences of what `source` makes of the units `chosen` the texts are that these write."""
@@ -207,9 +221,11 @@ class DocumentTranslation:
         return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config)}
 
 
-def _joined_context(model: Any) -> float:
-    """How many sentences before it the last one of a text sees that is read and written as one."""
-    return model.earlier + model.target_window - 1 if model.unit == "window" else float("inf")
+def _written_together(model: Any) -> float:
+    """How many sentences a model writes as one text."""
+    if model.unit == "window":
+        return float(model.target_window)
+    return float("inf") if model.joined else 1
 
 
 def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:

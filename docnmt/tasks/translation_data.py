@@ -15,7 +15,7 @@ from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.noise import HiddenWords, resegmented
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.data.units import Units, cut_units, resolution_units
+from docnmt.data.units import Units, resolution_units
 from docnmt.errors import UsageError, UserError
 from docnmt.tasks.config import DocumentTranslationConfig
 
@@ -53,22 +53,25 @@ class TranslationDataset:
 
 
 def check_training(
-    config: DocumentTranslationConfig, model: Any, tokenizers: tuple[Tokenizer, Tokenizer], data_dir: Path
+    config: DocumentTranslationConfig,
+    model: Any,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    languages: tuple[str, str],
+    data_dir: Path,
 ) -> None:
     """Whether a model and data folders allow what the configuration asks of training.
 
     Raises:
-        UserError: `--resolutions` for a model that has its own units, a folder of `--mix-data` that does not fit, or
-            `--subword-sampling` of text that was cut off.
+        UserError: `--resolutions` or `--max-doc-tokens` for a model that has its own units, a folder of `--mix-data`
+            that does not fit, or `--subword-sampling` of text that was cut off.
     """
-    if config.resolutions and model.unit != "document":
-        raise UsageError(
-            f"--resolutions has no effect with an architecture that reads {model.unit}s; it belongs to those that read "
-            "documents"
-        )
+    given = {"--resolutions": config.resolutions, "--max-doc-tokens": config.max_doc_tokens}
+    if model.unit != "document" and (useless := [flag for flag, value in given.items() if value]):
+        why = f"has no effect with an architecture that reads {model.unit}s; it belongs to those that read documents"
+        raise UsageError([f"{flag} {why}" for flag in useless])
     mixed = [Path(folder) for folder, _ in config.mixed]
     for folder in mixed:
-        check_mixed(folder, tokenizers)
+        check_mixed(folder, tokenizers, languages)
     for folder in (data_dir, *mixed):
         if config.subword_sampling is not None and read_meta(folder)["options"]["long_policy"] == "truncate":
             raise UserError(
@@ -77,15 +80,18 @@ def check_training(
             )
 
 
-def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
     """Whether a folder can be trained on beside the task's own.
 
     Raises:
-        UserError: it is no translation folder, has no training split, or another vocabulary.
+        UserError: it is no translation folder, has no training split, other languages, or another vocabulary.
     """
     meta = read_meta(folder)
     if meta["task"] != "document_translation" or "train" not in meta["splits"]:
         raise UserError(f"--mix-data {folder}: holds no training split for translation; preprocess with --trainpref")
+    theirs = (meta["source_lang"], meta["target_lang"])
+    if theirs != languages:
+        raise UserError(f"--mix-data {folder}: translates {'-'.join(theirs)}, and DATA {'-'.join(languages)}")
     names = (meta["tokenizers"]["source"], meta["tokenizers"]["target"])
     if any((folder / name).read_bytes() != own.to_bytes() for name, own in zip(names, tokenizers, strict=True)):
         raise UserError(
@@ -110,8 +116,9 @@ class TrainingData:
         """At every one of `--resolutions`, cut at `--max-doc-tokens`; without that `units`, the architecture's own."""
         if not self.config.resolutions:
             return units
-        pieces, limit = resolution_units(corpus.document_offsets, self.config.resolutions), self.config.max_doc_tokens
-        return pieces if limit is None else cut_units(pieces, sentence_costs(corpus), limit)
+        limit = self.config.max_doc_tokens
+        costs = None if limit is None else sentence_costs(corpus)
+        return resolution_units(corpus.document_offsets, self.config.resolutions, costs, limit)
 
     def hidden(self, model: Any) -> HiddenWords:
         """The words that are masked: `--source-mask`, and an architecture's own `context_word_dropout`."""
