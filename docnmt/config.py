@@ -2,14 +2,15 @@
 
 A command has *sections*: (name, dataclass, the architecture's values). Values are taken in the order
 default < architecture < `--config` file < typed option. Every problem found is reported at once.
-A configuration class may have `problems(self) -> list[str]` for contradictions between its values.
+A configuration class may have `problems(self) -> list[str]` for contradictions between its values, and `owners`: which
+options only some values of another option use, as (names, the other option, those values).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -185,6 +186,18 @@ def build(
     if problems:
         raise UsageError(problems)
     return resolved
+
+
+def without_effect(config: Any, given: Collection[str]) -> list[str]:
+    """Problems of the options `given` that nothing reads, by the `owners` of the configuration's class."""
+    found: dict[str, str] = {}
+    for names, by, users in getattr(config, "owners", ()):
+        value = getattr(config, by)
+        for name in names:
+            if name in given and value not in users:
+                flag, own, belongs = name.replace("_", "-"), by.replace("_", "-"), ", ".join(map(str, users))
+                found.setdefault(name, f"--{flag} has no effect with --{own} {value}; it belongs to {belongs}")
+    return list(found.values())
 
 
 def aliases(sections: Sequence[Section]) -> dict[str, str]:

@@ -43,7 +43,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"attention": "linear", "relative_horizon": 4},
     ),
     ("hier_transformer", {"position_fusion": "gate_mlp"}, {"position_fusion": "gate_mlp"}),
-    ("hier_cond_transformer", {"position": "multi_level"}, {"levels": 2}),
+    ("hier_cond_transformer", {"position": "multi_level"}, {"levels": 1}),
     ("hier_cond_transformer", {}, {"target_context": "conditional", "always_own_sentence": True}),
     ("cond_transformer", {}, {"target_context": "summaries"}),
 ]
@@ -136,7 +136,7 @@ def test_new_parts_learn_from_the_first_update(
     loss.backward()
     first = [p for n, p in document.named_parameters() if n.endswith(("context.output.weight", "position.scale"))]
     assert first
-    assert all(p.grad is not None and bool((p.grad != 0).any()) for p in first)
+    assert all(p.grad is not None and bool((p.grad != 0).any()) for p in first if p.numel())
 
 
 def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.batch import PackedText
+from docnmt.config import without_effect
 from docnmt.layout import DocumentLayout
 from docnmt.models.config_classifier import FusionClassifierConfig
 from docnmt.models.fusion_classifier import FusionClassifier
@@ -162,9 +163,6 @@ def test_scale_of_embeddings() -> None:
         ({"position": "alibi", "position_fusion": "concat"}, "has nothing to fuse: ALiBi acts"),
         ({"position": "relative", "position_fusion": "mlp"}, "use relative_input"),
         ({"position": "none", "position_fusion": "gate_mlp"}, "there are no positions"),
-        ({"levels": 2}, "--levels has no effect with --position sinusoidal; it belongs to multi_level"),
-        ({"max_positions": 9}, "--max-positions has no effect with --position sinusoidal; it belongs to learned"),
-        ({"gate_conv_scalar": True}, "--gate-conv-scalar has no effect with --position-fusion add"),
         ({"relative_distance": 0, "position": "relative"}, "--relative-distance: must be at least 1, got 0"),
         ({"position": "multi_level", "levels": 3}, r"--levels: must be 1 or 2 \(a table's texts have .* got 3"),
         ({"position": "alibi", "norm_after_fusion": True}, "--norm-after-fusion has no effect with --position alibi"),
@@ -176,8 +174,24 @@ def test_scale_of_embeddings() -> None:
         ({"dropout": 1.0}, r"--dropout: must be in \[0, 1\), got 1.0"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(values: dict[str, object], message: str) -> None:
+def test_options_that_contradict_are_refused(values: dict[str, object], message: str) -> None:
     problems = replace(SMALL, **values).problems()
     assert len(problems) == 1
     with pytest.raises(ValueError, match=message):
         raise ValueError(problems[0])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"levels": 2}, "--levels has no effect with --position sinusoidal; it belongs to multi_level"),
+        (
+            {"max_positions": 9},
+            "--max-positions has no effect with --position sinusoidal; it belongs to learned, relative",
+        ),
+        ({"gate_conv_scalar": True}, "--gate-conv-scalar has no effect with --position-fusion add"),
+    ],
+)
+def test_options_without_effect_are_named(values: dict[str, object], message: str) -> None:
+    (problem,) = without_effect(replace(SMALL, **values), values)
+    assert message in problem

@@ -44,6 +44,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small_system.save(path / "other.safetensors")
     cut = DocumentTranslation.load(DocumentTranslationConfig(max_doc_tokens=30), path / "data")
     small_system.save(path / "cut.safetensors", "cond_transformer_tiny", of=cut)
+    small_system.save(path / "plain.safetensors", of=task)
+    sides_of = (task.source_tokenizer, task.target_tokenizer)
+    back = DocumentTranslation(DocumentTranslationConfig(), languages=("de", "en"), tokenizers=sides_of)
+    small_system.save(path / "back.safetensors", of=back)
     return path
 
 
@@ -121,6 +125,22 @@ def test_batch_size_and_ensembles_by_the_command_line(run: Run) -> None:
     assert [row[1] for row in whole] != [row[1] for row in alone]
 
 
+def test_the_order_of_an_ensemble_does_not_matter(run: Run) -> None:
+    """Documents are cut as the document model was trained, whichever comes first."""
+    found = [
+        [
+            line.split("\t")
+            for line in run("generate", "data", "--path", path, *SHORT)[1].splitlines()
+            if line[:2] == "D-"
+        ]
+        for path in ("cut.safetensors:plain.safetensors", "plain.safetensors:cut.safetensors", "run:plain.safetensors")
+    ]
+    assert [row[2] for row in found[0]] == [row[2] for row in found[1]]
+    scores = [[float(row[1]) for row in rows] for rows in found]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+    assert scores[0] != pytest.approx(scores[2], abs=1e-4)
+
+
 RAW = [b"", b"\n", b"A dog. The cat sees it!\n\n \nOld river\r\nthen", b"\xef\xbb\xbfit\n\n"]
 
 
@@ -174,6 +194,19 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     "vocabulary": (["generate", "data", "--path", "other.safetensors"], b"", 1, "another vocabulary"),
     "ensemble": (["generate", "data", "--path", "run:other.safetensors"], b"", 1, "different vocabularies"),
     "pieces": (["generate", "data", "--path", "run:cut.safetensors"], b"", 1, "--max-doc-tokens None and 30"),
+    "pieces behind": (
+        ["generate", "data", "--path", "plain.safetensors:run:cut.safetensors"],
+        b"",
+        1,
+        "--max-doc-tokens None and 30",
+    ),
+    "direction": (["generate", "data", "--path", "back.safetensors"], b"", 1, "translates de-en, and data is en-de"),
+    "directions": (
+        ["generate", "data", "--path", "run:back.safetensors"],
+        b"",
+        1,
+        "back.safetensors de-en: not together",
+    ),
     "tokenizer": (["generate", "data", "--path", "run", "--sacrebleu-tokenize", "x"], b"", 1, "no tokenizer 'x'"),
     "file": (["generate", "data", "--path", "run", "--results-path", "test.en"], b"", 1, "is a file"),
     "foreign folder": (["generate", "data", "--path", "run", "--results-path", "data"], b"", 1, "not written by"),

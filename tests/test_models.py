@@ -11,6 +11,7 @@ from torch import Tensor
 
 import docnmt.builtin  # noqa: F401  registers the architectures
 from docnmt.batch import PackedText, TranslationBatch
+from docnmt.config import without_effect
 from docnmt.layout import DocumentLayout
 from docnmt.registry import MODELS
 
@@ -187,8 +188,52 @@ def test_rows_leave_and_join_without_a_trace(name: str) -> None:
         ({"attention": "linear", "position": "rope"}, "no scores for --position rope"),
         ({"relative_horizon": 4}, "has no effect"),
         ({"relative_horizon": 0, "position": "relative"}, "must be at least 1"),
+        ({"relative_horizon": -1, "attention": "linear"}, "must be at least 0"),
+        ({"embed_dim": 36, "position": "rope"}, "--position rope needs heads of even width, got 36/4 = 9"),
+        ({"embed_dim": 33, "heads": 3}, "--position multi_level needs an even width, got 33"),
+        ({"max_positions": 0}, "--max-positions: must be at least 1"),
     ],
 )
 def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> None:
     config = MODELS.config("hier_cond_transformer")(**{"embed_dim": 32, "heads": 4} | settings)
     assert any(message in problem for problem in config.problems())
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "named"),
+    [
+        ("transformer", {"max_positions": 9}, {"max_positions"}),
+        ("transformer", {"max_positions": 9, "position": "learned"}, set()),
+        (
+            "doc_transformer",
+            {"levels": 3, "level_dropout": 0.2, "level_scale": 0.2, "position_count": "document"},
+            set(),
+        ),
+        ("doc_transformer", {"levels": 2, "level_dropout": 0.2, "level_scale": 0.2}, {"level_dropout"}),
+        (
+            "doc_transformer",
+            {"position": "learned", "levels": 2, "position_count": "unit"},
+            {"levels", "position_count"},
+        ),
+        ("hier_transformer", {"position": "learned", "position_count": "document"}, set()),
+        ("hier_transformer", {"position": "rope", "position_count": "document"}, {"position_count"}),
+        ("hier_transformer", {"context_sides": "decoder", "summary_input": "layer"}, {"summary_input"}),
+    ],
+)
+def test_options_that_nothing_reads_are_named(name: str, settings: dict[str, Any], named: set[str]) -> None:
+    problems = without_effect(MODELS.config(name)(**settings), settings)
+    assert {problem.split()[0].removeprefix("--").replace("-", "_") for problem in problems} == named
+
+
+def test_the_sentence_model_knows_nothing_of_the_document_by_its_positions_either() -> None:
+    model = build("transformer", position="multi_level")
+    assert len(model.encoder.embedding.position.scale) == 0
+
+
+def test_reading_one_sentence_is_not_learned_and_said_so() -> None:
+    config = MODELS.config("hier_cond_transformer")
+    assert [note.split(":")[0] for note in config(top_t=1, target_context="conditional", target_top_t=1).notes()] == [
+        "--top-t 1",
+        "--target-top-t 1",
+    ]
+    assert config().notes() == []

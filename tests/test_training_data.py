@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,16 @@ def test_weights_say_how_often_a_unit_is_seen() -> None:
             assert one.max() <= int(np.ceil(weight))
         assert (seen[0] == seen[1]).all()
         assert (seen[0] == seen[2]).all() == (weight == 1.0)  # another epoch draws other units
+    least = Mixture.draw(parts, [1.0, 1.0, 0.001], seed=3, epoch=1)
+    assert (least.part == 2).sum() == 1
+
+
+def test_pieces_that_become_equal_by_cutting_come_once() -> None:
+    offsets, costs = np.array([0, 4, 5]), np.full(5, 10)
+    pieces = resolution_units(offsets, [2, 0, 1], costs, 20)
+    assert list(zip(pieces.first.tolist(), pieces.last.tolist(), strict=True)) == [
+        (0, 1), (0, 2), (1, 2), (2, 3), (2, 4), (3, 4), (4, 5),
+    ]  # fmt: skip
 
 
 def test_validation_sees_whole_documents_of_the_main_corpus(data: Path, other: Path) -> None:  # noqa: F811
@@ -146,6 +157,13 @@ def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path
             "has no effect with an architecture that reads sentences",
         ),
         (["--arch", "concat_transformer", "--resolutions", "2"], "that reads windows"),
+        (["--arch", "transformer", "--max-doc-tokens", "50"], "--max-doc-tokens has no effect with an architecture"),
+        (["--arch", "doc_transformer", "--mix-data", "REVERSED"], "translates de-en, and DATA en-de"),
+        (
+            ["--arch", "doc_transformer", "--position", "rope", "--levels", "2"],
+            "--levels has no effect with --position",
+        ),
+        (["--arch", "doc_transformer", "--disable-validation", "--patience", "2"], "leaves nothing for --patience"),
         (["--arch", "doc_transformer", "--resolutions", "2", "2"], "expected different numbers of sentences"),
         (["--arch", "doc_transformer", "--resolutions", "-1"], "--resolutions"),
         (["--arch", "doc_transformer", "--mix-data", "OTHER=0"], "its weight must be a number above 0"),
@@ -166,7 +184,12 @@ def test_contradictions_are_refused(
         pair = ["--source-lang", "en", "--target-lang", "de", "--vocab-size", "50"]
         files = ["--trainpref", str(data.parent / "train"), "--destdir", str(tmp_path / "foreign")]
         assert preprocess([*pair, *files]) == 0
-    options = [o.replace("OTHER", str(other)).replace("FOREIGN", str(tmp_path / "foreign")) for o in options]
+    if "REVERSED" in options:
+        pair = ["--source-lang", "de", "--target-lang", "en", "--srcdict", str(data)]
+        files = ["--trainpref", str(data.parent / "train"), "--destdir", str(tmp_path / "reversed")]
+        assert preprocess([*pair, *files]) == 0
+    made = {"OTHER": other, "FOREIGN": tmp_path / "foreign", "REVERSED": tmp_path / "reversed"}
+    options = [reduce(lambda o, name: o.replace(name, str(made[name])), made, option) for option in options]
     assert train([str(data), *SMALL.split(), "--save-dir", str(tmp_path / "run"), *options]) != 0
     err = capsys.readouterr().err.strip().splitlines()
     assert message in err[-1]

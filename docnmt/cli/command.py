@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from docnmt.config import Section, Setting, aliases, build, read_yaml, settings, underscored
+from docnmt.config import Section, Setting, aliases, build, read_yaml, settings, underscored, without_effect
 from docnmt.errors import Terminated, UsageError, UserError
 from docnmt.version import __version__
 
@@ -132,6 +132,8 @@ class Command:
             resolved = build(sections, file, typed, reason)
         except UsageError as error:
             raise UsageError(problems + error.problems) from None
+        for config in resolved.values():  # a file may say more than is used: one written for several architectures
+            problems += without_effect(config, typed)
         if problems:
             raise UsageError(problems)
         return resolved

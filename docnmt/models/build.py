@@ -91,7 +91,8 @@ def encoder_decoder(
     config: TransformerConfig, task: Vocabularies, *, context: ContextParts | None = None, **position_settings: Any
 ) -> dict[str, Any]:
     """The modules of an `EncoderDecoder` as its keyword arguments."""
-    position = build_position(config.position, config.embed_dim, max_distance=config.horizon or 16, **position_settings)
+    lengths = {"max_distance": config.horizon or 16, "max_positions": config.max_positions}
+    position = build_position(config.position, config.embed_dim, **lengths, **position_settings)
     source, target, output = embeddings(config, task, position)
     in_encoder = context if context is not None and context.in_encoder else None
     in_decoder = context if context is not None and context.in_decoder else None

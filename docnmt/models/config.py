@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from docnmt.config import option
-from docnmt.models.position_rules import fusion_problems
+from docnmt.models.position_rules import fusion_problems, width_problems
 from docnmt.registry import FUSIONS, MERGES, POSITIONS
 
+#: Options that only some values of another option use: (names, the other one, those values); see `docnmt.config`.
+Owners = tuple[tuple[tuple[str, ...], str, tuple[str | int, ...]], ...]
 #: What `--target-top-t` is when nobody says.
 DEFAULT_TARGET_TOP_T = 4
 
@@ -21,6 +23,8 @@ def _share(flag: str, value: float) -> list[str]:
 @dataclass(frozen=True)
 class TransformerConfig:
     """The encoder-decoder that all architectures share."""
+
+    owners: ClassVar[Owners] = ((("max_positions",), "position", ("learned", "relative_input")),)
 
     encoder_layers: int = option(6, "layers of the encoder")
     decoder_layers: int = option(6, "layers of the decoder")
@@ -39,17 +43,20 @@ class TransformerConfig:
         None, "r of relative positions: farther words share an embedding [16 with --position relative]", metavar="R"
     )
     position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names)
+    max_positions: int = option(1024, "learned, relative_input: rows of the table; words farther on share the last")
     checkpoint_activations: bool = option(False, "compute layers again in the backward pass: less memory, slower")
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = [
             f"--{name.replace('_', '-')}: must be at least 1, got {getattr(self, name)}"
-            for name in ("encoder_layers", "decoder_layers", "embed_dim", "heads", "ffn_dim")
+            for name in ("encoder_layers", "decoder_layers", "embed_dim", "heads", "ffn_dim", "max_positions")
             if getattr(self, name) < 1
         ]
         if not found and self.embed_dim % self.heads:
             found.append(f"--heads {self.heads} does not divide --embed-dim {self.embed_dim}")
+        if not found:
+            found += width_problems(self.position, self.embed_dim, self.heads)
         found += _share("--dropout", self.dropout)
         found += fusion_problems(self.position, self.position_fusion) + self._attention_problems()
         if self.position_fusion == "gate_conv":
@@ -69,8 +76,9 @@ class TransformerConfig:
             return [f"--attention linear has no scores for --position {self.position} to act on; use another family"]
         if self.relative_horizon is None:
             return []
-        if self.relative_horizon < (self.position == "relative"):
-            return [f"--relative-horizon: must be at least 1, got {self.relative_horizon}"]
+        least = int(self.position == "relative")
+        if self.relative_horizon < least:
+            return [f"--relative-horizon: must be at least {least}, got {self.relative_horizon}"]
         if self.attention == "softmax" and self.position != "relative":
             return ["--relative-horizon has no effect without --position relative or --attention linear"]
         return []
@@ -80,12 +88,21 @@ class TransformerConfig:
 class StructuredConfig(TransformerConfig):
     """Texts of several sentences, whose structure positions can know."""
 
+    owners: ClassVar[Owners] = (
+        *TransformerConfig.owners,
+        (("levels", "position_count", "level_dropout", "level_scale"), "position", ("multi_level",)),
+        (("level_dropout",), "levels", (3, 4)),
+        (("level_scale",), "levels", (2, 3, 4)),
+    )
+
     position: str = option("multi_level", "position family", choices=POSITIONS.names)
     levels: int = option(3, "structural levels that positions know: 1 word, 2 sentence, 3 paragraph, 4 section")
     position_count: Literal["unit", "document"] = option(
         "unit", "count positions inside the parent unit, or from the document's start (the paper's PE135,4,2)"
     )
-    level_dropout: float = option(0.1, "in training, how often a document's paragraphs and sections are hidden")
+    level_dropout: float = option(
+        0.1, "in training, how often paragraphs, or sections, are hidden from one side of a batch"
+    )
     level_scale: float = option(0.7, "what positions above the word are multiplied by at the start; learned")
 
     def problems(self) -> list[str]:
@@ -168,6 +185,15 @@ class HierTransformerConfig(StructuredConfig):
     nearest sentence, not the one about the same thing. Where sentences are joined, places must tell them apart.
     """
 
+    owners: ClassVar[Owners] = (
+        *TransformerConfig.owners,
+        (("levels", "level_dropout", "level_scale"), "position", ("multi_level",)),
+        (("level_dropout",), "levels", (3, 4)),
+        (("level_scale",), "levels", (2, 3, 4)),
+        (("position_count",), "position", ("multi_level", "sinusoidal", "learned", "rope_input", "relative_input")),
+        (("summary_input",), "context_sides", ("both", "encoder")),
+    )
+
     level_scale: float = option(0.1, "what positions above the word are multiplied by at the start; learned")
     context_placement: Literal["block", "heads", "replace"] = option(
         "block", "context attention as a block of its own, as extra heads, or in place of self-attention heads"
@@ -224,6 +250,16 @@ class CondTransformerConfig(HierTransformerConfig):
         if self.always_own_sentence and self.top_t == 1:
             found.append("--always-own-sentence with --top-t 1 leaves no other sentence; give --top-t 2 or more")
         return found
+
+    def notes(self) -> list[str]:
+        """What is worth knowing before an hour is spent on it."""
+        flags = {"--top-t": self.top_t == 1, "--target-top-t": self.target_top_t == 1}
+        return [
+            f"{flag} 1: softmax does not see the relevance of a sentence that is read alone, so the choice gets no "
+            "gradient and is not learned; 2 or more learn it"
+            for flag, alone in flags.items()
+            if alone
+        ]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from docnmt.config import option
-from docnmt.models.position_rules import NOTHING_TO_FUSE, fusion_problems
+from docnmt.models.position_rules import NOTHING_TO_FUSE, fusion_problems, width_problems
 from docnmt.registry import FUSIONS, POSITIONS
 
 
@@ -15,6 +15,12 @@ class FusionClassifierConfig:
     """An encoder with a mean over its words ("Fusion Matters", the notebooks' setting for AG News and IMDB)."""
 
     default_task: ClassVar[str] = "text_classification"
+    owners: ClassVar[tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]] = (
+        (("gate_conv_radius", "gate_conv_scalar"), "position_fusion", ("gate_conv",)),
+        (("levels", "position_count"), "position", ("multi_level",)),
+        (("max_positions",), "position", ("learned", "relative_input")),
+        (("relative_distance",), "position", ("relative",)),
+    )
 
     encoder_layers: int = option(4, "layers of the encoder")
     embed_dim: int = option(256, "width of the model")
@@ -58,36 +64,15 @@ class FusionClassifierConfig:
             why = NOTHING_TO_FUSE[self.position]
             found.append(f"--norm-after-fusion has no effect with --position {self.position}: {why}")
         if not found:
-            found += self._odd_widths()
+            found += width_problems(self.position, self.embed_dim, self.heads)
         if self.attention == "linear" and self.position in ("rope", "alibi"):
             found.append(
                 f"--attention linear has no scores for --position {self.position} to act on; use relative or another"
             )
-        for names, by, users in _OWNERS:
-            for name in names:
-                if getattr(self, name) is not None and getattr(self, by) not in users:
-                    flag, own = name.replace("_", "-"), by.replace("_", "-")
-                    found.append(f"--{flag} has no effect with --{own} {getattr(self, by)}; it belongs to {users[0]}")
         return found
-
-    def _odd_widths(self) -> list[str]:
-        """Encodings by sines and cosines, and rotations, pair features up."""
-        if self.position in ("sinusoidal", "rope_input", "multi_level") and self.embed_dim % 2:
-            return [f"--embed-dim: --position {self.position} needs an even width, got {self.embed_dim}"]
-        width = self.embed_dim // self.heads
-        if self.position == "rope" and width % 2:
-            return [f"--heads: --position rope needs heads of even width, got {self.embed_dim}/{self.heads} = {width}"]
-        return []
 
 
 _LEAST = {
     "encoder_layers": 0, "embed_dim": 1, "heads": 1, "ffn_dim": 1, "gate_conv_radius": 0, "levels": 1,
     "max_positions": 1, "relative_distance": 1,
 }  # fmt: skip
-#: Options that only some values of another option use.
-_OWNERS = (
-    (("gate_conv_radius", "gate_conv_scalar"), "position_fusion", ("gate_conv",)),
-    (("levels", "position_count"), "position", ("multi_level",)),
-    (("max_positions",), "position", ("learned", "relative_input")),
-    (("relative_distance",), "position", ("relative",)),
-)

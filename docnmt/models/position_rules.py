@@ -20,3 +20,12 @@ def fusion_problems(position: str, fusion: str) -> list[str]:
         reason = NOTHING_TO_FUSE[position]
         return [f"--position-fusion {fusion}: --position {position} has nothing to fuse: {reason}"]
     return []
+
+
+def width_problems(position: str, width: int, heads: int) -> list[str]:
+    """Encodings by sines and cosines, and rotations, pair features up."""
+    if position in ("sinusoidal", "rope_input", "multi_level") and width % 2:
+        return [f"--embed-dim: --position {position} needs an even width, got {width}"]
+    if position == "rope" and (width // heads) % 2:
+        return [f"--heads: --position rope needs heads of even width, got {width}/{heads} = {width // heads}"]
+    return []

@@ -15,4 +15,4 @@ class Transformer(EncoderDecoder):
 
     @classmethod
     def build(cls, config: TransformerConfig, task: Vocabularies) -> Transformer:
-        return cls(**encoder_decoder(config, task))
+        return cls(**encoder_decoder(config, task, levels=1))  # of `multi_level` positions the word

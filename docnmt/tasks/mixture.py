@@ -39,11 +39,11 @@ class Mixture:
     @classmethod
     def draw(cls, parts: Sequence[Part], weights: Sequence[float], *, seed: int, epoch: int) -> Mixture:
         """One epoch: every unit of a dataset ⌊weight⌋ times, and so many more, drawn without repetition from (seed,
-        epoch) alone, that there are weight · U of them, rounded."""
+        epoch) alone, that there are weight · U of them, rounded, and at least one."""
         chosen = []
         for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
             count = len(part.sizes)
-            whole, rest = divmod(round(weight * count), count) if count else (0, 0)
+            whole, rest = divmod(max(1, round(weight * count)), count) if count else (0, 0)
             more = np.random.default_rng([seed, epoch, number]).permutation(count)[:rest]
             chosen.append(np.concatenate([np.tile(np.arange(count), whole), np.sort(more)]))
         part_of = np.repeat(np.arange(len(parts)), [len(units) for units in chosen])

@@ -26,6 +26,8 @@ def train_command(config: dict[str, Any]) -> None:
         at = f"continuing at update {run.state.update:,}" if run.saved is not None else "new"
         say(str(runtime))
         say(f"{run.training.arch}: {parameters:,} parameters on {run.device}; {run.folder.path}: {at}")
+        for note in getattr(run.config["model"], "notes", list)():
+            say(f"note: {note}")
         reason = train(run)
         say(f"stopped: {reason}; {run.folder.last}" + (f", {run.folder.best}" if run.state.best else ""))
 

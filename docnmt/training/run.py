@@ -128,7 +128,7 @@ def prepare(config: dict[str, Any]) -> Run:
         criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
     check_criterion(training, model, criterion)
     check_metric(training, task, criterion)
-    check_validation(training, task, model)
+    check_validation(limits, training, task, model)
     state = TrainingState()
     if checkpoint is not None:
         load_state(model, checkpoint.group("model"), checkpoint.path)
@@ -226,13 +226,18 @@ def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> 
         )
 
 
-def check_validation(training: TrainingConfig, task: Task, model: nn.Module) -> None:
-    """Refuse a run that could not validate before an epoch is spent on it.
+def check_validation(limits: RunConfig, training: TrainingConfig, task: Task, model: nn.Module) -> None:
+    """Refuse a run that could not validate, or asks for what only validation gives, before an epoch is spent on it.
 
     Raises:
         UserError: there is no validation split.
     """
     if training.disable_validation:
+        useless = [
+            flag for flag, asked in (("--patience", limits.patience), ("--keep-best", limits.keep_best)) if asked
+        ]
+        if useless:
+            raise UsageError(f"--disable-validation leaves nothing for {' and '.join(useless)} to judge by")
         return
     try:
         task.dataset("valid", model, seed=training.seed)

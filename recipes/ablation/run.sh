@@ -22,18 +22,18 @@ checkpoint=last # all have the same number of updates, and none is chosen
 
 # The base: the document model of the quick start, its first 40 % of updates reading all sentences. The options of a variant
 # stand behind the base's and win. Parameters differ where a mechanism has its own; the table says how many there are.
-all=1200
-[ "$text" = discourse ] || all=400
-shared="--context-sides encoder --ffn-dim 256 --read-all-updates $all"
+all=1200 pieces=
+[ "$text" = discourse ] || all=400 pieces="--max-doc-tokens 4000"
+shared="--context-sides encoder --ffn-dim 256 --read-all-updates $all $pieces"
 base="--arch hier_cond_transformer_tiny --merge mean $shared"
 flat="--arch cond_transformer_tiny $shared"
-whole="--arch doc_transformer_tiny --ffn-dim 545"
+whole="--arch doc_transformer_tiny --ffn-dim 545 $pieces"
 declare -A variants=(
     [base]="$base"
     # what is read of the document: nothing, all of it, summaries alone, words of sentences chosen flat (equation 7)
     [no-context]="--arch transformer_tiny --ffn-dim 545"
     [whole-document]="$whole"
-    [summaries-only]="--arch hier_transformer_tiny --ffn-dim 143"
+    [summaries-only]="--arch hier_transformer_tiny --ffn-dim 143 $pieces"
     [flat]="$flat"
     [not-all-first]="$base --read-all-updates 0"
     # positions: none (section 1.1.1), of the word alone (one level), counted from the document's start
