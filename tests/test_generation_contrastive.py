@@ -136,3 +136,15 @@ def test_what_is_asked_is_read_with_what_stands_before_it(name: str, settings: d
     assert score(length - 1) != pytest.approx(plain, abs=1e-6)
     for place in range(length - reach):
         assert score(place) == pytest.approx(plain, abs=1e-6)
+
+
+def test_many_questions_are_scored_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, task = build("cond_transformer"), small_system.task()
+    texts = small_system.text(9, 5, seed=3)
+    examples = [ForcedExample(tuple(d[:-1]), d[-1], (), target) for d in texts for target in (d[0], "it.")]
+    done: list[int] = []
+    whole = forced_scores([model], task, examples)
+    monkeypatch.setattr("docnmt.generation.contrastive._SENTENCES", 4)
+    assert forced_scores([model], task, examples, progress=done.append) == pytest.approx(whole, rel=1e-6)
+    assert sum(done) == len(examples) < 4 * len(done)
+    assert forced_scores([model], task, []) == []

@@ -118,9 +118,13 @@ class Tokenizer:
         if sample:
             sentencepiece.set_random_generator_seed(seed)
             options = {"enable_sampling": True, "alpha": alpha, "nbest_size": -1}
+        different = list(lines) if sample else list(dict.fromkeys(lines))  # contexts come once for each variant
         # A single thread, or the draws depend on which thread takes which line.
-        result: list[list[int]] = self._processor.encode(list(lines), num_threads=1, **options)
-        return result
+        result: list[list[int]] = self._processor.encode(different, num_threads=1, **options)
+        if len(different) == len(lines):
+            return result
+        tokens = dict(zip(different, result, strict=True))
+        return [tokens[line] for line in lines]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of subwords; control symbols leave none."""

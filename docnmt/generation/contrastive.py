@@ -6,8 +6,9 @@ The same training forward that gives the loss gives them, so target context is r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from docnmt.generation.models import load_models
 from docnmt.progress import Progress
 from docnmt.scoring.contrastive import ForcedExample
 from docnmt.tasks.translation_data import TranslationDataset
+
+_SENTENCES = 1 << 16  # tokenised at a time
 
 
 @torch.inference_mode()
@@ -50,9 +53,33 @@ def forced_scores(
             so everything else, stay as they are.
         progress: called with a number of examples whenever they are done.
     """
-    if not examples:
-        return []
-    corpus, lengths = corpus_of(examples, task)
+    scores: list[float] = []
+    for portion in _portions(examples):
+        corpus, lengths = corpus_of(portion, task)
+        scores += _portion_scores(models, task, corpus, lengths, max_tokens, lenpen, context_window, progress)
+    return scores
+
+
+def _portions(examples: Sequence[ForcedExample]) -> Iterator[Sequence[ForcedExample]]:
+    """Examples in order, as many at a time as have `_SENTENCES` with their contexts: ContraPro's have hundreds each."""
+    counts = np.cumsum([len(example.source_context) + 1 for example in examples])
+    bounds = np.flatnonzero(np.diff(counts // _SENTENCES)) + 1
+    for begin, end in pairwise([0, *bounds.tolist(), len(examples)]):
+        if begin < end:
+            yield examples[begin:end]
+
+
+def _portion_scores(
+    models: Sequence[Any],
+    task: Any,
+    corpus: ParallelCorpus,
+    lengths: np.ndarray,
+    max_tokens: int,
+    lenpen: float,
+    context_window: int | None,
+    progress: Callable[[int], object] | None,
+) -> list[float]:
+    """`forced_scores` of the last sentences of a corpus's documents, which have `lengths` tokens."""
     device = next(models[0].parameters()).device
     datasets = []
     for model in models:
