@@ -43,12 +43,15 @@ def test_every_file_of_every_system_is_in_the_tables(tmp_path: Path, capsys: pyt
     system(tmp_path / "a", 75.0)
     system(tmp_path / "b", 100.0, start="elsewhere/a/model")
     (tmp_path / "corpus").mkdir()
+    compared = {"metric": "s-BLEU", "difference": 1.0, "low": -0.5, "high": 2.0, "p_value": 0.041}
+    (tmp_path / "b" / "news" / "against-a.json").write_text(json.dumps({"paired": {"metrics": [compared]}}))
     tool.main([str(tmp_path), "--plot", str(tmp_path / "plot.png")])
     lines = capsys.readouterr().out.splitlines()
     assert "| a | `transformer_tiny` | 16 | 20 | 2.0 | 1,000 | 3.0 GB | 1.25 | 1.5 |" in lines
     assert "| b | `transformer_tiny` | 16 | 20 + 20 | 2.0 + 2.0 | 1,000 | 3.0 GB | 1.25 | 1.5 |" in lines
     assert "| news, s-BLEU | 12.3 | 12.3 |" in lines
     assert "| true-context, right % | 75.0 | 100.0 |" in lines
+    assert "| news | b | a | +1.0 (-0.5 to +2.0), p 0.041 | – | – | – |" in lines
     assert "| news | b | 12.3 | 12.3 | 12.3 | 12.3 |" in lines
     assert "| context | system | all | distance 1 | distance 2 |" in lines
     assert "| | questions | 8 | 8 | 8 |" in lines

@@ -76,10 +76,11 @@ compare() {
     for test in "${!names[@]}"; do
         for system in concat document; do
             against "${prefixes[$test]}.de" "$work/$system/${names[$test]}" "$work/sentence/${names[$test]}" \
-                "$work/$system/${names[$test]}/against-sentence.txt"
+                "$work/$system/${names[$test]}/against-sentence.json"
         done
     done
-    report | tee "$work/report.md"
+    # shellcheck disable=SC2086
+    python tools/results_table.py "$work" --systems $systems start start-wide | tee "$work/report.md"
 }
 
 train() { # SYSTEM UPDATES OPTION …: with the settings of `compare`; the learning rate ends at zero
@@ -90,13 +91,3 @@ train() { # SYSTEM UPDATES OPTION …: with the settings of `compare`; the learn
 }
 
 split() { [ "$1" = 0 ] && echo test || echo "test$1"; } # NUMBER: how docnmt-preprocess names the splits of --testpref
-
-report() {
-    local file
-    # shellcheck disable=SC2086
-    python tools/results_table.py "$work" --systems $systems start start-wide
-    for file in "$work"/{concat,document}/*/against-sentence.txt; do
-        printf '\n%s\n\n' "${file#"$work"/}"
-        sed 's/^/    /' "$file"
-    done
-}

@@ -52,6 +52,6 @@ against() { # REFERENCE ONE OTHER FILE: are ONE's translations better than OTHER
     local reference=$1 one=$2/hypotheses.txt other=$3/hypotheses.txt file=$4
     newer "$file" "$one" "$other" && return 0
     say "$file: paired bootstrap"
-    docnmt-score --ref "$reference" --sys "$one" --paired "$other" > "$file.tmp"
+    docnmt-score --ref "$reference" --sys "$one" --paired "$other" --json > "$file.tmp"
     mv "$file.tmp" "$file"
 }

@@ -4,8 +4,9 @@
     python tools/results_table.py runs/quickstart --keep kept && python tools/results_table.py kept
 
 FOLDER holds a folder for each system: `model/` (what docnmt-train wrote), for each test set NAME a folder
-`NAME/scores.json` (docnmt-generate --results-path) and for each contrastive set a file `NAME.json` (docnmt-score
---contrastive --json). Prints Markdown: size and cost of training, an overview, scores by test set, contrastive accuracy
+`NAME/scores.json` (docnmt-generate --results-path), in it `against-OTHER.json` where it was compared with another
+system (docnmt-score --paired --json), and for each contrastive set a file `NAME.json` (docnmt-score --contrastive
+--json). Prints Markdown: size and cost of training, an overview, scores by test set, contrastive accuracy
 by label.
 `--keep DIR` writes what was measured of each system to `DIR/NAME.json`; such a folder can stand for FOLDER when the
 checkpoints are gone, and systems measured later can be kept beside the others.
@@ -62,6 +63,23 @@ def overview(systems: Sequence[System]) -> Iterator[str]:
     for name in contexts:
         cells = (f"{s.contrastive[name]['accuracy']:.1f}" if name in s.contrastive else "–" for s in systems)
         yield f"| {name}, right % | {' | '.join(cells)} |"
+
+
+def paired_table(systems: Sequence[System]) -> Iterator[str]:
+    """Differences to another system's translations, with the middle 95 % of the bootstrap over documents."""
+    yield "| test set | system | against | " + " | ".join(METRICS) + " |"
+    yield "| --- | --- | --- |" + " --- |" * len(METRICS)
+    for test in test_sets(systems):
+        for s in systems:
+            for other, comparisons in s.paired.get(test, {}).items():
+                by_name = {comparison["metric"]: comparison for comparison in comparisons}
+                cells = (_difference(by_name[metric]) if metric in by_name else "–" for metric in METRICS)
+                yield f"| {test} | {s.name} | {other} | {' | '.join(cells)} |"
+
+
+def _difference(comparison: dict[str, Any]) -> str:
+    bounds = f"{comparison['low']:+.1f} to {comparison['high']:+.1f}"
+    return f"{comparison['difference']:+.1f} ({bounds}), p {comparison['p_value']:.3f}"
 
 
 def test_sets(systems: Sequence[System]) -> list[str]:
@@ -162,10 +180,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for system in systems:
             write_json(options.keep / f"{system.name}.json", asdict(system))
     tables = [training_table(systems)]
-    if any(s.scores or s.contrastive for s in systems):
-        tables.append(overview(systems))
+    if judged := [s for s in systems if s.scores or s.contrastive]:
+        tables.append(overview(judged))
     if any(s.scores for s in systems):
         tables.append(score_table(systems))
+    if any(s.paired for s in systems):
+        tables.append(paired_table(systems))
     tables += contrastive_tables(systems)
     print("\n\n".join("\n".join(table) for table in tables))
     if options.plot:

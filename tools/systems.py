@@ -25,6 +25,7 @@ class System:
         valid_nll: negative log-likelihood on the validation text, nats a target subword: the best, and the last.
         scores: by test set.
         contrastive: by contrastive set, in the order in which they were made.
+        paired: by test set and the other system's name, each metric's difference with its bootstrap.
     """
 
     name: str
@@ -38,6 +39,7 @@ class System:
     valid_nll: tuple[float, float]
     scores: dict[str, dict[str, Any]]
     contrastive: dict[str, dict[str, Any]]
+    paired: dict[str, dict[str, list[dict[str, Any]]]]
 
     @classmethod
     def read(cls, folder: Path) -> System:
@@ -61,6 +63,7 @@ class System:
             valid_nll=(min(nll), nll[-1]),
             scores={path.parent.name: _read(path) for path in sorted(folder.glob("*/scores.json"))},
             contrastive={path.stem: _totals(_read(path)) for path in sorted(folder.glob("*.json"), key=_made)},
+            paired=_paired(folder),
         )  # fmt: skip
 
     @classmethod
@@ -107,6 +110,14 @@ def _cost_before(folder: Path, header: dict[str, Any]) -> tuple[int, float]:
     if start is None:
         return 0, 0.0
     return _cost(read_log(folder.parent / Path(start).parent.name / "model" / "train.jsonl"))
+
+
+def _paired(folder: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Of TEST/against-OTHER.json in a system's folder."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for path in sorted(folder.glob("*/against-*.json")):
+        found.setdefault(path.parent.name, {})[path.stem.removeprefix("against-")] = _read(path)["paired"]["metrics"]
+    return found
 
 
 def _made(path: Path) -> tuple[int, str]:
