@@ -85,7 +85,9 @@ def _difference(comparison: dict[str, Any]) -> str:
 def test_sets(systems: Sequence[System]) -> list[str]:
     """The names of all test sets, numbers in them by size."""
     names = {test for s in systems for test in s.scores}
-    return sorted(names, key=lambda name: [(part.isdigit(), part.zfill(9)) for part in re.split(r"(\d+)", name)])
+    return sorted(
+        names, key=lambda name: [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    )
 
 
 def _score(system: System, test: str, metric: str) -> str:
