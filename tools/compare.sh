@@ -31,13 +31,13 @@ compare() {
     esac
     shared+=(--seed "${SEED:-1}")
     asked="${SETTING:-cpu}, $updates updates, seed ${SEED:-1}, beam $beam"
+    ls "$train".* > /dev/null 2>&1 || { echo "error: no training text $train.en; see the head of the recipe" >&2; return 2; }
     mkdir -p "$work"
     [ -e "$work/asked" ] || echo "$asked" > "$work/asked"
     [ "$(cat "$work/asked")" = "$asked" ] || { # a document model of another start, translations of another beam
         echo "error: $work was begun with: $(cat "$work/asked"); now asked: $asked; give another WORK" >&2
         return 2
     }
-    ls "$train".* > /dev/null 2>&1 || { echo "error: no training text $train.en; see the head of the recipe" >&2; return 2; }
     if [ ! -e "$data/meta.json" ]; then
         say "preprocess"
         docnmt-preprocess -s en -t de --trainpref "$train" --validpref "$valid" --testpref "${prefixes[@]}" \
