@@ -61,7 +61,7 @@ class System:
             speed=median([line["tokens_per_second"] for line in train] or [math.nan]),
             memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,
             valid_nll=(min(nll), nll[-1]),
-            scores={path.parent.name: _read(path) for path in sorted(folder.glob("*/scores.json"))},
+            scores={path.parent.name: _scores(path) for path in sorted(folder.glob("*/scores.json"))},
             contrastive={path.stem: _totals(_read(path)) for path in sorted(folder.glob("*.json"), key=_made)},
             paired=_paired(folder),
         )  # fmt: skip
@@ -127,6 +127,11 @@ def _made(path: Path) -> tuple[int, str]:
 def _read(path: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return content
+
+
+def _scores(path: Path) -> dict[str, Any]:
+    """Scores, signatures and speed; not the settings, which name folders of one machine."""
+    return {name: value for name, value in _read(path).items() if name != "settings"}
 
 
 def _totals(report: dict[str, Any]) -> dict[str, Any]:
