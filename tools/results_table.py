@@ -32,9 +32,8 @@ METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 def training_table(systems: Sequence[System]) -> Iterator[str]:
     """Size and cost of every system, and its validation, best and last: nats a target subword. Of a system that started
     from another one the cost of that comes first."""
-    yield "| system | architecture | parameters | updates | minutes | subwords a second | peak memory | \
-valid nll, best | last |"
-    yield "| --- | --- |" + " ---: |" * 7
+    costs = ("parameters", "updates", "minutes", "subwords a second", "peak memory", "valid nll, best", "last")
+    yield from _head(("system", "architecture"), costs)
     for s in systems:
         updates, minutes = f"{s.updates:,}", f"{s.minutes:.1f}"
         if s.before[0]:
@@ -45,8 +44,7 @@ valid nll, best | last |"
 
 def score_table(systems: Sequence[System]) -> Iterator[str]:
     """Scores of every test set and system; a dash where there was no reference."""
-    yield "| test set | system | " + " | ".join(METRICS) + " |"
-    yield "| --- | --- |" + " ---: |" * len(METRICS)
+    yield from _head(("test set", "system"), METRICS)
     for test in test_sets(systems):
         for s in systems:
             if test in s.scores:
@@ -56,8 +54,7 @@ def score_table(systems: Sequence[System]) -> Iterator[str]:
 def overview(systems: Sequence[System]) -> Iterator[str]:
     """One number for each test set and contrastive set: s-BLEU, or the accuracy over all questions in percent."""
     contexts = dict.fromkeys(name for s in systems for name in s.contrastive)
-    yield f"| | {' | '.join(s.name for s in systems)} |"
-    yield "| --- |" + " ---: |" * len(systems)
+    yield from _head(("",), [s.name for s in systems])
     for test in test_sets(systems):
         yield f"| {test}, s-BLEU | {' | '.join(_score(s, test, METRICS[0]) for s in systems)} |"
     for name in contexts:
@@ -67,14 +64,19 @@ def overview(systems: Sequence[System]) -> Iterator[str]:
 
 def paired_table(systems: Sequence[System]) -> Iterator[str]:
     """Differences to another system's translations, with the middle 95 % of the bootstrap over documents."""
-    yield "| test set | system | against | " + " | ".join(METRICS) + " |"
-    yield "| --- | --- | --- |" + " --- |" * len(METRICS)
+    yield from _head(("test set", "system", "against", *METRICS), ())
     for test in test_sets(systems):
         for s in systems:
             for other, comparisons in s.paired.get(test, {}).items():
                 by_name = {comparison["metric"]: comparison for comparison in comparisons}
                 cells = (_difference(by_name[metric]) if metric in by_name else "–" for metric in METRICS)
                 yield f"| {test} | {s.name} | {other} | {' | '.join(cells)} |"
+
+
+def _head(texts: Sequence[str], numbers: Sequence[str]) -> Iterator[str]:
+    """The first two lines of a table: columns of texts, then of numbers."""
+    yield "|" + "".join(f" {title} |" if title else " |" for title in (*texts, *numbers))
+    yield "|" + " --- |" * len(texts) + " ---: |" * len(numbers)
 
 
 def _difference(comparison: dict[str, Any]) -> str:
@@ -115,8 +117,7 @@ def _questions(values: dict[str, dict[str, Any]]) -> list[tuple[str, int]]:
 def _contrastive_table(label: str, rows: Sequence[tuple[str, str, dict[str, Any]]]) -> Iterator[str]:
     """Accuracy in percent, over all and by the values of a label; what guessing gets, and how many questions, first."""
     values = list(rows[0][2]["by"].get(label, {}))
-    yield f"| {' | '.join(['context', 'system', 'all', *(f'{label} {value}' for value in values)])} |"
-    yield "| --- | --- |" + " ---: |" * (1 + len(values))
+    yield from _head(("context", "system"), ["all", *(f"{label} {value}" for value in values)])
     for title, number in (("questions", "{groups:,}"), ("chance", "{chance:.1f}")):
         yield f"| | {title} | {_cells(rows[0][2], label, number)} |"
     for context, system, report in rows:
@@ -146,9 +147,8 @@ def plot(systems: Sequence[System], path: Path) -> None:
             cells = report["by"].get("distance", {})
             accuracies, chance = [cell["accuracy"] for cell in cells.values()], report["chance"]
             label = f"{system.name}, {context}"
-            distances = (
-                [int(d) for d in cells] if all(map(str.isdigit, cells)) else list(cells)
-            )  # ContraPro's end in >3
+            numbers = all(map(str.isdigit, cells))  # ContraPro's end in ">3"
+            distances = [int(d) for d in cells] if numbers else list(cells)
             axes.plot(distances, accuracies, line, color=f"C{number}", label=label)
     axes.axhline(chance, color="grey", linewidth=1, linestyle=":", label=f"chance ({chance:.0f} %)")
     axes.set(xlabel="sentences back to the one that decides", ylabel="right translation preferred (%)", ylim=(0, 103))

@@ -11,6 +11,11 @@ from docnmt.registry import FUSIONS, MERGES, POSITIONS
 
 #: Options that only some values of another option use: (names, the other one, those values); see `docnmt.config`.
 Owners = tuple[tuple[tuple[str, ...], str, tuple[str | int, ...]], ...]
+_LEVEL_OWNERS: Owners = (
+    (("levels", "level_dropout", "level_scale"), "position", ("multi_level",)),
+    (("level_dropout",), "levels", (3, 4)),
+    (("level_scale",), "levels", (2, 3, 4)),
+)
 #: What `--target-top-t` is when nobody says.
 DEFAULT_TARGET_TOP_T = 4
 
@@ -90,9 +95,8 @@ class StructuredConfig(TransformerConfig):
 
     owners: ClassVar[Owners] = (
         *TransformerConfig.owners,
-        (("levels", "position_count", "level_dropout", "level_scale"), "position", ("multi_level",)),
-        (("level_dropout",), "levels", (3, 4)),
-        (("level_scale",), "levels", (2, 3, 4)),
+        *_LEVEL_OWNERS,
+        (("position_count",), "position", ("multi_level",)),
     )
 
     position: str = option("multi_level", "position family", choices=POSITIONS.names)
@@ -187,9 +191,7 @@ class HierTransformerConfig(StructuredConfig):
 
     owners: ClassVar[Owners] = (
         *TransformerConfig.owners,
-        (("levels", "level_dropout", "level_scale"), "position", ("multi_level",)),
-        (("level_dropout",), "levels", (3, 4)),
-        (("level_scale",), "levels", (2, 3, 4)),
+        *_LEVEL_OWNERS,
         (("position_count",), "position", ("multi_level", "sinusoidal", "learned", "rope_input", "relative_input")),
         (("summary_input",), "context_sides", ("both", "encoder")),
     )

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Every architecture on documents in which only an earlier sentence tells the translation: who finds it, and how far back?
 #   recipes/discourse/run.sh
-# Two hours and a half on one core; systems can be named, and run side by side. Stopped, the same command goes on where it was; everything is under runs/discourse.
+# Two hours and a half on one core; systems can be named, and run side by side. Stopped, the same command goes on where it
+# was; everything is under runs/discourse.
 #   DISCOURSE_WORK=DIR       another folder (relative to the clone, or absolute)
 #   DISCOURSE_SYSTEMS="A B"  only these systems (names as below)
 #   DISCOURSE_SEED=N         seed of all trainings (1)
