@@ -18,7 +18,6 @@ from test_joined_units import Numbers, build
 from docnmt.data.collate import collate
 from docnmt.data.store import TokenArray
 from docnmt.data.units import Units, context_units, document_units
-from docnmt.errors import UserError
 from docnmt.generation.config import BeamSearchConfig, GenerationConfig
 from docnmt.generation.contrastive import forced_scores
 from docnmt.generation.translate import SentenceResult, translate_corpus
@@ -108,22 +107,53 @@ def test_models_without_context_are_as_they_are() -> None:
     assert_same(translate(both, 1), translate(both, 1, max_tokens=30, batch_size=2))
 
 
-@pytest.mark.parametrize(("name", "settings"), [
-    ("doc_transformer", {}), ("concat_transformer", {"source_context": 2, "target_window": 3}),
-])  # fmt: skip
-def test_models_that_write_several_sentences_refuse_it(name: str, settings: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="--context-window 1: this model writes several sentences"):
-        translate(build(name, **settings), 1)
+def assert_alone(model: Any, window: int, parts: list[list[str]], kept: Callable[[int], slice]) -> None:
+    """What a window of a document gives, cut out by hand, is what `window` gives; `kept` of each part's sentences."""
+    alone = [result for n, part in enumerate(parts) for result in translate(model, None, [part])[kept(n)]]
+    assert_same(translate(model, window), alone)
 
 
-def test_windows_that_write_one_sentence_read_as_much_of_it_as_is_allowed() -> None:
+@pytest.mark.parametrize("window", [0, 2, 3, 5])
+def test_windows_that_write_one_sentence_read_so_many_before_it(window: int) -> None:
+    """Trained with 3 before it, read with fewer and with more: as a model whose windows are of that size."""
     model = build("concat_transformer", source_context=3)
-    for window in range(4):
-        parts = [document[max(0, n - window) : n + 1] for document in DOCUMENTS for n in range(len(document))]
-        alone = [translate(model, None, [part])[-1] for part in parts]
-        for one, other in zip(translate(model, window), alone, strict=True):
-            assert one.text == other.text
-            assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=1e-5)
+    parts = [document[max(0, n - window) : n + 1] for document in DOCUMENTS for n in range(len(document))]
+    other = build("concat_transformer", source_context=window)
+    other.load_state_dict(model.state_dict())
+    assert_alone(other, window, parts, lambda n: slice(-1, None))
+    assert_same(translate(model, window), translate(other, None))
+
+
+@pytest.mark.parametrize("window", [0, 1, 3, 6])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("doc_transformer", {}), ("concat_transformer", {"source_context": 2, "target_window": 3})],
+    ids=["document", "3-to-3"],
+)
+def test_texts_of_several_sentences_hold_so_many_and_one_more(name: str, settings: dict[str, Any], window: int) -> None:
+    model = build(name, position="sinusoidal", **settings)
+    size = window + 1
+    parts = [document[n : n + size] for document in DOCUMENTS for n in range(0, len(document), size)]
+    other = build("concat_transformer", position="sinusoidal", source_context=window, target_window=size)
+    other.load_state_dict(model.state_dict())
+    assert_alone(other, window, parts, lambda n: slice(None))
+    assert_same(translate(model, window), translate(other, None))
+
+
+def test_sliding_windows_overlap_by_as_much_as_in_training() -> None:
+    model = build("concat_transformer", source_context=2, target_window=3, window_stride=2)
+    for window, stride in ((0, 1), (1, 1), (2, 2), (4, 4)):
+        other = build("concat_transformer", source_context=window, target_window=window + 1, window_stride=stride)
+        other.load_state_dict(model.state_dict())
+        assert_same(translate(model, window), translate(other, None))
+
+
+def test_windows_of_a_whole_document_are_cut_at_its_token_limit_too() -> None:
+    model, task, corpus = build("doc_transformer"), small_system.task(), small_system.corpus(DOCUMENTS)
+    whole, pieces = (task.units(corpus, model, limit=limit, window=3) for limit in (10_000, 12))
+    assert (whole.last - whole.first).max() == 4
+    assert (pieces.last - pieces.first).max() < 4
+    assert set(whole.first) < set(pieces.first)
 
 
 CONTEXT = (("a dog.", "the tree.", "he sleeps."), ("the cat.", "a house.", "they find."))

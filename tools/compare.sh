@@ -70,8 +70,10 @@ compare() {
         translate "$work/data-foreign" test "$work/$system" "${names[0]}-foreign" --beam "$beam"
     done
     for window in 1 4 10; do # does it matter how much of the document is read? On the first test set
-        translate "$data" "$(split 0)" "$work/document" "${names[0]}-window-$window" --beam "$beam" \
-            --context-window "$window"
+        for system in concat document; do
+            translate "$data" "$(split 0)" "$work/$system" "${names[0]}-window-$window" --beam "$beam" \
+                --context-window "$window"
+        done
     done
     for test in "${!names[@]}"; do
         for system in concat document; do

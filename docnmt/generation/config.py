@@ -112,7 +112,9 @@ class ModelsConfig:
     )
     device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
     context_window: int | None = option(
-        None, "read a sentence with at most N sentences of its document before it and N after it [all of them]"
+        None,
+        "read a sentence with at most N sentences of its document before it and N after it; models of several "
+        "sentences as one text: N + 1 as one [as trained]",
     )
 
     def problems(self) -> list[str]:

@@ -20,7 +20,6 @@ from docnmt.data.batching import plan_batches
 from docnmt.data.collate import ranges
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
-from docnmt.data.units import limited_units
 from docnmt.generation.config import ModelsConfig
 from docnmt.generation.models import load_models
 from docnmt.progress import Progress
@@ -83,8 +82,7 @@ def _portion_scores(
     device = next(models[0].parameters()).device
     datasets = []
     for model in models:
-        units = task.last_units(corpus, model)
-        units = units if context_window is None else limited_units(units, context_window)
+        units = task.last_units(corpus, model, window=context_window)
         datasets.append(TranslationDataset(corpus, units, model.position_count, "contrastive", model.joined))
     sizes = np.maximum.reduce([data.sizes for data in datasets])
     scores: list[float] = []

@@ -24,10 +24,10 @@ from docnmt.data.units import (
     document_units,
     last_units,
     limited_units,
+    resolution_units,
     sentence_units,
     window_units,
 )
-from docnmt.errors import UserError
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.mixture import Mixture
 from docnmt.tasks.protocol import TaskState
@@ -134,38 +134,38 @@ class DocumentTranslation:
 
         Args:
             limit: documents are cut at so many subwords.
-            window: a sentence is read with at most so many before it and after it.
-
-        Raises:
-            UserError: the model reads more than the window, and cannot do otherwise.
+            window: a sentence is read with at most so many before it and after it; texts of several sentences, too,
+                hold so many and one more, whatever the model was trained with.
         """
+        offsets, costs = corpus.document_offsets, None if limit is None else sentence_costs(corpus)
         if model.unit == "sentence":
-            return sentence_units(corpus.document_offsets)
-        if window is not None and _written_together(model) > window + 1:
-            raise UserError(
-                f"--context-window {window}: this model writes several sentences as one text, so its context cannot be "
-                "limited; the option is for models that write sentence by sentence"
-            )
+            return sentence_units(offsets)
         if model.unit == "window":
-            units = window_units(corpus.document_offsets, model.target_window, model.earlier, model.window_stride)
-            return units if window is None else limited_units(units, window)
-        documents = document_units(corpus.document_offsets, None if limit is None else sentence_costs(corpus), limit)
+            return window_units(offsets, *_window(model, window))
+        if window is not None and model.joined:
+            return resolution_units(offsets, [window + 1], costs, limit)
+        documents = document_units(offsets, costs, limit)
         return documents if window is None else context_units(documents, window)
 
-    def last_units(self, corpus: ParallelCorpus, model: Any) -> Units:
-        """One unit a document: its last sentence, with as much before it as the model reads at once."""
+    def last_units(self, corpus: ParallelCorpus, model: Any, *, window: int | None = None) -> Units:
+        """One unit a document: its last sentence, with as much before it as the model reads at once.
+
+        Args:
+            window: at most so many sentences before it; their positions stay as they are.
+        """
         first, last = corpus.document_offsets[:-1], corpus.document_offsets[1:]
         limit = self.config.max_doc_tokens
         if model.unit == "sentence":
             return last_units(first, last, 1, 0)
         if model.unit == "window":
-            return last_units(first, last, model.target_window, model.earlier)
-        if limit is None:
-            return last_units(first, last, last - first, 0)
-        corpus = replace(corpus, target=None)  # as in translation; and variants must be judged in the same context
-        total = np.concatenate([[0], np.cumsum(sentence_costs(corpus), dtype=np.int64)])
-        fits = last - np.searchsorted(total, total[last] - limit)
-        return last_units(first, last, np.maximum(fits, 1), 0)
+            return last_units(first, last, *_window(model, window)[:2])
+        fits = last - first
+        if limit is not None:
+            corpus = replace(corpus, target=None)  # as in translation; and variants must be judged in the same context
+            total = np.concatenate([[0], np.cumsum(sentence_costs(corpus), dtype=np.int64)])
+            fits = np.maximum(last - np.searchsorted(total, total[last] - limit), 1)
+        units = last_units(first, last, fits, 0)
+        return units if window is None else limited_units(units, window)
 
     def source(self, corpus: ParallelCorpus, units: Units, chosen: np.ndarray, model: Any) -> PackedText:
         """The source side of some units, for search."""
@@ -221,11 +221,17 @@ class DocumentTranslation:
         return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config)}
 
 
-def _written_together(model: Any) -> float:
-    """How many sentences a model writes as one text."""
-    if model.unit == "window":
-        return float(model.target_window)
-    return float("inf") if model.joined else 1
+def _window(model: Any, window: int | None) -> tuple[int, int, int]:
+    """Sentences that a model of windows writes at once, those it reads before them, and from one window to the next.
+
+    With `window` it reads so many and one more at once: k-to-k stays k-to-k, k-to-1 writes one. Windows overlap by as
+    many sentences as in training.
+    """
+    size, earlier, stride = model.target_window, model.earlier, model.window_stride
+    if window is None:
+        return size, earlier, stride
+    written = min(size, window + 1) if earlier else window + 1
+    return written, window + 1 - written, max(1, written - (size - stride))
 
 
 def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
