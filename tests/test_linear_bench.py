@@ -17,8 +17,8 @@ from docnmt.functional.linear import feature_map
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "tools" / "bench"))
-    monkeypatch.delitem(sys.modules, "linear_attention", raising=False)
-    return importlib.import_module("linear_attention")
+    monkeypatch.delitem(sys.modules, "linear_ways", raising=False)
+    return importlib.import_module("linear_ways")
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -32,3 +32,10 @@ def test_algorithms_1_and_2_agree(bench: ModuleType, causal: bool, queries: int,
         assert torch.allclose(algorithm(q, k, v, rel, causal=causal), ours, atol=1e-10)
     term = bench.algorithm_2(feature_map(q), feature_map(rel), v)
     assert torch.allclose(term, relative_attention_term(q, v, rel, backend="linear"), atol=1e-10)
+
+
+@pytest.mark.parametrize("length", [64, 192])
+def test_the_plain_chunked_form_agrees(bench: ModuleType, length: int) -> None:
+    q, k, v = (torch.randn(2, 3, length, 4, dtype=torch.float64) for _ in range(3))
+    ours = linear_attention(q, k, v, causal=True, backend="quadratic")
+    assert torch.allclose(bench.chunked(q, k, v, v), ours, atol=1e-10)

@@ -1,11 +1,11 @@
 """Scaleformer's figures 4 and 5 measured again: linear attention against the paper's algorithms and softmax attention.
 
-    OMP_NUM_THREADS=1 python tools/bench/linear_attention.py [--lengths 256 1024 4096 16384 65536] [--plot docs]
+    OMP_NUM_THREADS=1 python tools/bench/linear_attention.py [--what figure-5] [--lengths 256 1024 4096 16384 65536]
 
 Eight heads of width 64, horizon 16, float32, one sequence; all with the settings of `docnmt.runtime.tune`, in turns,
 medians of the thread's processor time. An algorithm is left out ("–") from the length on at which a call would last
 longer than --limit seconds, or its own tensors would pass --memory GB. pytorch-fast-transformers takes part where it is
-installed.
+installed, and torch.compile with --compile, which needs a C++ compiler and half a minute for each length.
 """
 
 from __future__ import annotations
@@ -19,6 +19,15 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from linear_ways import (
+    algorithm_2,
+    chunked,
+    fast_transformers,
+    kernelised_by_the_paper,
+    paper,
+    paper_in_one_pass,
+    plain_features,
+)
 from measuring import (
     Series,
     Way,
@@ -39,74 +48,19 @@ HEADS, WIDTH, HORIZON = 8, 64, 16
 Algorithm = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def algorithm_1(features_q: Tensor, features_k: Tensor, v: Tensor) -> Tensor:
-    """The paper's Algorithm 1 as printed, but for the contraction of φ(Q): with the keys' features, not the values."""
-    expanded = v[..., :, None] * features_k[..., None, :]  # (B, h, Lk, dv, d)
-    summed = expanded.cumsum(2)
-    last = torch.arange(features_q.shape[2]).clamp(max=features_k.shape[2] - 1)
-    aligned = summed if len(last) == features_k.shape[2] else summed.index_select(2, last)
-    return torch.einsum("bhil,bhijl->bhij", features_q, aligned)
+def peers(compiled: bool) -> dict[str, Algorithm]:
+    """Other ways to what figure 5 measures, masked."""
+    found: dict[str, Algorithm] = {"chunked": chunked}
+    if compiled:
+        found["chunked, compiled"] = torch.compile(partial(chunked, features=plain_features), dynamic=False)
+    if find_spec("fast_transformers"):
+        found["fast-transformers"] = fast_transformers
+    return found
 
 
-def algorithm_2(features_q: Tensor, features_rel: Tensor, v: Tensor) -> Tensor:
-    """The paper's Algorithm 2, with its indices corrected: W[i, j + 1], Rcumulated[i + k] where i + k < L_K."""
-    queries, keys, k = features_q.shape[2], v.shape[2], features_rel.shape[0] // 2
-    weights = features_q @ features_rel.mT  # (B, h, Lq, 2k+1)
-    cumulated = F.pad(v.cumsum(2), (0, 0, 1, 0))  # row n: the sum of the first n values
-    row = torch.arange(queries)
-    before = cumulated.index_select(2, (row - k + 1).clamp(0, keys))
-    after = cumulated[:, :, -1:] - cumulated.index_select(2, (row + k).clamp(0, keys))
-    padded = F.pad(v, (0, 0, k - 1, max(0, queries + k - 1 - keys)))[:, :, : queries + 2 * k - 2]
-    around = padded.unfold(2, 2 * k - 1, 1)  # (B, h, Lq, dv, 2k-1)
-    horizon = torch.einsum("bhij,bhilj->bhil", weights[..., 1:-1], around)
-    return weights[..., :1] * before + horizon + weights[..., -1:] * after
-
-
-def unnormalised(features_q: Tensor, features_k: Tensor, v: Tensor, features_rel: Tensor, causal: bool) -> Tensor:
-    """Equation 10's numerator by Algorithms 1 and 2."""
-    if not causal:
-        return features_q @ (features_k.mT @ v) + algorithm_2(features_q, features_rel, v)
-    future = torch.arange(len(features_rel))[:, None] > len(features_rel) // 2
-    seen = features_rel.masked_fill(future, 0)  # not the embedding: φ(0) is 1
-    return algorithm_1(features_q, features_k, v) + algorithm_2(features_q, seen, v)
-
-
-def paper(q: Tensor, k: Tensor, v: Tensor, rel: Tensor, *, causal: bool) -> Tensor:
-    """Equation 10 as the paper says: the denominator by the same algorithms with V = ones of shape (L_K, 1)."""
-    features = feature_map(q), feature_map(k), feature_map(rel)
-    numerator, denominator = (
-        unnormalised(*features[:2], values, features[2], causal) for values in (v, torch.ones_like(v[..., :1]))
-    )
-    return numerator / denominator
-
-
-def paper_in_one_pass(q: Tensor, k: Tensor, v: Tensor, rel: Tensor, *, causal: bool) -> Tensor:
-    """The same in a way kinder to it: the column of ones stands beside the values."""
-    features = feature_map(q), feature_map(k), feature_map(rel)
-    mixed = unnormalised(*features[:2], F.pad(v, (0, 1), value=1.0), features[2], causal)
-    return mixed[..., :-1] / mixed[..., -1:]
-
-
-def kernelised_by_the_paper(q: Tensor, k: Tensor, v: Tensor, rel: Tensor, *, causal: bool) -> Tensor:
-    """Figure 5: equation 8 without its denominator, which ours always computes."""
-    features_q, features_k = feature_map(q), feature_map(k)
-    return algorithm_1(features_q, features_k, v) if causal else features_q @ (features_k.mT @ v)
-
-
-def fast_transformers(q: Tensor, k: Tensor, v: Tensor, rel: Tensor) -> Tensor:
-    """The masked kernel of pytorch-fast-transformers (C++), as its CausalLinearAttention calls it."""
-    from fast_transformers.causal_product import causal_dot_product
-
-    features_q, features_k = feature_map(q), feature_map(k)
-    total = torch.einsum("bhid,bhid->bhi", features_q, features_k.cumsum(2))
-    mixed: Tensor = causal_dot_product(features_q, features_k, v.contiguous())
-    return mixed / (total[..., None] + 1e-6)
-
-
-def figures(causal: bool) -> dict[str, dict[str, Algorithm]]:
+def figures(causal: bool, compiled: bool) -> dict[str, dict[str, Algorithm]]:
     """Title → name → algorithm; the first one is ours."""
     direction = "masked" if causal else "bidirectional"
-    peer = {"fast-transformers": fast_transformers} if causal and find_spec("fast_transformers") else {}
     return {
         f"attention with relative positions, {direction}": {
             "linear": lambda q, k, v, rel: linear_attention(q, k, v, rel, causal=causal, backend="linear"),
@@ -129,7 +83,7 @@ def figures(causal: bool) -> dict[str, dict[str, Algorithm]]:
             "quadratic": lambda q, k, v, rel: linear_attention(q, k, v, causal=causal, backend="quadratic"),
             "paper": lambda q, k, v, rel: kernelised_by_the_paper(q, k, v, rel, causal=causal),
             "SDPA": lambda q, k, v, rel: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
-            **peer,
+            **(peers(compiled) if causal else {}),
         },
     }
 
@@ -213,6 +167,8 @@ def plot(results: dict[str, Series], folder: Path) -> None:
 
     for figure in ("figure 4", "figure 5", "attention"):
         titles = [title for title in results if title.startswith(figure)]
+        if not titles:
+            continue
         canvas, axes = pyplot.subplots(1, len(titles), figsize=(5 * len(titles), 4), sharey=True, squeeze=False)
         for axis, title in zip(axes[0], titles, strict=True):
             series = results[title]
@@ -230,21 +186,27 @@ def plot(results: dict[str, Series], folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    every = ["attention", "figure-4", "figure-5", "memory", "step"]
+    parser.add_argument("--what", nargs="+", choices=every, default=every)
     parser.add_argument("--lengths", type=int, nargs="+", default=[256, 1024, 4096, 16384, 65536])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--limit", type=float, default=20.0, help="seconds that one call may be expected to last")
     parser.add_argument("--memory", type=float, default=6.0, help="GB that an algorithm's largest tensors may take")
     parser.add_argument("--most", type=float, default=16.0, help="GB of addresses that this process may take at all")
+    parser.add_argument("--compile", action="store_true", help="also the plain chunked form under torch.compile")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="also draw the figures into DIR")
     options = parser.parse_args()
     limit_memory(options.most)
     print(f"{runtime.tune()}; torch {torch.__version__}")
     results = {}
     for causal in (True, False):
-        for title, algorithms in figures(causal).items():
-            results[title] = measure(title, algorithms, options)
-    print_memory(max(options.lengths))
-    print_decoding_step()
+        for title, algorithms in figures(causal, options.compile).items():
+            if any(title.startswith(what.replace("-", " ")) for what in options.what):
+                results[title] = measure(title, algorithms, options)
+    if "memory" in options.what:
+        print_memory(max(options.lengths))
+    if "step" in options.what:
+        print_decoding_step()
     if options.plot is not None:
         plot(results, options.plot)
 
