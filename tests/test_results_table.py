@@ -66,6 +66,15 @@ def test_every_file_of_every_system_is_in_the_tables(tmp_path: Path, capsys: pyt
     assert (tmp_path / "plot.png").stat().st_size > 1000
 
 
+def test_when_validation_was_good_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    system(tmp_path / "a", 75.0)
+    for level, update in (("1.5", "10"), ("1.25", "10"), ("1.2", "–")):
+        tool.main([str(tmp_path), "--until", level])
+        head, _, row = capsys.readouterr().out.splitlines()[:3]
+        assert head.endswith(f"| last | ≤ {level} at update |")
+        assert row.endswith(f"| 1.5 | {update} |")
+
+
 def test_what_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         tool.main([str(tmp_path)])

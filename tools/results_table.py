@@ -29,16 +29,19 @@ from docnmt.files import write_json
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 
 
-def training_table(systems: Sequence[System]) -> Iterator[str]:
-    """Size and cost of every system, and its validation, best and last: nats a target subword. Of a system that started
-    from another one the cost of that comes first."""
-    costs = ("parameters", "updates", "minutes", "subwords a second", "peak memory", "valid nll, best", "last")
-    yield from _head(("system", "architecture"), costs)
+def training_table(systems: Sequence[System], until: float | None) -> Iterator[str]:
+    """Size and cost of every system, and its validation in nats a target subword: the best, the last, and at which update
+    it was down to `until`. Of a system that started from another one the cost of that comes first."""
+    costs = ["parameters", "updates", "minutes", "subwords a second", "peak memory", "valid nll, best", "last"]
+    yield from _head(("system", "architecture"), costs if until is None else [*costs, f"≤ {until:g} at update"])
     for s in systems:
         updates, minutes = f"{s.updates:,}", f"{s.minutes:.1f}"
         if s.before[0]:
             updates, minutes = f"{s.before[0]:,} + {updates}", f"{s.before[1]:.1f} + {minutes}"
         cost = f"{minutes} | {s.speed:,.0f} | {s.memory:.1f} GB | {s.valid_nll[0]:.4g} | {s.valid_nll[1]:.4g}"
+        if until is not None:
+            reached = s.updates_until(until)
+            cost += " | –" if reached is None else f" | {reached:,}"
         yield f"| {s.name} | `{s.arch}` | {s.parameters:,} | {updates} | {cost} |"
 
 
@@ -162,6 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder for each system in it")
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="these, in this order [all, by name]")
+    parser.add_argument("--until", type=float, metavar="NLL", help="also the update whose validation was down to this")
     parser.add_argument("--plot", type=Path, metavar="PNG", help="also draw contrastive accuracy by distance")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="also write what was measured to DIR/NAME.json")
     options = parser.parse_args(arguments)
@@ -181,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.keep.mkdir(parents=True, exist_ok=True)
         for system in systems:
             write_json(options.keep / f"{system.name}.json", asdict(system))
-    tables = [training_table(systems)]
+    tables = [training_table(systems, options.until)]
     if judged := [s for s in systems if s.scores or s.contrastive]:
         tables.append(overview(judged))
     if any(s.scores for s in systems):

@@ -22,7 +22,7 @@ class System:
         updates, minutes: of training, validation included in the minutes; `before`: those of the model it started from.
         speed: target subwords a second, the median over the lines of the log.
         memory: largest resident memory of training in GB.
-        valid_nll: negative log-likelihood on the validation text, nats a target subword: the best, and the last.
+        validations: update and negative log-likelihood on the validation text, nats a target subword.
         scores: by test set.
         contrastive: by contrastive set, in the order in which they were made.
         paired: by test set and the other system's name, each metric's difference with its bootstrap.
@@ -36,7 +36,7 @@ class System:
     before: tuple[int, float]
     speed: float
     memory: float
-    valid_nll: tuple[float, float]
+    validations: list[tuple[int, float]]
     scores: dict[str, dict[str, Any]]
     contrastive: dict[str, dict[str, Any]]
     paired: dict[str, dict[str, list[dict[str, Any]]]]
@@ -54,17 +54,26 @@ class System:
         parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))
         log = read_log(folder / "model" / "train.jsonl")
         train = [line for line in log if line["event"] == "train"]
-        nll = [line["nll"] for line in log if line["event"] == "valid"] or [math.nan]
         updates, minutes = _cost(log)
         return cls(
             folder.name, header["arch"], parameters, updates, minutes, _cost_before(folder, header),
             speed=median([line["tokens_per_second"] for line in train] or [math.nan]),
             memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,
-            valid_nll=(min(nll), nll[-1]),
+            validations=[(line["update"], line["nll"]) for line in log if line["event"] == "valid"],
             scores={path.parent.name: _scores(path) for path in sorted(folder.glob("*/scores.json"))},
             contrastive={path.stem: _totals(_read(path)) for path in sorted(folder.glob("*.json"), key=_made)},
             paired=_paired(folder),
         )  # fmt: skip
+
+    @property
+    def valid_nll(self) -> tuple[float, float]:
+        """The best validation, and the last; NaN without one."""
+        values = [nll for _, nll in self.validations] or [math.nan]
+        return min(values), values[-1]
+
+    def updates_until(self, nll: float) -> int | None:
+        """At which update a validation was first as good as this, or None."""
+        return next((update for update, reached in self.validations if reached <= nll), None)
 
     @classmethod
     def kept(cls, path: Path) -> System:
