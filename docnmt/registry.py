@@ -28,7 +28,8 @@ def _load(reference: Any) -> Any:
 def _place(target: Any) -> str:
     """What is registered, and in which line of which file: the same again when a module is imported again."""
     what = target.overrides if isinstance(target, Architecture) else target
-    name = target if isinstance(target, str) else getattr(what, "__qualname__", type(what).__name__)
+    unnamed = f"{type(what).__name__} at {id(what):#x}"  # no two are the same
+    name = target if isinstance(target, str) else getattr(what, "__qualname__", unnamed)
     if isinstance(target, Architecture):
         name += f" (a setting of {target.model})"
     frame = sys._getframe()

@@ -169,7 +169,9 @@ def test_nothing_to_select_gives_exactly_zero(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("lengths", [([], []), ([[]], [[]]), ([[0]], [[3]]), ([[3]], [[]]), ([[2, 1]], [[0, 0]])])
+@pytest.mark.parametrize(
+    "lengths", [([], []), ([[]], [[]]), ([[0]], [[3]]), ([[3]], [[]]), ([[2, 1]], [[0, 0]]), ([[], [3]], [[2], []])]
+)
 def test_nothing_at_all(backend, lengths):
     query_layout, key_layout = (DocumentLayout.from_lengths(x) for x in lengths)
     inputs = reference.random_inputs(query_layout, key_layout, key_layout.num_sentences, 0)

@@ -219,6 +219,15 @@ def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -
         linear_attention(**{**inputs, **change})
 
 
+@pytest.mark.parametrize("backend", ["quadratic", "linear", "auto"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_batch_of_nothing(backend: str, causal: bool) -> None:
+    inputs = [leaf(0, 2, 3, 4) for _ in range(3)]
+    output = linear_attention(*inputs, leaf(3, 4), causal=causal, backend=backend)
+    assert output.shape == (0, 2, 3, 4)
+    assert [gradient.shape for gradient in torch.autograd.grad(output.sum(), inputs)] == [(0, 2, 3, 4)] * 3
+
+
 def spans(lengths: list[int]) -> Spans:
     return Spans(torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()]))
 

@@ -210,6 +210,7 @@ def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> N
             set(),
         ),
         ("doc_transformer", {"levels": 2, "level_dropout": 0.2, "level_scale": 0.2}, {"level_dropout"}),
+        ("doc_transformer", {"levels": 1, "learned_levels": True}, {"learned_levels"}),
         (
             "doc_transformer",
             {"position": "learned", "levels": 2, "position_count": "unit"},
@@ -228,6 +229,12 @@ def test_options_that_nothing_reads_are_named(name: str, settings: dict[str, Any
 def test_the_sentence_model_knows_nothing_of_the_document_by_its_positions_either() -> None:
     model = build("transformer", position="multi_level")
     assert len(model.encoder.embedding.position.scale) == 0
+
+
+def test_levels_above_the_word_may_be_learned() -> None:
+    position = build("hier_cond_transformer", levels=3, learned_levels=True).encoder.embedding.position
+    assert [type(table).__name__ for table in (position.word, *position.higher)] == ["Sinusoidal", "Learned", "Learned"]
+    assert all(table.weight.shape == (1024, 32) for table in position.higher)
 
 
 def test_reading_one_sentence_is_not_learned_and_said_so() -> None:

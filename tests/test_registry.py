@@ -72,6 +72,14 @@ def test_other_objects_are_refused_with_both_places() -> None:
         register_criterion("cross_entropy")(type("Mine", (), {}))
 
 
+def test_objects_without_names_of_their_own_are_different() -> None:
+    names = Registry("thing")
+    names.add("x", object())
+    for thing in (object(), object()):
+        with pytest.raises(ValueError, match=r"registered twice: first object at .*, now object at "):
+            names.add("x", thing)
+
+
 def test_a_model_that_has_its_own_architecture_may_be_registered_again() -> None:
     model = type("Mine", (), {})
     register_model("mine")(register_model("mine")(model))

@@ -297,12 +297,16 @@ def test_faiss_copies_the_index_once(plain: Path, tmp_path: Path, monkeypatch: p
     (["--search", "narrow.npy"], "is it of another model"),
     (["--output", "NEW", "--input", "absent.txt"], "absent.txt: cannot be read"),
     (["--output", "NEW", "--input", "latin.txt"], "line 2: not valid UTF-8"),
+    (["--output", "NEW", "--input", "return.txt"], "line 2: carriage return inside a line: remove it"),
+    (["--output", "NEW", "--input", "nul.txt"], "line 1: NUL byte; this is not plain text: remove it"),
 ])  # fmt: skip
 def test_wrong_use_is_one_clear_line(
     folder: Path, plain: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.save(folder / "narrow.npy", np.zeros((2, 3), np.float32))
     (folder / "latin.txt").write_bytes(b"one\nca\xe9\n")
+    (folder / "return.txt").write_bytes(b"one\r\ntwo\rthree\n")
+    (folder / "nul.txt").write_bytes(b"o\0ne\n")
     paths = [o if o.startswith("--") else str(folder / ("new.npy" if o == "NEW" else o)) for o in options]
     if "--input" not in options:
         paths += ["--input", f"{folder}/train.tsv"]

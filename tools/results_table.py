@@ -30,8 +30,8 @@ METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 
 
 def training_table(systems: Sequence[System], until: float | None) -> Iterator[str]:
-    """Size and cost of every system, and its validation in nats a target subword: the best, the last, and at which update
-    it was down to `until`. Of a system that started from another one the cost of that comes first."""
+    """Size and cost of every system; its validation in nats a target subword: the best, the last, and when it was down
+    to `until`. Of a system that started from another one the cost of that comes first."""
     costs = ["parameters", "updates", "minutes", "subwords a second", "peak memory", "valid nll, best", "last"]
     yield from _head(("system", "architecture"), costs if until is None else [*costs, f"≤ {until:g} at update"])
     for s in systems:

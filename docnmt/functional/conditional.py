@@ -166,12 +166,13 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
     """`auto` computes every score of documents that are short, and only the chosen sentences' of longer ones."""
     if backend not in ("auto", "dense", "padded", "dispatch"):
         raise ValueError(f'backend: expected "auto", "dense", "padded" or "dispatch", got {backend!r}')
-    if query_layout.num_tokens == 0 or key_layout.num_tokens == 0:
-        return "dense"
+    queries, keys = query_layout.documents.lengths, key_layout.documents.lengths
+    pairs = (queries * keys).sum()
+    if pairs == 0:
+        return "dense"  # products of nothing, whose gradients are 0
     if backend != "auto":
         return backend
-    queries, keys = query_layout.documents.lengths, key_layout.documents.lengths
-    return "padded" if (queries * keys).sum() <= max(_SHORT * queries.sum(), _FEW) else "dispatch"
+    return "padded" if pairs <= max(_SHORT * queries.sum(), _FEW) else "dispatch"
 
 
 def in_float32(*tensors: Tensor) -> tuple[Tensor, ...]:

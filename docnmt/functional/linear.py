@@ -122,6 +122,7 @@ class _FeatureMap(torch.autograd.Function):
         return mapped
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (mapped,) = ctx.saved_tensors
         gradient = torch.empty_like(mapped)
@@ -142,6 +143,7 @@ class _Normalise(torch.autograd.Function):
         return output
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         output, inverse = ctx.saved_tensors
         width = output.shape[-1]
@@ -185,7 +187,7 @@ def _mix(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, causal
     """Σ_j s_ij values_j of features q (N, Lq, d), k (N, Lk, d) or None, rel (N, 2r+1, d) or None."""
     pairs = q.shape[1] * values.shape[1]
     short = RELATIVE_SHORT if rel is not None else CAUSAL_SHORT if causal else PLAIN_SHORT
-    if backend == "quadratic" or pairs == 0 or (backend == "auto" and pairs <= short):
+    if backend == "quadratic" or len(q) == 0 or pairs == 0 or (backend == "auto" and pairs <= short):
         return torch.bmm(_scores(q, k, values.shape[1], rel, causal), values)
     if causal:
         return windowed_attention(q, k, values, rel, causal=True)

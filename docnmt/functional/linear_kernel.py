@@ -148,6 +148,7 @@ class _Windowed(torch.autograd.Function):
         return output
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, values, rel, far, *kept = ctx.saved_tensors
         x, g = _Inputs(q, k, values, rel, far), ctx.geometry

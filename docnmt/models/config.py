@@ -12,9 +12,9 @@ from docnmt.registry import FUSIONS, MERGES, POSITIONS
 #: Options that only some values of another option use: (names, the other one, those values); see `docnmt.config`.
 Owners = tuple[tuple[tuple[str, ...], str, tuple[str | int, ...]], ...]
 _LEVEL_OWNERS: Owners = (
-    (("levels", "level_dropout", "level_scale"), "position", ("multi_level",)),
+    (("levels", "learned_levels", "level_dropout", "level_scale"), "position", ("multi_level",)),
     (("level_dropout",), "levels", (3, 4)),
-    (("level_scale",), "levels", (2, 3, 4)),
+    (("learned_levels", "level_scale"), "levels", (2, 3, 4)),
 )
 #: What `--target-top-t` is when nobody says.
 DEFAULT_TARGET_TOP_T = 4
@@ -104,6 +104,9 @@ class StructuredConfig(TransformerConfig):
     position_count: Literal["unit", "document"] = option(
         "unit", "count positions inside the parent unit, or from the document's start (the paper's PE135,4,2)"
     )
+    learned_levels: bool = option(
+        False, "levels above the word have learned tables of 1,024 rows, not sines; farther units share the last row"
+    )
     level_dropout: float = option(
         0.1, "in training, how often paragraphs, or sections, are hidden from one side of a batch"
     )
@@ -120,8 +123,8 @@ class StructuredConfig(TransformerConfig):
     @property
     def position_settings(self) -> dict[str, Any]:
         """What the position family is told."""
-        known = {"levels": self.levels, "level_dropout": self.level_dropout, "level_scale": self.level_scale}
-        return known if self.position == "multi_level" else {}
+        names = ("levels", "learned_levels", "level_dropout", "level_scale")
+        return {name: getattr(self, name) for name in names} if self.position == "multi_level" else {}
 
     @property
     def joined_count(self) -> str:

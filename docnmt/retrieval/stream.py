@@ -49,7 +49,7 @@ def read_lines(file: BinaryIO, name: str) -> Iterator[str]:
     """Lines of UTF-8 text; they end at `\\n` only, a `\\r` before it and a byte order mark are no part of them.
 
     Raises:
-        UserError: a line is not UTF-8 and is named, or reading fails.
+        UserError: a line is not UTF-8 or holds what no text does, and is named; or reading fails.
     """
     try:
         for number, line in enumerate(file, 1):
@@ -62,9 +62,13 @@ def _decode(line: bytes, name: str, number: int) -> str:
     if number == 1:
         line = line.removeprefix(codecs.BOM_UTF8)
     try:
-        return line.decode("utf-8").rstrip("\r\n")
+        text = line.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise UserError(f"{name}: line {number}: not valid UTF-8 ({error.reason} at byte {error.start})") from error
+    for character, what in (("\r", "carriage return inside a line"), ("\0", "NUL byte; this is not plain text")):
+        if character in text:
+            raise UserError(f"{name}: line {number}: {what}: remove it")
+    return text
 
 
 class StoredLines:
