@@ -20,6 +20,7 @@ from docnmt.layout import Spans
 
 _TILE = 128  # queries
 _BATCH = 1 << 17  # word scores computed at a time: as many as stay in the cache
+_LEAST = 1 << 13  # word scores that take as long as beginning a batch
 _ROWS = 1 << 16  # assignments planned at a time: bounds the memory of their partial results
 # Sentences of lengths up to the same bound may share a batch: at most a quarter of it is padding.
 _LENGTHS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, *(2 ** np.arange(8, 63))])
@@ -145,18 +146,40 @@ def _cut(sizes: np.ndarray, lengths: np.ndarray) -> _Cut:
     piece = np.arange(len(group)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     first = sizes[group] * piece // pieces[group]
     size = sizes[group] * (piece + 1) // pieces[group] - first
-    bound = np.searchsorted(_LENGTHS, lengths[group])
-    order = np.lexsort((-size, bound))
-    group, first, size, bound = group[order], first[order], size[order], bound[order]
+    kind = _kinds(lengths[group], size)
+    order = np.lexsort((-size, kind))
+    group, first, size, kind = group[order], first[order], size[order], kind[order]
     length = lengths[group]
     batches: list[Batch] = []
     row = tile = 0
-    for end in (np.flatnonzero(np.diff(bound, append=-1)) + 1).tolist():
+    for end in (np.flatnonzero(np.diff(kind, append=-1)) + 1).tolist():
         while tile < end:
-            width = int(size[tile])
-            stop = min(end, tile + max(1, _BATCH // (width * int(_LENGTHS[bound[tile]]))))
+            width, words = int(size[tile]), int(_LENGTHS[kind[tile]])
+            stop = min(end, tile + max(1, _BATCH // (width * words)))
+            work = np.cumsum(size[tile:stop]) * words
+            padding = np.arange(1, stop - tile + 1) * width * words - work
+            too_much = np.flatnonzero(padding > np.maximum(work, _LEAST))  # in decoding most tiles hold one query
+            stop = tile + int(too_much[0]) if len(too_much) else stop
             longest, shortest = int(length[tile:stop].max()), int(length[tile:stop].min())
             rows = slice(row, row + (stop - tile) * width)
             batches.append(Batch(rows, slice(tile, stop), width, longest, shortest < longest))
             row, tile = rows.stop, stop
     return _Cut(group, first, size, length, tuple(batches))
+
+
+def _kinds(length: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Which tiles may share a batch: the place of their length in `_LENGTHS`, or of one up to four times as long where
+    there is little to do."""
+    kind = np.searchsorted(_LENGTHS, length)
+    joined = np.arange(len(_LENGTHS))
+    work = shortest = 0
+    for at, more in enumerate(np.bincount(kind, length * size).tolist()[:-1]):
+        shortest = shortest if work else int(_LENGTHS[at])
+        work += more
+        if work < _LEAST and _LENGTHS[at + 1] <= 4 * shortest:
+            joined[at] = at + 1
+        else:
+            work = 0
+    for at in reversed(range(len(joined))):
+        joined[at] = joined[joined[at]]
+    return joined[kind]
