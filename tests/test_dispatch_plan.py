@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from docnmt.functional.dispatch_plan import _LEAST, plan_dispatch
+from docnmt.functional.dispatch_plan import _LEAST, Plan, plan_dispatch
 from docnmt.functional.selection import Selection
 from docnmt.layout import Spans
 
 
-def plans(lengths: list[int], chosen: torch.Tensor) -> tuple[list, Spans]:
+def plans(lengths: list[int], chosen: torch.Tensor) -> list[Plan]:
     """Plans of a choice (h, Tq, t) among sentences of these lengths."""
-    offsets = torch.tensor([0, *lengths]).cumsum(0)
-    spans = Spans(offsets)
-    return list(plan_dispatch(Selection(chosen, torch.zeros(chosen.shape)), spans)), spans
+    spans = Spans(torch.tensor([0, *lengths]).cumsum(0))
+    return list(plan_dispatch(Selection(chosen, torch.zeros(chosen.shape)), spans))
 
 
 @pytest.mark.parametrize("queries", [1, 40, 3000])
@@ -26,7 +25,7 @@ def test_every_assignment_has_one_row_of_its_own_sentence(queries: int, skewed: 
     if skewed:
         scores[:, :, 7] += 1
     chosen = scores.topk(4).indices
-    for plan in plans(lengths, chosen)[0]:
+    for plan in plans(lengths, chosen):
         heads = chosen[plan.heads]
         assert sorted(plan.row.flatten().tolist()) == sorted(set(plan.row.flatten().tolist()))
         tile = torch.full((len(plan.slot),), -1)
@@ -44,7 +43,7 @@ def test_a_popular_sentence_does_not_pad_the_tiles_of_others() -> None:
     queries, sentences, words = 100, 400, 20
     others = torch.randperm(sentences - 1)[: queries * 3].view(queries, 3) + 1
     chosen = torch.cat([torch.zeros(queries, 1, dtype=torch.int64), others], 1)[None]
-    (plan,), _ = plans([words] * sentences, chosen)
+    (plan,) = plans([words] * sentences, chosen)
     computed = sum((b.tiles.stop - b.tiles.start) * b.width * b.longest for b in plan.batches)
     assert computed <= 2 * chosen.numel() * words + _LEAST * len(plan.batches)
     assert len(plan.batches) <= 3

@@ -137,11 +137,12 @@ class DocumentTranslation:
             window: a sentence is read with at most so many before it and after it; texts of several sentences, too,
                 hold so many and one more, whatever the model was trained with.
         """
-        offsets, costs = corpus.document_offsets, None if limit is None else sentence_costs(corpus)
+        offsets = corpus.document_offsets
         if model.unit == "sentence":
             return sentence_units(offsets)
         if model.unit == "window":
             return window_units(offsets, *_window(model, window))
+        costs = None if limit is None else sentence_costs(corpus)
         if window is not None and model.joined:
             return resolution_units(offsets, [window + 1], costs, limit)
         documents = document_units(offsets, costs, limit)
