@@ -1,4 +1,4 @@
-"""What `tune` decides, in processes of their own, because it decides once a process."""
+"""What `tune` decides, in processes of their own, because it sets the whole process."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env={**clean, **environment}, capture_output=True, text=True, check=False)
 
 
-def test_it_says_what_it_decided_on_one_line_and_decides_once() -> None:
+def test_it_says_what_it_decided_on_one_line_and_decides_the_same_again() -> None:
     code = """
 first = runtime.tune()
-assert runtime.tune() is first
+assert runtime.tune() == first
 assert first.threads == torch.get_num_threads()
 assert (first.matmul == "oneDNN") == (torch.get_float32_matmul_precision() == "medium")
 print(first)
@@ -32,6 +32,16 @@ print(first)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 1
     assert "threads: 1" in done.stdout
+
+
+def test_training_takes_the_default_library_whatever_came_before() -> None:
+    code = """
+runtime.tune()
+first = runtime.tune(new_shapes=True)
+assert torch.get_float32_matmul_precision() == "highest"
+print(first.matmul, first.matmul_error < runtime.FLOAT32_ERROR)
+"""
+    assert run(code).stdout.split() == ["default", "True"]
 
 
 @pytest.mark.parametrize(("argument", "environment"), [("", "off"), ("False", "on")])

@@ -13,7 +13,7 @@ from docnmt.training.trainer import is_finished, train
 
 def train_command(config: dict[str, Any]) -> None:
     """Train, or continue, or say that nothing is left to do."""
-    runtime = tune()
+    runtime = tune(new_shapes=True)
     run = prepare(config)
     if is_finished(run):
         say(f"{run.folder.path}: training is finished already (update {run.state.update:,}); raise its limit to go on")
@@ -34,4 +34,4 @@ def train_command(config: dict[str, Any]) -> None:
 
 def dry_run(config: dict[str, Any]) -> str:
     """What a run would be; nothing is written."""
-    return f"{tune()}\n\n{describe_run(prepare(config))}"
+    return f"{tune(new_shapes=True)}\n\n{describe_run(prepare(config))}"

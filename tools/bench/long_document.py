@@ -5,7 +5,8 @@
 
 An untrained hier_cond_transformer_small with 8,000 subwords reads random ones, 25 a sentence, as many on either side.
 Every measurement is a process of its own; memory is the process's peak, Python, torch and the model included. `limit`
-doubles one document until a training step of each architecture takes more memory or time than is given.
+doubles one document until a training step of each architecture takes more memory or time than is given. `tune` trains
+on documents whose sentences have new lengths at every step, as real ones do.
 """
 
 from __future__ import annotations
@@ -54,26 +55,34 @@ def model_of(arch: str, **options: Any) -> Any:
     return MODELS.get(architecture.model).build(config, Vocabularies())
 
 
-def document(sentences: int, joined: bool = False) -> PackedText:
-    """One document; `joined`: as the one sequence that models of whole documents read."""
-    layout = DocumentLayout.from_lengths([[WORDS * sentences] if joined else [WORDS] * sentences])
-    row = torch.arange(sentences * WORDS)
-    positions = torch.stack([row % WORDS, row // WORDS, torch.zeros_like(row), torch.zeros_like(row)], 1)
-    return PackedText(torch.randint(4, VOCABULARY, row.shape), layout, positions)
+def document(sentences: int, joined: bool = False, varied: bool = False) -> PackedText:
+    """One document; `joined`: as the one sequence that models of whole documents read; `varied`: sentences of 1 to
+    2 · `WORDS` - 1 words."""
+    lengths = torch.randint(1, 2 * WORDS, (sentences,)) if varied else torch.full((sentences,), WORDS)
+    sentence = torch.arange(sentences).repeat_interleave(lengths)
+    word = torch.arange(len(sentence)) - (lengths.cumsum(0) - lengths)[sentence]
+    layout = DocumentLayout.from_lengths([[len(sentence)] if joined else lengths.tolist()])
+    positions = torch.stack([word, sentence, torch.zeros_like(word), torch.zeros_like(word)], 1)
+    return PackedText(torch.randint(4, VOCABULARY, word.shape), layout, positions)
 
 
-def training_step(arch: str, sentences: int, checkpoint: bool) -> Callable[[], None]:
+def training_step(arch: str, sentences: int, checkpoint: bool, varied: bool = False) -> Callable[[], None]:
+    """`varied`: every step reads another document."""
     torch.manual_seed(0)
     model = model_of(arch, checkpoint_activations=checkpoint).train()
     optimizer = torch.optim.Adam(model.parameters())
     joined = model.joined and model.unit == "document"
-    source, target = document(sentences, joined), document(sentences, joined)
-    batch = TranslationBatch(source, target, target.tokens, torch.zeros(1, dtype=torch.int64))
     criterion = LabelSmoothedCrossEntropy(label_smoothing=0.1)
+
+    def read() -> TranslationBatch:
+        source, target = (document(sentences, joined, varied) for _ in range(2))
+        return TranslationBatch(source, target, target.tokens, torch.zeros(1, dtype=torch.int64))
+
+    once = read()
 
     def step() -> None:
         optimizer.zero_grad()
-        loss, tokens, _ = criterion(model, batch)
+        loss, tokens, _ = criterion(model, read() if varied else once)
         (loss / tokens).backward()
         optimizer.step()
 
@@ -97,14 +106,14 @@ class Cost(NamedTuple):
     gigabytes: float
 
 
-def cost(make: Callable[..., Callable[[], None]], *arguments: Any, tuned: bool = True, repeats: int = 1) -> Cost:
-    """Median seconds of a call, and the peak memory of the new process it ran in."""
+def cost(make: Callable[..., Callable[[], None]], *arguments: Any, repeats: int = 1, **tuning: bool) -> Cost:
+    """Median seconds of a call, and the peak memory of the new process it ran in; `tuning`: of `runtime.tune`."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_cost, (make, arguments, tuned, repeats))
+        return pool.apply(_cost, (make, arguments, repeats, tuning))
 
 
-def _cost(make: Callable[..., Callable[[], None]], arguments: tuple[Any, ...], tuned: bool, repeats: int) -> Cost:
-    runtime.tune(tuned)
+def _cost(make: Callable[..., Callable[[], None]], arguments: tuple[Any, ...], repeats: int, tuning: Any) -> Cost:
+    runtime.tune(**tuning)
     torch.set_num_threads(1)
     run, seconds = make(*arguments), []
     for turn in range(repeats + (repeats > 1)):
@@ -129,15 +138,17 @@ def print_encoding(arch: str, sentences: int) -> None:
 
 
 def print_tuning(arch: str, sentences: int, rounds: int = 3) -> None:
-    """On and off in turns, each in a process of its own."""
-    times: dict[bool, list[float]] = {True: [], False: []}
+    """As in training, with the products of generation, and off; in turns, each in a process of its own."""
+    ways = {"as in training": {"new_shapes": True}, "with oneDNN": {"new_shapes": False}, "off": {"enabled": False}}
+    times: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(rounds):
-        for tuned, found in times.items():
-            found.append(cost(training_step, arch, sentences, False, tuned=tuned, repeats=3).seconds)
-    on, off = (statistics.median(times[tuned]) for tuned in (True, False))
-    spread = ", ".join(f"{b / a:.2f}" for a, b in zip(times[True], times[False], strict=True))
-    print(f"training step of {arch}, {sentences * WORDS:,} tokens: runtime.tune() on {on * 1e3:,.0f} ms, off ", end="")
-    print(f"{off * 1e3:,.0f} ms: {off / on:.2f}× ({spread})")
+        for way, tuning in ways.items():
+            times[way].append(cost(training_step, arch, sentences, False, True, repeats=8, **tuning).seconds)
+    print(f"training step of {arch}, about {sentences * WORDS:,} tokens, another batch every time; runtime.tune()")
+    for way, found in times.items():
+        slower = [b / a for a, b in zip(times["as in training"], found, strict=True)]
+        spread = f"{statistics.median(slower):.2f}× ({min(slower):.2f} to {max(slower):.2f})"
+        print(f"  {way:<15} {statistics.median(found) * 1e3:7,.0f} ms  {spread}", flush=True)
 
 
 def print_limits(archs: list[str], seconds: float, most: float) -> None:
