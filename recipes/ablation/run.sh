@@ -22,9 +22,9 @@ checkpoint=last # all have the same number of updates, and none is chosen
 
 # The base: the document model of the quick start, its first 40 % of updates reading all sentences. The options of a variant
 # stand behind the base's and win. Parameters differ where a mechanism has its own; the table says how many there are.
-all=1200 pieces=
+all=1200 updates=3000 pieces=
 until="--until 0.01" # nats; without context it stays at 0.09
-[ "$text" = discourse ] || all=400 pieces="--max-doc-tokens 4000" until=
+[ "$text" = discourse ] || all=400 updates=1000 pieces="--max-doc-tokens 4000" until=
 shared="--context-sides encoder --ffn-dim 256 --read-all-updates $all $pieces"
 base="--arch hier_cond_transformer_tiny --merge mean $shared"
 flat="--arch cond_transformer_tiny $shared"
@@ -59,18 +59,23 @@ declare -A variants=(
     [both-sides]="$base --context-sides both"
     [summaries-of-embeddings]="$base --summary-input embeddings"
     [target-conditional]="$base --target-context conditional"
-    # how positions join the embeddings; gate_conv reads the next position, which a decoder does not have
-    [fusion-concat]="$base --position-fusion concat"
-    [fusion-gate_scalar]="$base --position-fusion gate_scalar"
-    [fusion-gate_mlp]="$base --position-fusion gate_mlp"
-    [fusion-scale]="$base --position-fusion scale"
+    # against the collapse of whole-document models: besides own-sentence, pieces of three sizes, masked words, half of the
+    # updates spent on a sentence model that the other half starts from
+    [resolutions]="$base --resolutions 1 4 0"
+    [source-mask]="$base --source-mask 0.1"
+    [fine-tuned]="$base --read-all-updates $((all / 2)) --max-update $((updates / 2)) --finetune-from-model $work/start/model"
 )
 # words and sentences, paragraphs, sections; the discourse corpus has words and sentences only
 [ "$text" = discourse ] || variants+=([levels-2]="$base --levels 2" [levels-4]="$base --levels 4")
 order="base no-context whole-document summaries-only flat not-all-first no-positions word-positions
     break-token-word-positions document-count level-scale-0.7 merge-source2token merge-multidim
     select-on-node t-1 t-2 t-8 own-sentence heads replace decoder both-sides summaries-of-embeddings target-conditional
-    fusion-concat fusion-gate_scalar fusion-gate_mlp fusion-scale"
+    resolutions source-mask fine-tuned"
+# how positions join the embeddings; gate_conv reads the next position, which a decoder does not have
+for fusion in concat gate_scalar gate_vector gate_mlp scale mul mlp; do
+    variants+=([fusion-$fusion]="$base --position-fusion $fusion")
+    order+=" fusion-$fusion"
+done
 [ "$text" = discourse ] || order+=" levels-2 levels-4"
 chosen=${ABLATION_ONLY:-$order}
 for variant in $chosen; do
@@ -87,6 +92,8 @@ else
         --testpref "$bible/test" --destdir "$data" --vocab-size 8000
 fi
 for variant in $chosen; do
+    [ "$variant" != fine-tuned ] || learn "$data" "$settings" "$work/start" --seed "${ABLATION_SEED:-1}" \
+        --arch transformer_tiny --ffn-dim 256 --max-update $((updates / 2))
     # shellcheck disable=SC2086  # the options are words
     learn "$data" "$settings" "$work/$variant" --seed "${ABLATION_SEED:-1}" ${variants[$variant]}
     if [ "$text" = discourse ]; then # whoever picks a variant by these questions, or by the Bible's dev part, has not seen the test

@@ -125,7 +125,7 @@ def _cost(make: Callable[..., Callable[[], None]], arguments: tuple[Any, ...], r
 
 
 def print_step(arch: str, sentences: int) -> None:
-    found = cost(training_step, arch, sentences, True)
+    found = cost(training_step, arch, sentences, True, new_shapes=True)
     tokens = sentences * WORDS
     print(f"training step of {arch}, --checkpoint-activations, one document of {sentences:,} sentences, ", end="")
     print(f"{tokens:,} tokens on either side: {found.seconds:.1f} s, {found.gigabytes:.2f} GB at its peak")
@@ -158,7 +158,7 @@ def print_limits(archs: list[str], seconds: float, most: float) -> None:
         sentences, row = FIRST, "– | – | – | –"
         while True:
             try:
-                found = cost(training_step, arch, sentences, False)
+                found = cost(training_step, arch, sentences, False, new_shapes=True)
             except (MemoryError, RuntimeError) as error:
                 check_memory_was_missing(error)
                 end = f"more than {most:g} GB"
