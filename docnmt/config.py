@@ -188,6 +188,16 @@ def build(
     return resolved
 
 
+class Except(frozenset[Any]):
+    """All values but these, among `owners`."""
+
+    def __contains__(self, value: object) -> bool:
+        return not super().__contains__(value)
+
+    def __str__(self) -> str:
+        return f"any but {', '.join(sorted(self))}"
+
+
 def without_effect(config: Any, given: Collection[str]) -> list[str]:
     """Problems of the options `given` that nothing reads, by the `owners` of the configuration's class."""
     found: dict[str, str] = {}
@@ -195,7 +205,8 @@ def without_effect(config: Any, given: Collection[str]) -> list[str]:
         value = getattr(config, by)
         for name in names:
             if name in given and value not in users:
-                flag, own, belongs = name.replace("_", "-"), by.replace("_", "-"), ", ".join(map(str, users))
+                flag, own = name.replace("_", "-"), by.replace("_", "-")
+                belongs = str(users) if isinstance(users, Except) else ", ".join(map(str, users))
                 found.setdefault(name, f"--{flag} has no effect with --{own} {value}; it belongs to {belongs}")
     return list(found.values())
 

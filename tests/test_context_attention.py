@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from docnmt.functional import (
     build_tree,
@@ -19,6 +19,9 @@ from docnmt.functional import (
     hierarchical_conditional_attention,
 )
 from docnmt.layout import DocumentLayout
+from docnmt.modules.context import SummaryEncoder
+from docnmt.modules.source2token import build_merge
+from docnmt.registry import MERGES
 
 HEADS, WIDTH = 2, 3
 DOCUMENTS = st.lists(
@@ -120,14 +123,16 @@ def tree_reference(
 
 
 def assert_same(fast: Tensor, slow: Tensor, inputs: list[Tensor]) -> None:
-    assert torch.allclose(fast, slow, atol=1e-10)
+    assert torch.allclose(fast, slow, rtol=0, atol=1e-10)
     if not slow.requires_grad:
         return
     weight = torch.randn_like(slow)
-    grads = [torch.autograd.grad((x * weight).sum(), inputs, allow_unused=True) for x in (fast, slow)]
+    grads = [
+        torch.autograd.grad((x * weight).sum(), inputs, allow_unused=True, retain_graph=True) for x in (fast, slow)
+    ]
     for one, other in zip(*grads, strict=True):
         zero = torch.zeros(1, dtype=torch.float64)
-        assert torch.allclose(zero if one is None else one, zero if other is None else other, atol=1e-10)
+        assert torch.allclose(zero if one is None else one, zero if other is None else other, rtol=0, atol=1e-10)
 
 
 @settings(max_examples=40, deadline=None)
@@ -164,6 +169,27 @@ def test_tree_equals_the_walk(documents: list[list[tuple[int, int]]], t: int, se
         q, k, v, sq, nk, key_layout=kl, document_of_row=ql.document_of_token, top_t=t, tree=tree, select_on=select_on
     )
     assert torch.allclose(rows, slow, atol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(DOCUMENTS, st.integers(1, 4), st.sampled_from(MERGES.names()), st.sampled_from(BACKENDS))
+def test_parameters_of_summaries_and_merges_get_the_gradients_of_the_walk(
+    documents: list[list[tuple[int, int]]], t: int, merge: str, backend: str
+) -> None:
+    torch.manual_seed(len(documents) + t)
+    ql, kl = layouts([[(a, max(b, 1)) for a, b in document] for document in documents])  # a summary needs a word
+    summaries = SummaryEncoder(d_model=8, heads=2, merge=build_merge(merge, d_model=8, heads=2)).double()
+    relevance = nn.ModuleList(nn.Linear(8, HEADS * WIDTH, bias=False) for _ in range(2)).double()
+    queries, words = leaf(ql.num_tokens, 8), leaf(kl.num_tokens, 8)
+    tree = summaries(words, kl).tree
+    sq, nk = (f(x).view(-1, HEADS, WIDTH) for f, x in zip(relevance, (queries, tree.nodes), strict=True))
+    q, k = queries.view(-1, HEADS, 4)[..., :WIDTH], words.view(-1, HEADS, 4)[..., :WIDTH]
+    v = words.view(-1, HEADS, 4)
+    slow = tree_reference(q, k, v, sq, nk, tree, ql, kl, t, "cumulative")
+    fast = hierarchical_conditional_attention(
+        q, k, v, sq, nk, tree, query_layout=ql, key_layout=kl, top_t=t, backend=backend
+    )
+    assert_same(fast, slow, [queries, words, *summaries.parameters(), *relevance.parameters()])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

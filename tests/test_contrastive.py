@@ -44,6 +44,12 @@ def test_tsv_with_languages_for_names_and_rows_apart(tmp_path):
     )
 
 
+def test_a_wrong_translation_that_is_the_right_one(tmp_path):
+    first, second = read_contrastive(write(tmp_path, HEADER, ROWS[0], ROWS[1].replace("Er", "Sie"), *ROWS[2:]))
+    assert first.hopeless
+    assert not second.hopeless
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -50,6 +50,15 @@ def test_empty_lines_divide_documents(corpus: Corpus) -> None:
     assert facts.notes == []
 
 
+def test_the_fields_own_names(corpus: Corpus) -> None:
+    for language, text in (("en", "<d>\r\na\r\n<d>\r\nb\r\n"), ("de", "<d>\nA\n<d>\nB\n")):
+        (corpus.folder / f"c_{language}.txt").write_text(text, newline="")
+    texts, structure, _, _ = corpus.read()
+    assert texts == [("a", "A"), ("b", "B")]
+    assert structure.document_offsets.tolist() == [0, 1, 2]
+    assert "two forms of one corpus at once" in corpus.write(en="a\n").problem()
+
+
 def test_raw_text_is_untouched(corpus: Corpus) -> None:
     corpus.write(en="  a\u2028b  c \n", de="\u00a0A\t\n")
     assert corpus.read()[0] == [("  a\u2028b  c ", "\u00a0A\t")]

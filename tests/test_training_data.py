@@ -163,6 +163,15 @@ def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path
             ["--arch", "doc_transformer", "--position", "rope", "--levels", "2"],
             "--levels has no effect with --position",
         ),
+        (
+            ["--arch", "doc_transformer", "--position-fusion", "none", "--levels", "4"],
+            "--levels has no effect with --position-fusion none; it belongs to any but gate_content, none",
+        ),
+        (["--arch", "doc_transformer", "--eval-bleu-beam", "4"], "--eval-bleu-beam has no effect where validation"),
+        (
+            ["--arch", "doc_transformer", "--disable-validation", "--eval-bleu-documents", "4"],
+            "--eval-bleu-documents has no effect where validation computes no BLEU",
+        ),
         (["--arch", "doc_transformer", "--disable-validation", "--patience", "2"], "leaves nothing for --patience"),
         (["--arch", "doc_transformer", "--resolutions", "2", "2"], "expected different numbers of sentences"),
         (["--arch", "doc_transformer", "--resolutions", "-1"], "--resolutions"),

@@ -31,7 +31,7 @@ compare() {
     esac
     shared+=(--seed "${SEED:-1}")
     asked="${SETTING:-cpu}, $updates updates, seed ${SEED:-1}, beam $beam"
-    ls "$train".* > /dev/null 2>&1 || { echo "error: no training text $train.en; see the head of the recipe" >&2; return 2; }
+    compgen -G "$train[._]*" > /dev/null || { echo "error: no training text $train.en; see the head of the recipe" >&2; return 2; }
     mkdir -p "$work"
     [ -e "$work/asked" ] || echo "$asked" > "$work/asked"
     [ "$(cat "$work/asked")" = "$asked" ] || { # a document model of another start, translations of another beam
@@ -77,7 +77,7 @@ compare() {
     done
     for test in "${!names[@]}"; do
         for system in concat document; do
-            against "${prefixes[$test]}.de" "$work/$system/${names[$test]}" "$work/sentence/${names[$test]}" \
+            against "$(side "${prefixes[$test]}" de)" "$work/$system/${names[$test]}" "$work/sentence/${names[$test]}" \
                 "$work/$system/${names[$test]}/against-sentence.json"
         done
     done
@@ -90,6 +90,13 @@ train() { # SYSTEM UPDATES OPTION …: with the settings of `compare`; the learn
     shift 2
     learn "$data" recipes/compare.yaml "$work/$system" "$@" "${shared[@]}" --max-update "$limit" \
         --warmup-updates "$warmup" --lr-period-updates $((limit - warmup))
+}
+
+side() { [ -e "$1_$2.txt" ] && echo "$1_$2.txt" || echo "$1.$2"; } # PREFIX LANGUAGE: the file, by both names of data.md
+
+part() { # FOLDER SPLIT: the prefix of a split, called as in the field's own files where they are there
+    local field=$1/concatenated_en2de_$2
+    [ -e "${field}_en.txt" ] && echo "$field" || echo "$1/$2"
 }
 
 split() { [ "$1" = 0 ] && echo test || echo "test$1"; } # NUMBER: how docnmt-preprocess names the splits of --testpref

@@ -2,9 +2,9 @@
 
     python tools/foreign_documents.py corpora/ted/test runs/foreign --languages en de
 
-Reads PREFIX.LANGUAGE (empty lines or `<d>` between documents), writes OUT.LANGUAGE with documents of the same lengths
-and all sentences in another order, the same one in every language. s-BLEU and chrF do not depend on the order of
-sentences, so those of both sets can be compared; a model that reads single sentences has the same of both.
+Reads PREFIX.LANGUAGE or PREFIX_LANGUAGE.txt (empty lines or `<d>` between documents), writes OUT.LANGUAGE, documents of
+the same lengths and all sentences in another order, the same one in every language. s-BLEU and chrF do not depend on
+the order of sentences, so those of both sets can be compared; a model that reads single sentences has the same of both.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from docnmt.data.forms import side
 from docnmt.errors import UserError
 from docnmt.files import write_text
 from docnmt.scoring.aligned import Layout, read_layout
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the order [1]")
     options = parser.parse_args(arguments)
     try:
-        sides = {language: read_layout(Path(f"{options.prefix}.{language}")) for language in options.languages}
+        sides = {language: read_layout(side(options.prefix, language)) for language in options.languages}
     except UserError as error:
         parser.error(str(error))
     first = next(iter(sides.values()))

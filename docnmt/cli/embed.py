@@ -85,7 +85,7 @@ def body(argv: list[str]) -> int:
     from docnmt.retrieval.encoder import SentenceEncoder
     from docnmt.runtime import pick_device, tune
 
-    tune()
+    print(tune(), file=sys.stderr)
     encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)
     with _lines(config.input) as lines:
         if config.output:

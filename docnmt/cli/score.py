@@ -14,7 +14,7 @@ from docnmt.cli.command import Command
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
 from docnmt.generation.config import ModelsConfig
-from docnmt.scoring.config import ContrastiveConfig, ScoreConfig
+from docnmt.scoring.config import CONTEXT_SEED, ContrastiveConfig, ScoreConfig
 
 DESCRIPTION = """Score a translation (--sys) against references (--ref): s-BLEU, chrF and TER by sentence, d-BLEU by
 document, with sacreBLEU's signatures; or have a model (--path) choose between right and wrong translations
@@ -64,7 +64,13 @@ def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> Any:
 
     documents = None if config.contrapro_documents is None else Path(config.contrapro_documents)
     given = read_contrastive(Path(config.contrastive), documents=documents)
-    groups = with_contexts(given, config.context, seed=config.context_seed)
+    if hopeless := sum(group.hopeless for group in given):
+        print(
+            f"note: in {hopeless:,} of {len(given):,} groups a wrong translation is the right one, word for word; they "
+            "count as not solved", file=sys.stderr,
+        )  # fmt: skip
+    seed = CONTEXT_SEED if config.context_seed is None else config.context_seed
+    groups = with_contexts(given, config.context, seed=seed)
     if config.context != "true" and (same := sum(map(operator.eq, given, groups))):
         print(f"note: --context {config.context}: {same:,} of {len(given):,} groups stay as they are", file=sys.stderr)
     return judge(groups, scorer(models))

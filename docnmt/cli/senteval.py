@@ -86,7 +86,7 @@ def body(argv: list[str]) -> int:
     from docnmt.retrieval.transfer import run_transfer
     from docnmt.runtime import tune
 
-    tune()
+    print(tune(), file=sys.stderr)
     print(run_transfer(config["senteval"]))
     return 0
 

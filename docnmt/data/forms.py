@@ -36,10 +36,9 @@ def find_split(prefix: str, source_lang: str, target_lang: str) -> SplitFiles:
     Raises:
         UserError: nothing there, or two forms at once.
     """
-    source = Path(f"{prefix}.{source_lang}")
+    source, single = side(prefix, source_lang), side(prefix, target_lang)
     xml = Path(f"{prefix}.{source_lang}-{target_lang}.xml")
     levels = Path(f"{prefix}.levels.tsv")
-    single = Path(f"{prefix}.{target_lang}")
     several = _numbered(prefix, target_lang)
     plain = [path for path in (source, single, *several, levels) if path.exists()]
     if xml.exists():
@@ -47,11 +46,23 @@ def find_split(prefix: str, source_lang: str, target_lang: str) -> SplitFiles:
             raise UserError(f"{xml} and {plain[0]}: two forms of one corpus at once; remove or rename one of them")
         return SplitFiles(xml=xml)
     if not source.exists():
-        raise UserError(f"{source}: no such file (nor {xml.name})")
+        raise UserError(f"{source}: no such file (nor {Path(prefix).name}_{source_lang}.txt, nor {xml.name})")
     if single.exists() and several:
         raise UserError(f"{single} and {several[0]}: one reference and numbered ones at once; rename one form")
     references = (single,) if single.exists() else tuple(several)
     return SplitFiles(source, references, levels if levels.exists() else None)
+
+
+def side(prefix: str, language: str) -> Path:
+    """`PREFIX.en`, or `PREFIX_en.txt` where that is there: so the field's files are called.
+
+    Raises:
+        UserError: both are there.
+    """
+    plain, field = Path(f"{prefix}.{language}"), Path(f"{prefix}_{language}.txt")
+    if plain.exists() and field.exists():
+        raise UserError(f"{plain} and {field}: two forms of one corpus at once; remove or rename one of them")
+    return field if field.exists() else plain
 
 
 def _numbered(prefix: str, language: str) -> list[Path]:

@@ -30,7 +30,7 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     Raises:
         UserError: a checkpoint is missing, damaged, no translation model, or of another vocabulary than the first.
     """
-    tune()
+    print(tune(), file=sys.stderr)
     device = pick_device(config.device)
     if device.type == "cpu" and not row_invariant():
         print("note: on this machine the batch size can change the last digits of scores", file=sys.stderr)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from docnmt.config import option
-from docnmt.models.position_rules import fusion_problems, width_problems
+from docnmt.config import Except, option
+from docnmt.models.position_rules import READ_POSITIONS, fusion_problems, width_problems
 from docnmt.registry import FUSIONS, MERGES, POSITIONS
 
 #: Options that only some values of another option use: (names, the other one, those values); see `docnmt.config`.
-Owners = tuple[tuple[tuple[str, ...], str, tuple[str | int, ...]], ...]
+Owners = tuple[tuple[tuple[str, ...], str, tuple[str | int, ...] | Except], ...]
 _LEVEL_OWNERS: Owners = (
     (("levels", "learned_levels", "level_dropout", "level_scale"), "position", ("multi_level",)),
     (("level_dropout",), "levels", (3, 4)),
     (("learned_levels", "level_scale"), "levels", (2, 3, 4)),
+    (("levels", "learned_levels", "level_dropout", "level_scale", "position_count"), "position_fusion", READ_POSITIONS),
 )
 #: What `--target-top-t` is when nobody says.
 DEFAULT_TARGET_TOP_T = 4
@@ -29,7 +30,10 @@ def _share(flag: str, value: float) -> list[str]:
 class TransformerConfig:
     """The encoder-decoder that all architectures share."""
 
-    owners: ClassVar[Owners] = ((("max_positions",), "position", ("learned", "relative_input")),)
+    owners: ClassVar[Owners] = (
+        (("max_positions",), "position", ("learned", "relative_input")),
+        (("max_positions",), "position_fusion", READ_POSITIONS),
+    )
 
     encoder_layers: int = option(6, "layers of the encoder")
     decoder_layers: int = option(6, "layers of the decoder")
@@ -47,7 +51,9 @@ class TransformerConfig:
     relative_horizon: int | None = option(
         None, "r of relative positions: farther words share an embedding [16 with --position relative]", metavar="R"
     )
-    position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names)
+    position_fusion: str = option(
+        "add", "how positions join the embeddings (gate_conv: in text classification only)", choices=FUSIONS.names
+    )
     max_positions: int = option(1024, "learned, relative_input: rows of the table; words farther on share the last")
     checkpoint_activations: bool = option(False, "compute layers again in the backward pass: less memory, slower")
 

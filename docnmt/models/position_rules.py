@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from docnmt.config import Except
+
+#: Fusions that read the positions' encoding.
+READ_POSITIONS = Except(("none", "gate_content"))
 #: Families that have nothing to fuse, and why.
 NOTHING_TO_FUSE = {
     "rope": "rotary positions turn queries and keys inside attention; use rope_input, or another family",

@@ -10,6 +10,8 @@ from docnmt.config import option
 
 #: Of the bootstrap, where nobody says.
 SAMPLES, SEED = 1000, 12345
+#: Of contexts shuffled or foreign, where nobody says.
+CONTEXT_SEED = 1
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,14 @@ class ContrastiveConfig:
     contrapro_documents: str | None = option(
         None, "folder of OpenSubtitles documents, the context for ContraPro's JSON", metavar="DIR"
     )
-    context_seed: int = option(1, "of the contexts shuffled or foreign")
+    context_seed: int | None = option(None, f"of the contexts shuffled or foreign [{CONTEXT_SEED}]")
     json: bool = option(False, "print JSON instead of text: also which groups were solved")
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
+        found = []
         if self.contrapro_documents is not None and not self.contrastive.endswith(".json"):
-            return [f"--contrapro-documents has no effect with {self.contrastive}; it belongs to ContraPro's .json"]
-        return []
+            found.append(f"--contrapro-documents has no effect with {self.contrastive}; it belongs to ContraPro's JSON")
+        if self.context_seed is not None and self.context not in ("shuffled", "foreign"):
+            found.append(f"--context-seed has no effect with --context {self.context}; it belongs to shuffled, foreign")
+        return found

@@ -49,6 +49,11 @@ class ContrastiveGroup:
     correct: int
     labels: dict[str, str]
 
+    @property
+    def hopeless(self) -> bool:
+        """Whether a wrong translation is the right one, which no scores can tell apart."""
+        return [variant.target for variant in self.variants].count(self.variants[self.correct].target) > 1
+
     def solved(self, scores: Sequence[float]) -> bool:
         """Whether the right variant has strictly the best of `scores`, one a variant."""
         return all(scores[self.correct] > s for i, s in enumerate(scores) if i != self.correct)

@@ -26,12 +26,18 @@ def train_command(config: dict[str, Any]) -> None:
         at = f"continuing at update {run.state.update:,}" if run.saved is not None else "new"
         say(str(runtime))
         say(f"{run.training.arch}: {parameters:,} parameters on {run.device}; {run.folder.path}: {at}")
-        for note in getattr(run.config["model"], "notes", list)():
-            say(f"note: {note}")
+        for note in notes(config):
+            say(note)
         reason = train(run)
         say(f"stopped: {reason}; {run.folder.last}" + (f", {run.folder.best}" if run.state.best else ""))
 
 
 def dry_run(config: dict[str, Any]) -> str:
     """What a run would be; nothing is written."""
-    return f"{tune(new_shapes=True)}\n\n{describe_run(prepare(config))}"
+    head = "\n".join([str(tune(new_shapes=True)), *notes(config)])
+    return f"{head}\n\n{describe_run(prepare(config))}"
+
+
+def notes(config: dict[str, Any]) -> list[str]:
+    """What a model's configuration says is worth knowing first."""
+    return [f"note: {note}" for note in getattr(config["model"], "notes", list)()]

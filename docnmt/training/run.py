@@ -129,6 +129,7 @@ def prepare(config: dict[str, Any]) -> Run:
     check_criterion(training, model, criterion)
     check_metric(training, task, criterion)
     check_validation(limits, training, task, model)
+    check_judged(config, task)
     state = TrainingState()
     if checkpoint is not None:
         load_state(model, checkpoint.group("model"), checkpoint.path)
@@ -243,6 +244,22 @@ def check_validation(limits: RunConfig, training: TrainingConfig, task: Task, mo
         task.dataset("valid", model, seed=training.seed)
     except UserError as error:
         raise UserError(f"{error}; preprocess a validation split, or train with --disable-validation") from error
+
+
+def check_judged(config: Mapping[str, Any], task: Task) -> None:
+    """Refuse settings of a BLEU that no validation computes.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    training: TrainingConfig = config["training"]
+    computed = training.eval_metrics or training.best_checkpoint_metric in task.metrics
+    beam, documents = (getattr(config["task"], f"eval_bleu_{name}", None) for name in ("beam", "documents"))
+    if (training.disable_validation or not computed) and ((beam or 1) > 1 or documents is not None):
+        flag = "--eval-bleu-beam" if documents is None else "--eval-bleu-documents"
+        raise UsageError(
+            f"{flag} has no effect where validation computes no BLEU; give --eval-metrics or make BLEU the metric"
+        )
 
 
 def check_noise(config: Mapping[str, Any]) -> None:

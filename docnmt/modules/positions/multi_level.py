@@ -49,7 +49,7 @@ class MultiLevel(nn.Module):
         self.level_dropout = level_dropout
         self.word = Sinusoidal(d_model)
         self.higher = nn.ModuleList(
-            Learned(d_model, length=length, column=column, std=0.5**0.5)
+            Learned(d_model, length=length, column=column, std=0.5**0.5, option="--learned-levels")
             if learned
             else Sinusoidal(d_model, column=column, shift=(0, 2, 1, 3)[column] * (d_model // 4))
             for column in range(1, levels)
