@@ -3,32 +3,34 @@
     OMP_NUM_THREADS=1 python tools/bench/attention.py [--what table1 conditional tree layer …] [--plot docs]
 
 One document of n sentences of 25 words, eight heads of width 64, t = 4, float32. All ways run with the same settings of
-`docnmt.runtime.tune` and take turns; medians of forward + backward. A way is left out ("–") from the size on at which a
-call would last longer than --limit seconds.
+`docnmt.runtime.tune` and take turns; medians of forward + backward, and of the forward pass alone. A way is left out
+("–") from the size on at which a call would last longer than --limit seconds. `memory`: every way in a new process.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 from attention_ways import (
     HEADS,
+    LONGEST_DENSE,
     QUERIES,
     TOP_T,
     WIDTH,
     WORDS,
     Document,
+    Timed,
     conditional,
     conditional_ways,
-    hierarchical,
     layer_ways,
     table1_ways,
     tree_ways,
 )
-from measuring import Series, Way, in_turns, limit_memory, peak_memory, print_series
+from measuring import Series, Way, forward, forward_backward, in_turns, limit_memory, peak_memory, print_series
 
 from docnmt import runtime
 
@@ -48,17 +50,35 @@ def print_skew(sentences: int, repeats: int) -> None:
     )
 
 
-def print_memory(sentences: int) -> None:
-    """Kilobytes a word that forward and backward take beyond the inputs, gradients included, in a fresh process."""
-    print(f"\n### Memory, {sentences * WORDS:,} words, forward + backward, peak beyond the inputs\n")
-    for kind in (conditional, hierarchical):
-        extra = peak_memory(_dispatch, kind, sentences) / (sentences * WORDS)
-        print(f"{kind.__name__}: {extra:.1f} KB a word, of which {4 * HEADS * WIDTH * 4 // 1024} are the gradients")
+def print_memory(sizes: list[int], folder: Path | None) -> None:
+    """Kilobytes a word that forward and backward take beyond the inputs, gradients included, in fresh processes."""
+    print("\n### Memory, KB a word, forward + backward, peak beyond the inputs\n")
+    names = ["SDPA", "dispatch", "tree", "padded", "dense", "masked SDPA"]
+    print("| words | " + " | ".join(names) + " |\n| --- |" + " ---: |" * len(names))
+    found: dict[str, dict[int, float]] = {name: {} for name in names}
+    for sentences in sizes:
+        for name in names:
+            if (
+                sentences * WORDS <= LONGEST_DENSE
+                or name in ("dispatch", "tree")
+                or (name == "SDPA" and sentences <= 512)
+            ):
+                found[name][sentences * WORDS] = peak_memory(_one_way, name, sentences) / (sentences * WORDS)
+        words = sentences * WORDS
+        cells = (f"{found[name][words]:,.1f}" if words in found[name] else "–" for name in names)
+        print(f"| {words:,} | " + " | ".join(cells) + " |", flush=True)
+    print(
+        f"\nOf these {4 * HEADS * WIDTH * 4 // 1024} KB are the gradients, of SDPA's {3 * HEADS * WIDTH * 4 // 1024}."
+    )
+    if folder:
+        draw(found, folder / "attention-memory.png", title="Memory of attention", axes=("words", "KB a word"))
 
 
-def _dispatch(kind: Callable[..., Way], sentences: int) -> tuple[Way, Way]:
-    document = Document.of(sentences)
-    return kind(Document.of(16), "dispatch"), kind(document, "dispatch", torch.randn_like(document.q))
+def _one_way(name: str, sentences: int) -> tuple[Way, Way]:
+    """A small call to warm up, and one whose output's gradient is there before memory is looked at."""
+    given = torch.randn(sentences * WORDS, HEADS, WIDTH)
+    way = conditional_ways(sentences, partial(forward_backward, given=given))[name]
+    return conditional_ways(2, forward_backward)[name], way
 
 
 def print_flops(sentences: int, repeats: int) -> None:
@@ -74,28 +94,25 @@ def print_flops(sentences: int, repeats: int) -> None:
     print(f"{reached / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s (a product of 2,048 × 2,048): {reached / peak:.0%}")
 
 
-def plot(series: Series, names: list[str], path: Path, *, title: str, unit: str, least: int) -> None:
-    """Milliseconds over size, both logarithmic."""
+def draw(points: dict[str, dict[int, float]], path: Path, *, title: str, axes: tuple[str, str]) -> None:
+    """A line for every name, both axes logarithmic."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7, 4.5))
-    for name in names:
-        points = series.of(name)
-        label = f"{name}, exponent {series.exponent(name, least=least):.2f}"
-        axes.loglog(list(points), [s * 1e3 for s in points.values()], marker="o", label=label)
-    what = "selection alone" if "Selection" in title else "forward + backward"
-    axes.set(xlabel=unit, ylabel=f"{what}, ms", title=title)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    figure, plane = pyplot.subplots(figsize=(7, 4.5))
+    for label, line in points.items():
+        plane.loglog(list(line), list(line.values()), marker="o", label=label)
+    plane.set(xlabel=axes[0], ylabel=axes[1], title=title)
+    plane.grid(alpha=0.3)
+    plane.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     print(f"\nplot: {path}")
 
 
-PARTS: dict[str, tuple[Callable[[int], dict[str, Way]], str, str, int, tuple[tuple[str, str], ...]]] = {
+PARTS: dict[str, tuple[Callable[[int, Timed], dict[str, Way]], str, str, int, tuple[tuple[str, str], ...]]] = {
     # ways, title, unit, words a size, ratios
     "table1": (table1_ways, "Table 1 of paper 002, measured", "sentences", 1, ()),
     "conditional": (
@@ -124,8 +141,27 @@ SIZES = {
     "table1": [8, 32, 128, 512, 2048],
     "conditional": [8, 16, 32, 64, 128, 256, 512, 1024, 2048],
     "tree": [8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384],
-    "layer": [8, 16, 32, 128, 512],
+    "layer": [8, 16, 32, 128, 512, 2048],
+    "memory": [32, 128, 512, 2048],
 }
+
+
+def measure(part: str, timed: Timed, options: argparse.Namespace) -> None:
+    """Print one part's table, and draw it."""
+    ways, title, unit, words, ratios = PARTS[part]
+    series = Series(repeats=options.repeats, limit=options.limit)
+    for sentences in options.sentences or SIZES[part]:
+        series.add(sentences * words, ways(sentences, timed))
+    names, least = list(ways(2, timed)), 1600 if unit == "words" else 64
+    alone, suffix = ("forward", "-forward") if timed is forward else ("forward + backward", "")
+    if part == "tree":
+        alone = "selection alone"
+    print_series(f"{title}, {alone}, ms", series, names, unit=unit, ratios=ratios, least=least)
+    if options.plot:
+        lines = {f"{name}, exponent {series.exponent(name, least=least):.2f}": series.of(name) for name in names}
+        points = {label: {n: 1e3 * seconds for n, seconds in line.items()} for label, line in lines.items()}
+        path = options.plot / f"attention-{part}{suffix}.png"
+        draw(points, path, title=title, axes=(unit, f"{alone}, ms"))
 
 
 def main() -> None:
@@ -143,19 +179,12 @@ def main() -> None:
     torch.set_num_threads(1)
     for part in options.what:
         if part in PARTS:
-            ways, title, unit, words, ratios = PARTS[part]
-            series = Series(repeats=options.repeats, limit=options.limit)
-            for sentences in options.sentences or SIZES[part]:
-                series.add(sentences * words, ways(sentences))
-            names = list(ways(2))
-            least = 1600 if unit == "words" else 64
-            print_series(title, series, names, unit=unit, ratios=ratios, least=least)
-            if options.plot:
-                plot(series, names, options.plot / f"attention-{part}.png", title=title, unit=unit, least=least)
+            for timed in (forward_backward, forward)[: 1 if part == "tree" else 2]:
+                measure(part, timed, options)
         elif part == "skew":
             print_skew(512, options.repeats)
         elif part == "memory":
-            print_memory(512)
+            print_memory(options.sentences or SIZES["memory"], options.plot)
         else:
             print_flops(512, options.repeats)
 

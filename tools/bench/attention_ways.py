@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -30,6 +31,7 @@ from docnmt.modules.source2token import build_merge
 
 HEADS, WIDTH, WORDS, TOP_T = 8, 64, 25, 4
 LONGEST_DENSE = 3_200  # words at which (heads × words × words) tensors are still small enough to hold many
+Timed = Callable[..., Way]  # `forward` or `forward_backward` of `measuring`
 QUERIES = 1024  # words that select, where only selection is measured
 
 
@@ -64,7 +66,7 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v)[0].transpose(0, 1)
 
 
-def masked_sdpa(document: Document) -> Way:
+def masked_sdpa(document: Document, timed: Timed) -> Way:
     """Equation 7 as a user would write it around `scaled_dot_product_attention`: kept relevances as additive mask."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor) -> Tensor:
@@ -73,18 +75,18 @@ def masked_sdpa(document: Document) -> Way:
         q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.unsqueeze(0))[0].transpose(0, 1)
 
-    return forward_backward(attend, [*document[2:6], document.sentence_k])
+    return timed(attend, [*document[2:6], document.sentence_k])
 
 
-def conditional(document: Document, backend: str, given: Tensor | None = None) -> Way:
+def conditional(document: Document, backend: str, timed: Timed = forward_backward) -> Way:
     def attend(*x: Tensor) -> Tensor:
         layout = document.layout
         return conditional_attention(*x, query_layout=layout, key_layout=layout, top_t=TOP_T, backend=backend)
 
-    return forward_backward(attend, [*document[2:6], document.sentence_k], given)
+    return timed(attend, [*document[2:6], document.sentence_k])
 
 
-def chosen_before(document: Document) -> Way:
+def chosen_before(document: Document, timed: Timed) -> Way:
     """Conditional attention without the search: what follows the choice of sentences."""
     layout = document.layout
     with torch.no_grad():
@@ -93,52 +95,53 @@ def chosen_before(document: Document) -> Way:
     def attend(*x: Tensor) -> Tensor:
         return dispatch_attention(*x, choice, layout.sentences)
 
-    return forward_backward(attend, [*document[2:6], document.sentence_k])
+    return timed(attend, [*document[2:6], document.sentence_k])
 
 
-def hierarchical(document: Document, backend: str, given: Tensor | None = None) -> Way:
+def hierarchical(document: Document, backend: str, timed: Timed = forward_backward) -> Way:
     def attend(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, node_k: Tensor) -> Tensor:
         tree, layout = document.tree, document.layout
         return hierarchical_conditional_attention(
             q, k, v, sentence_q, node_k, tree, query_layout=layout, key_layout=layout, top_t=TOP_T, backend=backend
         )
 
-    return forward_backward(attend, [*document[2:6], document.node_k], given)
+    return timed(attend, [*document[2:6], document.node_k])
 
 
-def table1_ways(sentences: int) -> dict[str, Way]:
+def table1_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     """The layer types of table 1 in its order."""
     document = Document.of(sentences)
     layout, (q, k, v) = document.layout, document[2:5]
     query = torch.randn(HEADS, WIDTH, requires_grad=True)
     summaries = [document.sentence_k, torch.randn_like(document.sentence_k).requires_grad_()]
     return {
-        "sentence by sentence": forward_backward(
+        "sentence by sentence": timed(
             lambda q, k, v: packed_attention(q, k, v, layout.sentences, layout.sentences), [q, k, v]
         ),
-        "whole document": forward_backward(sdpa, [q, k, v]),
-        "sentence encodings": forward_backward(
+        "whole document": timed(sdpa, [q, k, v]),
+        "sentence encodings": timed(
             lambda q, k, v: packed_attention(q, k, v, layout.documents, layout.document_sentences), [q, *summaries]
         ),
-        "conditional": conditional(document, "auto"),
-        "hierarchical conditional": hierarchical(document, "auto"),
-        "source2token": forward_backward(lambda q, k, v: source2token(q, k, v, layout.sentence_offsets), [query, k, v]),
+        "conditional": conditional(document, "auto", timed),
+        "hierarchical conditional": hierarchical(document, "auto", timed),
+        "source2token": timed(lambda q, k, v: source2token(q, k, v, layout.sentence_offsets), [query, k, v]),
     }
 
 
-def conditional_ways(sentences: int) -> dict[str, Way]:
+def conditional_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     document = Document.of(sentences)
     backends = ["dispatch", "auto"]
     if sentences * WORDS <= LONGEST_DENSE:
         backends += ["padded", "dense"]
-    ways = {"SDPA": forward_backward(sdpa, document[2:5]), **{b: conditional(document, b) for b in backends}}
-    ways["sentences given"] = chosen_before(document)
-    ways["tree"] = hierarchical(document, "dispatch")
-    return {**ways, "masked SDPA": masked_sdpa(document)} if "dense" in ways else ways
+    ways = {"SDPA": timed(sdpa, document[2:5]), **{b: conditional(document, b, timed) for b in backends}}
+    ways["sentences given"] = chosen_before(document, timed)
+    ways["tree"] = hierarchical(document, "dispatch", timed)
+    return {**ways, "masked SDPA": masked_sdpa(document, timed)} if "dense" in ways else ways
 
 
-def tree_ways(sentences: int) -> dict[str, Way]:
-    """Selection alone, for as many words at every size."""
+def tree_ways(sentences: int, timed: Timed) -> dict[str, Way]:
+    """Selection alone, for as many words at every size; it has no backward pass."""
+    del timed
     document = Document.of(sentences)
     queries = DocumentLayout.from_lengths([[QUERIES]])
     keys = DocumentLayout.from_lengths([[1] * sentences])
@@ -178,7 +181,7 @@ class WholeDocument(SelfAttention):
         return super().forward(x, self.layout.documents)
 
 
-def layer_ways(sentences: int) -> dict[str, Way]:
+def layer_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     """A layer of width 512 and 2,048 with each attention, parameters' gradients included."""
     layout = DocumentLayout.from_lengths([[WORDS] * sentences])
     width = HEADS * WIDTH
@@ -199,5 +202,5 @@ def layer_ways(sentences: int) -> dict[str, Way]:
             residual=lambda: Residual(d_model=width, dropout=0.0, norm="pre"),
         )
         inputs = [x, *layer.parameters()]
-        ways[name] = forward_backward(lambda x, *_, layer=layer: layer(x, layout), inputs)
+        ways[name] = timed(lambda x, *_, layer=layer: layer(x, layout), inputs)
     return ways

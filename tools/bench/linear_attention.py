@@ -45,6 +45,7 @@ from docnmt.functional import LinearState, linear_attention, relative_attention_
 from docnmt.functional.linear import feature_map
 
 HEADS, WIDTH, HORIZON = 8, 64, 16
+LONGEST_SDPA = 16_384  # tokens, where memory is measured: its time is quadratic, its memory is not
 Algorithm = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -119,19 +120,30 @@ def measure(title: str, algorithms: dict[str, Algorithm], options: argparse.Name
     return both
 
 
-def forward_and_backward(causal: bool, length: int) -> tuple[Way, Way]:
+def forward_and_backward(title: str, name: str, length: int) -> tuple[Way, Way]:
     """For a short sequence, and for one of this length."""
-    attend = partial(linear_attention, causal=causal, backend="linear")
-    tensors = inputs(length)
-    return forward_backward(attend, inputs(1024)), forward_backward(attend, tensors, torch.randn_like(tensors[0]))
+    attend, tensors = figures(title.endswith("masked"), compiled=False)[title][name], inputs(length)
+    return forward_backward(attend, inputs(64)), forward_backward(attend, tensors, torch.randn_like(tensors[0]))
 
 
-def print_memory(length: int) -> None:
-    for causal in (True, False):
-        extra = peak_memory(forward_and_backward, causal, length) / length
-        gradients = 3 * HEADS * WIDTH * 4 // 1024
-        print(f"\nmemory, {'masked' if causal else 'bidirectional'}, {length:,} tokens, forward + backward: ", end="")
-        print(f"{extra:.1f} KB a token beyond the inputs, of which {gradients} are their gradients")
+def print_memory(lengths: list[int], most: float) -> None:
+    """Kilobytes a token beyond the inputs, each in a new process."""
+    ways = [
+        (title, name)
+        for causal in (True, False)
+        for title, algorithms in list(figures(causal, compiled=False).items())[:1]
+        for name in algorithms
+    ]
+    heads = (f"{name}, {title.rpartition(' ')[2]}" for title, name in ways)
+    print("\n### Memory, KB a token beyond the inputs, forward + backward\n")
+    print("| tokens | " + " | ".join(heads) + " |\n| --- |" + " ---: |" * len(ways))
+    for length in lengths:
+        cells = []
+        for title, name in ways:
+            fits = gigabytes(name, title, length) <= most and (name != "SDPA" or length <= LONGEST_SDPA)
+            cells.append(f"{peak_memory(forward_and_backward, title, name, length) / length:,.1f}" if fits else "–")
+        print(f"| {length:,} | " + " | ".join(cells) + " |", flush=True)
+    print(f"\nOf these {3 * HEADS * WIDTH * 4 // 1024} KB are the gradients of queries, keys and values.")
 
 
 def print_decoding_step(*, rows: int = 8, positions: tuple[int, int] = (64, 4096), repeats: int = 100) -> None:
@@ -204,7 +216,7 @@ def main() -> None:
             if any(title.startswith(what.replace("-", " ")) for what in options.what):
                 results[title] = measure(title, algorithms, options)
     if "memory" in options.what:
-        print_memory(max(options.lengths))
+        print_memory([length for length in options.lengths if length >= 1024], options.memory)
     if "step" in options.what:
         print_decoding_step()
     if options.plot is not None:
