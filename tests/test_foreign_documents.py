@@ -24,6 +24,21 @@ def test_the_same_sentences_in_pairs_in_documents_of_the_same_lengths(tmp_path: 
     assert [sentence.replace("a", "b") for sentence in source.sentences] == target.sentences
 
 
+def test_translations_are_put_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.en").write_text("a1\na2\n\na3\n\na4\na5\na6\n")
+    prefix, out = str(tmp_path / "t"), tmp_path / "back.txt"
+    tool.main([prefix, str(tmp_path / "f"), "--languages", "en"])
+    translations = (tmp_path / "f.en").read_text().replace("a", "b").replace("b3", "")  # one is empty
+    (tmp_path / "hypotheses.txt").write_text(translations)
+    tool.main([prefix, str(out), "--languages", "en", "--restore", str(tmp_path / "hypotheses.txt")])
+    assert out.read_text() == "b1\nb2\n\n\n\nb4\nb5\nb6\n"
+    (tmp_path / "hypotheses.txt").write_text("b\n")
+    with pytest.raises(SystemExit):
+        tool.main([prefix, str(tmp_path / "no"), "--languages", "en", "--restore", str(tmp_path / "hypotheses.txt")])
+    assert "there must be one line for each" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
 def test_sides_with_other_documents_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.en").write_text("a1\na2\n\na3\n")
     (tmp_path / "t.de").write_text("b1\n\nb2\nb3\n")

@@ -102,6 +102,19 @@ def test_an_accuracy_stands_under_its_own_label(tmp_path: Path, capsys: pytest.C
     ]
 
 
+def test_what_the_true_context_is_worth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    system(tmp_path / "a", 75.0)
+    true = [True] * 9 + [False] * 1
+    for name, solved in (("true", true), ("foreign", [False] * 6 + [True] * 4), ("other", [True] * 3)):
+        report = {"accuracy": 0.0, "chance": 50.0, "groups": len(solved), "by": {}}
+        report["solved"] = [{"solved": each} for each in solved]
+        (tmp_path / "a" / f"{name}-context.json").write_text(json.dumps(report))
+    tool.main([str(tmp_path)])
+    rows = [line for line in capsys.readouterr().out.splitlines() if " p " in line]
+    assert rows == ["| foreign-context | a | 6 | 1 | +50.0 (+8.7 to +91.3), p 0.125 |"]  # 2 · (1 + 7) / 2⁷
+    assert tool.mcnemar(0, 0) == tool.mcnemar(5, 5) == 1.0
+
+
 def test_no_reference_no_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     system(tmp_path / "a", 75.0)
     for test in ("window-10", "window-4"):

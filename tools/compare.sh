@@ -67,7 +67,13 @@ compare() {
         fi
     done
     for system in $systems; do # does it matter that sentences stand in their own documents? On the first test set
-        translate "$work/data-foreign" test "$work/$system" "${names[0]}-foreign" --beam "$beam"
+        test=$work/$system/${names[0]}-foreign
+        translate "$work/data-foreign" test "$work/$system" "${test##*/}" --beam "$beam"
+        mkdir -p "$work/$system/restored"
+        newer "$work/$system/restored/hypotheses.txt" "$test/hypotheses.txt" || python tools/foreign_documents.py \
+            "${prefixes[0]}" "$work/$system/restored/hypotheses.txt" --languages de --restore "$test/hypotheses.txt"
+        against "$(side "${prefixes[0]}" de)" "$work/$system/${names[0]}" "$work/$system/restored" \
+            "$work/$system/${names[0]}/against-foreign.json"
     done
     for window in 1 4 10; do # does it matter how much of the document is read? On the first test set
         for system in concat document; do

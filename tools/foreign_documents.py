@@ -1,9 +1,11 @@
 """A test set whose sentences stand in foreign documents: what does a model lose by reading what does not belong there?
 
     python tools/foreign_documents.py corpora/ted/test runs/foreign --languages en de
+    python tools/foreign_documents.py corpora/ted/test back.txt --languages de --restore runs/one/foreign/hypotheses.txt
 
 Reads PREFIX.LANGUAGE or PREFIX_LANGUAGE.txt (empty lines or `<d>` between documents), writes OUT.LANGUAGE, documents of
-the same lengths and all sentences in another order, the same one in every language. s-BLEU and chrF do not depend on
+the same lengths and all sentences in another order, the same one in every language. --restore puts the lines of a
+translation of it back where they were, into the file OUT, for docnmt-score --paired. s-BLEU and chrF do not depend on
 the order of sentences, so those of both sets can be compared; a model that reads single sentences has the same of both.
 """
 
@@ -25,6 +27,24 @@ def foreign(layout: Layout, seed: int) -> str:
     """The text with all sentences in another order, which their number and the seed alone decide."""
     sentences = layout.sentences
     random.Random(seed).shuffle(sentences)
+    return in_documents(sentences, layout)
+
+
+def restored(layout: Layout, seed: int, path: Path) -> str:
+    """The text of `path`, a translation of what `foreign` gives, with its sentences where they are in `layout`.
+
+    Raises:
+        UserError: it is no such translation, line by line.
+    """
+    rows = tuple(foreign(layout, seed).splitlines())
+    translated = Layout(layout.path, rows, layout.document_offsets, tuple(map(bool, rows))).align(path)
+    order = list(range(len(translated)))
+    random.Random(seed).shuffle(order)
+    return in_documents([sentence for _, sentence in sorted(zip(order, translated, strict=True))], layout)
+
+
+def in_documents(sentences: Sequence[str], layout: Layout) -> str:
+    """A sentence a line, an empty line between documents."""
     documents = (sentences[a:b] for a, b in pairwise(layout.document_offsets))
     return "\n".join("".join(f"{sentence}\n" for sentence in document) for document in documents)
 
@@ -32,12 +52,19 @@ def foreign(layout: Layout, seed: int) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("prefix", metavar="PREFIX", help="of the text")
-    parser.add_argument("out", metavar="OUT", help="prefix of what is written")
+    parser.add_argument("out", metavar="OUT", help="prefix of what is written; with --restore the file")
     parser.add_argument("--languages", nargs="+", required=True, metavar="LANGUAGE", help="the files' suffixes")
     parser.add_argument("--seed", type=int, default=1, help="of the order [1]")
+    parser.add_argument("--restore", type=Path, metavar="FILE", help="put these translations back")
     options = parser.parse_args(arguments)
+    if options.restore and len(options.languages) != 1:
+        parser.error("--restore: expected one of --languages, any whose file has the right order")
     try:
         sides = {language: read_layout(side(options.prefix, language)) for language in options.languages}
+        if options.restore:
+            layout = sides[options.languages[0]]
+            write_text(Path(options.out), restored(layout, options.seed, options.restore))
+            return
     except UserError as error:
         parser.error(str(error))
     first = next(iter(sides.values()))

@@ -15,6 +15,7 @@ checkpoints are gone, and systems measured later can be kept beside the others.
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -131,6 +132,31 @@ def _cells(report: dict[str, Any], label: str, number: str) -> str:
     return " | ".join(number.format(**cell) for cell in (report, *report["by"].get(label, {}).values()))
 
 
+def context_table(systems: Sequence[System]) -> Iterator[str]:
+    """What the true context is worth against others: percentage points, 95 % of them, McNemar's exact test."""
+    yield from _head(("context", "system"), ["right only in the true one", "only in this one", "true minus this"])
+    names = dict.fromkeys(name for s in systems for name in s.contrastive)
+    for name, s in ((name, s) for name in names for s in systems):
+        report = s.contrastive.get(name, {})
+        if "against_true" in report:
+            gained, lost = report["against_true"]
+            share, groups = 100 / report["groups"], report["groups"]
+            margin = 1.96 * math.sqrt(gained + lost - (gained - lost) ** 2 / groups)
+            low, high = ((gained - lost + sign * margin) * share for sign in (-1, 1))
+            p_value = mcnemar(gained, lost)
+            yield (
+                f"| {name} | {s.name} | {gained:,} | {lost:,} | {(gained - lost) * share:+.1f} "
+                f"({low:+.1f} to {high:+.1f}), p {p_value:.3f} |"
+            )
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Two-sided exact p of so uneven a split of the questions that changed, were either side as likely."""
+    changed = gained + lost
+    tail = sum(math.comb(changed, k) for k in range(min(gained, lost) + 1))
+    return min(1.0, 2 * tail / 2**changed)
+
+
 def plot(systems: Sequence[System], path: Path) -> None:
     """Contrastive accuracy by distance of the deciding sentence: a colour a system, a line style a context.
 
@@ -193,6 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if any(s.paired for s in systems):
         tables.append(paired_table(systems))
     tables += contrastive_tables(systems)
+    if any("against_true" in report for s in systems for report in s.contrastive.values()):
+        tables.append(context_table(systems))
     print("\n\n".join("\n".join(table) for table in tables))
     if options.plot:
         plot(systems, options.plot)

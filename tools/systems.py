@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -24,7 +25,8 @@ class System:
         memory: largest resident memory of training in GB.
         validations: update and negative log-likelihood on the validation text, nats a target subword.
         scores: by test set.
-        contrastive: by contrastive set, in the order in which they were made.
+        contrastive: by contrastive set, in the order in which they were made; where the same questions were asked in
+            `true-context`, `against_true` is how many were right only there and how many only here.
         paired: by test set and the other system's name, each metric's difference with its bootstrap.
     """
 
@@ -61,7 +63,7 @@ class System:
             memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,
             validations=[(line["update"], line["nll"]) for line in log if line["event"] == "valid"],
             scores={path.parent.name: _scores(path) for path in sorted(folder.glob("*/scores.json"))},
-            contrastive={path.stem: _totals(_read(path)) for path in sorted(folder.glob("*.json"), key=_made)},
+            contrastive=_contrastive(folder),
             paired=_paired(folder),
         )  # fmt: skip
 
@@ -143,6 +145,15 @@ def _scores(path: Path) -> dict[str, Any]:
     return {name: value for name, value in _read(path).items() if name != "settings"}
 
 
-def _totals(report: dict[str, Any]) -> dict[str, Any]:
-    """A contrastive report without its single questions."""
-    return {name: report[name] for name in ("accuracy", "chance", "groups", "by")}
+def _contrastive(folder: Path) -> dict[str, dict[str, Any]]:
+    """The contrastive reports in a system's folder without their single questions."""
+    reports = {path.stem: _read(path) for path in sorted(folder.glob("*.json"), key=_made)}
+    found = {
+        n: {part: report[part] for part in ("accuracy", "chance", "groups", "by")} for n, report in reports.items()
+    }
+    true = reports.get("true-context", {}).get("solved", [])
+    for name, report in reports.items():
+        if name != "true-context" and len(true) == len(report["solved"]):
+            pairs = Counter((a["solved"], b["solved"]) for a, b in zip(true, report["solved"], strict=True))
+            found[name]["against_true"] = [pairs[True, False], pairs[False, True]]
+    return found
