@@ -111,7 +111,7 @@ def test_what_the_true_context_is_worth(tmp_path: Path, capsys: pytest.CaptureFi
         (tmp_path / "a" / f"{name}-context.json").write_text(json.dumps(report))
     tool.main([str(tmp_path)])
     rows = [line for line in capsys.readouterr().out.splitlines() if " p " in line]
-    assert rows == ["| foreign-context | a | 6 | 1 | +50.0 (+8.7 to +91.3), p 0.125 |"]  # 2 · (1 + 7) / 2⁷
+    assert rows == ["| foreign-context | a | 6 | 1 | +50.0 (+8.4 to +91.6), p 0.125 |"]  # 2 · (1 + 7) / 2⁷
     assert tool.mcnemar(0, 0) == tool.mcnemar(5, 5) == 1.0
 
 
