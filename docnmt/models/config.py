@@ -212,7 +212,9 @@ class HierTransformerConfig(StructuredConfig):
     context_heads: int | None = option(None, "heads of the context attention [--heads; half of them for 'replace']")
     context_sides: Literal["both", "encoder", "decoder"] = option("both", "where there is a context attention")
     summary_input: Literal["layer", "embeddings"] = option(
-        "layer", "source2token reads every encoder layer's own input (eq. 5), or the embeddings once (figure 1)"
+        "layer",
+        "source2token reads what every encoder layer's context attention reads (eq. 5), or the embeddings once "
+        "(figure 1)",
     )
     context_word_dropout: float = option(
         0.0, "in training, how often a word is hidden from context attention (not from its own sentence)"

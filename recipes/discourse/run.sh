@@ -5,6 +5,8 @@
 # was; everything is under runs/discourse.
 #   DISCOURSE_WORK=DIR       another folder (relative to the clone, or absolute)
 #   DISCOURSE_SYSTEMS="A B"  only these systems (names as below)
+#   DISCOURSE_SETTING=gpu    models of the base size in bf16 on one GPU (58.8 million parameters each), instead of tiny ones;
+#                            nobody has run it to its end yet
 #   DISCOURSE_SEED=N         seed of all trainings (1)
 #   DOCNMT_ENV, DOCNMT_TORCH, PYTHON: see tools/environment.sh
 set -euo pipefail
@@ -16,19 +18,26 @@ environment plot
 corpus=$work/corpus data=$work/data-bin
 checkpoint=last # all have the same number of updates, and none is chosen
 
-# System, options; all have 1.09 million parameters. Those that select read every sentence for the first 1,200 updates.
+setting=${DISCOURSE_SETTING:-cpu}
+case $setting in
+    cpu) size=_tiny cond=256 hier=143 linear=539 plain=545 shared=() ;;
+    gpu) size="" cond=2048 hier=1727 linear=3198 plain=3201 shared=(--bf16 --lr 3e-4) ;; # the smaller learning rate of wide models
+    *) echo "error: DISCOURSE_SETTING=$setting: expected cpu or gpu" >&2; exit 2 ;;
+esac
+# System, options; all have equally many parameters, within 0.1 %. Those that select read every sentence for the first 1,200
+# updates.
 # --max-tokens counts the source of 2-to-1 twice: with twice as many it sees as many target sentences an update.
 declare -A options=(
-    [sentence]="--arch transformer_tiny --ffn-dim 545"
-    [2-to-1]="--arch concat_transformer_tiny --source-context 1 --target-window 1 --ffn-dim 545 --max-tokens 2000"
-    [4-to-4]="--arch concat_transformer_tiny --source-context 3 --target-window 4 --ffn-dim 545"
-    [doc]="--arch doc_transformer_tiny --ffn-dim 545"
-    [doc-sinusoidal]="--arch doc_transformer_tiny --position sinusoidal --ffn-dim 545"
-    [scaleformer]="--arch scaleformer_tiny --position multi_level --ffn-dim 539"
-    [scaleformer-relative]="--arch scaleformer_tiny --ffn-dim 539"
-    [hier]="--arch hier_transformer_tiny --ffn-dim 143"
-    [cond]="--arch cond_transformer_tiny --context-sides encoder --ffn-dim 256 --read-all-updates 1200"
-    [hier_cond]="--arch hier_cond_transformer_tiny --context-sides encoder --merge mean --ffn-dim 256 --read-all-updates 1200"
+    [sentence]="--arch transformer$size --ffn-dim $plain"
+    [2-to-1]="--arch concat_transformer$size --source-context 1 --target-window 1 --ffn-dim $plain --max-tokens 2000"
+    [4-to-4]="--arch concat_transformer$size --source-context 3 --target-window 4 --ffn-dim $plain"
+    [doc]="--arch doc_transformer$size --ffn-dim $plain"
+    [doc-sinusoidal]="--arch doc_transformer$size --position sinusoidal --ffn-dim $plain"
+    [scaleformer]="--arch scaleformer$size --position multi_level --ffn-dim $linear"
+    [scaleformer-relative]="--arch scaleformer$size --ffn-dim $linear"
+    [hier]="--arch hier_transformer$size --ffn-dim $hier"
+    [cond]="--arch cond_transformer$size --context-sides encoder --ffn-dim $cond --read-all-updates 1200"
+    [hier_cond]="--arch hier_cond_transformer$size --context-sides encoder --merge mean --ffn-dim $cond --read-all-updates 1200"
 )
 systems=${DISCOURSE_SYSTEMS:-sentence 2-to-1 4-to-4 doc doc-sinusoidal scaleformer scaleformer-relative hier cond hier_cond}
 for system in $systems; do
@@ -56,7 +65,7 @@ if [ ! -e "$joined_data/meta.json" ]; then
 fi
 for system in $systems; do
     # shellcheck disable=SC2086  # the options are words
-    learn "$data" recipes/discourse/common.yaml "$work/$system" --seed "${DISCOURSE_SEED:-1}" ${options[$system]}
+    learn "$data" recipes/discourse/common.yaml "$work/$system" --seed "${DISCOURSE_SEED:-1}" "${shared[@]}" ${options[$system]}
     translate "$data" test "$work/$system" test
     translate "$joined_data" test "$work/$system" test-2-times
     translate "$joined_data" test1 "$work/$system" test-4-times
