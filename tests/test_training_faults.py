@@ -181,6 +181,7 @@ def test_second_training_in_the_same_folder_is_refused(
     [
         ("--arch toy --save-dir S --poison 3", "--poison: has no effect with --arch toy; it belongs to toy_other"),
         ("--arch toy --save-dir S --dropot 3", "unknown option --dropot; did you mean --dropout?"),
+        ("--arch toy --save-dir S --dropot -1", "error: unknown option --dropot; did you mean --dropout?"),
         ("--arch toi --save-dir S", "--arch: no architecture named 'toi'; did you mean 'toy'?"),
         ("--save-dir S", "error: --arch is required: "),
         ("--arch toy", "--save-dir is required"),

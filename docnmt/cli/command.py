@@ -123,7 +123,8 @@ class Command:
             close = difflib.get_close_matches("--" + name.lstrip("-").replace("_", "-"), names, n=1)
             return more or (f"; did you mean {close[0]}?" if close else "")
 
-        problems = [f"unknown option {u}{reason(u)}" for u in unknown if u.startswith("-")]
+        options = [u for u in unknown if u.startswith("-") and not u[1:2].isdigit()]  # -1 is the value of one
+        problems = [f"unknown option {option}{reason(option)}" for option in options]
         if unknown and not problems:
             problems = [f"unexpected argument '{unknown[0]}'; see {self.prog} --help"]
         file = read_yaml(Path(known.config)) if known.config else {}
