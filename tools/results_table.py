@@ -146,7 +146,7 @@ def context_table(systems: Sequence[System]) -> Iterator[str]:
             p_value = mcnemar(gained, lost)
             yield (
                 f"| {name} | {s.name} | {gained:,} | {lost:,} | {(gained - lost) * share:+.1f} "
-                f"({low:+.1f} to {high:+.1f}), p {p_value:.3f} |"
+                f"({low:+.1f} to {high:+.1f}), {'p < 0.001' if p_value < 0.001 else f'p {p_value:.3f}'} |"
             )
 
 
