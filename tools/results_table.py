@@ -83,9 +83,13 @@ def _head(texts: Sequence[str], numbers: Sequence[str]) -> Iterator[str]:
     yield "|" + " --- |" * len(texts) + " ---: |" * len(numbers)
 
 
+def _p_value(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p {value:.3f}"
+
+
 def _difference(comparison: dict[str, Any]) -> str:
     bounds = f"{comparison['low']:+.1f} to {comparison['high']:+.1f}"
-    return f"{comparison['difference']:+.1f} ({bounds}), p {comparison['p_value']:.3f}"
+    return f"{comparison['difference']:+.1f} ({bounds}), {_p_value(comparison['p_value'])}"
 
 
 def test_sets(systems: Sequence[System]) -> list[str]:
@@ -143,10 +147,9 @@ def context_table(systems: Sequence[System]) -> Iterator[str]:
             share, groups = 100 / report["groups"], report["groups"]
             margin = 1.96 * math.sqrt(gained + lost - (gained - lost) ** 2 / groups)
             low, high = ((gained - lost + sign * margin) * share for sign in (-1, 1))
-            p_value = mcnemar(gained, lost)
             yield (
                 f"| {name} | {s.name} | {gained:,} | {lost:,} | {(gained - lost) * share:+.1f} "
-                f"({low:+.1f} to {high:+.1f}), {'p < 0.001' if p_value < 0.001 else f'p {p_value:.3f}'} |"
+                f"({low:+.1f} to {high:+.1f}), {_p_value(mcnemar(gained, lost))} |"
             )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from docnmt.errors import UserError
+from docnmt.scoring.config import CONTEXT_SEED
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def judge(groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExampl
     return ContrastiveReport(groups, [group.solved([next(rest) for _ in group.variants]) for group in groups])
 
 
-def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = 1) -> list[ContrastiveGroup]:
+def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = CONTEXT_SEED) -> list[ContrastiveGroup]:
     """The same questions in other contexts: does the model use what it is given?
 
     Args:

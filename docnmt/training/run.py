@@ -246,6 +246,11 @@ def check_validation(limits: RunConfig, training: TrainingConfig, task: Task, mo
         raise UserError(f"{error}; preprocess a validation split, or train with --disable-validation") from error
 
 
+def asks_task_metrics(training: TrainingConfig, task: Task) -> bool:
+    """Whether validation computes the task's own metrics, BLEU among them."""
+    return training.eval_metrics or training.best_checkpoint_metric in task.metrics
+
+
 def check_judged(config: Mapping[str, Any], task: Task) -> None:
     """Refuse settings of a BLEU that no validation computes.
 
@@ -253,9 +258,9 @@ def check_judged(config: Mapping[str, Any], task: Task) -> None:
         UsageError: naming the option.
     """
     training: TrainingConfig = config["training"]
-    computed = training.eval_metrics or training.best_checkpoint_metric in task.metrics
     beam, documents = (getattr(config["task"], f"eval_bleu_{name}", None) for name in ("beam", "documents"))
-    if (training.disable_validation or not computed) and ((beam or 1) > 1 or documents is not None):
+    computed = asks_task_metrics(training, task) and not training.disable_validation
+    if not computed and ((beam or 1) > 1 or documents is not None):
         flag = "--eval-bleu-beam" if documents is None else "--eval-bleu-documents"
         raise UsageError(
             f"{flag} has no effect where validation computes no BLEU; give --eval-metrics or make BLEU the metric"

@@ -8,7 +8,7 @@ import torch
 
 from docnmt.errors import UserError
 from docnmt.training.config import LOWER_IS_BETTER
-from docnmt.training.run import Run
+from docnmt.training.run import Run, asks_task_metrics
 from docnmt.training.state import TrainingState, averages
 
 
@@ -33,7 +33,7 @@ def validate(run: Run) -> dict[str, float]:
     if not sums.get("size"):
         raise UserError("the validation split is empty; preprocess one, or train with --disable-validation")
     scores = averages(sums)
-    if training.eval_metrics or training.best_checkpoint_metric in run.task.metrics:
+    if asks_task_metrics(training, run.task):
         options = {"max_tokens": training.max_tokens, "bf16": training.bf16}
         scores |= run.task.evaluate(run.model, "valid", options)
     run.model.train()

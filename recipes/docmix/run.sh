@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A mix of free documents, tested on the field's sets. The mix: the German translations of LibreOffice's help, the PHP
 # manual, KDE's, GNOME's and Debian's documentation and the game Battle for Wesnoth (from their projects), customer chats
-# (BContrasT of WMT 2020), the World English Bible and Menge's, talks of TED; 291,000 lines. The sets: IWSLT 2017 TED, News Commentary 2016, Europarl 7, WMT newstests, and ContraPro.
+# (BContrasT of WMT 2020), the World English Bible and Menge's, talks of TED; 291,000 lines. The sets: IWSLT 2017 TED,
+# News Commentary 2016, Europarl 7, WMT newstests, and ContraPro.
 #   DATA=~/corpora recipes/docmix/run.sh       other variables: tools/compare.sh
 set -euo pipefail
 DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
