@@ -30,11 +30,11 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     Raises:
         UserError: a checkpoint is missing, damaged, no translation model, or of another vocabulary than the first.
     """
+    paths = tuple(find_checkpoint(part) for part in split_path(config.path))
     print(tune(), file=sys.stderr)
     device = pick_device(config.device)
     if device.type == "cpu" and not row_invariant():
         print("note: on this machine the batch size can change the last digits of scores", file=sys.stderr)
-    paths = tuple(find_checkpoint(part) for part in split_path(config.path))
     loaded = [load_model(path, device=device) for path in paths]
     for path, each in zip(paths, loaded, strict=True):
         _check(paths[0], loaded[0], path, each)
