@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,6 +115,28 @@ def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Pat
     assert run(*options, "--overwrite")[0] == 0
 
 
+def test_generate_reports_what_score_does(run: Run, folder: Path) -> None:
+    first = ["generate", "data", "--path", "run/second.safetensors", "--results-path", "other", "--quiet", *SHORT]
+    assert run(*first)[0] == 0
+    other = ["--paired", "other/hypotheses.txt", "--per-document"]
+    options = ["generate", "data", "--path", "run", "--results-path", "all", "--quiet", *SHORT, *other]
+    status, out, _ = run(*options, "--lexical-consistency")
+    assert status == 0
+    files = ["--ref", "test.de", "--sys", "all/hypotheses.txt", "--src", "test.en", *other]
+    assert run("score", *files)[1] == out
+    content = json.loads((folder / "all" / "scores.json").read_text(encoding="utf-8"))
+    scored = json.loads(run("score", *files, "--json")[1])
+    assert {name: content[name] for name in scored} == scored
+    assert {"paired", "of_documents", "lexical_consistency"} <= scored.keys()
+
+
+def test_what_a_report_needs_is_missed_before_the_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "comet", None)
+    status, out, err = run("generate", "data", "--path", "run", "--comet", "wmt22", *SHORT)
+    assert (status, out) == (1, "")
+    assert "pip install 'docnmt[comet]'" in err
+
+
 def test_batch_size_and_ensembles_by_the_command_line(run: Run) -> None:
     pair = ["generate", "data", "--path", "run:run/second.safetensors", *SHORT]
     whole, single, alone = (
@@ -216,6 +239,13 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         2,
         "give --results-path",
     ),
+    "report of nothing": (
+        ["generate", "data", "--path", "run", "--scoring", "none", "--per-document", "--paired", "test.de"],
+        b"",
+        2,
+        "--paired has no effect with --scoring none; (2) --per-document has no effect",
+    ),
+    "paired with another text": (["generate", "data", "--path", "run", "--paired", "train.de"], b"", 1, "train.de: "),
     "no name": (["generate", "data", "--path", "run:"], b"", 2, "got an empty name"),
     "nbest": (["generate", "data", "--path", "run", "--beam", "2", "--nbest", "3"], b"", 2, "--nbest"),
     "no effect": (["generate", "data", "--path", "run", "--temperature", "2"], b"", 2, "it belongs to sampling"),

@@ -9,7 +9,9 @@ from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
 from docnmt.cli.generation import parse
+from docnmt.config import Section
 from docnmt.generation.config import GenerateConfig
+from docnmt.scoring.config import ReportConfig
 
 DESCRIPTION = """Translate a split of a folder that docnmt-preprocess wrote, and score it. On stdout, for each sentence
 i in input order: S-i source, T-i reference, H-i score and subwords, D-i score and text, P-i the score of each subword
@@ -19,6 +21,7 @@ EXAMPLES = (
     "docnmt-generate data-bin/bible --path runs/bible --results-path results/bible",
     "docnmt-generate data-bin/bible --path runs/a/checkpoint_best.safetensors:runs/b --beam 8 --nbest 3 --lenpen 0.6",
     "docnmt-generate data-bin/bible --path runs/bible --gen-subset valid --quiet",
+    "docnmt-generate data-bin/bible --path runs/bible --paired results/sentence/hypotheses.txt --per-document",
     "docnmt-generate data-bin/bible --path runs/bible --generator sampling --temperature 0.8 --top-p 0.9 --seed 7",
 )
 
@@ -30,10 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def body(argv: list[str]) -> int:
     """Parse and translate."""
-    config = parse(Command("docnmt-generate", DESCRIPTION, EXAMPLES), argv, GenerateConfig)
+    command = Command("docnmt-generate", DESCRIPTION, EXAMPLES)
+    config = parse(command, argv, GenerateConfig, Section("report", ReportConfig))
     from docnmt.generation.generate import generate
 
-    generate(config["command"], config["models"], config["generation"], config["search"])
+    generate(config["command"], config["models"], config["generation"], config["search"], config["report"])
     return 0
 
 

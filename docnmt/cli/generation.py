@@ -11,13 +11,14 @@ from docnmt.generation.config import GenerationConfig, ModelsConfig
 from docnmt.registry import GENERATORS
 
 
-def parse(command: Command, argv: list[str], own: type) -> dict[str, Any]:
-    """The resolved sections `command` (its own options, of class `own`), `models`, `generation` and `search`.
+def parse(command: Command, argv: list[str], own: type, *more: Section) -> dict[str, Any]:
+    """The resolved sections `command` (its options, of class `own`), `models`, `generation`, `search`, and `more`.
 
     Raises:
         UsageError: with every problem found.
     """
     general = [Section("command", own), Section("models", ModelsConfig), Section("generation", GenerationConfig)]
+    general += more
     searches = {name: Section(name, GENERATORS.config(name)) for name in GENERATORS.names()}
     chosen = str(command.given(argv, [*general, *searches.values()]).get("generator", GenerationConfig.generator))
     if chosen not in GENERATORS:

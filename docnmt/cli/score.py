@@ -14,7 +14,7 @@ from docnmt.cli.command import Command
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
 from docnmt.generation.config import ModelsConfig
-from docnmt.scoring.config import CONTEXT_SEED, ContrastiveConfig, ScoreConfig
+from docnmt.scoring.config import CONTEXT_SEED, ContrastiveConfig, ReportConfig, ScoreConfig
 
 DESCRIPTION = """Score a translation (--sys) against references (--ref): s-BLEU, chrF and TER by sentence, d-BLEU by
 document, with sacreBLEU's signatures; or have a model (--path) choose between right and wrong translations
@@ -27,7 +27,7 @@ EXAMPLES = (
     "docnmt-score --contrastive contrastive.tsv --path runs/bible",
     "docnmt-score --contrastive contrastive.tsv --path runs/bible --context foreign --json",
 )
-TRANSLATION = (Section("translation", ScoreConfig),)
+TRANSLATION = (Section("translation", ScoreConfig), Section("report", ReportConfig))
 CONTRASTIVE = (Section("contrastive", ContrastiveConfig), Section("models", ModelsConfig))
 
 
@@ -50,7 +50,8 @@ def body(argv: list[str]) -> int:
         config = command.parse(argv, TRANSLATION, explain=_belongs(CONTRASTIVE, "without --contrastive FILE"))
         from docnmt.scoring.report import score_translation
 
-        as_json, report = config["translation"].json, score_translation(config["translation"])
+        as_json = config["translation"].json
+        report = score_translation(config["translation"], config["report"])
     print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
     return 0
 

@@ -132,6 +132,9 @@ class GenerateConfig:
     results_path: str | None = option(None, "also write hypotheses.txt and scores.json into this folder", metavar="DIR")
     overwrite: bool = option(False, "replace the results that --results-path holds")
     quiet: bool = option(False, "print the scores only")
+    lexical_consistency: bool = option(
+        False, "also how many of the terms that a document repeats are translated the same way each time"
+    )
     scoring: Literal["sacrebleu", "none"] = option("sacrebleu", "s-BLEU, d-BLEU, chrF and TER by sacreBLEU, or nothing")
     sacrebleu: bool = option(False, "the same as --scoring sacrebleu")
     sacrebleu_tokenize: str | None = option(

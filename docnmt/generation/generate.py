@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,7 +18,11 @@ from docnmt.generation.languages import bleu_tokenizer
 from docnmt.generation.models import LoadedModels, check_vocabulary, load_models
 from docnmt.generation.output import lines, progress_of, sentences_of_lines, write_lines
 from docnmt.generation.translate import SentenceResult, translate_corpus
-from docnmt.scoring.metrics import Scores, evaluate
+from docnmt.scoring.aligned import Layout
+from docnmt.scoring.comet import require_comet
+from docnmt.scoring.config import ReportConfig
+from docnmt.scoring.metrics import evaluate
+from docnmt.scoring.report import Translation, TranslationReport, report_on
 
 #: The file that shows a results folder to be ours.
 SCORES = "scores.json"
@@ -49,6 +53,7 @@ def generate(
     models: ModelsConfig,
     options: GenerationConfig,
     search: SearchConfig,
+    wanted: ReportConfig,
     *,
     out: TextIO | None = None,
 ) -> None:
@@ -63,28 +68,61 @@ def generate(
     loaded = load_models(models)
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
-    tokenize = config.sacrebleu_tokenize or bleu_tokenizer(loaded.task.target_lang)
     scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and corpus.num_sentences > 0
     if config.quiet and not scored and config.results_path is None:
         raise UsageError(
             f"--quiet: nothing would be left of the translation of {config.gen_subset}, which is not scored; give "
             "--results-path"
         )
-    if scored:
-        evaluate(["."], [["."]], [0, 1], tokenize=tokenize)  # a tokenizer that is missing is found before the work
+    score = _scoring(loaded, corpus, config, wanted, scored)
     window = models.context_window
     results, speed = _translate(loaded, corpus, options, search, window, None if config.quiet else out)
     texts = [result.text for result in results]
-    scores = None
-    if scored:
-        scores = evaluate(texts, corpus.references, corpus.document_offsets, tokenize=tokenize).scores
-        print(scores, file=out, flush=True)
+    report = score(texts)
+    if report is not None:
+        print(report, file=out, flush=True)
     print(speed, file=sys.stderr)
     if config.results_path is not None:
         settings: dict[str, Any] = {"models": [str(path) for path in loaded.paths], "data": config.data}
         settings |= {"split": config.gen_subset, "context_window": window}
         settings |= {"generation": to_dict(options), "search": to_dict(search)}
-        _write(Path(config.results_path), config.overwrite, corpus, texts, scores, speed, settings)
+        _write(Path(config.results_path), config.overwrite, corpus, texts, report, speed, settings)
+
+
+def _scoring(
+    loaded: LoadedModels, corpus: ParallelCorpus, config: GenerateConfig, wanted: ReportConfig, scored: bool
+) -> Callable[[Sequence[str]], TranslationReport | None]:
+    """How the translations will be scored; whatever that needs is looked for now, before the work."""
+    if not scored:
+        options = {
+            "--paired": wanted.paired, "--per-document": wanted.per_document, "--comet": wanted.comet,
+            "--lexical-consistency": config.lexical_consistency,
+        }  # fmt: skip
+        why = "--scoring none" if config.scoring == "none" else f"split {config.gen_subset}, which has no reference"
+        if problems := [f"{name} has no effect with {why}" for name, value in options.items() if value]:
+            raise UsageError(problems)
+        return lambda texts: None
+    tokenize = config.sacrebleu_tokenize or bleu_tokenizer(loaded.task.target_lang)
+    evaluate(["."], [["."]], [0, 1], tokenize=tokenize)
+    if wanted.comet is not None:
+        require_comet()
+    layout = _layout(corpus, Path(config.data) / config.gen_subset)
+    other = None if wanted.paired is None else layout.align(Path(wanted.paired))
+    return lambda texts: report_on(
+        Translation(layout, texts, corpus.references, other),
+        tokenize=tokenize,
+        per_document=wanted.per_document,
+        consistency=config.lexical_consistency,
+        comet=wanted.comet,
+    )
+
+
+def _layout(corpus: ParallelCorpus, path: Path) -> Layout:
+    """Which lines of the source file, and so of all its translations, are sentences."""
+    lines = [count > 0 for count in sentences_of_lines(corpus)]
+    sentences = iter(corpus.source_text)
+    rows = [next(sentences) if line else "" for line in lines]
+    return Layout(path, tuple(rows), tuple(corpus.document_offsets.tolist()), tuple(lines))
 
 
 def _translate(
@@ -114,12 +152,12 @@ def _write(
     overwrite: bool,
     corpus: ParallelCorpus,
     texts: Sequence[str],
-    scores: Scores | None,
+    report: TranslationReport | None,
     speed: Speed,
     settings: dict[str, Any],
 ) -> None:
     """hypotheses.txt, line by line the source file, and scores.json; both or neither."""
-    content = {**(scores.to_dict() if scores is not None else {}), "speed": speed.to_dict(), "settings": settings}
+    content = {**(report.to_dict() if report is not None else {}), "speed": speed.to_dict(), "settings": settings}
     with replacing_folder(folder, marker=SCORES, overwrite=overwrite) as temporary:
         with (temporary / "hypotheses.txt").open("w", encoding="utf-8") as file:
             write_lines(sentences_of_lines(corpus), iter(texts), file)

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from docnmt.errors import UserError
+
+
+def require_comet() -> Any:
+    """The package.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        import comet
+    except ImportError as error:
+        raise UserError("COMET is not installed; pip install 'docnmt[comet]', or leave --comet away") from error
+    return comet
 
 
 def comet_score(model: str, sources: Sequence[str], hypotheses: Sequence[str], reference: Sequence[str]) -> float:
@@ -16,10 +30,7 @@ def comet_score(model: str, sources: Sequence[str], hypotheses: Sequence[str], r
     Raises:
         UserError: the package is not installed, or the model cannot be had.
     """
-    try:
-        import comet
-    except ImportError as error:
-        raise UserError("COMET is not installed; pip install 'docnmt[comet]', or leave --comet away") from error
+    comet = require_comet()
     try:
         path = model if model.endswith(".ckpt") else comet.download_model(model)
         scorer = comet.load_from_checkpoint(path)

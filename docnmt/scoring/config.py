@@ -15,6 +15,19 @@ CONTEXT_SEED = 1
 
 
 @dataclass(frozen=True)
+class ReportConfig:
+    """What is said of a translation besides its scores."""
+
+    paired: str | None = option(
+        None, "another system's translation to compare with, by document bootstrap", metavar="FILE"
+    )
+    per_document: bool = option(False, "also every document's own scores")
+    comet: str | None = option(
+        None, "also COMET by this model (Unbabel/wmt22-comet-da); needs the extra docnmt[comet]", metavar="MODEL"
+    )
+
+
+@dataclass(frozen=True)
 class ScoreConfig:
     """A translation against references."""
 
@@ -23,16 +36,9 @@ class ScoreConfig:
     )
     sys: str = option(dataclasses.MISSING, "the translation: the reference's lines, line by line", metavar="FILE")
     src: str | None = option(None, "the source, for lexical consistency and COMET", metavar="FILE")
-    paired: str | None = option(
-        None, "another system's translation to compare with, by document bootstrap", metavar="FILE"
-    )
     samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]")
     seed: int | None = option(None, f"of the bootstrap [{SEED}]")
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
-    per_document: bool = option(False, "also every document's own scores")
-    comet: str | None = option(
-        None, "also COMET by this model (Unbabel/wmt22-comet-da); needs the extra docnmt[comet]", metavar="MODEL"
-    )
     json: bool = option(False, "print JSON instead of text")
 
     def problems(self) -> list[str]:
@@ -40,11 +46,6 @@ class ScoreConfig:
         found = []
         if self.samples is not None and self.samples < 1:
             found.append(f"--samples: must be at least 1, got {self.samples}")
-        if self.paired is None:
-            given = (name for name in ("samples", "seed") if getattr(self, name) is not None)
-            found += [f"--{name} has no effect without --paired" for name in given]
-        if self.comet is not None and self.src is None:
-            found.append("--comet reads the source too: give --src FILE")
         return found
 
 

@@ -1,4 +1,4 @@
-"""Everything that can be said of a translation file: what `docnmt-score --ref --sys` prints."""
+"""Everything that can be said of a translation: what `docnmt-score --ref --sys` and `docnmt-generate` print."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from docnmt.scoring.aligned import read_layout
+from docnmt.errors import UsageError
+from docnmt.scoring.aligned import Layout, read_layout
 from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, warnings
 from docnmt.scoring.comet import comet_score
-from docnmt.scoring.config import SAMPLES, SEED, ScoreConfig
+from docnmt.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
 from docnmt.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
 from docnmt.scoring.metrics import Evaluation, Scores, evaluate
 
@@ -60,34 +61,84 @@ class TranslationReport:
         return content
 
 
-def score_translation(config: ScoreConfig) -> TranslationReport:
+@dataclass(frozen=True)
+class Translation:
+    """A system's sentences beside the references, in documents.
+
+    Attributes:
+        layout: which lines are sentences, and the documents; of the source where what is asked for needs one.
+        hypotheses, references: the sentences, and those of each reference.
+        other: the sentences of another system to compare with.
+    """
+
+    layout: Layout
+    hypotheses: Sequence[str]
+    references: Sequence[Sequence[str]]
+    other: Sequence[str] | None = None
+
+
+def report_on(
+    text: Translation,
+    *,
+    tokenize: str,
+    per_document: bool = False,
+    consistency: bool = False,
+    comet: str | None = None,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+) -> TranslationReport:
+    """Score a translation, and say of it what else is asked for.
+
+    Args:
+        tokenize: sacreBLEU's tokenizer for BLEU.
+        consistency: lexical consistency. comet: name or path of a COMET model. Both need the source.
+        samples, seed: of the bootstrap, if there is another system.
+
+    Raises:
+        UserError: COMET is not installed, or its model cannot be had.
+    """
+    offsets, sources = text.layout.document_offsets, text.layout.sentences
+
+    def evaluation(sentences: Sequence[str]) -> Evaluation:
+        return evaluate(sentences, text.references, offsets, tokenize=tokenize)
+
+    system = evaluation(text.hypotheses)
+    of_documents = system.of_documents() if per_document else []
+    compared: list[Comparison] = []
+    if text.other is not None:
+        compared = paired_bootstrap(system, evaluation(text.other), samples=samples, seed=seed)
+    shares = {}
+    if consistency:
+        lexicon = learn_lexicon(sources, text.references[0])  # not of the system's text: all are measured alike
+        for who, sentences in (("system", text.hypotheses), ("reference", text.references[0])):
+            shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
+    learned = None if comet is None else comet_score(comet, sources, text.hypotheses, text.references[0])
+    return TranslationReport(system.scores, of_documents, learned, shares, compared, samples)
+
+
+def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationReport:
     """Read the files and score.
 
     Raises:
+        UsageError: an option needs another one.
         UserError: a file cannot be read or is not a translation of the others, line by line.
     """
+    given = {"--samples": config.samples, "--seed": config.seed} if wanted.paired is None else {}
+    problems = [f"{name} has no effect without --paired" for name, value in given.items() if value is not None]
+    if wanted.comet is not None and config.src is None:
+        problems.append("--comet reads the source too: give --src FILE")
+    if problems:
+        raise UsageError(problems)
     layout = read_layout(Path(config.src or config.ref[0]))
     references = [layout.align(Path(path)) for path in config.ref]
     hypotheses = layout.align(Path(config.sys))
-
-    def evaluation(sentences: list[str]) -> Evaluation:
-        return evaluate(sentences, references, layout.document_offsets, tokenize=config.sacrebleu_tokenize)
-
-    system = evaluation(hypotheses)
-    comparisons: list[Comparison] = []
-    samples = SAMPLES if config.samples is None else config.samples
-    if config.paired is not None:
-        other = evaluation(layout.align(Path(config.paired)))
-        seed = SEED if config.seed is None else config.seed
-        comparisons = paired_bootstrap(system, other, samples=samples, seed=seed)
-    consistency = {}
-    comet = None
-    if config.src is not None:
-        sources = layout.sentences
-        lexicon = learn_lexicon(sources, references[0])  # not of the system's text: all are measured alike
-        for who, sentences in (("system", hypotheses), ("reference", references[0])):
-            consistency[who] = lexical_consistency(sources, sentences, layout.document_offsets, lexicon)
-        if config.comet is not None:
-            comet = comet_score(config.comet, sources, hypotheses, references[0])
-    documents = system.of_documents() if config.per_document else []
-    return TranslationReport(system.scores, documents, comet, consistency, comparisons, samples)
+    other = None if wanted.paired is None else layout.align(Path(wanted.paired))
+    return report_on(
+        Translation(layout, hypotheses, references, other),
+        tokenize=config.sacrebleu_tokenize,
+        per_document=wanted.per_document,
+        consistency=config.src is not None,
+        comet=wanted.comet,
+        samples=SAMPLES if config.samples is None else config.samples,
+        seed=SEED if config.seed is None else config.seed,
+    )
