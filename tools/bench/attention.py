@@ -30,7 +30,17 @@ from attention_ways import (
     table1_ways,
     tree_ways,
 )
-from measuring import Series, Way, forward, forward_backward, in_turns, limit_memory, peak_memory, print_series
+from measuring import (
+    Series,
+    Way,
+    forward,
+    forward_backward,
+    in_turns,
+    limit_memory,
+    peak_memory,
+    print_series,
+    print_shares,
+)
 
 from docnmt import runtime
 
@@ -83,15 +93,10 @@ def _one_way(name: str, sentences: int) -> tuple[Way, Way]:
 
 def print_flops(sentences: int, repeats: int) -> None:
     """Products that equation 7 needs (two forward, five backward, scores twice; selection once) over time and peak."""
-    document = Document.of(sentences)
-    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
-    seconds = in_turns({"peak": lambda: a @ b, "conditional": conditional(document, "dispatch")}, repeats=repeats)
-    peak = 2 * 2048**3 / seconds["peak"]
     words = sentences * WORDS
     useful = 2 * HEADS * WIDTH * words * (7 * TOP_T * WORDS + sentences)
-    reached = useful / seconds["conditional"]
-    print(f"\n### Share of the peak, {words:,} words\n")
-    print(f"{reached / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s (a product of 2,048 × 2,048): {reached / peak:.0%}")
+    way = conditional(Document.of(sentences), "dispatch")
+    print_shares(f"{words:,} words", {"conditional": (useful, way)}, repeats=repeats)
 
 
 def draw(points: dict[str, dict[int, float]], path: Path, *, title: str, axes: tuple[str, str]) -> None:

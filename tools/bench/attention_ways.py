@@ -92,8 +92,8 @@ def chosen_before(document: Document, timed: Timed) -> Way:
     with torch.no_grad():
         choice = select_sentences(document.sentence_q, document.sentence_k, layout, layout, TOP_T, "document")
 
-    def attend(*x: Tensor) -> Tensor:
-        return dispatch_attention(*x, choice, layout.sentences)
+    def attend(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor) -> Tensor:
+        return dispatch_attention(q, k, v, sentence_q, sentence_k, choice, layout.sentences)
 
     return timed(attend, [*document[2:6], document.sentence_k])
 

@@ -37,6 +37,7 @@ from measuring import (
     limit_memory,
     peak_memory,
     print_series,
+    print_shares,
 )
 from torch import Tensor
 
@@ -146,6 +147,21 @@ def print_memory(lengths: list[int], most: float) -> None:
     print(f"\nOf these {3 * HEADS * WIDTH * 4 // 1024} KB are the gradients of queries, keys and values.")
 
 
+def print_flops(length: int, repeats: int) -> None:
+    """Products that equation 11 needs in linear time over time and peak.
+
+    A token and head: its key by its values into the state, its query by the state, and four such products backwards;
+    for the rows of the horizon, its scores, those by values, and twice as much backwards.
+    """
+    tensors, ways = inputs(length), {}
+    for causal in (True, False):
+        title, algorithms = next(iter(figures(causal, compiled=False).items()))
+        rows = HORIZON + 1 if causal else 2 * HORIZON + 1
+        products = 6 * WIDTH * (WIDTH + 1) + 3 * rows * (2 * WIDTH + 1)
+        ways[title] = (2 * HEADS * length * products, forward_backward(algorithms["linear"], tensors))
+    print_shares(f"{length:,} tokens", ways, repeats=repeats)
+
+
 def print_decoding_step(*, rows: int = 8, positions: tuple[int, int] = (64, 4096), repeats: int = 100) -> None:
     """One step of linear attention's state at two positions, and of softmax attention with a cache."""
     random = torch.Generator().manual_seed(0)
@@ -198,7 +214,7 @@ def plot(results: dict[str, Series], folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    every = ["attention", "figure-4", "figure-5", "memory", "step"]
+    every = ["attention", "figure-4", "figure-5", "memory", "flops", "step"]
     parser.add_argument("--what", nargs="+", choices=every, default=every)
     parser.add_argument("--lengths", type=int, nargs="+", default=[256, 1024, 4096, 16384, 65536])
     parser.add_argument("--repeats", type=int, default=5)
@@ -217,6 +233,8 @@ def main() -> None:
                 results[title] = measure(title, algorithms, options)
     if "memory" in options.what:
         print_memory([length for length in options.lengths if length >= 1024], options.memory)
+    if "flops" in options.what:
+        print_flops(16_384, options.repeats)
     if "step" in options.what:
         print_decoding_step()
     if options.plot is not None:

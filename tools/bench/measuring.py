@@ -91,6 +91,17 @@ def in_turns(ways: Mapping[str, Way], *, repeats: int) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in samples.items()}
 
 
+def print_shares(size: str, ways: Mapping[str, tuple[float, Way]], *, repeats: int) -> None:
+    """How much of the machine's peak each way reaches that needs so many FLOPs: name → (FLOPs, way)."""
+    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
+    seconds = in_turns({"peak": lambda: a @ b, **{name: way for name, (_, way) in ways.items()}}, repeats=repeats)
+    peak = 2 * 2048**3 / seconds["peak"]
+    print(f"\n### Share of the peak, {size}: {peak / 1e9:.0f} GFLOP/s, a product of 2,048 × 2,048\n")
+    for name, (flops, _) in ways.items():
+        reached = flops / seconds[name]
+        print(f"- {name}: {reached / 1e9:.0f} GFLOP/s, {reached / peak:.0%}")
+
+
 def check_memory_was_missing(error: MemoryError | RuntimeError) -> None:
     """Raises the error again if it is of another kind: torch tells a lack of memory by its text alone."""
     if isinstance(error, RuntimeError) and "memory" not in str(error):
