@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every architecture on documents in which only an earlier sentence tells the translation: who finds it, and how far back?
 #   recipes/discourse/run.sh
-# Two hours and a half on one core; systems can be named, and run side by side. Stopped, the same command goes on where it
+# Three hours and a half on one core; systems can be named, and run side by side. Stopped, the same command goes on where it
 # was; everything is under runs/discourse.
 #   DISCOURSE_WORK=DIR       another folder (relative to the clone, or absolute)
 #   DISCOURSE_SYSTEMS="A B"  only these systems (names as below)
@@ -20,8 +20,8 @@ checkpoint=last # all have the same number of updates, and none is chosen
 
 setting=${DISCOURSE_SETTING:-cpu}
 case $setting in
-    cpu) size=_tiny cond=256 hier=143 linear=539 plain=545 shared=() ;;
-    gpu) size="" cond=2048 hier=1727 linear=3198 plain=3201 shared=(--bf16 --lr 3e-4) ;; # the smaller learning rate of wide models
+    cpu) size=_tiny cond=256 hier=143 linear=539 plain=545 group=256 top=1 han_encoder=308 han=149 shared=() ;;
+    gpu) size="" cond=2048 hier=1727 linear=3198 plain=3201 group=2432 top=2 han_encoder=2758 han=2378 shared=(--bf16 --lr 3e-4) ;; # the smaller learning rate of wide models
     *) echo "error: DISCOURSE_SETTING=$setting: expected cpu or gpu" >&2; exit 2 ;;
 esac
 # System, options; all have equally many parameters, within 0.1 %. Those that select read every sentence for the first 1,200
@@ -38,8 +38,13 @@ declare -A options=(
     [hier]="--arch hier_transformer$size --ffn-dim $hier"
     [cond]="--arch cond_transformer$size --context-sides encoder --ffn-dim $cond --read-all-updates 1200"
     [hier_cond]="--arch hier_cond_transformer$size --context-sides encoder --merge mean --ffn-dim $cond --read-all-updates 1200"
+    # published models as plug-ins; of the tiny ones' two layers the upper is global, as of six the upper two
+    [g_transformer]="--user-dir examples/g_transformer --arch g_transformer$size --global-layers $top --ffn-dim $group"
+    [han_encoder]="--user-dir examples/han --arch han_encoder$size --ffn-dim $han_encoder"
+    [han]="--user-dir examples/han --arch han$size --ffn-dim $han"
 )
-systems=${DISCOURSE_SYSTEMS:-sentence 2-to-1 4-to-4 doc doc-sinusoidal scaleformer scaleformer-relative hier cond hier_cond}
+every="sentence 2-to-1 4-to-4 doc doc-sinusoidal g_transformer scaleformer scaleformer-relative han_encoder han hier cond hier_cond"
+systems=${DISCOURSE_SYSTEMS:-$every}
 for system in $systems; do
     [ -n "${options[$system]:-}" ] || { echo "error: no system '$system'; there are: ${!options[*]}" >&2; exit 2; }
 done
@@ -64,16 +69,18 @@ if [ ! -e "$joined_data/meta.json" ]; then
     docnmt-preprocess -s en -t de --srcdict "$data" --destdir "$joined_data" --testpref "$corpus"/test-{2,4}-times
 fi
 for system in $systems; do
+    plugin=()
+    [[ ${options[$system]} =~ (--user-dir)\ ([^ ]+) ]] && plugin=("${BASH_REMATCH[@]:1}")
     # shellcheck disable=SC2086  # the options are words
     learn "$data" recipes/discourse/common.yaml "$work/$system" --seed "${DISCOURSE_SEED:-1}" "${shared[@]}" ${options[$system]}
-    translate "$data" test "$work/$system" test
-    translate "$joined_data" test "$work/$system" test-2-times
-    translate "$joined_data" test1 "$work/$system" test-4-times
-    choose "$corpus/contrastive.tsv" "$work/$system" true-context
-    choose "$corpus/contrastive.tsv" "$work/$system" shuffled-context --context shuffled
-    choose "$corpus/contrastive.foreign.tsv" "$work/$system" foreign-context
+    translate "$data" test "$work/$system" test "${plugin[@]}"
+    translate "$joined_data" test "$work/$system" test-2-times "${plugin[@]}"
+    translate "$joined_data" test1 "$work/$system" test-4-times "${plugin[@]}"
+    choose "$corpus/contrastive.tsv" "$work/$system" true-context "${plugin[@]}"
+    choose "$corpus/contrastive.tsv" "$work/$system" shuffled-context --context shuffled "${plugin[@]}"
+    choose "$corpus/contrastive.foreign.tsv" "$work/$system" foreign-context "${plugin[@]}"
     for sentences in $lengths; do
-        choose "$corpus/contrastive.$sentences.tsv" "$work/$system" "$sentences-sentences"
+        choose "$corpus/contrastive.$sentences.tsv" "$work/$system" "$sentences-sentences" "${plugin[@]}"
     done
 done
 # shellcheck disable=SC2086
