@@ -179,6 +179,16 @@ def test_nothing_at_all(backend, lengths):
     assert all((g == 0).all() for g in torch.autograd.grad(out.sum(), inputs))
 
 
+@pytest.mark.parametrize("backend", [*BACKENDS, "auto"])
+def test_the_keys_of_nodes_without_words_may_hold_anything(backend):
+    layout, tree, inputs = self_attention_inputs([[3, 0, 0, 0, 2], [2, 2]])
+    expected = reference.values_and_gradients(attend(tree, layout, layout, 2, backend=backend), inputs)
+    with torch.no_grad():
+        inputs.sentence_k[torch.from_numpy(~tree.index.filled_nodes(layout))] = float("nan")
+    got = reference.values_and_gradients(attend(tree, layout, layout, 2, backend=backend), inputs)
+    reference.assert_same(got, expected)
+
+
 def test_wrong_arguments():
     layout, tree, inputs = self_attention_inputs([[2, 3], [1]])
     with pytest.raises(ValueError, match=r"node_k: .*\(4, 2, 3\).*\(3, 2, 3\)"):

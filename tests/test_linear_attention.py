@@ -192,6 +192,35 @@ def test_very_negative_features_do_not_vanish(backend: str) -> None:
     assert torch.allclose(out, v.mean(2, keepdim=True).expand_as(v), atol=1e-6)
 
 
+@pytest.mark.parametrize("backend", ["quadratic", "linear"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_sum_too_small_to_invert_still_divides(backend: str, causal: bool) -> None:
+    """At −46 features are 1e-20, so sums of products are below the least number whose reciprocal float32 can hold."""
+    q = torch.full((1, 1, 5, 4), -46.0)
+    v = torch.randn(1, 1, 5, 2, generator=torch.Generator().manual_seed(0))
+    expected = v.cumsum(2) / torch.arange(1, 6).view(-1, 1) if causal else v.mean(2, keepdim=True).expand_as(v)
+    out = linear_attention(q, q, v, causal=causal, backend=backend)
+    torch.testing.assert_close(out, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("backend", ["quadratic", "linear"])
+def test_cuda_gives_the_same(backend: str, causal: bool) -> None:
+    random = torch.Generator().manual_seed(0)
+    shapes = (2, 2, 150, 4), (2, 2, 150, 4), (2, 2, 150, 5), (7, 4)
+    inputs = [torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
+    moved = [x.detach().cuda().requires_grad_() for x in inputs]
+    given = torch.randn(2, 2, 150, 5, generator=random, dtype=torch.float64)
+    out = linear_attention(*inputs, causal=causal, backend=backend)
+    there = linear_attention(*moved, causal=causal, backend=backend)
+    torch.testing.assert_close(there.cpu(), out, rtol=0, atol=1e-10)
+    for ours, theirs in zip(
+        torch.autograd.grad(there, moved, given.cuda()), torch.autograd.grad(out, inputs, given), strict=True
+    ):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("causal", [False, True])
 def test_half_types_compute_in_float32(dtype: torch.dtype, causal: bool) -> None:
@@ -209,6 +238,7 @@ def test_half_types_compute_in_float32(dtype: torch.dtype, causal: bool) -> None
         ({"k": torch.randn(1, 2, 6, 4)}, "expected q"),
         ({"rel_pos": torch.randn(4, 3)}, r"rel_pos: expected .* got \(4, 3\)"),
         ({"rel_pos": torch.randn(3, 5, 3)}, "rel_pos"),
+        ({"rel_pos": torch.randn(3)}, r"rel_pos: expected .* got \(3,\)"),
         ({"key_mask": torch.ones(1, 5, dtype=torch.bool)}, "key_mask"),
         ({"backend": "fast"}, "expected auto, quadratic or linear, got 'fast'"),
     ],

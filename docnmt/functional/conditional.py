@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from docnmt.layout import DocumentLayout
 
 _HALF_TYPES = (torch.float16, torch.bfloat16)
 _SHORT = 128  # words of a document up to which all scores are computed faster than some are chosen
+_MOST = 0.45  # share of a document's words that, if chosen, are computed faster among all scores
 _FEW = 1 << 13  # pairs of a query and a word up to which planning a dispatch takes longer than computing all scores
 
 
@@ -34,7 +36,8 @@ def conditional_attention(
     """Softmax[q·k/√d_k + KeepTopT(sentence_q·sentence_k/√d_k, t) M] v (paper 002, equation 7), for every document.
 
     Each word and head keeps its own t most relevant non-empty sentences of its document; a sentence's relevance is
-    added to the scores of its words. With nothing to select, the output and all gradients are exactly 0.
+    added to the scores of its words. With nothing to select, the output and all gradients are exactly 0. The gradients
+    themselves can be differentiated with backend "dense" only.
 
     Args:
         q, sentence_q: (Tq, h, d_k), following `query_layout`.
@@ -61,9 +64,10 @@ def conditional_attention(
         )
     if visible == "earlier":
         check_same_sentences(query_layout, key_layout)
-    backend = choose_backend(backend, query_layout, key_layout)
+    backend = choose_backend(backend, query_layout, key_layout, top_t)
     with torch.autocast(q.device.type, enabled=False):
         q_, k_, v_, sentence_q_, sentence_k_ = in_float32(q, k, v, sentence_q, sentence_k)
+        sentence_k_ = without(key_layout.sentences.lengths == 0, sentence_k_)
         selection = select_sentences(sentence_q_, sentence_k_, query_layout, key_layout, top_t, visible)
         arguments = (q_, k_, v_, sentence_q_, sentence_k_, selection, query_layout, key_layout)
         out = _dense(*arguments) if backend == "dense" else attend_selected(*arguments, backend)
@@ -85,7 +89,7 @@ def attend_selected(
 
     q, sentence_q (Tq, h, d_k), k (Tk, h, d_k), v (Tk, h, d_v), sentence_k (Sk, h, d_k) → (Tq, h, d_v).
     """
-    if choose_backend(backend, query_layout, key_layout) == "dispatch":
+    if choose_backend(backend, query_layout, key_layout, selection.sentences.shape[-1]) == "dispatch":
         return dispatch_attention(q, k, v, sentence_q, sentence_k, selection, key_layout.sentences)
     return padded_attention(q, k, v, sentence_q, sentence_k, selection, query_layout, key_layout)
 
@@ -162,8 +166,8 @@ def check_same_sentences(query_layout: DocumentLayout, key_layout: DocumentLayou
         )
 
 
-def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: DocumentLayout) -> str:
-    """`auto` computes every score of documents that are short, and only the chosen sentences' of longer ones."""
+def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> str:
+    """`auto` computes every score of documents that are short or mostly read, else only the chosen sentences'."""
     if backend not in ("auto", "dense", "padded", "dispatch"):
         raise ValueError(f'backend: expected "auto", "dense", "padded" or "dispatch", got {backend!r}')
     queries, keys = query_layout.documents.lengths, key_layout.documents.lengths
@@ -172,7 +176,15 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
         return "dense"  # products of nothing, whose gradients are 0
     if backend != "auto":
         return backend
-    return "padded" if pairs <= max(_SHORT * queries.sum(), _FEW) else "dispatch"
+    sentences = np.maximum(key_layout.document_sentences.lengths, 1)
+    chosen_pairs = (queries * keys * np.minimum(t / sentences, 1)).sum()
+    short = pairs <= max(_SHORT * queries.sum(), _FEW)
+    return "padded" if short or chosen_pairs >= _MOST * pairs else "dispatch"
+
+
+def without(rows: np.ndarray, x: Tensor) -> Tensor:
+    """x (n, h, d) with 0 in some rows (n,), whatever they held, as the keys of no words may be means of nothing."""
+    return x.masked_fill(torch.from_numpy(rows).to(x.device).view(-1, 1, 1), 0) if rows.any() else x
 
 
 def in_float32(*tensors: Tensor) -> tuple[Tensor, ...]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from docnmt.functional.dispatch_plan import Batch, Plan, plan_dispatch, query_rows
-from docnmt.functional.selection import Selection
+from docnmt.functional.selection import Selection, less_the_largest
 from docnmt.layout import Spans
 
 
@@ -33,7 +33,9 @@ def dispatch_attention(
     Returns:
         (Tq, h, d_v).
     """
-    out: Tensor = _Dispatch.apply(q, k, v, sentence_q, sentence_k, selection, sentences)  # type: ignore[no-untyped-call]
+    # softmax does not see the constant, but the precision of a log-sum-exp is that of what it sums
+    near = Selection(selection.sentences, less_the_largest(selection.relevance))
+    out: Tensor = _Dispatch.apply(q, k, v, sentence_q, sentence_k, near, sentences)  # type: ignore[no-untyped-call]
     return out
 
 

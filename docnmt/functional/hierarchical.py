@@ -7,7 +7,14 @@ import math
 import torch
 from torch import Tensor
 
-from docnmt.functional.conditional import attend_selected, check_shapes, choose_backend, dense_attention, in_float32
+from docnmt.functional.conditional import (
+    attend_selected,
+    check_shapes,
+    choose_backend,
+    dense_attention,
+    in_float32,
+    without,
+)
 from docnmt.functional.descent import descend
 from docnmt.functional.selection import Selection, by_document
 from docnmt.functional.top_t import check_t
@@ -53,10 +60,12 @@ def hierarchical_conditional_attention(
     check_t(top_t)
     check_shapes(q, k, v, sentence_q, query_layout, key_layout)
     check_tree(node_k, k, tree, key_layout)
-    backend = choose_backend(backend, query_layout, key_layout)
+    backend = choose_backend(backend, query_layout, key_layout, top_t)
     index = tree.index
     with torch.autocast(q.device.type, enabled=False):
         q_, k_, v_, sentence_q_, node_k_ = in_float32(q, k, v, sentence_q, node_k)
+        if (key_layout.sentences.lengths == 0).any():
+            node_k_ = without(~index.filled_nodes(key_layout), node_k_)
         cumulative = cumulative_keys(node_k_, index)
         own = choosing_keys(node_k_, select_on)
         selection = descend(sentence_q_, cumulative, own, index, query_layout, key_layout, top_t)

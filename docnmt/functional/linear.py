@@ -137,20 +137,20 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, mixed: Tensor) -> Tensor:
         total = mixed[..., -1:]
-        inverse = total.reciprocal().masked_fill_(total == 0, 0)
-        output = mixed[..., :-1] * inverse
-        ctx.save_for_backward(output, inverse)
+        total = total.masked_fill(total == 0, 1)  # then all else is 0, too
+        output = mixed[..., :-1] / total  # the reciprocal of a very small number would be infinite
+        ctx.save_for_backward(output, total)
         return output
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        output, inverse = ctx.saved_tensors
+        output, total = ctx.saved_tensors
         width = output.shape[-1]
         d_mixed = grad.new_empty(*grad.shape[:-1], width + 1)
-        rows = grad.reshape(-1, width), output.view(-1, width), inverse.view(-1, 1), d_mixed.view(-1, width + 1)
-        for of_output, out, scale, of_mixed in zip(*(x.split(_rows(grad, width)) for x in rows), strict=True):
-            torch.mul(of_output, scale, out=of_mixed[:, :-1])
+        rows = grad.reshape(-1, width), output.view(-1, width), total.view(-1, 1), d_mixed.view(-1, width + 1)
+        for of_output, out, by, of_mixed in zip(*(x.split(_rows(grad, width)) for x in rows), strict=True):
+            torch.div(of_output, by, out=of_mixed[:, :-1])
             of_mixed[:, -1:] = -(of_mixed[:, :-1] * out).sum(-1, keepdim=True)
         return d_mixed
 
@@ -225,7 +225,10 @@ def _check(
             f"{', '.join(str(tuple(x.shape)) for x in (q, k, v) if x is not None)}"
         )
     if rel_pos is not None and (
-        rel_pos.shape[-1] != q.shape[3] or rel_pos.shape[:-2] not in ((), q.shape[1:2]) or rel_pos.shape[-2] % 2 == 0
+        rel_pos.dim() < 2
+        or rel_pos.shape[-1] != q.shape[3]
+        or rel_pos.shape[:-2] not in ((), q.shape[1:2])
+        or rel_pos.shape[-2] % 2 == 0
     ):
         raise ValueError(
             f"rel_pos: expected (2r+1, d) or (h, 2r+1, d) with h, d = {q.shape[1]}, {q.shape[3]}, "

@@ -129,4 +129,4 @@ def _with_one(v: Tensor) -> Tensor:
 
 def _normalised(mixed: Tensor, v: Tensor) -> Tensor:
     total = mixed[..., -1:]
-    return (mixed[..., :-1] * total.reciprocal().masked_fill(total == 0, 0)).to(v.dtype)
+    return (mixed[..., :-1] / total.masked_fill(total == 0, 1)).to(v.dtype)

@@ -59,7 +59,8 @@ def select_sentences(
 ) -> Selection:
     """Top t of the relevances sentence_q·sentence_k/√d_k among the non-empty sentences of the query's own document.
 
-    Works in chunks of queries of one or a few documents, so that a query costs its own document's sentences.
+    Works in chunks of queries of one or a few documents, so that a query costs its own document's sentences. A key that
+    is not finite counts as 0 here: what nobody may choose, such as the mean of no words, can then disturb no choice.
 
     Args:
         sentence_q: (Tq, h, d_k).
@@ -68,14 +69,20 @@ def select_sentences(
     """
     with torch.no_grad():
         queries = (sentence_q / math.sqrt(sentence_q.shape[-1])).permute(1, 2, 0)  # (h, d_k, Tq)
-        keys = sentence_k.transpose(0, 1)  # (h, Sk, d_k)
+        keys = sentence_k.transpose(0, 1).nan_to_num(0, 0, 0)  # (h, Sk, d_k)
         selection = Selection.empty(sentence_q, t)
         first, stop = _visible_sentences(query_layout, key_layout, visible)
+        last = len(sentence_k) - 1
+        lowest, highest = (
+            torch.from_numpy(np.minimum(bound, last)).to(queries.device)
+            for bound in (first, np.maximum(stop - 1, first))
+        )
         empty = key_layout.sentences.lengths == 0
         for tokens, documents in runs(query_layout, key_layout, heads=len(keys)):
             sentences = slice(*key_layout.document_sentences.host[[documents.start, documents.stop]].tolist())
             n = sentences.stop - sentences.start
             run_keys = functional.pad(keys[:, sentences], (0, 0, 0, padding(n)))
+            alone = len(documents) == 1
             some = max(1, min(len(keys), _CHUNK // (n * _ROWS)))
             step = chunk_rows(_CHUNK // (n * some))
             for start in range(tokens.start, tokens.stop, step):
@@ -83,20 +90,33 @@ def select_sentences(
                 n = int(stop[rows].max()) - sentences.start
                 if n == 0:
                     continue
-                index = np.arange(sentences.start, sentences.start + n)[:, None]
-                hidden = None
-                if first[rows].max() > index[0] or stop[rows].min() <= index[-1] or empty[index].any():
-                    unseen = (index < first[rows]) | (index >= stop[rows]) | empty[index]
-                    hidden = torch.from_numpy(np.where(unseen, -np.inf, 0)).to(queries)
+                unseen = _unseen(range(sentences.start, sentences.start + n), first[rows], stop[rows], empty)
+                hidden = None if unseen is None else torch.from_numpy(np.where(unseen, -np.inf, 0)).to(queries)
                 for head in range(0, len(keys), some):
                     heads = slice(head, head + some)
                     scores = run_keys[heads, : n + padding(n)] @ queries[heads, :, rows]  # (heads, n and padding, rows)
                     scores[:, n:] = -torch.inf
                     if hidden is not None:
                         scores[:, :n] += hidden
-                    values, indices = take_top_t(scores, min(t, n))
-                    selection.put(heads, rows, indices.clamp_(max=n - 1) + sentences.start, values)
+                    values, indices = _all(scores[:, :n]) if n <= t and alone else take_top_t(scores, min(t, n))
+                    # a query that is not finite chooses anything, but in its own document
+                    inside = (indices + sentences.start).clamp_(min=lowest[rows], max=highest[rows])
+                    selection.put(heads, rows, inside, values)
     return selection
+
+
+def _all(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """What `take_top_t` would give for all n of (heads, n, rows), in their order instead of the largest first."""
+    return scores, torch.arange(scores.shape[1], device=scores.device).unsqueeze(-1).expand_as(scores)
+
+
+def _unseen(sentences: range, first: np.ndarray, stop: np.ndarray, empty: np.ndarray) -> np.ndarray | None:
+    """(n, rows) bool: which sentences a query may not choose, that may choose from `first` to `stop`; None: no such."""
+    index = np.arange(sentences.start, sentences.stop)[:, None]
+    if first.max() <= sentences.start and stop.min() >= sentences.stop and not empty[index].any():
+        return None
+    unseen: np.ndarray = (index < first) | (index >= stop) | empty[index]
+    return unseen
 
 
 def _visible_sentences(
