@@ -16,7 +16,8 @@ from docnmt.layout import DocumentLayout
 
 _HALF_TYPES = (torch.float16, torch.bfloat16)
 _SHORT = 128  # words of a document up to which all scores are computed faster than some are chosen
-_MOST = 0.45  # share of a document's words that, if chosen, are computed faster among all scores
+# What sending a query to a sentence costs, and each word there, in scores of the form that computes them all.
+_SENDING, _READING = 22.0, 1.7
 _FEW = 1 << 13  # pairs of a query and a word up to which planning a dispatch takes longer than computing all scores
 
 
@@ -177,9 +178,8 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
     if backend != "auto":
         return backend
     sentences = np.maximum(key_layout.document_sentences.lengths, 1)
-    chosen_pairs = (queries * keys * np.minimum(t / sentences, 1)).sum()
-    short = pairs <= max(_SHORT * queries.sum(), _FEW)
-    return "padded" if short or chosen_pairs >= _MOST * pairs else "dispatch"
+    dispatching = (queries * np.minimum(t, sentences) * (_SENDING + _READING * keys / sentences)).sum()
+    return "padded" if pairs <= max(_SHORT * queries.sum(), _FEW, dispatching) else "dispatch"
 
 
 def without(rows: np.ndarray, x: Tensor) -> Tensor:
