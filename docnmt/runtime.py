@@ -34,9 +34,11 @@ class Runtime:
     """What `tune` decided; `str()` says it on one line.
 
     Attributes:
-        matmul: "oneDNN" or "default": which library multiplies float32 matrices.
+        matmul: "oneDNN" or "default": which library multiplies float32 matrices; "as set before" where that was not
+            the default and tuning is off.
         matmul_error: relative error of its product against float64; nan where it was not checked.
-        allocator: "keep" (freed memory stays with the process, no page faults on large temporaries) or "default".
+        allocator: "keep" (freed memory stays with the process, no page faults on large temporaries), "default"; "as it
+            was" where tuning is off.
         threads: CPU threads that one operation may use.
     """
 
@@ -50,7 +52,7 @@ class Runtime:
         error = "" if math.isnan(self.matmul_error) else f" (error {self.matmul_error:.1e} against float64)"
         parts = [
             f"float32 products: {self.matmul}{error}",
-            f"freed memory: {'kept' if self.allocator == 'keep' else 'default'}",
+            f"freed memory: {'kept' if self.allocator == 'keep' else self.allocator}",
             f"threads: {self.threads}",
             *self.notes,
         ]
@@ -74,7 +76,8 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
     if wish not in ("on", "off"):
         raise UserError(f"DOCNMT_TUNE={wish}: expected on or off")
     if not (enabled if enabled is not None else wish == "on"):
-        return Runtime("default", math.nan, "default", torch.get_num_threads(), ("tuning is off",))
+        matmul = "default" if torch.get_float32_matmul_precision() == "highest" else "as set before"
+        return Runtime(matmul, math.nan, "as it was", torch.get_num_threads(), ("tuning is off",))
     matmul, error, notes = _choose_matmul(new_shapes)
     allocator = "keep" if _keep_freed_memory() else "default"
     if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):

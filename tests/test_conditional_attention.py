@@ -271,6 +271,8 @@ def test_auto_computes_all_scores_where_most_are_chosen():
     assert [choose_backend("auto", layout, layout, t) for t in (4, 12, 16, 32)] == ["dispatch"] * 2 + ["padded"] * 2
     short = DocumentLayout.from_lengths([[25] * 4] * 8)
     assert choose_backend("auto", short, short, 1) == "padded"
+    long = DocumentLayout.from_lengths([[25] * 400])
+    assert choose_backend("auto", long, long, 400) == "dispatch"  # all scores of 10,000 words would fill the memory
 
 
 def test_wrong_arguments():

@@ -56,6 +56,11 @@ assert (torch.get_float32_matmul_precision(), torch.get_num_threads()) == before
     assert "tuning is off" in done.stdout
 
 
+def test_switched_off_later_it_does_not_claim_what_is_not() -> None:
+    done = run("first = runtime.tune()\nprint(first.matmul, runtime.tune(enabled=False).matmul)")
+    assert done.stdout.strip() in ("oneDNN as set before", "default default")
+
+
 def test_another_word_is_refused() -> None:
     done = run("runtime.tune()", DOCNMT_TUNE="perhaps")
     assert done.returncode != 0

@@ -18,6 +18,7 @@ _HALF_TYPES = (torch.float16, torch.bfloat16)
 _SHORT = 128  # words of a document up to which all scores are computed faster than some are chosen
 # What sending a query to a sentence costs, and each word there, in scores of the form that computes them all.
 _SENDING, _READING = 22.0, 1.7
+_LARGE = 1 << 24  # pairs that are not held together to save time, 64 MB a head and tensor in float32
 _FEW = 1 << 13  # pairs of a query and a word up to which planning a dispatch takes longer than computing all scores
 
 
@@ -179,7 +180,7 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
         return backend
     sentences = np.maximum(key_layout.document_sentences.lengths, 1)
     dispatching = (queries * np.minimum(t, sentences) * (_SENDING + _READING * keys / sentences)).sum()
-    return "padded" if pairs <= max(_SHORT * queries.sum(), _FEW, dispatching) else "dispatch"
+    return "padded" if pairs <= max(_SHORT * queries.sum(), _FEW, min(dispatching, _LARGE)) else "dispatch"
 
 
 def without(rows: np.ndarray, x: Tensor) -> Tensor:

@@ -57,10 +57,11 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
     """
     if config.results is not None:
         check_new(Path(config.results), overwrite=config.overwrite)
-    from docnmt.runtime import pick_device
+    from docnmt.runtime import pick_device, tune
     from docnmt.tasks.text_classification import TextClassification, label_probabilities
     from docnmt.training.loading import load_model
 
+    print(tune(), file=sys.stderr)
     loaded = load_model(config.path, device=pick_device(config.device))
     task = loaded.task
     if not isinstance(task, TextClassification):

@@ -60,6 +60,20 @@ def print_skew(sentences: int, repeats: int) -> None:
     )
 
 
+def print_auto(repeats: int) -> None:
+    """Whether `auto` takes the best form for other shapes than the tables': few and many words read of a document."""
+    print("\n### `auto` against the best form, forward + backward, ms\n")
+    print("| documents × sentences × words | t | auto | padded | dispatch | dense | auto : best |")
+    print("| --- |" + " ---: |" * 6)
+    for documents, sentences, words, top_t in SHAPES:
+        document = Document.of(sentences, words, documents)
+        names = ("auto", "padded", "dispatch", "dense")
+        seconds = in_turns({name: conditional(document, name, top_t=top_t) for name in names}, repeats=repeats)
+        cells = " | ".join(f"{1e3 * seconds[name]:,.1f}" for name in names)
+        ratio = seconds["auto"] / min(seconds.values())
+        print(f"| {documents} × {sentences} × {words} | {top_t} | {cells} | {ratio:.2f}× |", flush=True)
+
+
 def print_memory(sizes: list[int], folder: Path | None) -> None:
     """Kilobytes a word that forward and backward take beyond the inputs, gradients included, in fresh processes."""
     print("\n### Memory, KB a word, forward + backward, peak beyond the inputs\n")
@@ -142,6 +156,15 @@ PARTS: dict[str, tuple[Callable[[int, Timed], dict[str, Way]], str, str, int, tu
         (("whole document", "conditional"), ("conditional", "sentence by sentence")),
     ),
 }
+SHAPES = (
+    *((1, 16, 25, t) for t in (4, 16)),
+    *((1, 32, 25, t) for t in (16, 32)),
+    *((1, 64, 25, t) for t in (32, 64)),
+    *((1, 100, 3, t) for t in (4, 16)),
+    (1, 6, 200, 4),
+    *((10, 8, 25, t) for t in (4, 8)),
+    (40, 3, 20, 2),
+)
 SIZES = {
     "table1": [8, 32, 128, 512, 2048],
     "conditional": [8, 16, 32, 64, 128, 256, 512, 1024, 2048],
@@ -171,7 +194,7 @@ def measure(part: str, timed: Timed, options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    every = [*PARTS, "skew", "memory", "flops"]
+    every = [*PARTS, "auto", "skew", "memory", "flops"]
     parser.add_argument("--what", nargs="+", choices=every, default=every)
     parser.add_argument("--sentences", nargs="+", type=int, help="sizes [each part its own]")
     parser.add_argument("--repeats", type=int, default=5)
@@ -179,6 +202,8 @@ def main() -> None:
     parser.add_argument("--most", type=float, default=16.0, metavar="GB", help="addresses this process may take")
     parser.add_argument("--plot", type=Path, metavar="FOLDER")
     options = parser.parse_args()
+    if options.plot:
+        options.plot.mkdir(parents=True, exist_ok=True)
     limit_memory(options.most)
     print(runtime.tune())
     torch.set_num_threads(1)
@@ -186,6 +211,8 @@ def main() -> None:
         if part in PARTS:
             for timed in (forward_backward, forward)[: 1 if part == "tree" else 2]:
                 measure(part, timed, options)
+        elif part == "auto":
+            print_auto(options.repeats)
         elif part == "skew":
             print_skew(512, options.repeats)
         elif part == "memory":

@@ -36,7 +36,7 @@ QUERIES = 1024  # words that select, where only selection is measured
 
 
 class Document(NamedTuple):
-    """Random inputs of one document."""
+    """Random inputs of documents of one size."""
 
     layout: DocumentLayout
     tree: SentenceTree
@@ -48,16 +48,16 @@ class Document(NamedTuple):
     node_k: Tensor
 
     @classmethod
-    def of(cls, sentences: int) -> Document:
-        layout = DocumentLayout.from_lengths([[WORDS] * sentences])
+    def of(cls, sentences: int, words: int = WORDS, documents: int = 1) -> Document:
+        layout = DocumentLayout.from_lengths([[words] * sentences] * documents)
         random = torch.Generator().manual_seed(sentences)
-        tree = build_tree(torch.zeros(sentences, 1), layout.document_offsets, lambda left, right: left)
+        tree = build_tree(torch.zeros(layout.num_sentences, 1), layout.document_offsets, lambda left, right: left)
 
         def draw(rows: int) -> Tensor:
             return torch.randn(rows, HEADS, WIDTH, generator=random, requires_grad=True)
 
         q, k, v, sentence_q = (draw(layout.num_tokens) for _ in range(4))
-        return cls(layout, tree, q, k, v, sentence_q, draw(sentences), draw(len(tree.nodes)))
+        return cls(layout, tree, q, k, v, sentence_q, draw(layout.num_sentences), draw(len(tree.nodes)))
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -78,10 +78,10 @@ def masked_sdpa(document: Document, timed: Timed) -> Way:
     return timed(attend, [*document[2:6], document.sentence_k])
 
 
-def conditional(document: Document, backend: str, timed: Timed = forward_backward) -> Way:
+def conditional(document: Document, backend: str, timed: Timed = forward_backward, top_t: int = TOP_T) -> Way:
     def attend(*x: Tensor) -> Tensor:
         layout = document.layout
-        return conditional_attention(*x, query_layout=layout, key_layout=layout, top_t=TOP_T, backend=backend)
+        return conditional_attention(*x, query_layout=layout, key_layout=layout, top_t=top_t, backend=backend)
 
     return timed(attend, [*document[2:6], document.sentence_k])
 

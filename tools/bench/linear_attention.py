@@ -44,6 +44,7 @@ from torch import Tensor
 from docnmt import runtime
 from docnmt.functional import LinearState, linear_attention, relative_attention_term
 from docnmt.functional.linear import feature_map
+from docnmt.functional.linear_kernel import BLOCK
 
 HEADS, WIDTH, HORIZON = 8, 64, 16
 LONGEST_SDPA = 16_384  # tokens, where memory is measured: its time is quadratic, its memory is not
@@ -224,6 +225,10 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="also the plain chunked form under torch.compile")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="also draw the figures into DIR")
     options = parser.parse_args()
+    if any(length < 1 or length % BLOCK for length in options.lengths):
+        parser.error(f"--lengths: expected multiples of {BLOCK}, the block of the chunked form")
+    if options.plot:
+        options.plot.mkdir(parents=True, exist_ok=True)
     limit_memory(options.most)
     print(f"{runtime.tune()}; torch {torch.__version__}")
     results = {}
