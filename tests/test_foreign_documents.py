@@ -24,6 +24,17 @@ def test_the_same_sentences_in_pairs_in_documents_of_the_same_lengths(tmp_path: 
     assert [sentence.replace("a", "b") for sentence in source.sentences] == target.sentences
 
 
+def test_within_documents_sentences_stay_and_units_keep_their_places(tmp_path: Path) -> None:
+    (tmp_path / "t.en").write_text("".join(f"a{n}\n" for n in range(9)) + "\n" + "".join(f"b{n}\n" for n in range(5)))
+    (tmp_path / "t.levels.tsv").write_text("1\n" * 4 + "2\n" * 5 + "\n" + "1\n" * 5)
+    for options in ([], ["--within"]):
+        tool.main([str(tmp_path / "t"), str(tmp_path / "f"), "--languages", "en", *options])
+        assert (tmp_path / "f.levels.tsv").read_text() == (tmp_path / "t.levels.tsv").read_text()
+    changed = read_layout(tmp_path / "f.en").sentences
+    assert "".join(sentence[0] for sentence in changed) == 9 * "a" + 5 * "b"
+    assert sorted(changed) == read_layout(tmp_path / "t.en").sentences != changed
+
+
 def test_translations_are_put_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.en").write_text("a1\na2\n\na3\n\na4\na5\na6\n")
     prefix, out = str(tmp_path / "t"), tmp_path / "back.txt"

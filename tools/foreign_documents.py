@@ -1,12 +1,13 @@
 """A test set whose sentences stand in foreign documents: what does a model lose by reading what does not belong there?
 
-    python tools/foreign_documents.py corpora/ted/test runs/foreign --languages en de
+    python tools/foreign_documents.py corpora/ted/test runs/foreign --languages en de [--within]
     python tools/foreign_documents.py corpora/ted/test back.txt --languages de --restore runs/one/foreign/hypotheses.txt
 
 Reads PREFIX.LANGUAGE or PREFIX_LANGUAGE.txt (empty lines or `<d>` between documents), writes OUT.LANGUAGE, documents of
-the same lengths and all sentences in another order, the same one in every language. --restore puts the lines of a
-translation of it back where they were, into the file OUT, for docnmt-score --paired. s-BLEU and chrF do not depend on
-the order of sentences, so those of both sets can be compared; a model that reads single sentences has the same of both.
+the same lengths and all sentences in another order, the same one in every language; with --within every sentence stays
+in its document. The units of PREFIX.levels.tsv stay where they were. --restore puts the lines of a translation of it
+back, into the file OUT, for docnmt-score --paired. s-BLEU and chrF do not depend on the order of sentences, so those of
+both sets can be compared; a model that reads single sentences has the same of both.
 """
 
 from __future__ import annotations
@@ -18,29 +19,37 @@ from itertools import pairwise
 from pathlib import Path
 
 from docnmt.data.forms import side
+from docnmt.data.text import TextLines
 from docnmt.errors import UserError
 from docnmt.files import write_text
 from docnmt.scoring.aligned import Layout, read_layout
 
 
-def foreign(layout: Layout, seed: int) -> str:
-    """The text with all sentences in another order, which their number and the seed alone decide."""
+def order(layout: Layout, seed: int, within: bool) -> list[int]:
+    """The numbers of all sentences in the order that their number and the seed alone decide."""
+    generator = random.Random(seed)
+    numbers = list(range(layout.document_offsets[-1]))
+    parts = [numbers[a:b] for a, b in pairwise(layout.document_offsets)] if within else [numbers]
+    for part in parts:
+        generator.shuffle(part)
+    return [number for part in parts for number in part]
+
+
+def foreign(layout: Layout, numbers: Sequence[int]) -> str:
+    """The text with its sentences in this order."""
     sentences = layout.sentences
-    random.Random(seed).shuffle(sentences)
-    return in_documents(sentences, layout)
+    return in_documents([sentences[number] for number in numbers], layout)
 
 
-def restored(layout: Layout, seed: int, path: Path) -> str:
+def restored(layout: Layout, numbers: Sequence[int], path: Path) -> str:
     """The text of `path`, a translation of what `foreign` gives, with its sentences where they are in `layout`.
 
     Raises:
         UserError: it is no such translation, line by line.
     """
-    rows = tuple(foreign(layout, seed).splitlines())
+    rows = tuple(foreign(layout, numbers).splitlines())
     translated = Layout(layout.path, rows, layout.document_offsets, tuple(map(bool, rows))).align(path)
-    order = list(range(len(translated)))
-    random.Random(seed).shuffle(order)
-    return in_documents([sentence for _, sentence in sorted(zip(order, translated, strict=True))], layout)
+    return in_documents([sentence for _, sentence in sorted(zip(numbers, translated, strict=True))], layout)
 
 
 def in_documents(sentences: Sequence[str], layout: Layout) -> str:
@@ -55,24 +64,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("out", metavar="OUT", help="prefix of what is written; with --restore the file")
     parser.add_argument("--languages", nargs="+", required=True, metavar="LANGUAGE", help="the files' suffixes")
     parser.add_argument("--seed", type=int, default=1, help="of the order [1]")
+    parser.add_argument("--within", action="store_true", help="every sentence stays in its document")
     parser.add_argument("--restore", type=Path, metavar="FILE", help="put these translations back")
     options = parser.parse_args(arguments)
     if options.restore and len(options.languages) != 1:
         parser.error("--restore: expected one of --languages, any whose file has the right order")
     try:
         sides = {language: read_layout(side(options.prefix, language)) for language in options.languages}
+        first = next(iter(sides.values()))
+        numbers = order(first, options.seed, options.within)
         if options.restore:
-            layout = sides[options.languages[0]]
-            write_text(Path(options.out), restored(layout, options.seed, options.restore))
+            write_text(Path(options.out), restored(first, numbers, options.restore))
             return
+        levels = Path(f"{options.prefix}.levels.tsv")
+        units = [row for row in TextLines(levels) if row.strip()] if levels.exists() else []
+        if units and len(units) != len(numbers):
+            raise UserError(f"{levels}: {len(units):,} rows, but {len(numbers):,} sentences in {first.path}")
     except UserError as error:
         parser.error(str(error))
-    first = next(iter(sides.values()))
     for layout in sides.values():
         if layout.document_offsets != first.document_offsets:
             parser.error(f"{layout.path}: its documents are not those of {first.path}")
     for language, layout in sides.items():
-        write_text(Path(f"{options.out}.{language}"), foreign(layout, options.seed))
+        write_text(Path(f"{options.out}.{language}"), foreign(layout, numbers))
+    if units:
+        write_text(Path(f"{options.out}.levels.tsv"), in_documents(units, first))
 
 
 if __name__ == "__main__":
