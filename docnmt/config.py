@@ -93,7 +93,7 @@ class Setting:
 
 
 def _convert(value: Any, kind: type) -> Any:
-    """`value` as `kind`, or None where it is not one. A bool is no number, 1.0 is no whole number."""
+    """`value` as `kind`, or None where it is not one. A bool and nan are no numbers, 1.0 is no whole number."""
     if kind is bool:
         return {"true": True, "false": False}.get(str(value).lower())
     if kind is str:
@@ -101,7 +101,8 @@ def _convert(value: Any, kind: type) -> Any:
     if isinstance(value, bool) or (kind is int and isinstance(value, float)):
         return None
     try:
-        return kind(value)
+        number = kind(value)
+        return number if number == number else None  # nan is not itself
     except (TypeError, ValueError):
         return None
 

@@ -191,6 +191,7 @@ def test_second_training_in_the_same_folder_is_refused(
         ("--arch toy --save-dir S --device quantum", "--device quantum: cannot be used here"),
         ("--arch toy --save-dir S --criterion toi", "--criterion: no criterion named 'toi'"),
         ("--arch toy --save-dir S --max-update 1.5", "--max-update: expected a whole number, got '1.5'"),
+        ("--arch toy --save-dir S --lr nan", "--lr: expected a number, got 'nan'"),
         ("--arch toy --save-dir S leftover", "unexpected argument 'leftover'"),
     ],
 )

@@ -29,6 +29,10 @@ compare() {
         gpu) size="" wide=4035 updates=${UPDATES:-40000} shared=(--max-tokens 25000 --lr 7e-4) warmup=4000 ;;
         *) echo "error: SETTING=$SETTING: expected cpu, tiny or gpu" >&2; return 2 ;;
     esac
+    [ $((updates - updates * 2 / 3)) -gt $warmup ] || { # the last third has a warm-up of its own
+        echo "error: UPDATES=$updates: expected more than $((3 * warmup)), three times the warm-up" >&2
+        return 2
+    }
     shared+=(--seed "${SEED:-1}")
     asked="${SETTING:-cpu}, $updates updates, seed ${SEED:-1}, beam $beam"
     compgen -G "$train[._]*" > /dev/null || { echo "error: no training text $train.en; see the head of the recipe" >&2; return 2; }
