@@ -170,6 +170,8 @@ def plot(systems: Sequence[System], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    colors = plt.colormaps["tab10" if len(systems) <= 10 else "tab20"].colors
+
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     lines, chance = ("-o", "--", ":", "-.") if len(systems) <= 3 else ("-o",), 0.0
     for number, system in enumerate(systems):
@@ -181,7 +183,7 @@ def plot(systems: Sequence[System], path: Path) -> None:
             label = f"{system.name}, {context}"
             numbers = all(map(str.isdigit, cells))  # ContraPro's end in ">3"
             distances = [int(d) for d in cells] if numbers else list(cells)
-            axes.plot(distances, accuracies, line, color=f"C{number}", label=label)
+            axes.plot(distances, accuracies, line, color=colors[number % len(colors)], label=label)
     axes.axhline(chance, color="grey", linewidth=1, linestyle=":", label=f"chance ({chance:.0f} %)")
     axes.set(xlabel="sentences back to the one that decides", ylabel="right translation preferred (%)", ylim=(0, 103))
     axes.spines[["top", "right"]].set_visible(False)
