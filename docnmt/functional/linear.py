@@ -34,7 +34,8 @@ def linear_attention(
     """Σ_j s_ij v_j / Σ_j s_ij with s_ij = φ(q_i)·φ(k_j) + φ(q_i)·φ(rel_pos[r + clip(j − i, −r, r)]), φ = elu + 1.
 
     Scaleformer, equations 9 to 11. The linear backend takes time and memory in proportion to Lq + Lk; gradients are
-    computed from the inputs again, so that nothing but the features and a state every few blocks is kept for them.
+    computed from the inputs again, so that nothing but the features and a state every few blocks is kept for them. They
+    cannot be differentiated themselves.
 
     Args:
         q: (B, h, Lq, d). k: (B, h, Lk, d). v: (B, h, Lk, dv).
