@@ -43,10 +43,10 @@ def descend(
         cumulative_k: (N, h, d_k), sums of the nodes' keys from the root.
         node_k: (N, h, d_k), to choose by a node's own relevance; None to choose by the cumulative one.
     """
-    if t >= index.level_size[0].max(initial=0):  # every sentence stays: nothing to descend for
-        leaves = cumulative_k.index_select(0, index.leaves)
-        return select_sentences(sentence_q, leaves, query_layout, key_layout, t, "document")
     with torch.no_grad():
+        if t >= index.level_size[0].max(initial=0):  # every sentence stays: nothing to descend for
+            leaves = cumulative_k.index_select(0, index.leaves)
+            return select_sentences(sentence_q, leaves, query_layout, key_layout, t, "document")
         queries = (sentence_q / math.sqrt(sentence_q.shape[-1])).transpose(0, 1).contiguous()  # (h, Tq, d_k)
         keys = cumulative_k if node_k is None else node_k
         selection = Selection.empty(sentence_q, t)
