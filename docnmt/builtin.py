@@ -84,29 +84,29 @@ CRITERIA.add(
     help="cross-entropy, chunked over tokens",
 )
 GENERATORS.add(
-    "beam_search", "docnmt.generation.beam_search:BeamSearch",
-    config="docnmt.generation.config:BeamSearchConfig", help="the --beam best hypotheses at every step",
+    "beam_search", "docnmt.search.beam_search:BeamSearch",
+    config="docnmt.search.config:BeamSearchConfig", help="the --beam best hypotheses at every step",
 )  # fmt: skip
 GENERATORS.add(
-    "greedy", "docnmt.generation.greedy:Greedy",
-    config="docnmt.generation.config:GreedyConfig", help="the best token at every step",
+    "greedy", "docnmt.search.greedy:Greedy",
+    config="docnmt.search.config:GreedyConfig", help="the best token at every step",
 )  # fmt: skip
 GENERATORS.add(
-    "sampling", "docnmt.generation.sampling:Sampling",
-    config="docnmt.generation.config:SamplingConfig",
+    "sampling", "docnmt.search.sampling:Sampling",
+    config="docnmt.search.config:SamplingConfig",
     help="tokens drawn from the model, with --temperature and --top-k/--top-p",
 )  # fmt: skip
 TASKS.add(
     "text_classification",
-    "docnmt.tasks.text_classification:TextClassification",
-    config="docnmt.tasks.text_classification_config:TextClassificationConfig",
+    "docnmt.classification.task:TextClassification",
+    config="docnmt.classification.config:TextClassificationConfig",
     help="label texts",
 )
 _CLASSIFIER = "an encoder with a mean over words, to study how positions join embeddings"
 MODELS.add(
     "fusion_classifier",
-    "docnmt.models.fusion_classifier:FusionClassifier",
-    config="docnmt.models.config_classifier:FusionClassifierConfig",
+    "docnmt.classification.model:FusionClassifier",
+    config="docnmt.classification.model_config:FusionClassifierConfig",
     help=_CLASSIFIER,
 )
 for _suffix, _overrides in {
@@ -165,7 +165,7 @@ for _name, _class, _help in (
 ):
     CONTEXTS.add(_name, f"docnmt.modules.context:{_class}", help=_help)
 TASKS.add(
-    "nli", "docnmt.tasks.nli:Nli", config="docnmt.tasks.nli_config:NliConfig",
+    "nli", "docnmt.sentence_vectors.task:Nli", config="docnmt.sentence_vectors.config:NliConfig",
     help="tell entailment, neutrality and contradiction of sentence pairs: training of sentence vectors",
 )  # fmt: skip
 CRITERIA.add(
@@ -174,14 +174,15 @@ CRITERIA.add(
 )  # fmt: skip
 for _name, _target, _config, _help in (
     ("inferlite", "inferlite:InferLite", "InferLiteConfig", "gated word vectors of several types, max-pooled"),
-    ("bag_of_words", "sentence_baselines:BagOfWords", "BagOfWordsConfig", "mean, maximum or SIF mean of word vectors"),
-    ("bilstm_max", "sentence_baselines:BiLstmMax", "BiLstmMaxConfig", "InferSent: bidirectional LSTM, max-pooling"),
+    ("bag_of_words", "baselines:BagOfWords", "BagOfWordsConfig", "mean, maximum or SIF mean of word vectors"),
+    ("bilstm_max", "baselines:BiLstmMax", "BiLstmMaxConfig", "InferSent: bidirectional LSTM, max-pooling"),
     (
-        "source2token_encoder", "sentence_baselines:Source2TokenEncoder", "Source2TokenEncoderConfig",
+        "source2token_encoder", "baselines:Source2TokenEncoder", "Source2TokenEncoderConfig",
         "self-attention layers and source2token summaries as sentence vectors",
     ),
 ):  # fmt: skip
-    MODELS.add(_name, f"docnmt.models.{_target}", config=f"docnmt.models.sentence_config:{_config}", help=_help)
+    _models = "docnmt.sentence_vectors.models"
+    MODELS.add(_name, f"{_models}.{_target}", config=f"{_models}.config:{_config}", help=_help)
     ARCHITECTURES.add(_name, Architecture(_name, dict), help=_help)
 for _suffix, _hidden, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_big", 512, 4096)):
     ARCHITECTURES.add(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.scoring.classification import classification_scores
+from docnmt.classification.scores import classification_scores
 
 LABELS = ("a", "b", "c", "d")
 

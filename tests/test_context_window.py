@@ -15,13 +15,13 @@ import torch
 from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
 from test_joined_units import Numbers, build
 
-from docnmt.data.collate import collate
+from docnmt.batching.collate import collate
+from docnmt.batching.units import Units, context_units, document_units
+from docnmt.commands.contrastive import forced_scores
 from docnmt.data.store import TokenArray
-from docnmt.data.units import Units, context_units, document_units
-from docnmt.generation.config import BeamSearchConfig, GenerationConfig
-from docnmt.generation.contrastive import forced_scores
-from docnmt.generation.translate import SentenceResult, translate_corpus
 from docnmt.scoring.contrastive import ForcedExample
+from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.search.translate import SentenceResult, translate_corpus
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
 ARCHITECTURES = ["hier_transformer", "cond_transformer", "hier_cond_transformer"]

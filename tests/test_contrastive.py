@@ -225,7 +225,7 @@ def test_a_model_that_ignores_context_stays_at_chance_on_balanced_groups():
 
 def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsys):
     from docnmt.cli import score as command
-    from docnmt.generation import contrastive as generation
+    from docnmt.commands import contrastive as generation
 
     seen = []
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.data.embeddings import UNKNOWN, build_embeddings
-from docnmt.data.vector_files import read_vectors
-from docnmt.data.words import words
 from docnmt.errors import UserError
+from docnmt.sentence_vectors.embeddings import UNKNOWN, build_embeddings
+from docnmt.sentence_vectors.vector_files import read_vectors
+from docnmt.sentence_vectors.words import words
 
 VECTORS = {"the": [3.0, 4.0, 0.0], "Paris": [0.0, 0.5, 0.0], "paris": [1.0, 0.0, 0.0], "a b": [0.0, 0.0, -2.0]}
 

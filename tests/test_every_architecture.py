@@ -19,16 +19,16 @@ import small_system
 import torch
 from test_joined_units import Numbers, assert_steps_equal_the_row, build
 
+from docnmt.batching.collate import collate
+from docnmt.commands.contrastive import forced_scores
 from docnmt.config import settings
 from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.collate import collate
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.generation.config import BeamSearchConfig, GenerationConfig, GreedyConfig
-from docnmt.generation.contrastive import forced_scores
-from docnmt.generation.translate import translate_corpus
 from docnmt.models.config import TransformerConfig
 from docnmt.registry import MODELS
 from docnmt.scoring.contrastive import ForcedExample
+from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
+from docnmt.search.translate import translate_corpus
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer": ("transformer", {}),

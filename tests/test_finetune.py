@@ -14,14 +14,14 @@ from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixtur
 from toy import assert_same_checkpoint
 
 from docnmt.batch import TranslationBatch
+from docnmt.batching.collate import collate
 from docnmt.cli.train import main as train
 from docnmt.config import to_dict
 from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.collate import collate
 from docnmt.errors import UserError
-from docnmt.generation.config import BeamSearchConfig, GenerationConfig
-from docnmt.generation.translate import translate_corpus
 from docnmt.registry import ARCHITECTURES, MODELS
+from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.search.translate import translate_corpus
 from docnmt.training.checkpoint import load_checkpoint, save_checkpoint
 from docnmt.training.config import TrainingConfig
 from docnmt.training.finetune import start_from

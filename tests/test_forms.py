@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.data.events import Facts, sentences_of
-from docnmt.data.forms import find_split, locate, read_split
-from docnmt.data.structure import Structure, StructureBuilder
 from docnmt.errors import UserError
+from docnmt.formats.events import Facts, sentences_of
+from docnmt.formats.forms import find_split, locate, read_split
+from docnmt.formats.structure import Structure, StructureBuilder
 
 
 class Corpus:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.batch import PackedText
+from docnmt.classification.model import FusionClassifier
+from docnmt.classification.model_config import FusionClassifierConfig
 from docnmt.config import without_effect
 from docnmt.layout import DocumentLayout
-from docnmt.models.config_classifier import FusionClassifierConfig
-from docnmt.models.fusion_classifier import FusionClassifier
 from docnmt.registry import FUSIONS, POSITIONS
 
 TASK = SimpleNamespace(vocabulary_size=50, labels=("a", "b", "c"))

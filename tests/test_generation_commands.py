@@ -15,7 +15,7 @@ import small_system
 
 from docnmt.cli import generate, preprocess, score, train, translate
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.generation.evaluate import corpus_bleu
+from docnmt.tasks.bleu import corpus_bleu
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.document_translation import DocumentTranslation
 

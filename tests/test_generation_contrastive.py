@@ -11,10 +11,10 @@ import pytest
 import small_system
 from test_joined_units import build
 
-from docnmt.generation.config import BeamSearchConfig, GenerationConfig
-from docnmt.generation.contrastive import forced_scores
-from docnmt.generation.translate import translate_corpus
+from docnmt.commands.contrastive import forced_scores
 from docnmt.scoring.contrastive import ForcedExample
+from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.search.translate import translate_corpus
 
 ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]
 DOCUMENTS = small_system.text(3, 4)
@@ -144,7 +144,7 @@ def test_many_questions_are_scored_in_portions(monkeypatch: pytest.MonkeyPatch) 
     examples = [ForcedExample(tuple(d[:-1]), d[-1], (), target) for d in texts for target in (d[0], "it.")]
     done: list[int] = []
     whole = forced_scores([model], task, examples)
-    monkeypatch.setattr("docnmt.generation.contrastive._SENTENCES", 4)
+    monkeypatch.setattr("docnmt.commands.contrastive._SENTENCES", 4)
     assert forced_scores([model], task, examples, progress=done.append) == pytest.approx(whole, rel=1e-6)
     assert sum(done) == len(examples) < 4 * len(done)
     assert forced_scores([model], task, []) == []

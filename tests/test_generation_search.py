@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.generation.beam_search import BeamSearch, beam_search
-from docnmt.generation.config import BeamSearchConfig, GreedyConfig, SamplingConfig
-from docnmt.generation.greedy import Greedy
-from docnmt.generation.hypothesis import Hypothesis, Slot
-from docnmt.generation.sampling import Sampling, truncate
-from docnmt.generation.search import decode, run
+from docnmt.search.beam_search import BeamSearch, beam_search
+from docnmt.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig
+from docnmt.search.decode import decode, run
+from docnmt.search.greedy import Greedy
+from docnmt.search.hypothesis import Hypothesis, Slot
+from docnmt.search.sampling import Sampling, truncate
 
 A, B, VOCABULARY = 5, 6, 7
 #: (slot's number, tokens so far) → log-probabilities (VOCABULARY,)

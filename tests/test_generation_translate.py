@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docnmt.data.tokenizer import EOS
-from docnmt.generation.config import (
+from docnmt.search.config import (
     BeamSearchConfig,
     GenerationConfig,
     GreedyConfig,
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.generation.translate import SentenceResult, groups, translate_corpus
+from docnmt.search.translate import SentenceResult, groups, translate_corpus
 
 DOCUMENTS = small_system.text(3, 4)
 ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]

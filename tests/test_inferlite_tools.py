@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from docnmt.retrieval.search import nearest_cosine
+from docnmt.sentence_vectors.search import nearest_cosine
 
 
 def tool(name: str, folder: str = "inferlite") -> ModuleType:

@@ -13,16 +13,16 @@ import small_system
 import torch
 
 from docnmt.batch import TranslationBatch
-from docnmt.data.collate import collate
+from docnmt.batching.collate import collate
+from docnmt.batching.units import Units, window_units
+from docnmt.commands.contrastive import forced_scores
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.tokenizer import BOS, BRK, EOS
-from docnmt.data.units import Units, window_units
 from docnmt.errors import UserError
-from docnmt.generation.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
-from docnmt.generation.contrastive import forced_scores
-from docnmt.generation.translate import SentenceResult, translate_corpus
 from docnmt.registry import MODELS
 from docnmt.scoring.contrastive import ForcedExample
+from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from docnmt.search.translate import SentenceResult, translate_corpus
 
 DOCUMENTS = small_system.text(4, 4)
 CASES: list[tuple[str, dict[str, Any]]] = [

@@ -12,7 +12,7 @@ from parallel_text import WORDS, ParallelText, translate
 
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.long import split_text
-from docnmt.data.structure import renumber
+from docnmt.formats.structure import renumber
 
 Capture = pytest.CaptureFixture[str]
 LIMIT = 60

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from docnmt.cli import preprocess
-from docnmt.data.nli_folder import NliFolder
-from docnmt.data.pairs import NLI_LABELS, SentencePairs, read_pairs
-from docnmt.data.words import words
 from docnmt.errors import UserError
+from docnmt.sentence_vectors.folder import NliFolder
+from docnmt.sentence_vectors.pairs import NLI_LABELS, SentencePairs, read_pairs
+from docnmt.sentence_vectors.words import words
 
 PAIRS = [
     ("entailment", "A man sleeps.", "Someone sleeps."),

@@ -19,11 +19,11 @@ from torch.nn import functional as F
 from toy import assert_same_checkpoint, log
 
 from docnmt.batch import IGNORE, TranslationBatch
+from docnmt.batching.noise import HiddenWords, resegmented, uniform
 from docnmt.cli.train import main as train
 from docnmt.criterions.config import LabelSmoothedCrossEntropyConfig
 from docnmt.criterions.cross_entropy import LabelSmoothedCrossEntropy
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.noise import HiddenWords, resegmented, uniform
 from docnmt.data.tokenizer import BRK, EOS, MASK
 from docnmt.modules.word_dropout import WordDropout
 from docnmt.tasks.config import DocumentTranslationConfig

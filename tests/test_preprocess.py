@@ -16,9 +16,9 @@ from docnmt.cli import preprocess
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.describe import describe_folder
 from docnmt.data.meta import read_meta
-from docnmt.data.text import TextLines
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
+from docnmt.formats.text import TextLines
 
 Capture = pytest.CaptureFixture[str]
 

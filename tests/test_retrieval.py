@@ -16,15 +16,15 @@ import torch
 from test_inferlite_tools import tool
 
 from docnmt.cli import embed, preprocess, senteval, train
-from docnmt.data.words import words
 from docnmt.errors import UserError
 from docnmt.registry import MODELS
-from docnmt.retrieval import commands, stream
-from docnmt.retrieval.encoder import SentenceEncoder
-from docnmt.retrieval.gates import gate_means
-from docnmt.retrieval.search import nearest_cosine
-from docnmt.tasks.nli import Nli
-from docnmt.tasks.nli_config import NliConfig
+from docnmt.sentence_vectors import commands, stream
+from docnmt.sentence_vectors.config import NliConfig
+from docnmt.sentence_vectors.encoder import SentenceEncoder
+from docnmt.sentence_vectors.gates import gate_means
+from docnmt.sentence_vectors.search import nearest_cosine
+from docnmt.sentence_vectors.task import Nli
+from docnmt.sentence_vectors.words import words
 
 NOUNS = ["dog", "cat", "man", "child", "bird", "train"]
 VERBS = ["runs", "sleeps", "sings", "waits"]

@@ -12,9 +12,9 @@ import torch
 from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint, log
 
+from docnmt.batching.collate import collate
+from docnmt.batching.units import document_units
 from docnmt.cli.train import main as train
-from docnmt.data.collate import collate
-from docnmt.data.units import document_units
 from docnmt.modules.context import ConditionalAttention
 from docnmt.modules.scheduled import tell_update
 

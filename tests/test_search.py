@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from docnmt.errors import UserError
 from docnmt.files import replacing
-from docnmt.retrieval import faiss_search, search
-from docnmt.retrieval.codes import BitReport, pack_bits, unpack_bits
-from docnmt.retrieval.faiss_search import FaissIndex
-from docnmt.retrieval.stream import NpyWriter, StoredLines, open_lines, read_lines
+from docnmt.sentence_vectors import faiss_search, search
+from docnmt.sentence_vectors.codes import BitReport, pack_bits, unpack_bits
+from docnmt.sentence_vectors.faiss_search import FaissIndex
+from docnmt.sentence_vectors.stream import NpyWriter, StoredLines, open_lines, read_lines
 
 
 @settings(max_examples=30, deadline=None)

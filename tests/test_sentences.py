@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docnmt.data.sentences import split_sentences
+from docnmt.formats.sentences import split_sentences
 
 #: Each case: language and the sentences that must come back from them joined by a space.
 CASES = [

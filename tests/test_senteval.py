@@ -10,14 +10,19 @@ import pytest
 import torch
 from torch import nn
 
-from docnmt.data.embeddings import UNKNOWN, Embeddings
 from docnmt.errors import UserError
-from docnmt.scoring.senteval import classification, relatedness, softmax
-from docnmt.scoring.senteval.baselines import BagOfWordsBaseline, RandomProjections, read_frequencies, sif_weights
-from docnmt.scoring.senteval.classification import Examples, Protocol
-from docnmt.scoring.senteval.corpora import TASKS, TransferTask, read_task
-from docnmt.scoring.senteval.evaluate import PROTOCOLS, _f1, _features, evaluate
-from docnmt.scoring.senteval.softmax import Schedule
+from docnmt.sentence_vectors.embeddings import UNKNOWN, Embeddings
+from docnmt.sentence_vectors.senteval import classification, relatedness, softmax
+from docnmt.sentence_vectors.senteval.baselines import (
+    BagOfWordsBaseline,
+    RandomProjections,
+    read_frequencies,
+    sif_weights,
+)
+from docnmt.sentence_vectors.senteval.classification import Examples, Protocol
+from docnmt.sentence_vectors.senteval.corpora import TASKS, TransferTask, read_task
+from docnmt.sentence_vectors.senteval.evaluate import PROTOCOLS, _f1, _features, evaluate
+from docnmt.sentence_vectors.senteval.softmax import Schedule
 
 SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)
 

@@ -9,8 +9,8 @@ import pytest
 
 from docnmt.cli import preprocess, train
 from docnmt.errors import UserError
-from docnmt.retrieval.encoder import SentenceEncoder
-from docnmt.retrieval.summaries import TranslationSummaries
+from docnmt.sentence_vectors.encoder import SentenceEncoder
+from docnmt.sentence_vectors.summaries import TranslationSummaries
 
 TEXT = "the dog runs .\na cat sleeps .\n\nthe child sings .\na bird waits .\n"
 

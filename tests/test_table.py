@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from docnmt.data.table import read_labelled
+from docnmt.classification.table import read_labelled
 from docnmt.errors import UserError
 
 ROWS = [("1", 'He said "no, thanks"'), ("sport", "a\ttab and Ünïcode \u2028 inside"), ("0", "")]

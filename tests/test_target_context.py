@@ -22,14 +22,14 @@ from toy import assert_same_checkpoint, log
 
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.cli.train import main as train
+from docnmt.commands.contrastive import forced_scores
 from docnmt.data.tokenizer import BOS
-from docnmt.generation.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
-from docnmt.generation.contrastive import forced_scores
-from docnmt.generation.translate import SentenceResult, translate_corpus
 from docnmt.layout import DocumentLayout
 from docnmt.modules.target_context import attend_earlier
 from docnmt.registry import MODELS
 from docnmt.scoring.contrastive import ForcedExample
+from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from docnmt.search.translate import SentenceResult, translate_corpus
 
 KINDS = ["summaries", "conditional"]
 CASES: list[tuple[str, dict[str, Any]]] = [

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.data import text
-from docnmt.data.text import TextLines, is_blank
 from docnmt.errors import UserError
+from docnmt.formats import text
+from docnmt.formats.text import TextLines, is_blank
 
 
 def read(data: bytes) -> tuple[list[str], TextLines]:

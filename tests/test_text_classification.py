@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 
+from docnmt.batching.plan import plan_batches
+from docnmt.classification.arrays import LabelledArrays
+from docnmt.classification.config import TextClassificationConfig
+from docnmt.classification.model import FusionClassifier
+from docnmt.classification.model_config import FusionClassifierConfig
+from docnmt.classification.preprocess import labelled_arrays, ordered_labels
+from docnmt.classification.task import TextClassification, TextDataset, label_probabilities
+from docnmt.classification.vocabulary import WordVocabulary
 from docnmt.cli import classify, preprocess, train
-from docnmt.data.batching import plan_batches
-from docnmt.data.classification import labelled_arrays, ordered_labels
-from docnmt.data.labelled import LabelledArrays
-from docnmt.data.vocabulary import WordVocabulary
-from docnmt.models.config_classifier import FusionClassifierConfig
-from docnmt.models.fusion_classifier import FusionClassifier
-from docnmt.tasks.text_classification import TextClassification, TextDataset, label_probabilities
-from docnmt.tasks.text_classification_config import TextClassificationConfig
 
 UNIT, DOCUMENT = SimpleNamespace(position_count="unit"), SimpleNamespace(position_count="document")
 

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from docnmt.data.forms import side
-from docnmt.data.text import TextLines
 from docnmt.errors import UserError
 from docnmt.files import write_text
+from docnmt.formats.forms import side
+from docnmt.formats.text import TextLines
 from docnmt.scoring.aligned import Layout, read_layout
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from docnmt.classification.label import ClassifyConfig, classify
 from docnmt.cli import command as cli
 from docnmt.config import Section
-from docnmt.generation.labelling import ClassifyConfig, classify
 
 DESCRIPTION = """Label texts with a trained text classifier. Texts come from a file or stdin, one a line; for each a
 line with its label and the label's probability goes to stdout, in the same order. With --labelled the file is a table

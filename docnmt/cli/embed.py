@@ -81,9 +81,9 @@ def body(argv: list[str]) -> int:
     for name in (config.output, config.gates):
         if name:
             check_new(Path(name), overwrite=config.overwrite)
-    from docnmt.retrieval import commands
-    from docnmt.retrieval.encoder import SentenceEncoder
     from docnmt.runtime import pick_device, tune
+    from docnmt.sentence_vectors import commands
+    from docnmt.sentence_vectors.encoder import SentenceEncoder
 
     print(tune(), file=sys.stderr)
     encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)
@@ -104,7 +104,7 @@ def body(argv: list[str]) -> int:
 
 @contextlib.contextmanager
 def _lines(name: str | None) -> Iterator[Iterator[str]]:
-    from docnmt.retrieval.stream import open_lines, read_lines
+    from docnmt.sentence_vectors.stream import open_lines, read_lines
 
     if name is None:
         yield read_lines(sys.stdin.buffer, "stdin")

@@ -9,8 +9,8 @@ from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
 from docnmt.cli.generation import parse
+from docnmt.commands.config import GenerateConfig
 from docnmt.config import Section
-from docnmt.generation.config import GenerateConfig
 from docnmt.scoring.config import ReportConfig
 
 DESCRIPTION = """Translate a split of a folder that docnmt-preprocess wrote, and score it. On stdout, for each sentence
@@ -35,7 +35,7 @@ def body(argv: list[str]) -> int:
     """Parse and translate."""
     command = Command("docnmt-generate", DESCRIPTION, EXAMPLES)
     config = parse(command, argv, GenerateConfig, Section("report", ReportConfig))
-    from docnmt.generation.generate import generate
+    from docnmt.commands.generate import generate
 
     generate(config["command"], config["models"], config["generation"], config["search"], config["report"])
     return 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from docnmt.cli.command import Command
+from docnmt.commands.config import ModelsConfig
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
-from docnmt.generation.config import GenerationConfig, ModelsConfig
 from docnmt.registry import GENERATORS
+from docnmt.search.config import GenerationConfig
 
 
 def parse(command: Command, argv: list[str], own: type, *more: Section) -> dict[str, Any]:

@@ -32,14 +32,18 @@ PREPROCESSORS = Registry("task to preprocess for")
 PREPROCESSORS.add(
     "document_translation",
     "docnmt.data.preprocess:preprocess_translation",
-    config="docnmt.data.translation_config:TranslationPreprocessConfig",
+    config="docnmt.data.config:TranslationPreprocessConfig",
 )
 PREPROCESSORS.add(
     "text_classification",
-    "docnmt.data.classification:preprocess_classification",
-    config="docnmt.data.classification:ClassificationPreprocessConfig",
+    "docnmt.classification.preprocess:preprocess_classification",
+    config="docnmt.classification.preprocess:ClassificationPreprocessConfig",
 )
-PREPROCESSORS.add("nli", "docnmt.data.nli:preprocess_nli", config="docnmt.data.nli:NliPreprocessConfig")
+PREPROCESSORS.add(
+    "nli",
+    "docnmt.sentence_vectors.preprocess:preprocess_nli",
+    config="docnmt.sentence_vectors.preprocess:NliPreprocessConfig",
+)
 
 
 @dataclass(frozen=True)

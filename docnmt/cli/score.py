@@ -11,9 +11,9 @@ from typing import Any
 
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
+from docnmt.commands.config import ModelsConfig
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
-from docnmt.generation.config import ModelsConfig
 from docnmt.scoring.config import CONTEXT_SEED, ContrastiveConfig, ReportConfig, ScoreConfig
 
 DESCRIPTION = """Score a translation (--sys) against references (--ref): s-BLEU, chrF and TER by sentence, d-BLEU by
@@ -59,7 +59,7 @@ def body(argv: list[str]) -> int:
 def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> Any:
     if config.context == "none" and models.context_window is not None:
         raise UsageError("--context-window has no effect with --context none")
-    from docnmt.generation.contrastive import scorer
+    from docnmt.commands.contrastive import scorer
     from docnmt.scoring.contrastive import judge, with_contexts
     from docnmt.scoring.contrastive_files import read_contrastive
 

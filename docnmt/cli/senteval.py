@@ -83,8 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def body(argv: list[str]) -> int:
     """Parse, evaluate, print the table."""
     config = Command("docnmt-senteval", DESCRIPTION, EXAMPLES).parse(argv, [Section("senteval", SentEvalConfig)])
-    from docnmt.retrieval.transfer import run_transfer
     from docnmt.runtime import tune
+    from docnmt.sentence_vectors.senteval.transfer import run_transfer
 
     print(tune(), file=sys.stderr)
     print(run_transfer(config["senteval"]))

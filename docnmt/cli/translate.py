@@ -9,8 +9,8 @@ from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
 from docnmt.cli.generation import parse
+from docnmt.commands.config import TranslateConfig
 from docnmt.errors import UserError
-from docnmt.generation.config import TranslateConfig
 
 DESCRIPTION = """Translate stdin to stdout. stdin is one document of raw text in UTF-8: each line is split into
 sentences, the translation of a line is a line, and blank lines stay. With --input-format corpus a line is a sentence
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def body(argv: list[str]) -> int:
     """Parse and translate."""
     config = parse(Command("docnmt-translate", DESCRIPTION, EXAMPLES), argv, TranslateConfig)
-    from docnmt.generation.stream import translate_stream
+    from docnmt.commands.translate import translate_stream
 
     if sys.stdin is None or sys.stdout is None:
         raise UserError("stdin or stdout is closed; expected: docnmt-translate ... < document.txt > translation.txt")

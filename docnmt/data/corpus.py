@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.data.events import Facts, sentences_of
 from docnmt.data.meta import read_meta
-from docnmt.data.plain_text import read_text
 from docnmt.data.split_folder import SplitFolder, reference_names
 from docnmt.data.store import TextArray, TokenArray, offsets_of
-from docnmt.data.structure import Structure, StructureBuilder
-from docnmt.data.text import TextLines
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
+from docnmt.formats.events import Facts, sentences_of
+from docnmt.formats.plain_text import read_text
+from docnmt.formats.structure import Structure, StructureBuilder
+from docnmt.formats.text import TextLines
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from docnmt.data.forms import locate
+from docnmt.batching.units import document_units
+from docnmt.data.config import TranslationPreprocessConfig
 from docnmt.data.rewrite import Edits, rewrite
 from docnmt.data.scan import Split
 from docnmt.data.store import TextArray, TokenArray
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.data.translation_config import TranslationPreprocessConfig
-from docnmt.data.units import document_units
 from docnmt.errors import UserError
+from docnmt.formats.forms import locate
 
 
 def apply_long_policy(

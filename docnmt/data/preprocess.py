@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.config import to_dict
+from docnmt.data.config import TranslationPreprocessConfig
 from docnmt.data.encoding import Encoder
-from docnmt.data.forms import find_split
 from docnmt.data.long import apply_long_policy
 from docnmt.data.meta import META, file_entry, write_meta
 from docnmt.data.overlap import overlap_with_training
@@ -19,8 +19,8 @@ from docnmt.data.split_folder import SplitFolder
 from docnmt.data.store import TextArray, token_dtype
 from docnmt.data.subwords import make_tokenizers
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.data.translation_config import TranslationPreprocessConfig
 from docnmt.files import check_folder, replacing_folder
+from docnmt.formats.forms import find_split
 from docnmt.progress import Progress
 
 Say = Callable[[str], None]

@@ -6,12 +6,12 @@ import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from docnmt.data.events import Facts, Sentence, sentences_of
-from docnmt.data.forms import SplitFiles, read_split
 from docnmt.data.split_folder import SplitFolder, reference_names
 from docnmt.data.store import RaggedWriter
-from docnmt.data.structure import StructureBuilder
 from docnmt.errors import UserError
+from docnmt.formats.events import Facts, Sentence, sentences_of
+from docnmt.formats.forms import SplitFiles, read_split
+from docnmt.formats.structure import StructureBuilder
 from docnmt.progress import Progress
 
 _CHUNK = 4096

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from docnmt.data.store import RaggedWriter, TextArray, TokenArray, map_array
-from docnmt.data.structure import Structure
+from docnmt.formats.structure import Structure
 
 
 def reference_names(target_lang: str, count: int) -> list[str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from docnmt.data.config import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
 from docnmt.data.meta import META, read_meta
 from docnmt.data.store import TextArray
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.data.translation_config import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
 from docnmt.errors import UserError
 from docnmt.progress import waiting
 

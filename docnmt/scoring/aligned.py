@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from docnmt.data.text import TextLines
 from docnmt.errors import UserError
+from docnmt.formats.text import TextLines
 
 DOCUMENT, PARAGRAPH = "<d>", "<p>"
 

@@ -14,11 +14,8 @@ import torch
 from torch import nn
 
 from docnmt.batch import PackedText
-from docnmt.data.collate import collate_source, ranges, sentence_costs
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.meta import read_meta
-from docnmt.data.tokenizer import Tokenizer
-from docnmt.data.units import (
+from docnmt.batching.collate import collate_source, ranges, sentence_costs
+from docnmt.batching.units import (
     Units,
     context_units,
     document_units,
@@ -28,6 +25,9 @@ from docnmt.data.units import (
     sentence_units,
     window_units,
 )
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.meta import read_meta
+from docnmt.data.tokenizer import Tokenizer
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.mixture import Mixture
 from docnmt.tasks.protocol import TaskState
@@ -217,7 +217,7 @@ class DocumentTranslation:
 
     def evaluate(self, model: nn.Module, split: str, options: Mapping[str, Any]) -> dict[str, float]:
         """BLEU of a split, by the code that `docnmt-generate` runs."""
-        from docnmt.generation.evaluate import corpus_bleu
+        from docnmt.tasks.bleu import corpus_bleu
 
         return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config)}
 

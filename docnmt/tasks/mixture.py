@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from docnmt.batch import TranslationBatch
-from docnmt.data.join import join_batches
+from docnmt.batching.join import join_batches
 
 
 class Part(Protocol):

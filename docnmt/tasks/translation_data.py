@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from docnmt.batch import TranslationBatch
-from docnmt.data.collate import collate, sentence_costs, unit_sizes
+from docnmt.batching.collate import collate, sentence_costs, unit_sizes
+from docnmt.batching.noise import HiddenWords, resegmented
+from docnmt.batching.units import Units, resolution_units
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
-from docnmt.data.noise import HiddenWords, resegmented
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.data.units import Units, resolution_units
 from docnmt.errors import UsageError, UserError
 from docnmt.tasks.config import DocumentTranslationConfig
 

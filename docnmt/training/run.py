@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from docnmt.batching.plan import plan_batches
 from docnmt.config import Section, build, settings, to_dict
 from docnmt.criterions.protocol import Criterion
-from docnmt.data.batching import plan_batches
 from docnmt.errors import UsageError, UserError
 from docnmt.optim.config import OptimizationConfig
 from docnmt.optim.optimizer import build_optimizer

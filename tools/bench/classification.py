@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.data.labelled import LabelledArrays
-from docnmt.models.config_classifier import FusionClassifierConfig
-from docnmt.models.fusion_classifier import FusionClassifier
+from docnmt.classification.arrays import LabelledArrays
+from docnmt.classification.model import FusionClassifier
+from docnmt.classification.model_config import FusionClassifierConfig
+from docnmt.classification.task import TextDataset
 from docnmt.modules.positions.tables import sinusoids
 from docnmt.registry import ARCHITECTURES
 from docnmt.runtime import tune
-from docnmt.tasks.text_classification import TextDataset
 
 VOCABULARY, LABELS = 20_000, 11
 

@@ -18,12 +18,12 @@ from measuring import Series, Way, peak_memory
 from torch.nn.functional import cross_entropy
 
 from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.data.labelled import LabelledArrays
-from docnmt.models.config_classifier import FusionClassifierConfig
-from docnmt.models.fusion_classifier import FusionClassifier
+from docnmt.classification.arrays import LabelledArrays
+from docnmt.classification.model import FusionClassifier
+from docnmt.classification.model_config import FusionClassifierConfig
+from docnmt.classification.task import TextDataset
 from docnmt.registry import ARCHITECTURES
 from docnmt.runtime import tune
-from docnmt.tasks.text_classification import TextDataset
 
 WAYS = ("softmax", "linear")
 VOCABULARY, LABELS = 20_000, 11

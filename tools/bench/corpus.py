@@ -19,7 +19,7 @@ import numpy as np
 
 from docnmt.data.meta import write_meta
 from docnmt.data.split_folder import SplitFolder
-from docnmt.data.structure import Structure
+from docnmt.formats.structure import Structure
 from docnmt.progress import Progress
 
 CHUNK = 1 << 18

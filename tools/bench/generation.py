@@ -24,13 +24,13 @@ from torch import Tensor
 from docnmt import builtin  # noqa: F401
 from docnmt.batch import PackedText
 from docnmt.data.tokenizer import BRK, EOS
-from docnmt.generation.beam_search import BeamSearch
-from docnmt.generation.config import BeamSearchConfig
-from docnmt.generation.hypothesis import Slot
-from docnmt.generation.search import decode
 from docnmt.layout import DocumentLayout
 from docnmt.registry import ARCHITECTURES, MODELS
 from docnmt.runtime import tune
+from docnmt.search.beam_search import BeamSearch
+from docnmt.search.config import BeamSearchConfig
+from docnmt.search.decode import decode
+from docnmt.search.hypothesis import Slot
 
 VOCABULARY, SENTENCES = 8000, 20
 

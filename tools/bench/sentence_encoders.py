@@ -20,13 +20,13 @@ import numpy as np
 import torch
 
 from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.data.embeddings import Embeddings, build_embeddings
-from docnmt.data.pairs import NLI_LABELS
-from docnmt.data.words import words
 from docnmt.registry import MODELS
-from docnmt.retrieval.encoder import SentenceEncoder
-from docnmt.retrieval.stream import open_lines
 from docnmt.runtime import tune
+from docnmt.sentence_vectors.embeddings import Embeddings, build_embeddings
+from docnmt.sentence_vectors.encoder import SentenceEncoder
+from docnmt.sentence_vectors.pairs import NLI_LABELS
+from docnmt.sentence_vectors.stream import open_lines
+from docnmt.sentence_vectors.words import words
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "inferlite, width 1": ("inferlite", {}),

@@ -20,12 +20,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import hinge_loss
 from sklearn.svm import LinearSVC
 
+from docnmt.classification.scores import classification_scores
+from docnmt.classification.table import read_labelled
+from docnmt.classification.vocabulary import tokenise
 from docnmt.cli import command as cli
-from docnmt.data.table import read_labelled
-from docnmt.data.vocabulary import tokenise
 from docnmt.errors import UsageError
 from docnmt.files import write_json
-from docnmt.scoring.classification import classification_scores
 
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from gate_values import gate_values
 
+from docnmt.classification.arrays import LabelledArrays
+from docnmt.classification.scores import classification_scores
+from docnmt.classification.task import TextClassification, TextDataset, label_probabilities
 from docnmt.cli import command as cli
-from docnmt.data.labelled import LabelledArrays
 from docnmt.errors import UsageError
 from docnmt.files import write_json
 from docnmt.runtime import tune
-from docnmt.scoring.classification import classification_scores
-from docnmt.tasks.text_classification import TextClassification, TextDataset, label_probabilities
 from docnmt.training.loading import LoadedModel, load_model
 from docnmt.version import __version__
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from docnmt.data.batching import plan_batches
-from docnmt.data.labelled import LabelledArrays
+from docnmt.batching.plan import plan_batches
+from docnmt.classification.arrays import LabelledArrays
+from docnmt.classification.task import TextDataset
 from docnmt.modules.fusion import Gate, Normed
-from docnmt.tasks.text_classification import TextDataset
 from docnmt.training.loading import LoadedModel
 
 #: Parts of equal length into which `along` divides what is read of a text.

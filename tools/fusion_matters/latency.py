@@ -24,15 +24,15 @@ from tables import markdown
 from torch import Tensor
 
 from docnmt.batch import PackedText
+from docnmt.classification.model import FusionClassifier
+from docnmt.classification.model_config import FusionClassifierConfig
+from docnmt.classification.task import TextBatch
 from docnmt.cli import command as cli
 from docnmt.errors import UsageError
 from docnmt.files import write_json
 from docnmt.layout import DocumentLayout
-from docnmt.models.config_classifier import FusionClassifierConfig
-from docnmt.models.fusion_classifier import FusionClassifier
 from docnmt.registry import ARCHITECTURES, FUSIONS
 from docnmt.runtime import tune
-from docnmt.tasks.text_classification import TextBatch
 
 VOCABULARY, LABELS = 5_000, 33
 

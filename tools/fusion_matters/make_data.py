@@ -30,8 +30,8 @@ from pathlib import Path
 
 import numpy as np
 
+from docnmt.classification.table import read_labelled
 from docnmt.cli import command as cli
-from docnmt.data.table import read_labelled
 from docnmt.errors import UserError
 from docnmt.files import write_text
 

@@ -24,14 +24,14 @@ from published import PUBLISHED, TABLE_1_SD
 from scipy import stats
 from tables import markdown
 
+from docnmt.batching.plan import plan_batches
+from docnmt.classification import model as fusion_classifier
+from docnmt.classification.model import FusionClassifier
+from docnmt.classification.model_config import FusionClassifierConfig
+from docnmt.classification.random_stream import random_stream
+from docnmt.classification.table import read_labelled
+from docnmt.classification.vocabulary import WordVocabulary
 from docnmt.cli import command as cli
-from docnmt.data.batching import plan_batches
-from docnmt.data.table import read_labelled
-from docnmt.data.vocabulary import WordVocabulary
-from docnmt.models import fusion_classifier
-from docnmt.models.config_classifier import FusionClassifierConfig
-from docnmt.models.fusion_classifier import FusionClassifier
-from docnmt.modules.random_stream import random_stream
 from docnmt.registry import FUSIONS
 
 TASK = SimpleNamespace(vocabulary_size=2_000, labels=("",) * 11)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import torch
 
-from docnmt.data.batching import plan_batches
+from docnmt.batching.plan import plan_batches
 from docnmt.errors import UserError
-from docnmt.models.sentence_pair import SentencePairModel
 from docnmt.runtime import tune
-from docnmt.tasks.nli import Nli
-from docnmt.tasks.nli_config import NliConfig
+from docnmt.sentence_vectors.config import NliConfig
+from docnmt.sentence_vectors.models.sentence_pair import SentencePairModel
+from docnmt.sentence_vectors.task import Nli
 from docnmt.training.loading import load_model
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from docnmt.data.words import words
 from docnmt.files import replacing
+from docnmt.sentence_vectors.words import words
 
 
 def texts(paths: list[Path]) -> Iterator[list[str]]:

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.data.words import words
-from docnmt.retrieval.codes import BitReport
-from docnmt.retrieval.encoder import SentenceEncoder
-from docnmt.retrieval.search import nearest_cosine, nearest_hamming
-from docnmt.retrieval.stream import open_lines
 from docnmt.runtime import tune
+from docnmt.sentence_vectors.codes import BitReport
+from docnmt.sentence_vectors.encoder import SentenceEncoder
+from docnmt.sentence_vectors.search import nearest_cosine, nearest_hamming
+from docnmt.sentence_vectors.stream import open_lines
+from docnmt.sentence_vectors.words import words
 
 TOP = 10
 #: Repetitions of a search of all queries, and queries searched one at a time; medians are shown.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from docnmt.errors import UserError
 from docnmt.files import write_text
-from docnmt.scoring.senteval.corpora import TASKS
+from docnmt.sentence_vectors.senteval.corpora import TASKS
 
 #: A file's path in the new folder → its header and rows.
 Tables = dict[str, tuple[str, list[list[str]]]]

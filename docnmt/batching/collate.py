@@ -1,0 +1,180 @@
+"""From ranges of sentences to the packed tensors that a model reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+
+from docnmt.batch import PackedText, TranslationBatch
+from docnmt.batching.units import Units
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.store import TokenArray
+from docnmt.data.tokenizer import BOS, BRK, EOS
+from docnmt.layout import DocumentLayout
+
+
+def collate(
+    corpus: ParallelCorpus, units: Units, chosen: np.ndarray, *, position_count: str, joined: bool = False
+) -> TranslationBatch:
+    """The units `chosen` (U,), in that order, as a training batch.
+
+    Args:
+        position_count: see `structure_positions`.
+        joined: the sentences of a unit are one sequence with `<brk>` between them.
+
+    Raises:
+        ValueError: the corpus has no target side.
+    """
+    if corpus.target is None:
+        raise ValueError("a training batch needs a target side, and this corpus has none")
+    sentences, layout = _sentences(units.first[chosen], units.last[chosen])
+    structure = structure_positions(corpus, sentences, count=position_count)
+    packs = partial(pack_joined, running=position_count == "sequence") if joined else pack
+    return TranslationBatch(
+        source=collate_source(corpus, units, chosen, position_count=position_count, joined=joined),
+        target=packs(corpus.target, sentences, layout, structure, begin=True),
+        labels=packs(corpus.target, sentences, layout, structure, begin=False).tokens,
+        units=torch.from_numpy(np.asarray(chosen, dtype=np.int64)),
+    )
+
+
+def collate_source(
+    corpus: ParallelCorpus, units: Units, chosen: np.ndarray, *, position_count: str, joined: bool = False
+) -> PackedText:
+    """The source side of the units `chosen`: what search encodes."""
+    sentences, layout = _sentences(units.source_first[chosen], units.source_last[chosen])
+    structure = structure_positions(corpus, sentences, count=position_count)
+    if not joined:
+        return pack(corpus.source, sentences, layout, structure, begin=False)
+    running = position_count == "sequence"
+    source = pack_joined(corpus.source, sentences, layout, structure, begin=False, running=running)
+    written = (units.last - units.first)[chosen]
+    last = layout[1:] - 1
+    place = last[:, None] - np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n)
+    return replace(source, begins=torch.from_numpy(structure[place]))
+
+
+def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """All numbers of the half-open ranges, one after the other: [3, 8), [0, 2) → 3 4 5 6 7 0 1."""
+    lengths = last - first
+    starts = np.repeat(first - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    numbers: np.ndarray = starts + np.arange(int(lengths.sum()), dtype=np.int64)
+    return numbers
+
+
+def _sentences(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The corpus's sentence numbers (S,) and document offsets (U+1,) of a packed batch: a unit is a document there."""
+    return ranges(first, last), np.concatenate([[0], np.cumsum(last - first)]).astype(np.int64)
+
+
+def pack(
+    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray, *, begin: bool
+) -> PackedText:
+    """Sentences of one side in one row, each closed by `</s>` or, with `begin`, opened by `<s>` instead.
+
+    Args:
+        sentences: (S,) numbers in the corpus. documents: (D+1,) offsets into them.
+        structure: (S, 4) positions of each sentence's first token; the word index is counted on from there.
+    """
+    first, last = side.offsets[sentences], side.offsets[sentences + 1]
+    lengths = last - first + 1
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    tokens = np.full(int(offsets[-1]), BOS if begin else EOS, dtype=np.int64)
+    words = np.ones(len(tokens), dtype=bool)
+    words[offsets[:-1] if begin else offsets[1:] - 1] = False
+    tokens[words] = side.tokens[ranges(np.asarray(first), np.asarray(last))]
+    positions = np.repeat(structure, lengths, axis=0)
+    positions[:, 0] += np.arange(len(tokens)) - np.repeat(offsets[:-1], lengths)
+    layout = DocumentLayout(torch.from_numpy(offsets), torch.from_numpy(documents))
+    return PackedText(torch.from_numpy(tokens), layout, torch.from_numpy(positions))
+
+
+def pack_joined(
+    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray, *, begin: bool, running: bool
+) -> PackedText:
+    """As `pack`, but each document is one sequence: `<brk>` opens or closes a sentence inside it, and positions go on
+    saying which sentence a token stands in.
+
+    Args:
+        running: the word index counts along the sequence instead.
+    """
+    text = pack(side, sentences, documents, structure, begin=begin)
+    offsets = text.layout.sentence_offsets
+    inner = torch.ones(len(sentences), dtype=torch.bool)
+    inner[torch.from_numpy(documents[:-1] if begin else documents[1:] - 1)] = False  # the ends of the sequence
+    text.tokens[(offsets[:-1] if begin else offsets[1:] - 1)[inner]] = BRK
+    layout = DocumentLayout(offsets[text.layout.document_offsets], torch.arange(len(documents)))
+    if running:
+        starts = layout.sentence_offsets[:-1].index_select(0, layout.sentence_of_token)
+        text.positions[:, 0] = torch.arange(layout.num_tokens) - starts
+    return PackedText(text.tokens, layout, text.positions)
+
+
+def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count: str) -> np.ndarray:
+    """(S, 4) int64: word, sentence, paragraph and section index of the first token of each of `sentences`.
+
+    `count="unit"`: each index counts inside its parent unit (002's levels, our default); `"document"`: each counts from
+    the document's start (the paper's PE135,4,2); `"sequence"`: as `"unit"`, for joined units whose word index is set by
+    `pack_joined`. A target sentence takes its source line's, the word index included.
+    An unknown level is -1. Cutting a document changes no position.
+    """
+    offsets = corpus.document_offsets
+    document = np.searchsorted(offsets, sentences, side="right") - 1
+    positions = np.full((len(sentences), 4), -1, dtype=np.int64)
+    inner = "unit" if count == "sequence" else count
+    for number in np.unique(document):
+        rows = np.flatnonzero(document == number)
+        begin, end = int(offsets[number]), int(offsets[number + 1])
+        inside = _document_structure(corpus.levels[begin:end], end - begin, inner)
+        if count == "document":
+            lengths = np.diff(corpus.source.offsets[begin : end + 1]) + 1
+            inside[:, 0] = np.cumsum(lengths) - lengths
+        positions[rows] = inside[sentences[rows] - begin]
+    return positions
+
+
+def _document_structure(levels: np.ndarray, sentences: int, count: str) -> np.ndarray:
+    """(n, 4) positions in one document, given its (n, K) levels, outermost first: the last two are used."""
+    positions = np.full((sentences, 4), -1, dtype=np.int64)
+    positions[:, 0] = 0
+    index = np.arange(sentences, dtype=np.int64)
+    new = np.zeros(sentences, dtype=bool)  # where the unit of the level at hand, or a unit around it, begins
+    known = levels.shape[1]
+    for depth in range(known):
+        new[1:] |= np.diff(levels[:, depth]) != 0
+        column = 2 + known - 1 - depth  # paragraph 2, section 3; units around sections have no column
+        if column <= 3:
+            positions[:, column] = levels[:, depth] if count == "unit" else np.cumsum(new)
+    positions[:, 1] = index
+    if count == "unit" and known:
+        starts = np.maximum.accumulate(np.where(new, index, 0))
+        positions[:, 1] = index - starts
+    return positions
+
+
+def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
+    """(S,) subwords of each sentence, `</s>` included, on the longer side: what `--max-tokens` bounds."""
+    source = np.diff(corpus.source.offsets)
+    if corpus.target is None:
+        return np.asarray(source + 1)
+    return np.asarray(np.maximum(source, np.diff(corpus.target.offsets)) + 1)
+
+
+def unit_sizes(corpus: ParallelCorpus, units: Units) -> np.ndarray:
+    """(U,) max(source, target) subwords of each unit, the end of every sentence included."""
+
+    source = _costs(corpus.source, units.source_first, units.source_last)
+    return source if corpus.target is None else np.maximum(source, _costs(corpus.target, units.first, units.last))
+
+
+def source_costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
+    """(U,) subwords of the source that each unit reads, the end of every sentence included."""
+    return _costs(corpus.source, units.source_first, units.source_last)
+
+
+def _costs(side: TokenArray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    offsets = np.asarray(side.offsets)
+    return np.asarray(offsets[last] - offsets[first] + last - first)

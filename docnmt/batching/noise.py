@@ -1,0 +1,87 @@
+"""Noise on training text. Every draw is a function of its seeds and of what it falls on, whatever stands beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from docnmt.batch import PackedText
+from docnmt.batching.collate import ranges
+from docnmt.batching.units import Units
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.store import TextArray, TokenArray, offsets_of, token_dtype
+from docnmt.data.tokenizer import MASK, Tokenizer
+from docnmt.progress import Progress
+
+#: Lines that are cut into subwords with one seed.
+CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class HiddenWords:
+    """How often a source word is replaced by `<mask>`.
+
+    Attributes:
+        own: in the sentences that the unit translates. context: in those that it only reads.
+        seeds: of the draws; each also depends on the unit's number and the word's place in it.
+    """
+
+    own: float
+    context: float
+    seeds: tuple[int, ...]
+
+    def hide(self, text: PackedText, corpus: ParallelCorpus, units: Units, chosen: np.ndarray) -> PackedText:
+        """The source side of the units `chosen` with words hidden; the end of a sentence stays."""
+        if not self.own and not self.context:
+            return text
+        first, last = units.source_first[chosen], units.source_last[chosen]
+        sentences = ranges(first, last)
+        lengths = np.diff(corpus.source.offsets)[sentences] + 1  # with the token that ends each
+        own = np.repeat(sentences >= np.repeat(units.first[chosen], last - first), lengths)
+        unit_tokens = np.add.reduceat(lengths, offsets_of(last - first)[:-1])
+        draws = uniform(self.seeds, np.repeat(chosen, unit_tokens), ranges(np.zeros_like(unit_tokens), unit_tokens))
+        hidden = draws < np.where(own, self.own, self.context)
+        hidden[np.cumsum(lengths) - 1] = False
+        return replace(text, tokens=text.tokens.masked_fill(torch.from_numpy(hidden), MASK))
+
+
+def uniform(seeds: Sequence[int], *numbers: np.ndarray) -> np.ndarray:
+    """(n,) in [0, 1): a draw for each tuple of `numbers` (n,), a function of it and of the seeds alone (splitmix64)."""
+    state = np.random.SeedSequence(list(seeds)).generate_state(1, np.uint64)
+    for number in numbers:
+        state = state ^ number.astype(np.uint64)
+        state = state + np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state = state ^ (state >> np.uint64(31))
+    draws: np.ndarray = (state >> np.uint64(11)) * 2.0**-53
+    return draws
+
+
+def resegmented(
+    corpus: ParallelCorpus, tokenizers: tuple[Tokenizer, Tokenizer], alpha: float, seeds: Sequence[int]
+) -> ParallelCorpus:
+    """The corpus with other subwords of the same text on both sides, drawn anew (Kudo 2018)."""
+    texts = (corpus.source_text, corpus.references[0])
+    with Progress(2 * corpus.num_sentences, "drawing subwords", unit="lines") as bar:
+        source, target = (
+            _drawn(text, tokenizer, alpha, [*seeds, side], bar)
+            for side, (text, tokenizer) in enumerate(zip(texts, tokenizers, strict=True))
+        )
+    return replace(corpus, source=source, target=target)
+
+
+def _drawn(text: TextArray, tokenizer: Tokenizer, alpha: float, seeds: list[int], bar: Progress) -> TokenArray:
+    parts = [np.zeros(0, dtype=token_dtype(tokenizer.vocab_size))]
+    lengths = [np.zeros(0, dtype=np.int64)]
+    for begin in range(0, len(text), CHUNK):
+        lines = text[begin : begin + CHUNK]
+        seed = int(np.random.SeedSequence([*seeds, begin]).generate_state(1)[0])
+        drawn = tokenizer.encode(lines, sample=True, alpha=alpha, seed=seed)
+        lengths.append(np.array([len(line) for line in drawn], dtype=np.int64))
+        parts.append(np.fromiter((token for line in drawn for token in line), parts[0].dtype, int(lengths[-1].sum())))
+        bar.update(len(lines))
+    return TokenArray(np.concatenate(parts), offsets_of(np.concatenate(lengths)))

@@ -1,0 +1,72 @@
+"""What commands that use trained translation models can be told besides their search. No torch here."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+from docnmt.config import option
+
+
+@dataclass(frozen=True)
+class ModelsConfig:
+    """Which models work, where, and with how much context."""
+
+    path: str = option(
+        dataclasses.MISSING,
+        "checkpoint file, or a --save-dir (its best is taken); several, joined by ':', are averaged",
+        metavar="CKPT[:CKPT...]",
+    )
+    device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
+    context_window: int | None = option(
+        None,
+        "read a sentence with at most N sentences of its document before it and N after it; models of several "
+        "sentences as one text: N + 1 as one [as trained]",
+    )
+
+    def problems(self) -> list[str]:
+        """Values out of range."""
+        window = self.context_window
+        return [] if window is None or window >= 0 else [f"--context-window: must be at least 0, got {window}"]
+
+
+@dataclass(frozen=True)
+class GenerateConfig:
+    """What `docnmt-generate` can be told besides its search."""
+
+    data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
+    gen_subset: str = option("test", "split to translate", metavar="NAME")
+    results_path: str | None = option(None, "also write hypotheses.txt and scores.json into this folder", metavar="DIR")
+    overwrite: bool = option(False, "replace the results that --results-path holds")
+    quiet: bool = option(False, "print the scores only")
+    lexical_consistency: bool = option(
+        False, "also how many of the terms that a document repeats are translated the same way each time"
+    )
+    scoring: Literal["sacrebleu", "none"] = option("sacrebleu", "s-BLEU, d-BLEU, chrF and TER by sacreBLEU, or nothing")
+    sacrebleu: bool = option(False, "the same as --scoring sacrebleu")
+    sacrebleu_tokenize: str | None = option(
+        None,
+        "sacreBLEU's tokenizer: 13a, zh, ja-mecab, flores200, char, none … [the target language's]",
+        metavar="NAME",
+    )
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = []
+        if self.scoring == "none":
+            options = {"--sacrebleu": self.sacrebleu, "--sacrebleu-tokenize": self.sacrebleu_tokenize is not None}
+            found = [f"{name} has no effect with --scoring none" for name, given in options.items() if given]
+        if self.quiet and self.scoring == "none" and self.results_path is None:
+            found.append("--quiet --scoring none leaves nothing to print; give --results-path")
+        return found
+
+
+@dataclass(frozen=True)
+class TranslateConfig:
+    """What `docnmt-translate` can be told besides its search."""
+
+    input_format: Literal["text", "corpus"] = option(
+        "text",
+        "text: one document, lines are split into sentences; corpus: a sentence a line, empty lines between documents",
+    )

@@ -1,0 +1,135 @@
+"""Forced scoring: log-probabilities of given translations of a document's last sentence, in one pass, without search.
+
+The same training forward that gives the loss gives them, so target context is read as it is in training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.batch import TranslationBatch
+from docnmt.batching.collate import ranges
+from docnmt.batching.plan import plan_batches
+from docnmt.commands.config import ModelsConfig
+from docnmt.commands.models import load_models
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.store import TokenArray
+from docnmt.progress import Progress
+from docnmt.scoring.contrastive import ForcedExample
+from docnmt.tasks.translation_data import TranslationDataset
+
+_SENTENCES = 1 << 16  # tokenised at a time
+
+
+@torch.inference_mode()
+def forced_scores(
+    models: Sequence[Any],
+    task: Any,
+    examples: Sequence[ForcedExample],
+    *,
+    max_tokens: int = 4000,
+    lenpen: float = 0.0,
+    context_window: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> list[float]:
+    """log p(target </s> | source, contexts) of every example, natural logs, in their order.
+
+    The sentence in question closes the unit that it is read in, which has as much before it as the model can read.
+
+    Args:
+        models: one, or several whose probabilities are averaged; in evaluation mode, on one device.
+        max_tokens: subwords of a batch's longer side; a larger example is a batch by itself.
+        lenpen: each score is divided by (number of tokens, `</s>` included) ** lenpen; 0 leaves the sum.
+        context_window: only so many sentences right before the last one are read, on both sides; their positions, and
+            so everything else, stay as they are.
+        progress: called with a number of examples whenever they are done.
+    """
+    scores: list[float] = []
+    for portion in _portions(examples):
+        corpus, lengths = corpus_of(portion, task)
+        scores += _portion_scores(models, task, corpus, lengths, max_tokens, lenpen, context_window, progress)
+    return scores
+
+
+def _portions(examples: Sequence[ForcedExample]) -> Iterator[Sequence[ForcedExample]]:
+    """Examples in order, as many at a time as have `_SENTENCES` with their contexts: ContraPro's have hundreds each."""
+    counts = np.cumsum([len(example.source_context) + 1 for example in examples])
+    bounds = np.flatnonzero(np.diff(counts // _SENTENCES)) + 1
+    for begin, end in pairwise([0, *bounds.tolist(), len(examples)]):
+        if begin < end:
+            yield examples[begin:end]
+
+
+def _portion_scores(
+    models: Sequence[Any],
+    task: Any,
+    corpus: ParallelCorpus,
+    lengths: np.ndarray,
+    max_tokens: int,
+    lenpen: float,
+    context_window: int | None,
+    progress: Callable[[int], object] | None,
+) -> list[float]:
+    """`forced_scores` of the last sentences of a corpus's documents, which have `lengths` tokens."""
+    device = next(models[0].parameters()).device
+    datasets = []
+    for model in models:
+        units = task.last_units(corpus, model, window=context_window)
+        datasets.append(TranslationDataset(corpus, units, model.position_count, "contrastive", model.joined))
+    sizes = np.maximum.reduce([data.sizes for data in datasets])
+    scores: list[float] = []
+    for chosen in plan_batches(sizes, max_tokens, seed=0, epoch=0, shuffle=False):
+        parts = zip(models, datasets, strict=True)
+        each = [gold_log_probs(model, data.batch(chosen).to(device), lengths[chosen]) for model, data in parts]
+        log_probs = torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
+        begins = np.cumsum(lengths[chosen]) - lengths[chosen]
+        sums = np.add.reduceat(log_probs.double().cpu().numpy(), begins)
+        scores += (sums / lengths[chosen] ** lenpen).tolist()
+        if progress is not None:
+            progress(len(chosen))
+    return scores
+
+
+def gold_log_probs(model: Any, batch: TranslationBatch, lengths: np.ndarray) -> Tensor:
+    """(sum of lengths,) log-probabilities of the last `lengths[d]` labels of each of the batch's documents."""
+    ends = batch.target.layout.documents.host[1:]
+    rows = torch.from_numpy(ranges(ends - lengths, ends)).to(batch.labels.device)
+    logits = model.output(model(batch).index_select(0, rows)).float()
+    return -torch.nn.functional.cross_entropy(logits, batch.labels[rows], reduction="none")
+
+
+def corpus_of(examples: Sequence[ForcedExample], task: Any) -> tuple[ParallelCorpus, np.ndarray]:
+    """Each example as a document whose last sentence is the one in question; (E,) that sentence's target tokens."""
+    sources, targets = [], []
+    for example in examples:
+        source_context, target_context = example.contexts()
+        sources.append([*source_context, example.source])
+        targets += [*target_context, example.target]
+    tokenizer = task.target_tokenizer
+    target = TokenArray.from_lists(tokenizer.encode(targets), tokenizer.vocab_size)
+    corpus = replace(ParallelCorpus.from_lines(sources, task.source_tokenizer), target=target)
+    return corpus, target.lengths()[corpus.document_offsets[1:] - 1] + 1
+
+
+def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]:
+    """What `docnmt-score --contrastive` judges by: sums of log-probabilities under the models of `--path`.
+
+    Raises:
+        UserError: a model cannot be loaded.
+    """
+    loaded = load_models(config)
+
+    def score(examples: list[ForcedExample]) -> list[float]:
+        with Progress(len(examples), "scoring", unit="translations") as bar:
+            window = config.context_window
+            return forced_scores(loaded.models, loaded.task, examples, context_window=window, progress=bar.update)
+
+    return score

@@ -1,0 +1,110 @@
+"""The models of a `--path`: one checkpoint, or several that translate together."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docnmt.commands.config import ModelsConfig
+from docnmt.data.meta import read_meta
+from docnmt.errors import UsageError, UserError
+from docnmt.runtime import pick_device, row_invariant, tune
+from docnmt.training.loading import LoadedModel, find_checkpoint, load_model
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModels:
+    """Models in evaluation mode on one device, and the task they share."""
+
+    paths: tuple[Path, ...]
+    models: tuple[Any, ...]
+    task: Any
+
+
+def load_models(config: ModelsConfig) -> LoadedModels:
+    """The models of `--path`; sets how the process computes (`docnmt.runtime`) and says where that may show.
+
+    Raises:
+        UserError: a checkpoint is missing, damaged, no translation model, or of another vocabulary than the first.
+    """
+    paths = tuple(find_checkpoint(part) for part in split_path(config.path))
+    print(tune(), file=sys.stderr)
+    device = pick_device(config.device)
+    if device.type == "cpu" and not row_invariant():
+        print("note: on this machine the batch size can change the last digits of scores", file=sys.stderr)
+    loaded = [load_model(path, device=device) for path in paths]
+    for path, each in zip(paths, loaded, strict=True):
+        _check(paths[0], loaded[0], path, each)
+    readers = [n for n, each in enumerate(loaded) if each.model.unit == "document"] or [0]
+    for n in readers:  # the task says where documents are cut
+        _check_pieces(paths[readers[0]], loaded[readers[0]], paths[n], loaded[n])
+    return LoadedModels(paths, tuple(each.model for each in loaded), loaded[readers[0]].task)
+
+
+def split_path(path: str) -> list[str]:
+    """`a:b` → a and b; a path that exists with its colons is one.
+
+    Raises:
+        UsageError: there is nothing between the colons.
+    """
+    parts = [path] if path and Path(path).exists() else path.split(":")
+    if "" in parts:
+        raise UsageError(f"--path '{path}': expected checkpoints joined by ':', got an empty name")
+    return parts
+
+
+def vocabularies(task: Any) -> tuple[str, str]:
+    """Short hashes of both sides' tokenizers: equal hashes, equal token numbers."""
+    sides = (task.source_tokenizer, task.target_tokenizer)
+    source, target = (hashlib.sha256(tokenizer.to_bytes()).hexdigest()[:12] for tokenizer in sides)
+    return source, target
+
+
+def _check(first_path: Path, first: LoadedModel, path: Path, loaded: LoadedModel) -> None:
+    if not hasattr(loaded.model, "step"):
+        raise UserError(f"{path}: is a '{loaded.arch}' for the task '{loaded.header['task']}', which writes no text")
+    ours, theirs = vocabularies(first.task), vocabularies(loaded.task)
+    if ours != theirs:
+        raise UserError(
+            f"{first_path} and {path} have different vocabularies ({ours[0]}, {theirs[0]}) and cannot translate "
+            "together; train both on the data of one docnmt-preprocess, or with --srcdict"
+        )
+    if _direction(first.task) != _direction(loaded.task):
+        raise UserError(
+            f"{first_path} translates {_direction(first.task)} and {path} {_direction(loaded.task)}: not together"
+        )
+
+
+def _check_pieces(first_path: Path, first: LoadedModel, path: Path, loaded: LoadedModel) -> None:
+    limits = [one.task.config.max_doc_tokens for one in (first, loaded)]
+    if limits[0] != limits[1]:
+        raise UserError(
+            f"{first_path} and {path} were trained with --max-doc-tokens {limits[0]} and {limits[1]} and would read "
+            "different pieces of a document; translate with each by itself"
+        )
+
+
+def _direction(task: Any) -> str:
+    return f"{task.source_lang}-{task.target_lang}"
+
+
+def check_vocabulary(models: LoadedModels, data: Path) -> None:
+    """Refuse data that was preprocessed with another vocabulary than the models', or for another direction.
+
+    Raises:
+        UserError: it names both; or the data is another task's.
+    """
+    if (task := read_meta(data)["task"]) != "document_translation":
+        raise UserError(f"{data}: was preprocessed for --task {task}, and these models translate")
+    other = type(models.task).load(models.task.config, data)
+    ours, theirs = vocabularies(models.task), vocabularies(other)
+    if ours != theirs:
+        raise UserError(
+            f"{models.paths[0]} was trained with another vocabulary ({ours[0]}) than that of {data} ({theirs[0]}); "
+            "give the folder that it was trained on, or preprocess this text with --srcdict and that folder's tokenizer"
+        )
+    if _direction(models.task) != _direction(other):
+        raise UserError(f"{models.paths[0]} translates {_direction(models.task)}, and {data} is {_direction(other)}")

@@ -1,0 +1,156 @@
+"""Plain text: a sentence a line, an empty line or `<d>` between documents (contract, section 4)."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Iterator, Sequence
+
+from docnmt.errors import UserError
+from docnmt.formats.events import Blank, Event, Facts, Mark, Sentence
+from docnmt.formats.text import TextLines, is_blank
+
+
+def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts) -> Iterator[Event]:
+    """Plain text: the source, the references, and the rows of levels.tsv if there is one."""
+    rows = LevelRows(levels) if levels is not None else None
+    kinds = _Kinds(sides[0].name, levels.name if levels is not None else None)
+    lockstep = _Lockstep([*sides, *([levels] if levels is not None else [])])
+    paragraph = 0
+    for number, lines in enumerate(lockstep, 1):
+        texts = lines[: len(sides)]
+        kind = kinds.check(texts[0], number)
+        if any(kind_of(text) != kind for text in texts[1:]):
+            raise UserError(lockstep.unequal(texts, number))
+        if kind == "text":
+            yield Sentence(texts, *rows.parse(lines[-1], number)) if rows else Sentence(texts, (str(paragraph),))
+            continue
+        if rows and not is_blank(lines[-1]):
+            raise UserError(f"{rows.name}:{number}: expected an empty row, as {sides[0].name}:{number} is empty")
+        paragraph += 1
+        if kind != "<p>":
+            yield Blank() if kind == "" else Mark()
+    for file in lockstep.files:
+        _note(file, facts)
+    facts.levels = "<p>" in kinds.seen or rows is not None
+    facts.labels = rows is not None and rows.has_labels
+
+
+def _note(file: TextLines, facts: Facts) -> None:
+    """Write down what reading a file to its end has shown."""
+    facts.inputs[file.name] = {"bytes": file.bytes, "lines": file.lines, "sha256": file.sha256}
+    if file.crlf:
+        facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
+    if file.bom:
+        facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
+
+
+def kind_of(line: str) -> str:
+    """ "text", or what else the line is: "", "<p>", "<d>"."""
+    bare = line.strip()
+    return bare if bare in ("", "<p>", "<d>") else "text"
+
+
+class _Kinds:
+    """Which kinds of lines there were, so that two sources of structure at once are noticed."""
+
+    def __init__(self, name: str, levels: str | None) -> None:
+        self.name, self.levels = name, levels
+        self.seen: set[str] = set()
+
+    def check(self, line: str, number: int) -> str:
+        """The line's kind.
+
+        Raises:
+            UserError: it does not go together with what was there before.
+        """
+        kind = kind_of(line)
+        if kind not in self.seen:
+            self.seen.add(kind)
+            here = f"{self.name}:{number}: two sources of structure at once:"
+            if {"", "<d>"} <= self.seen:
+                raise UserError(f"{here} <d> lines and empty lines; keep one of them to mark documents")
+            if kind in ("<p>", "<d>") and self.levels:
+                raise UserError(f"{here} {kind} lines and {self.levels}; keep one of them")
+        return kind
+
+
+class _Lockstep:
+    """Several files line by line."""
+
+    def __init__(self, files: Sequence[TextLines]) -> None:
+        self.files = files
+        self._streams = [iter(file) for file in files]
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        """
+        Raises:
+            UserError: they have different numbers of lines.
+        """
+        for number, lines in enumerate(itertools.zip_longest(*self._streams), 1):
+            if None in lines:
+                told = [
+                    f"{file.name}:{number} {'is missing' if line is None else _described(line)}"
+                    for file, line in zip(self.files, lines, strict=True)
+                ]
+                raise UserError(
+                    f"expected the same number of lines on all sides: {', but '.join(told)}; lines: {self._counts()}"
+                )
+            yield lines
+
+    def _counts(self) -> str:
+        for stream in self._streams:
+            collections.deque(stream, maxlen=0)  # to the end, so that the lines are counted
+        return ", ".join(f"{file.name} has {file.lines:,}" for file in self.files)
+
+    def unequal(self, texts: Sequence[str], number: int) -> str:
+        """What is wrong with a line that is empty, or a mark, on some sides only."""
+        told = [f"{file.name}:{number} {_described(text)}" for file, text in zip(self.files, texts, strict=False)]
+        problem = f"documents must break at the same lines on all sides: {', but '.join(told)}"
+        counts = self._counts()
+        return problem if len({file.lines for file in self.files}) == 1 else f"{problem}; lines: {counts}"
+
+
+def _described(text: str) -> str:
+    kind = kind_of(text)
+    return {"text": f"reads '{text[:40]}'", "": "is empty"}.get(kind, f"is {kind}")
+
+
+class LevelRows:
+    """The rows of a levels.tsv: leading columns of whole numbers are units, all others are labels."""
+
+    def __init__(self, lines: TextLines) -> None:
+        self.name = lines.name
+        self.columns = self.units = 0
+
+    @property
+    def has_labels(self) -> bool:
+        return self.columns > self.units
+
+    def parse(self, row: str, number: int) -> tuple[tuple[str, ...], str]:
+        """The labels of the units, outermost first, and the other columns.
+
+        Raises:
+            UserError: the row is empty or unlike the first.
+        """
+        if is_blank(row):
+            raise UserError(f"{self.name}:{number}: empty row, but there is a sentence in this line of the text")
+        values = row.split("\t")
+        if not self.columns:
+            self.columns = len(values)
+            self.units = next((i for i, value in enumerate(values) if not _is_whole(value)), len(values))
+            if not self.units:
+                raise UserError(f"{self.name}:{number}: expected a number in the first column, got '{values[0]}'")
+        if len(values) != self.columns:
+            raise UserError(f"{self.name}:{number}: {len(values)} columns, expected {self.columns} as in the first row")
+        units = tuple(values[: self.units])
+        for column, value in enumerate(units, 1):
+            if not _is_whole(value):
+                raise UserError(
+                    f"{self.name}:{number}: column {column} is '{value}', expected a whole number as in the first row"
+                )
+        return units, "\t".join(values[self.units :])
+
+
+def _is_whole(value: str) -> bool:
+    return value.isascii() and value.removeprefix("-").isdigit()

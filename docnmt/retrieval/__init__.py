@@ -1,1 +1,0 @@
-"""Sentence vectors and binary codes of text, and the nearest of them."""

@@ -1,0 +1,126 @@
+"""Beam search over any function that gives the next token's scores. No model class in here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from docnmt.data.tokenizer import EOS
+from docnmt.search.config import BeamSearchConfig
+from docnmt.search.decode import Advance, State, StepFunction, run
+from docnmt.search.hypothesis import Hypothesis, Slot
+from docnmt.search.rows import LiveRows
+
+
+class BeamSearch:
+    """The `beam` best unfinished hypotheses of every slot live on.
+
+    Of the 2 * beam best continuations those among the first `beam` that end are finished, and the `beam` best others
+    live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, or earlier when `nbest` are and no live
+    one can still beat them: a sum of log-probabilities only falls, so a live hypothesis can reach at most
+    sum / limit ** lenpen.
+    """
+
+    Config: ClassVar[type] = BeamSearchConfig
+
+    def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu") -> None:
+        self.config, self.width = config, config.beam
+        self._rows = LiveRows(config.beam, config, device)
+        self._finished: list[list[Hypothesis]] = []
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        return self._rows.slots
+
+    @property
+    def tokens(self) -> Tensor:
+        return self._rows.last
+
+    def admit(self, slots: Sequence[Slot]) -> None:
+        self._rows.admit(slots, [0.0] + [-torch.inf] * (self.width - 1))
+        self._finished += [[] for _ in slots]
+
+    def advance(self, logits: Tensor) -> Advance:
+        """One token for every hypothesis.
+
+        Raises:
+            ValueError: the model's scores are NaN.
+        """
+        beam, slots = self.width, len(self.slots)
+        parents, tokens, log_probs, total = self._candidates(logits)  # (N, k), best first
+        ends = (tokens == EOS) & (total > -torch.inf)
+        self._finish(ends, parents, log_probs, total)
+        order = torch.arange(total.shape[1], device=total.device) + total.shape[1] * ends
+        chosen = order.topk(beam, dim=1, largest=False).indices.sort(dim=1).values  # (N, beam) the best that go on
+        live = [matrix.gather(1, chosen).flatten() for matrix in (parents, tokens, log_probs, total)]
+        self._rows.extend(*live)
+        done = self._done(self._rows.total.view(slots, beam)[:, 0].tolist())
+        finished = [(self.slots[n], self._best(n)) for n in done]
+        rows = live[0]
+        if done:
+            stay = sorted(set(range(slots)) - set(done))
+            rows = rows[self._rows.keep(stay)]
+            self._finished = [self._finished[n] for n in stay]
+        elif torch.equal(rows, torch.arange(len(rows), device=rows.device)):
+            return Advance(None, [])
+        return Advance(rows, finished)
+
+    def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The 2 * beam best continuations of each slot: parent row, token, log-probability, sum; each (N, 2 * beam)."""
+        beam, slots = self.width, len(self.slots)
+        each = min(2 * beam, logits.shape[1])
+        log_probs, tokens = self._rows.allowed(logits).topk(each, dim=1)  # a slot's best hold at most these of a row
+        total = (self._rows.total[:, None] + log_probs).view(slots, beam * each)
+        total, place = total.topk(min(2 * beam, beam * each), dim=1)
+        if bool(total.isnan().any()):
+            raise ValueError("the model's scores are NaN; its weights or its input are not finite")
+        parents = place // each + beam * torch.arange(slots, device=place.device)[:, None]
+        return (
+            parents,
+            tokens.view(slots, -1).gather(1, place),
+            log_probs.view(slots, -1).gather(1, place),
+            total,
+        )
+
+    def _finish(self, ends: Tensor, parents: Tensor, log_probs: Tensor, total: Tensor) -> None:
+        """Keep the hypotheses that end among the first `beam` candidates."""
+        slot, place = ends[:, : self.width].nonzero(as_tuple=True)
+        if len(slot):
+            found = self._rows.hypotheses(parents[slot, place], log_probs[slot, place], total[slot, place])
+            for n, hypothesis in zip(slot.tolist(), found, strict=True):
+                self._finished[n].append(hypothesis)
+
+    def _done(self, best_live: list[float]) -> list[int]:
+        """The slots that have nothing left to do; `best_live` (N,) is the largest sum of each one's live rows."""
+        done = []
+        for n, (slot, finished, live) in enumerate(zip(self.slots, self._finished, best_live, strict=True)):
+            enough = len(finished) >= self.config.nbest
+            reachable = live / sum(slot.limits) ** self.config.lenpen
+            if (
+                len(finished) >= self.width
+                or live == -torch.inf
+                or (enough and reachable <= self._best(n)[self.config.nbest - 1].score)
+            ):
+                done.append(n)
+        return done
+
+    def _best(self, n: int) -> list[Hypothesis]:
+        """The `nbest` best finished hypotheses of slot n; of equal scores the one found first is better."""
+        return sorted(self._finished[n], key=lambda hypothesis: -hypothesis.score)[: self.config.nbest]
+
+
+def beam_search(
+    step_fn: StepFunction, state: State, options: BeamSearchConfig, *, slots: Sequence[Slot]
+) -> list[list[Hypothesis]]:
+    """The `nbest` best hypotheses of every slot, best first.
+
+    Args:
+        step_fn: `(tokens (R,), state)` → logits or log-probabilities (R, V); R = slots * beam rows, slot by slot,
+            the first tokens are `<s>`. Finished slots leave in between, so R shrinks.
+        state: begun with `options.beam` rows a slot; has `reorder(rows)`.
+        slots: the units to be written.
+    """
+    return run(step_fn, state, BeamSearch(options), slots)

@@ -1,0 +1,49 @@
+"""The model's own translations of earlier sentences, for models that read them (`--target-context`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from docnmt.batching.units import Units
+from docnmt.search.hypothesis import Slot
+
+
+class OwnText:
+    """Which sentences must be written before which, and what was written.
+
+    Args:
+        units: of a model that reads its own text; a sentence reads those of its document that its source reads, too.
+    """
+
+    def __init__(self, units: Units) -> None:
+        self._first = np.repeat(units.source_first, units.last - units.first)  # (S,)
+        self._written: dict[int, Any] = {}
+
+    def earlier(self, sentence: int) -> list[Any]:
+        """What was kept of the sentences that this one reads, in order.
+
+        Of a sentence that is written already, whose copies may still be at work, some may be forgotten.
+        """
+        numbers = range(int(self._first[sentence]), sentence)
+        return [self._written[number] for number in numbers if number in self._written]
+
+    def waits(self, sentence: int) -> bool:
+        """A sentence that it reads is not written yet."""
+        return any(number not in self._written for number in range(int(self._first[sentence]), sentence))
+
+    def ready(self, slots: Sequence[Slot]) -> list[Slot]:
+        """Those that can be written at once; what is followed by most sentences comes first."""
+        ready = sorted((slot for slot in slots if not self.waits(slot.number)), key=lambda slot: slot.number)
+        ends = [slot.number for slot in ready[1:]] + [max(slot.number for slot in slots) + 1]
+        chain = {slot.number: end - slot.number for slot, end in zip(ready, ends, strict=True)}
+        return sorted(ready, key=lambda slot: -chain[slot.number])
+
+    def keep(self, sentence: int, written: Any) -> None:
+        """A sentence is written; what no later one reads is forgotten."""
+        self._written[sentence] = written
+        needed = int(self._first[sentence + 1]) if sentence + 1 < len(self._first) else sentence + 1
+        for number in range(int(self._first[sentence]), needed):
+            self._written.pop(number, None)

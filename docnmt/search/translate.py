@@ -1,0 +1,236 @@
+"""A corpus in, its translation out: the one path of validation BLEU, `docnmt-generate` and `docnmt-translate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.batching.collate import source_costs
+from docnmt.batching.units import Units
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.errors import UserError
+from docnmt.registry import GENERATORS
+from docnmt.runtime import INVARIANT_ROWS
+from docnmt.search.config import GenerationConfig, SearchConfig
+from docnmt.search.decode import Search, decode
+from docnmt.search.ensemble import Ensemble, EnsembleState, reads_own_text
+from docnmt.search.hypothesis import Hypothesis, Slot
+from docnmt.search.own_text import OwnText
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one sentence.
+
+    Attributes:
+        text: detokenised. pieces: its subwords, `</s>` not included.
+        score: natural log-probability of the subwords and `</s>` (`<brk>` inside a joined unit), divided by their
+            number ** lenpen.
+        piece_scores: natural log-probability of each piece.
+    """
+
+    text: str
+    pieces: tuple[str, ...]
+    score: float
+    piece_scores: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SentenceResult:
+    """The translations of one source sentence, best first; in a joined unit, those of its best translations."""
+
+    number: int
+    nbest: tuple[Translation, ...]
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.nbest[0].text
+
+
+@torch.inference_mode()
+def translate_corpus(
+    models: Sequence[Any],
+    task: Any,
+    corpus: ParallelCorpus,
+    options: GenerationConfig,
+    search: SearchConfig | None = None,
+    *,
+    context_window: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[SentenceResult]:
+    """Translate every sentence of a corpus; results come one for each, in the corpus's order, as they are ready.
+
+    Args:
+        models: one, or several whose probabilities are averaged; all in evaluation mode, on one device.
+        task: has the models' units and tokenizer.
+        search: the generator's own options; None takes their defaults.
+        context_window: a sentence is read with at most so many of its document before it and after it.
+        progress: called with a number of source subwords (`</s>` included) whenever they are done.
+    """
+    corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
+    search = GENERATORS.config(options.generator)() if search is None else search
+    work = _Work(models, task, corpus, options, search, context_window, progress)
+    costs = np.max([_costs(corpus, each) for each in work.units], axis=0)
+    for first, last in groups([each.kept for each in work.units], costs, options.max_tokens):
+        yield from _results(work.group(first, last), range(first, last), task.target_tokenizer)
+
+
+class _Work:
+    """A corpus and what translates it."""
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        task: Any,
+        corpus: ParallelCorpus,
+        options: GenerationConfig,
+        search: SearchConfig,
+        window: int | None,
+        progress: Callable[[int], object] | None,
+    ) -> None:
+        self.models, self.task, self.corpus, self.progress = models, task, corpus, progress
+        self.options, self.search = options, search
+        self.device = next(models[0].parameters()).device
+        self.units = [task.units(corpus, model, limit=task.config.max_doc_tokens, window=window) for model in models]
+        self.lengths, self.ensemble = source_lengths(corpus), Ensemble(models)
+        self.texts = _texts([task.written(corpus, *pair) for pair in zip(self.units, models, strict=True)])
+        readers = [units for units, model in zip(self.units, models, strict=True) if reads_own_text(model)]
+        self.own_text = OwnText(readers[0]) if readers else None
+
+    def group(self, first: int, last: int) -> dict[int, list[Hypothesis]]:
+        """The translations of the sentences from `first` to `last`, encoded together."""
+        ensemble, own_text = self.ensemble, self.own_text
+        memories, places = self._encode(first, last)
+        texts = self.texts[slice(*np.searchsorted(self.texts[:, 1], [first, last]))]
+        begins = texts[:, 1]
+        generator: Search = GENERATORS.get(self.options.generator)(self.search, self.device)
+        slots = _slots(texts, last, self.lengths, self.search)
+        waiting = {slot.number: slot for slot in slots}
+
+        def begin(entering: Sequence[Slot]) -> EnsembleState:
+            numbers = np.searchsorted(begins, [slot.number for slot in entering])
+            earlier = [own_text.earlier(slot.number) for slot in entering] if own_text is not None else []
+            return ensemble.begin(memories, [place[numbers] for place in places], generator.width, earlier)
+
+        def following(slot: Slot, hypotheses: list[Hypothesis]) -> list[Slot]:
+            if own_text is None:
+                return []
+            here = np.searchsorted(begins, slot.number)
+            sentences = [int(place[here]) for place in places]
+            own_text.keep(slot.number, ensemble.remember(memories, sentences, hypotheses[0].tokens[:-1]))
+            after = waiting.get(slot.number + 1)
+            return [] if after is None or after in ready else [after]
+
+        ready = slots if own_text is None else own_text.ready(slots)
+        found: dict[int, list[Hypothesis]] = {}
+        for slot, hypotheses in decode(
+            ensemble.step, begin, generator, ready,
+            capacity=self.options.batch_size, least_rows=INVARIANT_ROWS, following=following,
+        ):  # fmt: skip
+            apart = [hypothesis.sentences(self.search.lenpen) for hypothesis in hypotheses]
+            kept = range(slot.before, len(slot.limits))
+            for number, sentence in enumerate(kept, slot.number):
+                found[number] = [each[sentence] for each in apart]
+            if self.progress is not None:
+                self.progress(int(self.lengths[slot.number : slot.number + len(kept)].sum()))
+        return found
+
+    def _encode(self, first: int, last: int) -> tuple[list[Any], list[Tensor]]:
+        """Each model's memory, and the sentences of it that the texts are."""
+        copies = -(-INVARIANT_ROWS // (last - first))  # few rows take other kernels, whose sums differ in the last bit
+        chosen = [np.arange(*np.searchsorted(each.kept, [first, last])) for each in self.units]
+        parts = list(zip(self.units, chosen, self.models, strict=True))
+        sources = [self.task.source(self.corpus, each, np.tile(own, copies), model) for each, own, model in parts]
+        memories = self.ensemble.encode([source.to(self.device) for source in sources])
+        return memories, [torch.from_numpy(self.task.places(*part)).to(self.device) for part in parts]
+
+
+def _texts(written: Sequence[np.ndarray]) -> np.ndarray:
+    """(W, 2) the texts that the models write together: the first sentence of each, and the first that is kept.
+
+    Raises:
+        UserError: they do not write the same.
+    """
+    for other in written[1:]:
+        if not np.array_equal(written[0], other):
+            raise UserError(
+                "--path: these models cannot translate together: some write sentence by sentence and others windows or "
+                "documents as one text; give models of one kind"
+            )
+    return written[0]
+
+
+def _slots(texts: np.ndarray, end: int, lengths: np.ndarray, search: SearchConfig) -> list[Slot]:
+    """A slot for each text of `texts` (W, 2), up to sentence `end`, the longest first."""
+    firsts, kept = texts.T
+    ends = np.append(kept, end)[1:]
+    total = np.concatenate([[0], np.cumsum(lengths)])
+    order = np.argsort(total[firsts] - total[ends], kind="stable")
+    return [
+        Slot(
+            int(kept[n]),
+            tuple(search.limit(int(length)) for length in lengths[firsts[n] : ends[n]]),
+            before=int(kept[n] - firsts[n]),
+        )
+        for n in order
+    ]
+
+
+def _results(found: dict[int, list[Hypothesis]], numbers: range, tokenizer: Any) -> Iterator[SentenceResult]:
+    """The sentences `numbers` in order, each with its translations.
+
+    Raises:
+        RuntimeError: one is missing.
+    """
+    for number in numbers:
+        if not found.get(number):
+            raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
+        yield SentenceResult(number, tuple(translation(hypothesis, tokenizer) for hypothesis in found[number]))
+
+
+def translation(hypothesis: Hypothesis, tokenizer: Any) -> Translation:
+    """A hypothesis as text."""
+    tokens = hypothesis.tokens[:-1]
+    return Translation(
+        text=tokenizer.decode(tokens),
+        pieces=tuple(tokenizer.pieces(tokens)),
+        score=hypothesis.score,
+        piece_scores=hypothesis.token_scores[:-1],
+    )
+
+
+def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
+    """(S,) subwords of each source sentence, `</s>` included."""
+    return np.diff(np.asarray(corpus.source.offsets)) + 1
+
+
+def _costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
+    """(S,) source subwords that have to be read for each unit, at its first sentence that is kept."""
+    costs = np.zeros(corpus.num_sentences, dtype=np.int64)
+    costs[units.kept] = source_costs(corpus, units)
+    return costs
+
+
+def groups(starts: Sequence[np.ndarray], lengths: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int]]:
+    """Ranges of sentences to encode at once: whole units of every model, as many as `max_tokens` allows, at least one.
+
+    Args:
+        starts: for each model, the first sentence (U,) of each unit that is kept.
+        lengths: (S,) tokens to read for each sentence.
+    """
+    begins = reduce(np.intersect1d, starts)
+    total = np.concatenate([[0], np.cumsum(lengths)])
+    ends = np.append(begins, len(lengths))[1:]
+    place = 0
+    while place < len(begins):
+        fits = int(np.searchsorted(total[ends], total[begins[place]] + max_tokens, side="right"))
+        after = max(fits, place + 1)
+        yield int(begins[place]), int(ends[after - 1])
+        place = after

@@ -1,0 +1,126 @@
+"""K types of frozen word vectors in one vocabulary: what InferLite reads (paper, section 3).
+
+The vocabulary holds the words of the data and the first words of each file, as far as any file has a vector for them.
+Row 0 stands for every other word and is zero in every type, as is the row of a word that one type lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from docnmt.errors import UserError
+from docnmt.sentence_vectors.vector_files import WordVectors, read_vectors
+
+#: What row 0 is called; no text gives this word.
+UNKNOWN = "<unk>"
+
+#: Width of the vectors that words get where no file gives any.
+RANDOM_DIMENSIONS = 300
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """A vocabulary and its vectors.
+
+    Attributes:
+        names: the files they came from, one a type.
+        words: (V) the vocabulary; `words[0]` is `UNKNOWN`.
+        vectors: one (V, d_k) array a type, float16 with every row of length 1 or 0, or float32 and as they were read.
+    """
+
+    names: Sequence[str]
+    words: Sequence[str]
+    vectors: Sequence[np.ndarray]
+    _index: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_index", {word: i for i, word in enumerate(self.words) if i})
+
+    def index(self, word: str) -> int:
+        """The row of a word: as it is spelt, else in lower case, else 0."""
+        return self._index.get(word) or self._index.get(word.lower(), 0)
+
+    def indices(self, words: Iterable[str]) -> list[int]:
+        """The rows of several words."""
+        return [self.index(word) for word in words]
+
+    @property
+    def dims(self) -> list[int]:
+        """The width of each type."""
+        return [array.shape[1] for array in self.vectors]
+
+
+def build_embeddings(
+    paths: Sequence[Path], counts: Mapping[str, int], keep_words: int, *, unit: bool = True
+) -> tuple[Embeddings, list[str]]:
+    """Read K vector files, restricted to the words of `counts` and each file's first `keep_words` words.
+
+    Args:
+        unit: bring every vector to unit length; otherwise they stay as they are.
+
+    Returns:
+        The embeddings, and a report in lines: what each type covers of `counts`, and the commonest words it lacks.
+
+    Raises:
+        UserError: a file cannot be read, or has none of the words.
+    """
+    needed = {spelling for word in counts for spelling in (word, word.lower())}
+    types = [read_vectors(path, lambda word, place: place < keep_words or word in needed, unit=unit) for path in paths]
+    words = [UNKNOWN, *dict.fromkeys(word for vectors in types for word in vectors.rows if word != UNKNOWN)]
+    for vectors in types:
+        if not vectors.rows or (counts and all(_row(vectors, word) is None for word in counts)):
+            raise UserError(f"{vectors.name}: has none of the words of the texts; is it for this language?")
+    dtype = np.float16 if unit else np.float32  # half precision ends at 65,504
+    embeddings = Embeddings([v.name for v in types], words, [_fill(v, words, dtype) for v in types])
+    return embeddings, [line for v in types for line in _coverage(v, counts)]
+
+
+def random_embeddings(counts: Mapping[str, int]) -> tuple[Embeddings, list[str]]:
+    """A random vector of length 1 for each word of `counts`, the same each time; and a report as `build_embeddings`'.
+
+    Raises:
+        UserError: there is no word.
+    """
+    if not counts:
+        raise UserError("the training pairs hold no word")
+    words = [UNKNOWN, *sorted(counts, key=lambda word: (-counts[word], word))]
+    table = np.random.default_rng(0).standard_normal((len(words), RANDOM_DIMENSIONS))
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    table[0] = 0
+    report = [f"random: {RANDOM_DIMENSIONS} dimensions, {len(words) - 1:,} words"]
+    return Embeddings(["random"], words, [table.astype(np.float16)]), report
+
+
+def _row(vectors: WordVectors, word: str) -> int | None:
+    row = vectors.rows.get(word)
+    return vectors.rows.get(word.lower()) if row is None else row
+
+
+def _fill(vectors: WordVectors, words: Sequence[str], dtype: type[np.floating[Any]]) -> np.ndarray:
+    table = np.zeros((len(words), vectors.vectors.shape[1]), dtype)
+    rows = [_row(vectors, word) for word in words]
+    present = [i for i, row in enumerate(rows) if row is not None and i]
+    table[present] = vectors.vectors[[row for row in (rows[i] for i in present) if row is not None]]
+    return table
+
+
+def _coverage(vectors: WordVectors, counts: Mapping[str, int]) -> list[str]:
+    missing = {word: count for word, count in counts.items() if _row(vectors, word) is None}
+    tokens, lost = sum(counts.values()), sum(missing.values())
+    commonest = sorted(missing, key=lambda word: (-missing[word], word))[:10]
+    lines = [
+        f"{vectors.name}: {vectors.vectors.shape[1]} dimensions, {len(vectors.rows):,} of {vectors.total:,} words; "
+        f"no vector for {len(missing):,} of {len(counts):,} words, {lost:,} of {tokens:,} tokens "
+        f"({100 * lost / max(tokens, 1):.2f} %)"
+    ]
+    if commonest:
+        lines.append("  commonest without a vector: " + ", ".join(f"{w} ({missing[w]:,})" for w in commonest))
+    if vectors.dropped:
+        lines.append(f"  {vectors.dropped:,} words dropped: written twice (the first counts) or with a zero vector")
+    lines += [f"  {note}" for note in vectors.notes]
+    return lines

@@ -1,0 +1,147 @@
+"""SentEval's data sets from plain TSV files, a folder a task: `MR/all.tsv`, `TREC/train.tsv`, `STS14/OnWN.tsv` …
+
+Every file has a header; the columns used are `label` or `score`, `text` and, for pairs, `text2`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from docnmt.errors import UserError
+from docnmt.sentence_vectors.words import words
+
+Kind = Literal["nested", "folds", "splits", "regression", "similarity"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Sentences, or pairs of them, with what is to be predicted. Sorted by length and target, as the toolkit does."""
+
+    first: list[list[str]]
+    second: list[list[str]] | None
+    target: np.ndarray
+
+
+@dataclass(frozen=True)
+class TransferTask:
+    """A task: which files, which column, and by which protocol it is evaluated.
+
+    Attributes:
+        files: by split (or subset), relative to the data folder; several are joined.
+        classes: names of the classes as the files have them, in the toolkit's order; None for scores.
+        optional: splits that are left out where their files are not there.
+    """
+
+    name: str
+    kind: Kind
+    files: dict[str, tuple[str, ...]]
+    classes: tuple[str, ...] | None = None
+    pairs: bool = False
+    optional: tuple[str, ...] = ()
+
+
+def _given(folder: str, train: str = "train.tsv", dev: str = "dev.tsv") -> dict[str, tuple[str, ...]]:
+    return {"train": (f"{folder}/{train}",), "dev": (f"{folder}/{dev}",), "test": (f"{folder}/test.tsv",)}
+
+
+def _subsets(year: str, *names: str, optional: tuple[str, ...] = ()) -> TransferTask:
+    files: dict[str, tuple[str, ...]] = {name: (f"STS{year}/{name}.tsv",) for name in names}
+    return TransferTask(f"STS{year}", "similarity", files, pairs=True, optional=optional)
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        *(TransferTask(n, "nested", {"all": (f"{n}/all.tsv",)}, ("0", "1")) for n in ("MR", "CR", "SUBJ", "MPQA")),
+        TransferTask("SST2", "splits", _given("SST2", "train_phrases67k.tsv"), ("0", "1")),
+        TransferTask("SST5", "splits", _given("SST5"), ("0", "1", "2", "3", "4")),
+        # The files number DESC, ENTY, ABBR, HUM, LOC, NUM; the toolkit orders the names by the alphabet.
+        TransferTask(
+            "TREC", "folds", {"train": ("TREC/train.tsv",), "test": ("TREC/test.tsv",)}, ("2", "0", "1", "3", "4", "5")
+        ),
+        TransferTask(
+            "MRPC", "folds", {"train": ("MRPC/train.tsv", "MRPC/val.tsv"), "test": ("MRPC/test.tsv",)}, ("0", "1"), True
+        ),
+        TransferTask("SICK-R", "regression", _given("SICK", dev="trial.tsv"), pairs=True),
+        TransferTask(
+            "SICK-E", "splits", _given("SICK", dev="trial.tsv"), ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), True
+        ),
+        TransferTask("STS-B", "regression", _given("STSB"), pairs=True),
+        _subsets("12", "MSRpar", "MSRvid", "SMTeuroparl", "OnWN", "SMTnews", optional=("MSRvid",)),  # by its licence
+        _subsets("13", "FNWN", "headlines", "OnWN"),
+        _subsets("14", "deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
+        _subsets("15", "answers-forums", "answers-students", "belief", "headlines", "images"),
+        _subsets("16", "answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+    )
+}
+
+
+def task_files(task: TransferTask, folder: Path) -> dict[str, list[Path]]:
+    """The files of every split; of optional ones, those that are there."""
+    files = {split: [folder / name for name in names] for split, names in task.files.items()}
+    return {
+        split: paths
+        for split, paths in files.items()
+        if split not in task.optional or all(path.exists() for path in paths)
+    }
+
+
+def read_task(task: TransferTask, folder: Path) -> dict[str, Rows]:
+    """The rows of every split of a task.
+
+    Raises:
+        UserError: a file is missing or malformed; names file and line.
+    """
+    return {split: _rows(task, paths) for split, paths in task_files(task, folder).items()}
+
+
+def _rows(task: TransferTask, paths: Sequence[Path]) -> Rows:
+    columns = ("score" if task.classes is None else "label", "text", *(("text2",) if task.pairs else ()))
+    target = _target(task.classes)
+    rows = [
+        (tuple(words(text) for text in texts), target(value, f"{path}: line {number}"))
+        for path in paths
+        for number, (value, *texts) in _read(path, columns)
+    ]
+    rows.sort(key=lambda row: (*(len(text) for text in row[0]), row[1]))
+    second = [texts[1] for texts, _ in rows] if task.pairs else None
+    return Rows([texts[0] for texts, _ in rows], second, np.array([value for _, value in rows]))
+
+
+def _target(classes: tuple[str, ...] | None) -> Callable[[str, str], float]:
+    def read(value: str, where: str) -> float:
+        try:
+            number = float(value) if classes is None else classes.index(value)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            expected = "a finite number" if classes is None else f"one of {', '.join(classes)}"
+            raise UserError(f"{where}: expected {expected}, got '{value}'")
+        return number
+
+    return read
+
+
+def _read(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]:
+    """(line number, values of the columns) of every row."""
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}; is --data SentEval's folder of TSV files?") from error
+    header = lines[0].split("\t")
+    if missing := [name for name in columns if name not in header]:
+        raise UserError(f"{path}: line 1: has no column {', '.join(missing)}, only {', '.join(header)}")
+    places = [header.index(name) for name in columns]
+    rows = []
+    for number, line in enumerate(lines[1:], 2):
+        fields = line.split("\t")
+        if len(fields) != len(header):
+            raise UserError(f"{path}: line {number}: expected {len(header)} columns, got {len(fields)}")
+        rows.append((number, [fields[place] for place in places]))
+    return rows

@@ -1,0 +1,53 @@
+"""Sentence vectors from a translation model: its source2token summaries, each sentence read by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from docnmt.batching.collate import sentence_costs
+from docnmt.batching.plan import plan_batches
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.errors import UserError
+from docnmt.models.encoder_decoder import EncoderDecoder
+
+
+class TranslationSummaries:
+    """The summaries that a trained document model's decoder selects sentences by (002, eq. 1-2), as sentence vectors.
+
+    Args:
+        path: a checkpoint, or a `--save-dir`, whose best is taken.
+
+    Raises:
+        UserError: not a translation model, or one without summaries.
+    """
+
+    def __init__(self, path: str | Path, *, max_tokens: int = 4096) -> None:
+        from docnmt.training.loading import load_model
+
+        loaded = load_model(path)
+        model = loaded.model
+        if not isinstance(model, EncoderDecoder) or model.decoder.summarise is None:
+            raise UserError(f"{path}: a {loaded.arch} makes no sentence summaries; give a hier_ or cond_transformer")
+        self.model, self.task, self.max_tokens = model, loaded.task, max_tokens
+
+    @torch.no_grad()
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+        """Tokenised sentences → (N, d) float32; every sentence is a document of its own."""
+        lines = [" ".join(sentence) for sentence in sentences]
+        corpus = ParallelCorpus.from_lines([[line] for line in lines], self.task.source_tokenizer)
+        units = self.task.units(corpus, self.model)
+        costs = sentence_costs(corpus)
+        order = np.argsort(costs, kind="stable")
+        blocks = [order[p] for p in plan_batches(costs[order], self.max_tokens, seed=0, epoch=0, shuffle=False)]
+        width = self.model.output.in_features
+        vectors = np.zeros((len(sentences), width), np.float32)
+        for rows in blocks:
+            source = self.task.source(corpus, units, rows, self.model)
+            assert self.model.decoder.summarise is not None
+            store = self.model.decoder.summarise(self.model.encoder(source), source.layout)
+            vectors[rows] = store.summaries.float().numpy()
+        return vectors
