@@ -31,7 +31,7 @@ def _size(suffix: str) -> Mapping[str, Any]:
 
 
 def _translation_model(name: str, target: str, config: str, help: str) -> None:
-    MODELS.add(name, f"docnmt.models.{target}", config=f"docnmt.models.config:{config}", help=help)
+    MODELS.add(name, f"docnmt.models.architectures:{target}", config=f"docnmt.models.config:{config}", help=help)
     for suffix in SIZES:
         size = _size(suffix)
         note = "{encoder_layers}+{decoder_layers} layers, width {embed_dim}, {heads} heads".format(**size)
@@ -45,30 +45,30 @@ TASKS.add(
     help="translate documents, sentence for sentence, with their structure",
 )
 _translation_model(
-    "transformer", "transformer:Transformer", "TransformerConfig", "every sentence by itself: the control"
+    "transformer", "Transformer", "TransformerConfig", "every sentence by itself: the control"
 )
 _translation_model(
-    "hier_transformer", "hier_transformer:HierTransformer", "HierTransformerConfig",
+    "hier_transformer", "HierTransformer", "HierTransformerConfig",
     "attention over source2token summaries of the document's sentences",
 )  # fmt: skip
 _translation_model(
-    "cond_transformer", "cond_transformer:CondTransformer", "CondTransformerConfig",
+    "cond_transformer", "CondTransformer", "CondTransformerConfig",
     "ConditionalAttention: each word reads the words of its top t sentences (eq. 7)",
 )  # fmt: skip
 _translation_model(
-    "hier_cond_transformer", "hier_cond_transformer:HierCondTransformer", "HierCondTransformerConfig",
+    "hier_cond_transformer", "HierCondTransformer", "HierCondTransformerConfig",
     "HierarchicalCondAtt: the top t sentences are found by descending a tree",
 )  # fmt: skip
 _translation_model(
-    "concat_transformer", "concat_transformer:ConcatTransformer", "ConcatConfig",
+    "concat_transformer", "ConcatTransformer", "ConcatConfig",
     "a few sentences as one sequence with break tokens: 2-to-1, 2-to-2, k-to-k",
 )  # fmt: skip
 _translation_model(
-    "doc_transformer", "doc_transformer:DocTransformer", "StructuredConfig",
+    "doc_transformer", "DocTransformer", "StructuredConfig",
     "the whole document as one sequence with break tokens",
 )  # fmt: skip
 _translation_model(
-    "scaleformer", "scaleformer:Scaleformer", "ScaleformerConfig",
+    "scaleformer", "Scaleformer", "ScaleformerConfig",
     "the whole document as one sequence, with linear attention and relative positions",
 )  # fmt: skip
 CRITERIA.add(

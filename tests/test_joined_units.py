@@ -14,7 +14,6 @@ import torch
 
 from docnmt.batch import TranslationBatch
 from docnmt.batching.collate import collate
-from docnmt.batching.units import Units, window_units
 from docnmt.commands.contrastive import forced_scores
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.tokenizer import BOS, BRK, EOS
@@ -23,6 +22,7 @@ from docnmt.registry import MODELS
 from docnmt.scoring.contrastive import ForcedExample
 from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.search.translate import SentenceResult, translate_corpus
+from docnmt.units import Units, window_units
 
 DOCUMENTS = small_system.text(4, 4)
 CASES: list[tuple[str, dict[str, Any]]] = [

@@ -13,10 +13,10 @@ from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixtur
 from toy import assert_same_checkpoint, log
 
 from docnmt.batching.collate import collate
-from docnmt.batching.units import document_units
 from docnmt.cli.train import main as train
 from docnmt.modules.context import ConditionalAttention
 from docnmt.modules.scheduled import tell_update
+from docnmt.units import document_units
 
 
 @pytest.mark.parametrize("arch", ["cond_transformer_tiny", "hier_cond_transformer_tiny"])

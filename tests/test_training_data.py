@@ -17,13 +17,13 @@ from test_joined_units import build
 from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint, log
 
-from docnmt.batching.units import cut_units, resolution_units
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.document_translation import DocumentTranslation
 from docnmt.tasks.mixture import Mixture
 from docnmt.tasks.translation_data import TranslationDataset
+from docnmt.units import cut_units, resolution_units
 
 
 @pytest.fixture(scope="module")

@@ -9,21 +9,16 @@ import numpy as np
 import torch
 
 from docnmt.batch import PackedText, TranslationBatch
-from docnmt.batching.units import Units
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
 from docnmt.data.tokenizer import BOS, BRK, EOS
 from docnmt.layout import DocumentLayout
+from docnmt.reading import ReadingPlan
+from docnmt.units import Units
 
 
-def collate(
-    corpus: ParallelCorpus, units: Units, chosen: np.ndarray, *, position_count: str, joined: bool = False
-) -> TranslationBatch:
-    """The units `chosen` (U,), in that order, as a training batch.
-
-    Args:
-        position_count: see `structure_positions`.
-        joined: the sentences of a unit are one sequence with `<brk>` between them.
+def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> TranslationBatch:
+    """The units `chosen` (U,) of a plan, in that order, as a training batch.
 
     Raises:
         ValueError: the corpus has no target side.
@@ -31,25 +26,23 @@ def collate(
     if corpus.target is None:
         raise ValueError("a training batch needs a target side, and this corpus has none")
     sentences, layout = _sentences(units.first[chosen], units.last[chosen])
-    structure = structure_positions(corpus, sentences, count=position_count)
-    packs = partial(pack_joined, running=position_count == "sequence") if joined else pack
+    structure = structure_positions(corpus, sentences, count=plan.positions)
+    packs = partial(pack_joined, running=plan.positions == "sequence") if plan.joined else pack
     return TranslationBatch(
-        source=collate_source(corpus, units, chosen, position_count=position_count, joined=joined),
+        source=collate_source(corpus, units, chosen, plan),
         target=packs(corpus.target, sentences, layout, structure, begin=True),
         labels=packs(corpus.target, sentences, layout, structure, begin=False).tokens,
         units=torch.from_numpy(np.asarray(chosen, dtype=np.int64)),
     )
 
 
-def collate_source(
-    corpus: ParallelCorpus, units: Units, chosen: np.ndarray, *, position_count: str, joined: bool = False
-) -> PackedText:
-    """The source side of the units `chosen`: what search encodes."""
+def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> PackedText:
+    """The source side of the units `chosen` of a plan: what search encodes."""
     sentences, layout = _sentences(units.source_first[chosen], units.source_last[chosen])
-    structure = structure_positions(corpus, sentences, count=position_count)
-    if not joined:
+    structure = structure_positions(corpus, sentences, count=plan.positions)
+    if not plan.joined:
         return pack(corpus.source, sentences, layout, structure, begin=False)
-    running = position_count == "sequence"
+    running = plan.positions == "sequence"
     source = pack_joined(corpus.source, sentences, layout, structure, begin=False, running=running)
     written = (units.last - units.first)[chosen]
     last = layout[1:] - 1
@@ -116,7 +109,7 @@ def pack_joined(
 def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count: str) -> np.ndarray:
     """(S, 4) int64: word, sentence, paragraph and section index of the first token of each of `sentences`.
 
-    `count="unit"`: each index counts inside its parent unit (002's levels, our default); `"document"`: each counts from
+    `count="unit"`: each index counts inside its parent unit (our default); `"document"`: each counts from
     the document's start (the paper's PE135,4,2); `"sequence"`: as `"unit"`, for joined units whose word index is set by
     `pack_joined`. A target sentence takes its source line's, the word index included.
     An unknown level is -1. Cutting a document changes no position.

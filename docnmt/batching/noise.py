@@ -10,11 +10,11 @@ import torch
 
 from docnmt.batch import PackedText
 from docnmt.batching.collate import ranges
-from docnmt.batching.units import Units
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TextArray, TokenArray, offsets_of, token_dtype
 from docnmt.data.tokenizer import MASK, Tokenizer
 from docnmt.progress import Progress
+from docnmt.units import Units
 
 #: Lines that are cut into subwords with one seed.
 CHUNK = 4096

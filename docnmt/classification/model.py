@@ -18,9 +18,10 @@ from docnmt.layout import Spans
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.fusion import build_fusion
-from docnmt.modules.layers import EncoderLayer, FeedForward, Residual
+from docnmt.modules.layers import FeedForward, Layer, Residual, plain_layer
 from docnmt.modules.linear_attention import LinearSelfAttention
 from docnmt.modules.positions import Position, build_position
+from docnmt.modules.sublayer import Reads
 
 
 class Vocabulary(Protocol):
@@ -50,7 +51,7 @@ class FusionClassifier(nn.Module):
         self,
         *,
         embedding: Embedding,
-        layers: list[EncoderLayer],
+        layers: list[Layer],
         norm: nn.Module,
         dropout: float,
         output: nn.Linear,
@@ -66,7 +67,7 @@ class FusionClassifier(nn.Module):
         text = batch.text
         x = self.embedding(text.tokens, text.positions, text.layout.sentence_offsets)  # (T, d)
         for layer in self.layers:
-            x = layer(x, text.layout)
+            x = layer(x, Reads(text.layout))
         logits: Tensor = self.output(self.dropout(span_means(self.norm(x), text.layout.sentences)))
         return logits
 
@@ -122,7 +123,7 @@ def span_means(x: Tensor, spans: Spans) -> Tensor:
     return sums / spans.offsets.diff().clamp(min=1)[:, None]
 
 
-def _layer(config: FusionClassifierConfig, position: Position, number: int) -> EncoderLayer:
+def _layer(config: FusionClassifierConfig, position: Position, number: int) -> Layer:
     d_head = config.embed_dim // config.heads
     with random_stream(f"position.{number}"):
         inside = None if position.attention is None else position.attention(config.heads, d_head)
@@ -132,7 +133,7 @@ def _layer(config: FusionClassifierConfig, position: Position, number: int) -> E
         nn.init.xavier_uniform_(attention.qkv.weight)  # as nn.TransformerEncoder begins
         nn.init.zeros_(attention.qkv.bias)
         nn.init.zeros_(attention.output.bias)
-        return EncoderLayer(
+        return plain_layer(
             attention=attention,
             feed_forward=FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation),
             residual=partial(Residual, d_model=config.embed_dim, dropout=config.dropout, norm=config.norm),

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +17,15 @@ from torch import Tensor
 from docnmt.batch import TranslationBatch
 from docnmt.batching.collate import ranges
 from docnmt.batching.plan import plan_batches
+from docnmt.batching.units import last_sentence_units
 from docnmt.commands.config import ModelsConfig
 from docnmt.commands.models import load_models
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
+from docnmt.models.protocol import AnyTranslationModel
 from docnmt.progress import Progress
 from docnmt.scoring.contrastive import ForcedExample
+from docnmt.tasks.protocol import TranslationTask
 from docnmt.tasks.translation_data import TranslationDataset
 
 _SENTENCES = 1 << 16  # tokenised at a time
@@ -31,8 +33,8 @@ _SENTENCES = 1 << 16  # tokenised at a time
 
 @torch.inference_mode()
 def forced_scores(
-    models: Sequence[Any],
-    task: Any,
+    models: Sequence[AnyTranslationModel],
+    task: TranslationTask,
     examples: Sequence[ForcedExample],
     *,
     max_tokens: int = 4000,
@@ -69,8 +71,8 @@ def _portions(examples: Sequence[ForcedExample]) -> Iterator[Sequence[ForcedExam
 
 
 def _portion_scores(
-    models: Sequence[Any],
-    task: Any,
+    models: Sequence[AnyTranslationModel],
+    task: TranslationTask,
     corpus: ParallelCorpus,
     lengths: np.ndarray,
     max_tokens: int,
@@ -82,8 +84,8 @@ def _portion_scores(
     device = next(models[0].parameters()).device
     datasets = []
     for model in models:
-        units = task.last_units(corpus, model, window=context_window)
-        datasets.append(TranslationDataset(corpus, units, model.position_count, "contrastive", model.joined))
+        units = last_sentence_units(model.reading, corpus, limit=task.max_doc_tokens, window=context_window)
+        datasets.append(TranslationDataset(corpus, units, model.reading, "contrastive"))
     sizes = np.maximum.reduce([data.sizes for data in datasets])
     scores: list[float] = []
     for chosen in plan_batches(sizes, max_tokens, seed=0, epoch=0, shuffle=False):
@@ -98,7 +100,7 @@ def _portion_scores(
     return scores
 
 
-def gold_log_probs(model: Any, batch: TranslationBatch, lengths: np.ndarray) -> Tensor:
+def gold_log_probs(model: AnyTranslationModel, batch: TranslationBatch, lengths: np.ndarray) -> Tensor:
     """(sum of lengths,) log-probabilities of the last `lengths[d]` labels of each of the batch's documents."""
     ends = batch.target.layout.documents.host[1:]
     rows = torch.from_numpy(ranges(ends - lengths, ends)).to(batch.labels.device)
@@ -106,7 +108,7 @@ def gold_log_probs(model: Any, batch: TranslationBatch, lengths: np.ndarray) -> 
     return -torch.nn.functional.cross_entropy(logits, batch.labels[rows], reduction="none")
 
 
-def corpus_of(examples: Sequence[ForcedExample], task: Any) -> tuple[ParallelCorpus, np.ndarray]:
+def corpus_of(examples: Sequence[ForcedExample], task: TranslationTask) -> tuple[ParallelCorpus, np.ndarray]:
     """Each example as a document whose last sentence is the one in question; (E,) that sentence's target tokens."""
     sources, targets = [], []
     for example in examples:

@@ -6,12 +6,13 @@ import hashlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from docnmt.commands.config import ModelsConfig
 from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
+from docnmt.models.protocol import AnyTranslationModel, TranslationModel
 from docnmt.runtime import pick_device, row_invariant, tune
+from docnmt.tasks.protocol import TranslationTask
 from docnmt.training.loading import LoadedModel, find_checkpoint, load_model
 
 
@@ -20,8 +21,8 @@ class LoadedModels:
     """Models in evaluation mode on one device, and the task they share."""
 
     paths: tuple[Path, ...]
-    models: tuple[Any, ...]
-    task: Any
+    models: tuple[AnyTranslationModel, ...]
+    task: TranslationTask
 
 
 def load_models(config: ModelsConfig) -> LoadedModels:
@@ -36,12 +37,20 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     if device.type == "cpu" and not row_invariant():
         print("note: on this machine the batch size can change the last digits of scores", file=sys.stderr)
     loaded = [load_model(path, device=device) for path in paths]
-    for path, each in zip(paths, loaded, strict=True):
-        _check(paths[0], loaded[0], path, each)
-    readers = [n for n, each in enumerate(loaded) if each.model.unit == "document"] or [0]
+    parts = [_translator(path, each) for path, each in zip(paths, loaded, strict=True)]
+    models, tasks = [model for model, _ in parts], [task for _, task in parts]
+    for path, task in zip(paths, tasks, strict=True):
+        _check(paths[0], tasks[0], path, task)
+    readers = [n for n, model in enumerate(models) if model.reading.whole_documents] or [0]
     for n in readers:  # the task says where documents are cut
-        _check_pieces(paths[readers[0]], loaded[readers[0]], paths[n], loaded[n])
-    return LoadedModels(paths, tuple(each.model for each in loaded), loaded[readers[0]].task)
+        _check_pieces(paths[readers[0]], tasks[readers[0]], paths[n], tasks[n])
+    return LoadedModels(paths, tuple(models), tasks[readers[0]])
+
+
+def _translator(path: Path, loaded: LoadedModel) -> tuple[AnyTranslationModel, TranslationTask]:
+    if not isinstance(loaded.model, TranslationModel) or not isinstance(loaded.task, TranslationTask):
+        raise UserError(f"{path}: is a '{loaded.arch}' for the task '{loaded.header['task']}', which writes no text")
+    return loaded.model, loaded.task
 
 
 def split_path(path: str) -> list[str]:
@@ -56,30 +65,26 @@ def split_path(path: str) -> list[str]:
     return parts
 
 
-def vocabularies(task: Any) -> tuple[str, str]:
+def vocabularies(task: TranslationTask) -> tuple[str, str]:
     """Short hashes of both sides' tokenizers: equal hashes, equal token numbers."""
     sides = (task.source_tokenizer, task.target_tokenizer)
     source, target = (hashlib.sha256(tokenizer.to_bytes()).hexdigest()[:12] for tokenizer in sides)
     return source, target
 
 
-def _check(first_path: Path, first: LoadedModel, path: Path, loaded: LoadedModel) -> None:
-    if not hasattr(loaded.model, "step"):
-        raise UserError(f"{path}: is a '{loaded.arch}' for the task '{loaded.header['task']}', which writes no text")
-    ours, theirs = vocabularies(first.task), vocabularies(loaded.task)
+def _check(first_path: Path, first: TranslationTask, path: Path, task: TranslationTask) -> None:
+    ours, theirs = vocabularies(first), vocabularies(task)
     if ours != theirs:
         raise UserError(
             f"{first_path} and {path} have different vocabularies ({ours[0]}, {theirs[0]}) and cannot translate "
             "together; train both on the data of one docnmt-preprocess, or with --srcdict"
         )
-    if _direction(first.task) != _direction(loaded.task):
-        raise UserError(
-            f"{first_path} translates {_direction(first.task)} and {path} {_direction(loaded.task)}: not together"
-        )
+    if first.languages != task.languages:
+        raise UserError(f"{first_path} translates {_direction(first)} and {path} {_direction(task)}: not together")
 
 
-def _check_pieces(first_path: Path, first: LoadedModel, path: Path, loaded: LoadedModel) -> None:
-    limits = [one.task.config.max_doc_tokens for one in (first, loaded)]
+def _check_pieces(first_path: Path, first: TranslationTask, path: Path, task: TranslationTask) -> None:
+    limits = [one.max_doc_tokens for one in (first, task)]
     if limits[0] != limits[1]:
         raise UserError(
             f"{first_path} and {path} were trained with --max-doc-tokens {limits[0]} and {limits[1]} and would read "
@@ -87,8 +92,8 @@ def _check_pieces(first_path: Path, first: LoadedModel, path: Path, loaded: Load
         )
 
 
-def _direction(task: Any) -> str:
-    return f"{task.source_lang}-{task.target_lang}"
+def _direction(task: TranslationTask) -> str:
+    return "-".join(task.languages)
 
 
 def check_vocabulary(models: LoadedModels, data: Path) -> None:
@@ -99,7 +104,7 @@ def check_vocabulary(models: LoadedModels, data: Path) -> None:
     """
     if (task := read_meta(data)["task"]) != "document_translation":
         raise UserError(f"{data}: was preprocessed for --task {task}, and these models translate")
-    other = type(models.task).load(models.task.config, data)
+    other = models.task.of_folder(data)
     ours, theirs = vocabularies(models.task), vocabularies(other)
     if ours != theirs:
         raise UserError(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from docnmt.batching.units import document_units
 from docnmt.data.config import TranslationPreprocessConfig
 from docnmt.data.rewrite import Edits, rewrite
 from docnmt.data.scan import Split
@@ -15,6 +14,7 @@ from docnmt.data.store import TextArray, TokenArray
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
 from docnmt.formats.forms import locate
+from docnmt.units import document_units
 
 
 def apply_long_policy(

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from docnmt.batching.units import document_units
 from docnmt.data.split_folder import SplitFolder
 from docnmt.errors import UserError
 from docnmt.formats.structure import Structure, renumber
+from docnmt.units import document_units
 
 
 @dataclass

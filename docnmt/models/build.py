@@ -1,62 +1,99 @@
-"""From a configuration to the modules of an encoder-decoder: the parts that all architectures have in common."""
+"""From a configuration to the modules of an encoder-decoder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol, TypedDict
 
 from torch import nn
 
 from docnmt.errors import UsageError
-from docnmt.models.config import TransformerConfig
+from docnmt.models.config import DEFAULT_TARGET_TOP_T, HierTransformerConfig, TransformerConfig
 from docnmt.models.encoder_decoder import Decoder, Encoder
 from docnmt.modules.attention import CrossAttention, SelfAttention
-from docnmt.modules.context import ContextAttention
+from docnmt.modules.context import ContextAttention, SummaryEncoder
+from docnmt.modules.document_context import DecoderContext, EarlierContext, EncoderContext
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.fusion import build_fusion
-from docnmt.modules.layers import ContextPlacement, DecoderLayer, EncoderLayer, FeedForward, Residual
+from docnmt.modules.layers import FeedForward, Layer, Residual
 from docnmt.modules.linear_attention import LinearCrossAttention, LinearSelfAttention
 from docnmt.modules.positions import AttentionPosition, Position, RelativeKeys, build_position
+from docnmt.modules.source2token import build_merge
+from docnmt.modules.sublayer import Sublayer
+from docnmt.modules.target_context import EarlierSentences, EarlierSummaries
+from docnmt.modules.word_dropout import WordDropout
+from docnmt.reading import ReadingPlan
 
 
 class Vocabularies(Protocol):
     """What a model must know of a translation task."""
 
-    source_vocabulary_size: int
-    target_vocabulary_size: int
-    joined: bool
-
-
-class ContextParts(Protocol):
-    """An architecture's context attention: how it is made, and where."""
+    @property
+    def source_vocabulary_size(self) -> int: ...
 
     @property
-    def placement(self) -> ContextPlacement: ...
+    def target_vocabulary_size(self) -> int: ...
 
     @property
-    def in_encoder(self) -> bool: ...
+    def joined(self) -> bool: ...
+
+
+class Parts(TypedDict):
+    """The arguments of an `EncoderDecoder`."""
+
+    encoder: Encoder
+    decoder: Decoder
+    output: nn.Linear
+    reading: ReadingPlan
+
+
+@dataclass(frozen=True)
+class Context:
+    """How an architecture's words read their document.
+
+    Attributes:
+        attention: makes a layer's context attention, given `d_model`, `heads` and `d_head`.
+        merge: the Merge function of a tree of summaries, or None for no tree.
+    """
+
+    config: HierTransformerConfig
+    attention: Callable[..., ContextAttention]
+    merge: str | None = None
 
     @property
-    def in_decoder(self) -> bool: ...
+    def own_block(self) -> bool:
+        """A block of its own; otherwise it stands beside the sublayer whose heads it adds to or replaces."""
+        return self.config.context_placement == "block"
 
     @property
-    def per_layer(self) -> bool:
-        """Every encoder layer summarises its own input."""
+    def heads(self) -> int:
+        c = self.config
+        return c.context_heads or (c.heads // 2 if c.context_placement == "replace" else c.heads)
 
-    def attention(self) -> ContextAttention:
-        """One layer's context attention."""
+    @property
+    def other_heads(self) -> int:
+        """Heads that are left to the sublayer beside it."""
+        return self.config.heads - (self.heads if self.config.context_placement == "replace" else 0)
 
-    def summarise(self) -> nn.Module:
-        """A summary encoder."""
+    def make_attention(self) -> ContextAttention:
+        width = self.config.embed_dim
+        return self.attention(d_model=width, heads=self.heads, d_head=width // self.config.heads)
 
-    def hide(self) -> nn.Module:
-        """What is done to words before they are context."""
+    def make_summaries(self) -> SummaryEncoder:
+        sizes = {"d_model": self.config.embed_dim, "heads": self.config.heads}
+        return SummaryEncoder(**sizes, merge=None if self.merge is None else build_merge(self.merge, **sizes))
 
-    def target_attention(self) -> ContextAttention | None:
-        """One decoder layer's attention to earlier target sentences, or None without it."""
+    def make_earlier(self) -> ContextAttention:
+        """Of the decoder's layers, to earlier target sentences."""
+        c = self.config
+        sizes = {"d_model": c.embed_dim, "heads": c.heads, "d_head": c.embed_dim // c.heads}
+        if c.target_context == "summaries":
+            return EarlierSummaries(**sizes)
+        return EarlierSentences(**sizes, top_t=c.target_top_t or DEFAULT_TARGET_TOP_T)
 
-    def summarise_target(self) -> nn.Module | None:
-        """A summary encoder of target sentences, or None."""
+    def make_hide(self) -> nn.Module:
+        return WordDropout(self.config.context_word_dropout)
 
 
 def embeddings(
@@ -88,69 +125,79 @@ def embeddings(
 
 
 def encoder_decoder(
-    config: TransformerConfig, task: Vocabularies, *, context: ContextParts | None = None, **position_settings: Any
-) -> dict[str, Any]:
-    """The modules of an `EncoderDecoder` as its keyword arguments."""
+    config: TransformerConfig,
+    task: Vocabularies,
+    *,
+    reading: ReadingPlan | None = None,
+    context: Context | None = None,
+    **position_settings: int | float | bool,
+) -> Parts:
+    """The parts of an `EncoderDecoder`. Those with a context read whole documents, sentence by sentence."""
+    if context is not None:
+        reading, position_settings = context.config.reading, context.config.position_settings
+    assert reading is not None
     lengths = {"max_distance": config.horizon or 16, "max_positions": config.max_positions}
     position = build_position(config.position, config.embed_dim, **lengths, **position_settings)
     source, target, output = embeddings(config, task, position)
-    in_encoder = context if context is not None and context.in_encoder else None
-    in_decoder = context if context is not None and context.in_decoder else None
-    once = in_encoder is not None and not in_encoder.per_layer
-    return {
-        "encoder": Encoder(
-            embedding=source,
-            layers=[_encoder_layer(config, position, in_encoder) for _ in range(config.encoder_layers)],
-            norm=_final_norm(config),
-            summarise=in_encoder.summarise() if in_encoder is not None and once else None,
-            hide=None if in_encoder is None else in_encoder.hide(),
-            checkpoint_activations=config.checkpoint_activations,
-        ),
-        "decoder": Decoder(
-            embedding=target,
-            layers=[_decoder_layer(config, position, in_decoder, context) for _ in range(config.decoder_layers)],
-            norm=_final_norm(config),
-            summarise=None if in_decoder is None else in_decoder.summarise(),
-            summarise_target=None if context is None else context.summarise_target(),
-            hide=None if context is None else context.hide(),
-            checkpoint_activations=config.checkpoint_activations,
-        ),
-        "output": output,
-    }
-
-
-def _encoder_layer(config: TransformerConfig, position: Position, context: ContextParts | None) -> EncoderLayer:
-    heads = None if context is None else context.placement.self_heads
-    return EncoderLayer(
-        attention=_self_attention(config, position, causal=False, heads=heads),
-        feed_forward=_feed_forward(config),
-        residual=_residual(config),
-        context=None if context is None else context.attention(),
-        summarise=context.summarise() if context is not None and context.per_layer else None,
-        own_block=context is None or context.placement.own_block,
-        hide=None if context is None else context.hide(),
+    in_encoder = context if context is not None and context.config.context_sides != "decoder" else None
+    in_decoder = context if context is not None and context.config.context_sides != "encoder" else None
+    own_text = context if reading.own_text else None
+    summaries_once = in_encoder is not None and in_encoder.config.summary_input == "embeddings"
+    encoder = Encoder(
+        embedding=source,
+        layers=[_encoder_layer(config, position, in_encoder) for _ in range(config.encoder_layers)],
+        norm=_final_norm(config),
+        summarise=in_encoder.make_summaries() if in_encoder is not None and summaries_once else None,
+        hide=None if in_encoder is None else in_encoder.make_hide(),
+        checkpoint_activations=config.checkpoint_activations,
     )
+    decoder = Decoder(
+        embedding=target,
+        layers=[_decoder_layer(config, position, in_decoder, own_text) for _ in range(config.decoder_layers)],
+        norm=_final_norm(config),
+        summarise=None if in_decoder is None else in_decoder.make_summaries(),
+        summarise_target=None if own_text is None else SummaryEncoder(d_model=config.embed_dim, heads=config.heads),
+        hide=None if context is None else context.make_hide(),
+        checkpoint_activations=config.checkpoint_activations,
+    )
+    return {"encoder": encoder, "decoder": decoder, "output": output, "reading": reading}
+
+
+def _encoder_layer(config: TransformerConfig, position: Position, context: Context | None) -> Layer:
+    heads = config.heads if context is None else context.other_heads
+    sublayers: dict[str, Sublayer] = {
+        "attention": _self_attention(config, position, causal=False, heads=heads),
+        "feed_forward": _feed_forward(config),
+    }
+    if context is None:
+        return Layer(sublayers, [("attention",), ("feed_forward",)], residual=_residual(config))
+    attention = context.make_attention()
+    summarise = context.make_summaries() if context.config.summary_input == "layer" else None
+    sublayers["context"] = EncoderContext(attention, summarise=summarise, hide=context.make_hide())
+    first = [("attention",), ("context",)] if context.own_block else [("attention", "context")]
+    return Layer(sublayers, [*first, ("feed_forward",)], residual=_residual(config))
 
 
 def _decoder_layer(
-    config: TransformerConfig, position: Position, context: ContextParts | None, target: ContextParts | None
-) -> DecoderLayer:
-    cross_heads = config.heads if context is None else context.placement.self_heads
-    return DecoderLayer(
-        attention=_self_attention(config, position, causal=True, heads=None),
-        cross=_cross_attention(config, cross_heads),
-        feed_forward=_feed_forward(config),
-        residual=_residual(config),
-        context=None if context is None else context.attention(),
-        own_block=context is None or context.placement.own_block,
-        target=None if target is None else target.target_attention(),
-    )
+    config: TransformerConfig, position: Position, context: Context | None, own_text: Context | None
+) -> Layer:
+    sublayers: dict[str, Sublayer] = {
+        "attention": _self_attention(config, position, causal=True, heads=config.heads),
+        "cross": _cross_attention(config, config.heads if context is None else context.other_heads),
+        "feed_forward": _feed_forward(config),
+    }
+    blocks: list[tuple[str, ...]] = [("attention",), ("cross",)]
+    if context is not None:
+        sublayers["context"] = DecoderContext(context.make_attention())
+        blocks = [*blocks, ("context",)] if context.own_block else [("attention",), ("cross", "context")]
+    if own_text is not None:
+        sublayers["target"] = EarlierContext(own_text.make_earlier())
+        blocks.append(("target",))
+    return Layer(sublayers, [*blocks, ("feed_forward",)], residual=_residual(config))
 
 
-def _self_attention(
-    config: TransformerConfig, position: Position, *, causal: bool, heads: int | None
-) -> SelfAttention | LinearSelfAttention:
-    heads, d_head = heads or config.heads, config.embed_dim // config.heads
+def _self_attention(config: TransformerConfig, position: Position, *, causal: bool, heads: int) -> Sublayer:
+    d_head = config.embed_dim // config.heads
     kind = LinearSelfAttention if config.attention == "linear" else SelfAttention
     inside: AttentionPosition | None = None
     if position.attention is not None:
@@ -160,7 +207,7 @@ def _self_attention(
     return kind(d_model=config.embed_dim, heads=heads, d_head=d_head, causal=causal, position=inside)
 
 
-def _cross_attention(config: TransformerConfig, heads: int) -> CrossAttention | LinearCrossAttention:
+def _cross_attention(config: TransformerConfig, heads: int) -> Sublayer:
     width, d_head = config.embed_dim, config.embed_dim // config.heads
     if config.attention == "softmax":
         return CrossAttention(d_model=width, heads=heads, d_head=d_head)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from docnmt.config import Except, option
 from docnmt.models.position_rules import READ_POSITIONS, fusion_problems, width_problems
+from docnmt.reading import PositionCount, ReadingPlan
 from docnmt.registry import FUSIONS, MERGES, POSITIONS
 
 #: Options that only some values of another option use: (names, the other one, those values); see `docnmt.config`.
@@ -133,7 +134,7 @@ class StructuredConfig(TransformerConfig):
         return {name: getattr(self, name) for name in names} if self.position == "multi_level" else {}
 
     @property
-    def joined_count(self) -> str:
+    def joined_count(self) -> PositionCount:
         """How positions count where sentences are joined: families of one level along the whole sequence."""
         return self.position_count if self.position == "multi_level" else "sequence"
 
@@ -241,6 +242,11 @@ class HierTransformerConfig(StructuredConfig):
         if self.target_top_t is not None and self.target_top_t < 1:
             found.append(f"--target-top-t: must be at least 1, got {self.target_top_t}")
         return found
+
+    @property
+    def reading(self) -> ReadingPlan:
+        """Whole documents, each sentence a sequence of its own."""
+        return ReadingPlan(written=None, positions=self.position_count, own_text=self.target_context != "none")
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
-import torch
 from torch import nn
 
-from docnmt.modules.context import ContextAttention, SummaryEncoder
-from docnmt.modules.positions.multi_level import MultiLevel
+from docnmt.modules.document_part import DocumentPart
+from docnmt.modules.layers import Layer
 
 #: Settings that do not change what weights mean.
 FREE = ("checkpoint_activations", "top_t", "read_all_updates", "level_scale", "always_own_sentence", "target_top_t")
@@ -18,12 +17,8 @@ FREE = ("checkpoint_activations", "top_t", "read_all_updates", "level_scale", "a
 
 def own_parameters(model: nn.Module) -> set[str]:
     """The names of the parameters that a sentence model lacks."""
-    parts: list[nn.Module] = []
-    for module in model.modules():
-        if isinstance(module, (ContextAttention, SummaryEncoder, MultiLevel)):
-            parts.append(module)
-        residuals = (getattr(module, name, None) for name in ("context_residual", "target_residual"))
-        parts += [residual for residual in residuals if isinstance(residual, nn.Module)]
+    parts: list[nn.Module] = [module for module in model.modules() if isinstance(module, DocumentPart)]
+    parts += [norm for layer in model.modules() if isinstance(layer, Layer) for norm in layer.document_residuals]
     own = {id(parameter) for part in parts for parameter in part.parameters()}
     return {name for name, parameter in model.named_parameters() if id(parameter) in own}
 
@@ -34,15 +29,11 @@ def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
     Their gradients are not 0, so both are learned from here on.
 
     Args:
-        given: the parameters that the sentence model had; they stay. Its positions may know more than the word's.
+        given: the parameters that the sentence model had; parts that have some of them stay as they are.
     """
-    with torch.no_grad():
-        for name, module in model.named_modules():
-            if isinstance(module, ContextAttention):
-                for parameter in module.output.parameters():
-                    parameter.zero_()
-            elif isinstance(module, MultiLevel) and f"{name}.scale" not in given:
-                module.scale.zero_()
+    for name, module in model.named_modules():
+        if isinstance(module, DocumentPart) and not any(parameter.startswith(f"{name}.") for parameter in given):
+            module.start_closed()
 
 
 def settings_that_differ(old: Any, new: Any) -> list[str]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from docnmt.functional import packed_attention
 from docnmt.layout import Spans
 from docnmt.modules.positions import AttentionPosition
+from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
 from docnmt.runtime import INVARIANT_KEYS
 
 
@@ -42,11 +43,11 @@ class KeyValueCache:
         self.keys[rows, :, lengths] = key.to(self.keys.dtype)
         self.values[rows, :, lengths] = value.to(self.values.dtype)
 
-    def select(self, rows: Tensor) -> KeyValueCache:
-        return KeyValueCache(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
 
-    def append(self, other: KeyValueCache) -> KeyValueCache:
-        return KeyValueCache(_stack(self.keys, other.keys), _stack(self.values, other.values))
+    def append(self, other: KeyValueCache) -> None:
+        self.keys, self.values = _stack(self.keys, other.keys), _stack(self.values, other.values)
 
 
 def _stack(first: Tensor, second: Tensor) -> Tensor:
@@ -73,7 +74,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, extra: Tensor | Non
     return torch.matmul(scores.softmax(-1).to(v.dtype), v)
 
 
-class SelfAttention(nn.Module):
+class SelfAttention(Sublayer):
     """Multi-head self-attention inside each span.
 
     Args:
@@ -97,8 +98,11 @@ class SelfAttention(nn.Module):
         q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)  # (T, h, d_h) each
         return q, k, v
 
-    def forward(self, x: Tensor, spans: Spans) -> Tensor:
-        """x (T, d) → (T, d)."""
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        return self.within(x, reads.layout.sentences)
+
+    def within(self, x: Tensor, spans: Spans) -> Tensor:
+        """Attention inside each of these spans: x (T, d) → (T, d)."""
         q, k, v = self._project(x)
         scores = None
         if self.position is not None:
@@ -118,13 +122,12 @@ class SelfAttention(nn.Module):
         words: Tensor = spans.plans["words"]
         return words
 
-    def begin(self, rows: int, like: Tensor) -> KeyValueCache:
-        """What `rows` rows without tokens keep, with the type and device of `like`."""
-        return KeyValueCache.empty(rows, self.heads, self.d_head, like)
+    def begin(self, remembered: None, slots: Slots) -> KeyValueCache:
+        return KeyValueCache.empty(slots.rows, self.heads, self.d_head, slots.like)
 
-    def step(self, x: Tensor, cache: KeyValueCache, lengths: Tensor, longest: int) -> Tensor:
-        """One new token a row: x (R, d) is token number `lengths[r]` of its row → (R, d)."""
+    def step(self, x: Tensor, cache: KeyValueCache, at: Step) -> Tensor:
         q, k, v = self._project(x)
+        lengths, longest = at.lengths, at.longest
         if self.position is not None:
             q, k = self.position.rotate(q, k, lengths, lengths)
         cache.put(k, v, lengths, longest)
@@ -161,13 +164,14 @@ class CrossKeys:
         padded = [x.index_select(0, index).view(*places.shape, *x.shape[1:]).transpose(1, 2) for x in (keys, values)]
         return cls(padded[0].contiguous(), padded[1].contiguous(), allowed)
 
-    def select(self, slots: Tensor) -> CrossKeys:
-        return CrossKeys(*(x.index_select(0, slots) for x in (self.keys, self.values, self.allowed)))
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        if slots is not None:
+            kept = (x.index_select(0, slots) for x in (self.keys, self.values, self.allowed))
+            self.keys, self.values, self.allowed = kept
 
-    def append(self, other: CrossKeys) -> CrossKeys:
-        keys, values = _stack(self.keys, other.keys), _stack(self.values, other.values)
-        allowed = _stack(self.allowed[:, None, :, None], other.allowed[:, None, :, None])[:, 0, :, 0]
-        return CrossKeys(keys, values, allowed)
+    def append(self, other: CrossKeys) -> None:
+        self.keys, self.values = _stack(self.keys, other.keys), _stack(self.values, other.values)
+        self.allowed = _stack(self.allowed[:, None, :, None], other.allowed[:, None, :, None])[:, 0, :, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +187,8 @@ class PackedKeys:
         return CrossKeys.gather(self.keys, self.values, self.spans, sentences)
 
 
-class CrossAttention(nn.Module):
-    """Multi-head attention of each target span to the source span of the same number."""
+class CrossAttention(Sublayer):
+    """Multi-head attention of each target sentence to the source sentence of the same number."""
 
     def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:
         super().__init__()
@@ -198,21 +202,30 @@ class CrossAttention(nn.Module):
         k, v = self.key_value(source).view(len(source), 2, self.heads, self.d_head).unbind(1)
         return k, v
 
-    def forward(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
-        """x (Tq, d), source (Tk, d) → (Tq, d)."""
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        source, source_layout = reads.of_source
+        return self.between(x, source, reads.layout.sentences, source_layout.sentences)
+
+    def between(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
+        """Attention from each target span to its source span: x (Tq, d), source (Tk, d) → (Tq, d)."""
         q = self.query(x).view(len(x), self.heads, self.d_head)
         mixed = packed_attention(q, *self._project(source), target_spans, source_spans)
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
-    def remember(self, source: Tensor, spans: Spans) -> PackedKeys:
-        """Encoder states (Tk, d) as what `step` reads."""
+    def remember(self, reads: Reads) -> PackedKeys:
+        source, source_layout = reads.of_source
+        return self.keys_of(source, source_layout.sentences)
+
+    def keys_of(self, source: Tensor, spans: Spans) -> PackedKeys:
+        """Encoder states (Tk, d) as the keys and values of these spans."""
         return PackedKeys(*self._project(source), spans)
 
-    def step(self, x: Tensor, source: CrossKeys, lengths: Tensor) -> Tensor:
-        """x (R, d), token number `lengths[r]` of its row, the same number of rows for each of the N slots → (R, d)."""
-        slots = len(source.allowed)
-        q = self.query(x).view(slots, -1, self.heads, self.d_head).transpose(1, 2)  # (N, h, b, d_h)
-        mixed = attend(q, source.keys, source.values, source.allowed).transpose(1, 2).reshape(len(x), -1)
+    def begin(self, remembered: PackedKeys, slots: Slots) -> CrossKeys:
+        return remembered.of(slots.sentences)
+
+    def step(self, x: Tensor, cache: CrossKeys, at: Step) -> Tensor:
+        q = self.query(x).view(len(cache.allowed), -1, self.heads, self.d_head).transpose(1, 2)  # (N, h, b, d_h)
+        mixed = attend(q, cache.keys, cache.values, cache.allowed).transpose(1, 2).reshape(len(x), -1)
         output: Tensor = self.output(mixed)
         return output

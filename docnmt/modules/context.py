@@ -24,6 +24,7 @@ from docnmt.functional import (
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossKeys, attend
+from docnmt.modules.document_part import DocumentPart
 from docnmt.modules.own_sentence import own_sentence_attention, own_sentence_step
 from docnmt.modules.scheduled import Scheduled
 from docnmt.modules.source2token import Source2Token
@@ -62,7 +63,7 @@ class ContextKeys:
         return cumulative_keys(precise, self.tree.index)
 
 
-class SummaryEncoder(nn.Module):
+class SummaryEncoder(nn.Module, DocumentPart):
     """Source2token over every sentence (eq. 2, 5); with a `merge` ConstructBT over the summaries (section 3.3.1)."""
 
     merge: nn.Module | None
@@ -71,6 +72,9 @@ class SummaryEncoder(nn.Module):
         super().__init__()
         self.summarise = Source2Token(d_model=d_model, heads=heads)
         self.merge = merge
+
+    def start_closed(self) -> None:
+        """Nothing reads the summaries where context attention is closed."""
 
     def forward(self, words: Tensor, layout: DocumentLayout, read: Tensor | None = None) -> DocumentStore:
         """words (T, d); summaries are made of `read` (T, d) where that differs from `words`."""

@@ -1,39 +1,53 @@
-"""One layer of the encoder and one of the decoder, with or without a context attention."""
+"""A layer of the encoder, of the decoder, or of a classifier: blocks of sublayers in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 
-from docnmt.layout import DocumentLayout, Spans
-from docnmt.modules.context import ContextAttention, ContextKeys, DocumentStore
-from docnmt.modules.target_context import Earlier
+from docnmt.modules.document_part import DocumentPart
+from docnmt.modules.sublayer import Cache, Reads, Slots, Step, Sublayer
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
 
 
-class FeedForward(nn.Module):
-    """W2·act(W1 x + b1) + b2."""
+class FeedForward(Sublayer):
+    """W2·act(W1 x + b1) + b2.
+
+    Raises:
+        ValueError: no such activation.
+    """
 
     def __init__(self, *, d_model: int, d_inner: int, activation: str) -> None:
         super().__init__()
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation: expected one of {', '.join(ACTIVATIONS)}, got {activation!r}")
         self.inner = nn.Linear(d_model, d_inner)
         self.output = nn.Linear(d_inner, d_model)
-        self.activation = nn.GELU() if activation == "gelu" else nn.ReLU()
+        self.activation = ACTIVATIONS[activation]()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, reads: Reads | None = None) -> Tensor:
         """(T, d) → (T, d)."""
         output: Tensor = self.output(self.activation(self.inner(x)))
         return output
 
+    def step(self, x: Tensor, cache: Any, at: Step) -> Tensor:
+        return self.forward(x)
+
 
 class Residual(nn.Module):
-    """x + dropout(block(norm(x))), or norm(x + dropout(block(x))) for `norm="post"` (Vaswani et al. 2017)."""
+    """x + dropout(block(norm(x))), or norm(x + dropout(block(x))) for `norm="post"` (Vaswani et al. 2017).
+
+    Raises:
+        ValueError: `norm` is neither "pre" nor "post".
+    """
 
     def __init__(self, *, d_model: int, dropout: float, norm: str) -> None:
         super().__init__()
+        if norm not in ("pre", "post"):
+            raise ValueError(f'norm: expected "pre" or "post", got {norm!r}')
         self.norm = nn.LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
         self.pre = norm == "pre"
@@ -46,238 +60,88 @@ class Residual(nn.Module):
         return normed
 
 
-@dataclass(frozen=True)
-class ContextPlacement:
-    """Where a layer's context attention stands: a block of its own, or beside the self-attention heads.
+class Layer(nn.Module):
+    """Blocks in order. Each is a residual connection around one sublayer, or around the sum of several.
 
-    Heads of one multi-head block share its input and add up behind its output projection. So extra heads, and heads in
-    place of self-attention heads, are the same sum of two blocks and differ in their numbers of heads only.
-    """
-
-    own_block: bool
-    self_heads: int
-    context_heads: int
-
-    @classmethod
-    def of(cls, name: str, *, heads: int, context_heads: int | None) -> ContextPlacement:
-        """`name` is `block`, `heads` or `replace`; `heads` those of the plain self-attention."""
-        if name == "replace":
-            taken = context_heads or heads // 2
-            return cls(False, heads - taken, taken)
-        return cls(name == "block", heads, context_heads or heads)
-
-
-class EncoderLayer(nn.Module):
-    """Self-attention inside each sentence, context attention over the document, feed-forward.
+    Sublayers of one block share its input, its norm and its residual connection. Heads of one multi-head attention do
+    the same and add up behind its output projection; so extra heads are a sublayer beside the attention.
 
     Args:
-        context: a context attention, or None; `summarise` makes its store from this layer's own input (eq. 5).
-        residual: makes the residual connection of a block.
-        hide: what is done to words before they are context, or None.
+        sublayers: by name, in the order in which their parameters are initialised.
+        blocks: the order of the pass: for each block the names of its sublayers.
+        residual: makes a residual connection; block ("attention", "context") has it as `attention_residual`.
+
+    Raises:
+        ValueError: a sublayer is in no block, or in several.
     """
 
-    context: ContextAttention | None
-    summarise: nn.Module | None
-    context_residual: Residual | None
-
     def __init__(
         self,
+        sublayers: Mapping[str, Sublayer],
+        blocks: Sequence[tuple[str, ...]],
         *,
-        attention: nn.Module,
-        feed_forward: FeedForward,
         residual: Callable[[], Residual],
-        context: ContextAttention | None = None,
-        summarise: nn.Module | None = None,
-        own_block: bool = True,
-        hide: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.attention, self.feed_forward = attention, feed_forward
-        self.attention_residual, self.feed_forward_residual = residual(), residual()
-        self.context, self.summarise, self.hide = context, summarise, hide or nn.Identity()
-        self.context_residual = residual() if context is not None and own_block else None
+        named = [name for block in blocks for name in block]
+        if sorted(named) != sorted(sublayers):
+            raise ValueError(f"blocks: expected each of {', '.join(sublayers)} once, got {', '.join(named)}")
+        self.blocks = tuple(blocks)
+        for name, sublayer in sublayers.items():
+            self.add_module(name, sublayer)
+        for first, *_ in blocks:
+            self.add_module(f"{first}_residual", residual())
 
-    def forward(self, x: Tensor, layout: DocumentLayout, shared: DocumentStore | None = None) -> Tensor:
-        """x (T, d) → (T, d). `shared`: summaries made once of the embeddings (figure 1) instead of this layer's own."""
+    def sublayer(self, name: str) -> Sublayer:
+        """The sublayer of that name."""
+        return cast(Sublayer, getattr(self, name))
 
-        def context(h: Tensor) -> Tensor:
-            assert self.context is not None
-            words = self.hide(h)
-            if self.summarise is not None:
-                store = self.summarise(words, layout)
-            else:
-                assert shared is not None
-                store = DocumentStore(words, layout, shared.summaries, shared.tree)
-            mixed: Tensor = self.context(h, self.context.project(store), layout)
-            return mixed
+    @property
+    def names(self) -> list[str]:
+        """The sublayers, in the order of the pass."""
+        return [name for block in self.blocks for name in block]
 
-        def attention(h: Tensor) -> Tensor:
-            mixed: Tensor = self.attention(h, layout.sentences)
-            return mixed + context(h) if self.context is not None and self.context_residual is None else mixed
+    @property
+    def document_residuals(self) -> list[nn.Module]:
+        """The residual connections of blocks that a sentence model lacks."""
+        return [
+            self.get_submodule(f"{block[0]}_residual")
+            for block in self.blocks
+            if all(isinstance(self.sublayer(name), DocumentPart) for name in block)
+        ]
 
-        x = self.attention_residual(x, attention)
-        if self.context_residual is not None:
-            x = self.context_residual(x, context)
-        out: Tensor = self.feed_forward_residual(x, self.feed_forward)
-        return out
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (T, d), all tokens of a packed row → (T, d)."""
+        return self._pass(x, lambda name, h: self.sublayer(name)(h, reads))
 
+    def remember(self, reads: Reads) -> dict[str, Any]:
+        """By sublayer, what decoding reads of source documents: each keeps what it likes."""
+        return {name: self.sublayer(name).remember(reads) for name in self.names}
 
-class Kept(Protocol):
-    """What rows or slots keep while decoding."""
+    def begin(self, remembered: Mapping[str, Any], slots: Slots) -> dict[str, Cache]:
+        """By sublayer, the caches of new slots."""
+        return {name: self.sublayer(name).begin(remembered[name], slots) for name in self.names}
 
-    def select(self, rows: Tensor) -> Any: ...
+    def step(self, x: Tensor, caches: Mapping[str, Cache], at: Step) -> Tensor:
+        """One new token a row: x (R, d) → (R, d)."""
+        return self._pass(x, lambda name, h: self.sublayer(name).step(h, caches[name], at))
 
-    def append(self, other: Any) -> Any: ...
-
-
-class Sources(Protocol):
-    """What cross-attention will read of all source sentences."""
-
-    def of(self, sentences: Tensor) -> Kept:
-        """For slots that write these sentences (N,)."""
-
-
-class CausalSelf(Protocol):
-    """Self-attention of a decoder, softmax or linear."""
-
-    def __call__(self, x: Tensor, spans: Spans) -> Tensor: ...
-
-    def begin(self, rows: int, like: Tensor) -> Kept: ...
-
-    def step(self, x: Tensor, cache: Any, lengths: Tensor, longest: int) -> Tensor: ...
+    def _pass(self, x: Tensor, run: Callable[[str, Tensor], Tensor]) -> Tensor:
+        for block in self.blocks:
+            residual = cast(Residual, getattr(self, f"{block[0]}_residual"))
+            x = residual(x, lambda h, block=block: sum_of([run(name, h) for name in block]))
+        return x
 
 
-class Cross(Protocol):
-    """Attention of target spans to source spans, softmax or linear."""
-
-    def __call__(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor: ...
-
-    def remember(self, source: Tensor, spans: Spans) -> Sources: ...
-
-    def step(self, x: Tensor, source: Any, lengths: Tensor) -> Tensor: ...
+def plain_layer(*, attention: Sublayer, feed_forward: FeedForward, residual: Callable[[], Residual]) -> Layer:
+    """A layer of the Transformer's encoder (Vaswani et al. 2017): self-attention, feed-forward."""
+    sublayers = {"attention": attention, "feed_forward": feed_forward}
+    return Layer(sublayers, [("attention",), ("feed_forward",)], residual=residual)
 
 
-@dataclass
-class LayerState:
-    """What a decoder layer keeps while decoding: the rows' own tokens, their source sentence, their document, and what
-    has been written before their sentence."""
-
-    tokens: Kept
-    source: Kept
-    context: ContextKeys | None
-    earlier: Earlier | None = None
-
-    def select(self, rows: Tensor, slots: Tensor | None) -> None:
-        """Keep `rows` and, unless all stay in place, `slots`."""
-        self.tokens = self.tokens.select(rows)
-        if slots is not None:
-            self.source = self.source.select(slots)
-            self.earlier = None if self.earlier is None else self.earlier.select(slots)
-
-    def append(self, other: LayerState) -> None:
-        self.tokens = self.tokens.append(other.tokens)
-        self.source = self.source.append(other.source)
-        if self.earlier is not None and other.earlier is not None:
-            self.earlier = self.earlier.append(other.earlier)
-
-
-class DecoderLayer(nn.Module):
-    """Causal self-attention in the target sentence, attention to its source sentence, to the source document and, with
-    `target`, to the target sentences before it."""
-
-    attention: CausalSelf
-    cross: Cross
-    context: ContextAttention | None
-    context_residual: Residual | None
-    target: ContextAttention | None
-    target_residual: Residual | None
-
-    def __init__(
-        self,
-        *,
-        attention: CausalSelf,
-        cross: Cross,
-        feed_forward: FeedForward,
-        residual: Callable[[], Residual],
-        context: ContextAttention | None = None,
-        own_block: bool = True,
-        target: ContextAttention | None = None,
-    ) -> None:
-        super().__init__()
-        self.attention, self.cross, self.feed_forward, self.context = attention, cross, feed_forward, context
-        self.attention_residual, self.cross_residual, self.feed_forward_residual = residual(), residual(), residual()
-        self.context_residual = residual() if context is not None and own_block else None
-        self.target, self.target_residual = target, residual() if target is not None else None
-
-    def _blocks(
-        self,
-        x: Tensor,
-        attention: Callable[[Tensor], Tensor],
-        cross: Callable[[Tensor], Tensor],
-        context: Callable[[Tensor], Tensor],
-        target: Callable[[Tensor], Tensor],
-    ) -> Tensor:
-        """The order of the blocks; training and decoding differ only in how each block attends."""
-        x = self.attention_residual(x, attention)
-        beside = self.context is not None and self.context_residual is None
-        x = self.cross_residual(x, (lambda h: cross(h) + context(h)) if beside else cross)
-        if self.context_residual is not None:
-            x = self.context_residual(x, context)
-        if self.target_residual is not None:
-            x = self.target_residual(x, target)
-        out: Tensor = self.feed_forward_residual(x, self.feed_forward)
-        return out
-
-    def forward(
-        self,
-        x: Tensor,
-        layout: DocumentLayout,
-        source: Tensor,
-        source_layout: DocumentLayout,
-        store: DocumentStore | None,
-        written: DocumentStore | None = None,
-    ) -> Tensor:
-        """x (Tq, d) that follows `layout`, source (Tk, d) → (Tq, d). `written`: of the target, all sentences."""
-
-        def context(h: Tensor) -> Tensor:
-            assert self.context is not None
-            assert store is not None
-            mixed: Tensor = self.context(h, self.context.project(store), layout)
-            return mixed
-
-        def target(h: Tensor) -> Tensor:
-            assert self.target is not None
-            assert written is not None
-            mixed: Tensor = self.target(h, self.target.project(written), layout)
-            return mixed
-
-        return self._blocks(
-            x,
-            lambda h: self.attention(h, layout.sentences),
-            lambda h: self.cross(h, source, layout.sentences, source_layout.sentences),
-            context,
-            target,
-        )
-
-    def step(self, x: Tensor, state: LayerState, lengths: Tensor, longest: int, sentence_of_row: Tensor) -> Tensor:
-        """One new token a row, which translates sentence `sentence_of_row[r]` of the memory: x (R, d) → (R, d)."""
-
-        def context(h: Tensor) -> Tensor:
-            assert self.context is not None
-            assert state.context is not None
-            return self.context.step(h, state.context, sentence_of_row)
-
-        def target(h: Tensor) -> Tensor:
-            assert self.target is not None
-            earlier = state.earlier
-            if earlier is None or earlier.keys is None:
-                return torch.zeros_like(h)
-            return self.target.step(h, earlier.keys, earlier.slot_of_row(len(h), h.device))
-
-        return self._blocks(
-            x,
-            lambda h: self.attention.step(h, state.tokens, lengths, longest),
-            lambda h: self.cross.step(h, state.source, lengths),
-            context,
-            target,
-        )
+def sum_of(parts: Sequence[Tensor]) -> Tensor:
+    """The sum of one tensor or several."""
+    total, *others = parts
+    for other in others:
+        total = total + other
+    return total

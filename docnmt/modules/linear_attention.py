@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from docnmt.functional import LinearMemory, LinearState, packed_linear_attention
 from docnmt.layout import Spans
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
+from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
 
 
 def _relative(position: AttentionPosition | None) -> RelativeKeys | None:
@@ -21,7 +22,20 @@ def _relative(position: AttentionPosition | None) -> RelativeKeys | None:
     return position
 
 
-class LinearSelfAttention(nn.Module):
+@dataclass
+class LinearCache:
+    """What linear self-attention keeps of each row; it does not grow with the row."""
+
+    state: LinearState
+
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        self.state = self.state.select(rows)
+
+    def append(self, other: LinearCache) -> None:
+        self.state = self.state.append(other.state)
+
+
+class LinearSelfAttention(Sublayer):
     """Multi-head kernelised self-attention inside each span, in time linear in its length (Scaleformer, eq. 9-11).
 
     Args:
@@ -48,22 +62,25 @@ class LinearSelfAttention(nn.Module):
     def _rel_pos(self) -> Tensor | None:
         return None if self.position is None else self.position.weight
 
-    def forward(self, x: Tensor, spans: Spans) -> Tensor:
-        """x (T, d) → (T, d)."""
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        return self.within(x, reads.layout.sentences)
+
+    def within(self, x: Tensor, spans: Spans) -> Tensor:
+        """Attention inside each of these spans: x (T, d) → (T, d)."""
         q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)  # (T, h, d_h) each
         mixed = packed_linear_attention(q, k, v, spans, spans, self._rel_pos, causal=self.causal)
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
-    def begin(self, rows: int, like: Tensor) -> LinearState:
-        """What `rows` rows without tokens keep, on the device of `like`."""
+    def begin(self, remembered: None, slots: Slots) -> LinearCache:
         horizon = 0 if self.position is None else len(self.position.weight) // 2
-        return LinearState.empty(rows, self.heads, self.d_head, self.d_head, horizon, like=like)
+        return LinearCache(
+            LinearState.empty(slots.rows, self.heads, self.d_head, self.d_head, horizon, like=slots.like)
+        )
 
-    def step(self, x: Tensor, cache: LinearState, lengths: Tensor, longest: int) -> Tensor:
-        """One new token a row: x (R, d) → (R, d). The state knows all it needs of the tokens before."""
+    def step(self, x: Tensor, cache: LinearCache, at: Step) -> Tensor:
         q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)
-        output: Tensor = self.output(cache.step(q, k, v, self._rel_pos).flatten(1))
+        output: Tensor = self.output(cache.state.step(q, k, v, self._rel_pos).flatten(1))
         return output
 
 
@@ -74,25 +91,15 @@ class LinearSource:
     memory: LinearMemory
     spans: Tensor
 
-    def select(self, slots: Tensor) -> LinearSource:
-        return LinearSource(self.memory, self.spans.index_select(0, slots))
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        if slots is not None:
+            self.spans = self.spans.index_select(0, slots)
 
-    def append(self, other: LinearSource) -> LinearSource:
-        return LinearSource(self.memory, torch.cat([self.spans, other.spans]))
-
-
-@dataclass(frozen=True, eq=False)
-class LinearSources:
-    """Sums over all source sentences: what linear cross-attention will read of them."""
-
-    memory: LinearMemory
-
-    def of(self, sentences: Tensor) -> LinearSource:
-        """For slots that write these sentences (N,)."""
-        return LinearSource(self.memory, sentences)
+    def append(self, other: LinearSource) -> None:
+        self.spans = torch.cat([self.spans, other.spans])
 
 
-class LinearCrossAttention(nn.Module):
+class LinearCrossAttention(Sublayer):
     """Multi-head kernelised attention of each target span to the source span of the same number (L_Q ≠ L_K).
 
     Args:
@@ -116,20 +123,23 @@ class LinearCrossAttention(nn.Module):
         k, v = self.key_value(source).view(len(source), 2, self.heads, self.d_head).unbind(1)  # (Tk, h, d_h) each
         return k, v
 
-    def forward(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
-        """x (Tq, d), source (Tk, d) → (Tq, d)."""
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        source, source_layout = reads.of_source
         q = self.query(x).view(len(x), self.heads, self.d_head)
-        mixed = packed_linear_attention(q, *self._project(source), target_spans, source_spans, self._rel_pos)
+        spans = (reads.layout.sentences, source_layout.sentences)
+        mixed = packed_linear_attention(q, *self._project(source), *spans, self._rel_pos)
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
-    def remember(self, source: Tensor, spans: Spans) -> LinearSources:
-        """Encoder states (Tk, d) as what `step` reads."""
-        return LinearSources(LinearMemory.build(*self._project(source), spans))
+    def remember(self, reads: Reads) -> LinearMemory:
+        source, source_layout = reads.of_source
+        return LinearMemory.build(*self._project(source), source_layout.sentences)
 
-    def step(self, x: Tensor, source: LinearSource, lengths: Tensor) -> Tensor:
-        """x (R, d), token number `lengths[r]` of its row, the same number of rows for each of the N slots → (R, d)."""
+    def begin(self, remembered: LinearMemory, slots: Slots) -> LinearSource:
+        return LinearSource(remembered, slots.sentences)
+
+    def step(self, x: Tensor, cache: LinearSource, at: Step) -> Tensor:
         q = self.query(x).view(len(x), self.heads, self.d_head)
-        spans = source.spans.repeat_interleave(len(x) // max(len(source.spans), 1))
-        output: Tensor = self.output(source.memory.step(q, spans, lengths, self._rel_pos).flatten(1))
+        spans = cache.spans.repeat_interleave(len(x) // max(len(cache.spans), 1))
+        output: Tensor = self.output(cache.memory.step(q, spans, at.lengths, self._rel_pos).flatten(1))
         return output

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from docnmt.data.tokenizer import EOS
+from docnmt.models.protocol import StateT
 from docnmt.search.config import BeamSearchConfig
-from docnmt.search.decode import Advance, State, StepFunction, run
+from docnmt.search.decode import Advance, run
 from docnmt.search.hypothesis import Hypothesis, Slot
 from docnmt.search.rows import LiveRows
 
@@ -113,7 +114,7 @@ class BeamSearch:
 
 
 def beam_search(
-    step_fn: StepFunction, state: State, options: BeamSearchConfig, *, slots: Sequence[Slot]
+    step: Callable[[Tensor, StateT], Tensor], state: StateT, options: BeamSearchConfig, *, slots: Sequence[Slot]
 ) -> list[list[Hypothesis]]:
     """The `nbest` best hypotheses of every slot, best first.
 
@@ -123,4 +124,4 @@ def beam_search(
         state: begun with `options.beam` rows a slot; has `reorder(rows)`.
         slots: the units to be written.
     """
-    return run(step_fn, state, BeamSearch(options), slots)
+    return run(step, state, BeamSearch(options), slots)

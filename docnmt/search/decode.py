@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from docnmt.models.protocol import StateT
 from docnmt.search.hypothesis import Hypothesis, Slot
-
-#: `step_fn(tokens (R,), state)` → logits or log-probabilities (R, V) of each row's next token.
-StepFunction = Callable[[Tensor, Any], Tensor]
-
-
-class State(Protocol):
-    """What a model keeps of its live rows."""
-
-    def reorder(self, rows: Tensor) -> None:
-        """Keep these rows, in that order; they stay slot by slot, and a slot may vanish with all its rows."""
-
-    def append(self, other: Any) -> None:
-        """Put the slots of another state behind this one's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +47,8 @@ class Search(Protocol):
 
 
 def decode(
-    step_fn: StepFunction,
-    begin: Callable[[Sequence[Slot]], State],
+    step: Callable[[Tensor, StateT], Tensor],
+    begin: Callable[[Sequence[Slot]], StateT],
     search: Search,
     slots: Sequence[Slot],
     *,
@@ -73,6 +61,7 @@ def decode(
     Results come as they are ready, not in order.
 
     Args:
+        step: tokens (R,) and the model's state → logits or log-probabilities (R, V) of each row's next token.
         begin: the model's state for slots that enter.
         least_rows: the model never sees fewer rows: where too few slots are left, copies of one work beside them.
             Small products take other kernels, whose sums differ in the last bit.
@@ -80,7 +69,7 @@ def decode(
     """
     waiting = list(reversed(slots))
     least = -(-least_rows // search.width)
-    state: State | None = None
+    state: StateT | None = None
     while waiting or any(slot.wanted for slot in search.slots):
         entering: list[Slot] = []
         room = capacity - len(search.slots)
@@ -95,8 +84,9 @@ def decode(
             else:
                 state.append(fresh)
             search.admit(entering)
-        advance = search.advance(step_fn(search.tokens, state))
-        if advance.rows is not None and state is not None:
+        assert state is not None  # the first slots have entered
+        advance = search.advance(step(search.tokens, state))
+        if advance.rows is not None:
             state.reorder(advance.rows)
         finished = [(slot, found) for slot, found in advance.finished if slot.wanted]
         if following is not None:
@@ -109,11 +99,13 @@ def decode(
 REFILL = 4
 
 
-def run(step_fn: StepFunction, state: State, search: Search, slots: Sequence[Slot]) -> list[list[Hypothesis]]:
+def run(
+    step: Callable[[Tensor, StateT], Tensor], state: StateT, search: Search, slots: Sequence[Slot]
+) -> list[list[Hypothesis]]:
     """All `slots` at once, over a state that has them; their hypotheses in the order of the slots."""
     place = {slot.number: index for index, slot in enumerate(slots)}
     results: list[list[Hypothesis]] = [[] for _ in slots]
     with torch.inference_mode():
-        for slot, found in decode(step_fn, lambda _: state, search, slots, capacity=max(len(slots), 1)):
+        for slot, found in decode(step, lambda _: state, search, slots, capacity=max(len(slots), 1)):
             results[place[slot.number]] = found
     return results

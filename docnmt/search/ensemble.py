@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from docnmt.batch import PackedText
+from docnmt.models.protocol import AnyTranslationModel, RowState
 
 
 @dataclass
 class EnsembleState:
     """The states of all models; rows mean the same in each."""
 
-    states: list[Any]
+    states: list[RowState]
 
     def reorder(self, rows: Tensor) -> None:
         for state in self.states:
@@ -30,22 +30,26 @@ class EnsembleState:
 class Ensemble:
     """Models (`encode`, `begin`, `step`) as one; of a single model, exactly that model."""
 
-    def __init__(self, models: Sequence[Any]) -> None:
+    def __init__(self, models: Sequence[AnyTranslationModel]) -> None:
         if not models:
             raise ValueError("an ensemble needs at least one model")
         self.models = list(models)
 
-    def encode(self, sources: Sequence[PackedText]) -> list[Any]:
+    def encode(self, sources: Sequence[PackedText]) -> list[object]:
         """Each model's memory of its own packing of the same documents."""
         return [model.encode(source) for model, source in zip(self.models, sources, strict=True)]
 
-    def remember(self, memories: Sequence[Any], sentences: Sequence[int], tokens: Sequence[int]) -> list[Any]:
+    def remember(self, memories: Sequence[object], sentences: Sequence[int], tokens: Sequence[int]) -> list[object]:
         """What each model's later sentences read of a translation; `sentences` as each memory numbers it."""
         parts = zip(self.models, memories, sentences, strict=True)
-        return [model.remember(memory, n, tokens) if reads_own_text(model) else None for model, memory, n in parts]
+        return [model.remember(memory, n, tokens) if model.reading.own_text else None for model, memory, n in parts]
 
     def begin(
-        self, memories: Sequence[Any], sentences: Sequence[Tensor], beam: int, earlier: Sequence[Sequence[Any]] = ()
+        self,
+        memories: Sequence[object],
+        sentences: Sequence[Tensor],
+        beam: int,
+        earlier: Sequence[Sequence[list[object]]] = (),
     ) -> EnsembleState:
         """A state with N slots.
 
@@ -55,23 +59,15 @@ class Ensemble:
         """
         states = []
         for number, (model, memory, own) in enumerate(zip(self.models, memories, sentences, strict=True)):
-            if reads_own_text(model):
-                read = [[written[number] for written in slot] for slot in earlier]
-                states.append(model.begin(memory, own, beam, read))
-            else:
-                states.append(model.begin(memory, own, beam))
+            read = [[written[number] for written in slot] for slot in earlier] if model.reading.own_text else []
+            states.append(model.begin(memory, own, beam, read))
         return EnsembleState(states)
 
     def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
         """(R,) → (R, V) logits: one model's own, or the logarithms of the sum of several models' probabilities."""
         logits = [model.step(tokens, own) for model, own in zip(self.models, state.states, strict=True)]
         if len(logits) == 1:
-            only: Tensor = logits[0]
-            return only
+            return logits[0]
         log_probs = torch.stack([torch.log_softmax(each.float(), dim=-1) for each in logits])
         return torch.logsumexp(log_probs, dim=0)
 
-
-def reads_own_text(model: Any) -> bool:
-    """Whether a model's sentences must be written in order."""
-    return bool(getattr(model, "reads_own_text", False))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from docnmt.batching.units import Units
 from docnmt.search.hypothesis import Slot
+from docnmt.units import Units
 
 
 class OwnText:
@@ -20,9 +19,9 @@ class OwnText:
 
     def __init__(self, units: Units) -> None:
         self._first = np.repeat(units.source_first, units.last - units.first)  # (S,)
-        self._written: dict[int, Any] = {}
+        self._written: dict[int, list[object]] = {}
 
-    def earlier(self, sentence: int) -> list[Any]:
+    def earlier(self, sentence: int) -> list[list[object]]:
         """What was kept of the sentences that this one reads, in order.
 
         Of a sentence that is written already, whose copies may still be at work, some may be forgotten.
@@ -41,7 +40,7 @@ class OwnText:
         chain = {slot.number: end - slot.number for slot, end in zip(ready, ends, strict=True)}
         return sorted(ready, key=lambda slot: -chain[slot.number])
 
-    def keep(self, sentence: int, written: Any) -> None:
+    def keep(self, sentence: int, written: list[object]) -> None:
         """A sentence is written; what no later one reads is forgotten."""
         self._written[sentence] = written
         needed = int(self._first[sentence + 1]) if sentence + 1 < len(self._first) else sentence + 1

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.batching.collate import source_costs
-from docnmt.batching.units import Units
+from docnmt.batching.collate import collate_source, source_costs
+from docnmt.batching.units import memory_sentences, planned_units, searched_texts
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
+from docnmt.models.protocol import AnyTranslationModel
 from docnmt.registry import GENERATORS
 from docnmt.runtime import INVARIANT_ROWS
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.decode import Search, decode
-from docnmt.search.ensemble import Ensemble, EnsembleState, reads_own_text
+from docnmt.search.ensemble import Ensemble, EnsembleState
 from docnmt.search.hypothesis import Hypothesis, Slot
 from docnmt.search.own_text import OwnText
+from docnmt.tasks.protocol import TranslationTask
+from docnmt.units import Units
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class SentenceResult:
 
 @torch.inference_mode()
 def translate_corpus(
-    models: Sequence[Any],
-    task: Any,
+    models: Sequence[AnyTranslationModel],
+    task: TranslationTask,
     corpus: ParallelCorpus,
     options: GenerationConfig,
     search: SearchConfig | None = None,
@@ -87,8 +90,8 @@ class _Work:
 
     def __init__(
         self,
-        models: Sequence[Any],
-        task: Any,
+        models: Sequence[AnyTranslationModel],
+        task: TranslationTask,
         corpus: ParallelCorpus,
         options: GenerationConfig,
         search: SearchConfig,
@@ -98,10 +101,12 @@ class _Work:
         self.models, self.task, self.corpus, self.progress = models, task, corpus, progress
         self.options, self.search = options, search
         self.device = next(models[0].parameters()).device
-        self.units = [task.units(corpus, model, limit=task.config.max_doc_tokens, window=window) for model in models]
+        self.plans = [model.reading for model in models]
+        self.units = [planned_units(plan, corpus, limit=task.max_doc_tokens, window=window) for plan in self.plans]
         self.lengths, self.ensemble = source_lengths(corpus), Ensemble(models)
-        self.texts = _texts([task.written(corpus, *pair) for pair in zip(self.units, models, strict=True)])
-        readers = [units for units, model in zip(self.units, models, strict=True) if reads_own_text(model)]
+        pairs = list(zip(self.plans, self.units, strict=True))
+        self.texts = _texts([searched_texts(*pair, corpus.num_sentences) for pair in pairs])
+        readers = [units for plan, units in pairs if plan.own_text]
         self.own_text = OwnText(readers[0]) if readers else None
 
     def group(self, first: int, last: int) -> dict[int, list[Hypothesis]]:
@@ -142,14 +147,14 @@ class _Work:
                 self.progress(int(self.lengths[slot.number : slot.number + len(kept)].sum()))
         return found
 
-    def _encode(self, first: int, last: int) -> tuple[list[Any], list[Tensor]]:
+    def _encode(self, first: int, last: int) -> tuple[list[object], list[Tensor]]:
         """Each model's memory, and the sentences of it that the texts are."""
         copies = -(-INVARIANT_ROWS // (last - first))  # few rows take other kernels, whose sums differ in the last bit
         chosen = [np.arange(*np.searchsorted(each.kept, [first, last])) for each in self.units]
-        parts = list(zip(self.units, chosen, self.models, strict=True))
-        sources = [self.task.source(self.corpus, each, np.tile(own, copies), model) for each, own, model in parts]
+        parts = list(zip(self.plans, self.units, chosen, strict=True))
+        sources = [collate_source(self.corpus, each, np.tile(own, copies), plan) for plan, each, own in parts]
         memories = self.ensemble.encode([source.to(self.device) for source in sources])
-        return memories, [torch.from_numpy(self.task.places(*part)).to(self.device) for part in parts]
+        return memories, [torch.from_numpy(memory_sentences(*part)).to(self.device) for part in parts]
 
 
 def _texts(written: Sequence[np.ndarray]) -> np.ndarray:
@@ -183,7 +188,7 @@ def _slots(texts: np.ndarray, end: int, lengths: np.ndarray, search: SearchConfi
     ]
 
 
-def _results(found: dict[int, list[Hypothesis]], numbers: range, tokenizer: Any) -> Iterator[SentenceResult]:
+def _results(found: dict[int, list[Hypothesis]], numbers: range, tokenizer: Tokenizer) -> Iterator[SentenceResult]:
     """The sentences `numbers` in order, each with its translations.
 
     Raises:
@@ -195,7 +200,7 @@ def _results(found: dict[int, list[Hypothesis]], numbers: range, tokenizer: Any)
         yield SentenceResult(number, tuple(translation(hypothesis, tokenizer) for hypothesis in found[number]))
 
 
-def translation(hypothesis: Hypothesis, tokenizer: Any) -> Translation:
+def translation(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
     """A hypothesis as text."""
     tokens = hypothesis.tokens[:-1]
     return Translation(

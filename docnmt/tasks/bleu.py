@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-from torch import nn
 
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
 from docnmt.errors import UserError
+from docnmt.models.protocol import AnyTranslationModel
 from docnmt.scoring.languages import bleu_tokenizer
 from docnmt.scoring.metrics import evaluate
 from docnmt.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.search.translate import translate_corpus
 from docnmt.tasks.config import DocumentTranslationConfig
+from docnmt.tasks.protocol import TranslationTask
 
 
-def corpus_bleu(model: nn.Module, task: Any, corpus: ParallelCorpus, config: DocumentTranslationConfig) -> float:
+def corpus_bleu(
+    model: AnyTranslationModel,
+    task: TranslationTask,
+    corpus: ParallelCorpus,
+    config: DocumentTranslationConfig,
+    *,
+    max_tokens: int = 8000,
+) -> float:
     """s-BLEU of beam search with `eval_bleu_beam` on the first `eval_bleu_documents` documents of a corpus.
 
     Raises:
@@ -28,9 +34,9 @@ def corpus_bleu(model: nn.Module, task: Any, corpus: ParallelCorpus, config: Doc
     part = first_documents(corpus, config.eval_bleu_documents)
     search = BeamSearchConfig(beam=config.eval_bleu_beam)
     was_training = model.training
-    model.eval()
+    model.train(False)
     try:
-        results = list(translate_corpus([model], task, part, GenerationConfig(), search))
+        results = list(translate_corpus([model], task, part, GenerationConfig(max_tokens=max_tokens), search))
     finally:
         model.train(was_training)
     references = [reference[: len(results)] for reference in part.references]

@@ -1,14 +1,18 @@
-"""What training, generation and checkpoints need from a task: the shapes behind `docs/architecture.md`, "Protocols"."""
+"""What training, search and checkpoints need from a task."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from typing_extensions import Self
+
+from docnmt.data.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +34,7 @@ class Batch(Protocol):
     @property
     def num_tokens(self) -> int: ...
 
-    def to(self, device: torch.device | str) -> Any: ...
+    def to(self, device: torch.device | str) -> Self: ...
 
 
 class Dataset(Protocol):
@@ -59,18 +63,48 @@ class Task(Protocol):
     def fingerprint(self) -> str:
         """A hash of the data folder, compared on resume."""
 
+    # Any below: every task and every model has a configuration class, and reads models, of its own.
     @classmethod
-    def load(cls, config: Any, data_dir: Any) -> Task: ...
+    def load(cls, config: Any, data_dir: Path) -> Self:
+        """The task of a folder that docnmt-preprocess wrote."""
 
     @classmethod
-    def restore(cls, config: Any, state: TaskState) -> Task: ...
+    def restore(cls, config: Any, state: TaskState) -> Self:
+        """The task of a checkpoint, without the folder."""
 
-    def state(self) -> TaskState: ...
+    def state(self) -> TaskState:
+        """What a checkpoint must hold for `restore`."""
 
-    def build_model(self, model_class: Any, model_config: Any) -> nn.Module: ...
+    def build_model(self, model_class: Any, model_config: Any) -> nn.Module:
+        """A new model, `model_class.build(model_config, self)`.
 
-    def dataset(
-        self, split: str, model: nn.Module, *, seed: int = 0, epoch: int = 0, training: bool = False
-    ) -> Dataset: ...
+        Raises:
+            UserError: it does not fit the task's own configuration.
+        """
 
-    def evaluate(self, model: nn.Module, split: str, options: Mapping[str, Any]) -> dict[str, float]: ...
+    def dataset(self, split: str, model: Any, *, seed: int = 0, epoch: int = 0, training: bool = False) -> Dataset:
+        """A split as `model` reads it."""
+
+    def evaluate(self, model: Any, split: str, options: Mapping[str, int]) -> dict[str, float]:
+        """The task's own metrics on a split, `max_tokens` at a time; the model comes back in the mode it was in."""
+
+
+@runtime_checkable
+class TranslationTask(Protocol):
+    """What search and scoring need of a task whose models are `TranslationModel`s."""
+
+    source_lang: str
+    target_lang: str
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+
+    @property
+    def max_doc_tokens(self) -> int | None:
+        """Where models of whole documents cut them."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """From which to which."""
+
+    def of_folder(self, data_dir: Path) -> Self:
+        """The same task with another data folder's vocabulary and languages."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from docnmt.batch import TranslationBatch
 from docnmt.batching.collate import collate, sentence_costs, unit_sizes
 from docnmt.batching.noise import HiddenWords, resegmented
-from docnmt.batching.units import Units, resolution_units
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UsageError, UserError
+from docnmt.reading import ReadingPlan
 from docnmt.tasks.config import DocumentTranslationConfig
+from docnmt.units import Units, resolution_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,8 @@ class TranslationDataset:
 
     corpus: ParallelCorpus
     units: Units
-    position_count: str
+    plan: ReadingPlan
     name: str
-    joined: bool = False
     hidden: HiddenWords | None = None
 
     @cached_property
@@ -37,7 +36,7 @@ class TranslationDataset:
         return unit_sizes(self.corpus, self.units)
 
     def batch(self, units: np.ndarray) -> TranslationBatch:
-        batch = collate(self.corpus, self.units, units, position_count=self.position_count, joined=self.joined)
+        batch = collate(self.corpus, self.units, units, self.plan)
         if self.hidden is None:
             return batch
         return replace(batch, source=self.hidden.hide(batch.source, self.corpus, self.units, units))
@@ -54,7 +53,7 @@ class TranslationDataset:
 
 def check_training(
     config: DocumentTranslationConfig,
-    model: Any,
+    plan: ReadingPlan,
     tokenizers: tuple[Tokenizer, Tokenizer],
     languages: tuple[str, str],
     data_dir: Path,
@@ -66,8 +65,8 @@ def check_training(
             that does not fit, or `--subword-sampling` of text that was cut off.
     """
     given = {"--resolutions": config.resolutions, "--max-doc-tokens": config.max_doc_tokens}
-    if model.unit != "document" and (useless := [flag for flag, value in given.items() if value]):
-        why = f"has no effect with an architecture that reads {model.unit}s; it belongs to those that read documents"
+    if not plan.whole_documents and (useless := [flag for flag, value in given.items() if value]):
+        why = f"has no effect with an architecture that reads {plan.noun}s; it belongs to those that read documents"
         raise UsageError([f"{flag} {why}" for flag in useless])
     mixed = [Path(folder) for folder, _ in config.mixed]
     for folder in mixed:
@@ -120,7 +119,6 @@ class TrainingData:
         costs = None if limit is None else sentence_costs(corpus)
         return resolution_units(corpus.document_offsets, self.config.resolutions, costs, limit)
 
-    def hidden(self, model: Any) -> HiddenWords:
-        """The words that are masked: `--source-mask`, and an architecture's own `context_word_dropout`."""
-        context = getattr(model, "context_word_dropout", 0.0)
-        return HiddenWords(self.config.masked(self.seeds[1]), context, self.seeds)
+    def hidden(self, plan: ReadingPlan) -> HiddenWords:
+        """The words that are masked: `--source-mask`, and those of the plan."""
+        return HiddenWords(self.config.masked(self.seeds[1]), plan.masked_context, self.seeds)

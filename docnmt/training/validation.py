@@ -34,8 +34,7 @@ def validate(run: Run) -> dict[str, float]:
         raise UserError("the validation split is empty; preprocess one, or train with --disable-validation")
     scores = averages(sums)
     if asks_task_metrics(training, run.task):
-        options = {"max_tokens": training.max_tokens, "bf16": training.bf16}
-        scores |= run.task.evaluate(run.model, "valid", options)
+        scores |= run.task.evaluate(run.model, "valid", {"max_tokens": training.max_tokens})
     run.model.train()
     return scores
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from docnmt.modules.document_part import DocumentPart
 from docnmt.modules.positions.tables import Learned, Sinusoidal
 
 
-class MultiLevel(nn.Module):
+class MultiLevel(nn.Module, DocumentPart):
     """PE(word) + Σ_level scale_level · PE_level(index): where a word stands in its sentence, paragraph and section.
 
     The word level is sinusoidal. Were the higher levels encoded alike, word 3 of sentence 5 and word 5 of sentence 3
@@ -56,6 +57,11 @@ class MultiLevel(nn.Module):
         )
         self.scale = nn.Parameter(torch.full((levels - 1,), scale))
         self.unknown = nn.Parameter(torch.zeros(levels - 1, d_model))
+
+    def start_closed(self) -> None:
+        """Only the word's place in its sentence is known."""
+        with torch.no_grad():
+            self.scale.zero_()
 
     def forward(self, positions: Tensor) -> Tensor:
         """(T, 4) → (T, d_model)."""

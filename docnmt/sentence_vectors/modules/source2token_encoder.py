@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.attention import SelfAttention
-from docnmt.modules.layers import EncoderLayer, FeedForward, Residual
+from docnmt.modules.layers import FeedForward, Residual, plain_layer
 from docnmt.modules.positions import Sinusoidal
 from docnmt.modules.source2token import Source2Token
+from docnmt.modules.sublayer import Reads
 from docnmt.sentence_vectors.modules.inferlite import look_up
 
 
@@ -33,7 +34,7 @@ class Source2TokenEncoder(nn.Module):
         nn.init.zeros_(self.input.bias)
         self.position = Sinusoidal(d_model)
         self.layers = nn.ModuleList(
-            EncoderLayer(
+            plain_layer(
                 attention=SelfAttention(d_model=d_model, heads=heads, d_head=d_model // heads),
                 feed_forward=FeedForward(d_model=d_model, d_inner=d_inner, activation="relu"),
                 residual=lambda: Residual(d_model=d_model, dropout=dropout, norm="pre"),
@@ -51,6 +52,6 @@ class Source2TokenEncoder(nn.Module):
         x = self.input(torch.cat(look_up(tables, tokens, self.input.weight.dtype), dim=1))
         x = x + self.position(place[:, None])
         for layer in self.layers:
-            x = layer(x, layout)
+            x = layer(x, Reads(layout))
         summaries: Tensor = self.summarise(self.norm(x), spans)
         return summaries

@@ -1,0 +1,105 @@
+"""What decoding keeps: of source documents, made once, and of live hypotheses, which come, go and are reordered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from docnmt.batch import PackedText
+from docnmt.data.tokenizer import BRK
+from docnmt.modules.context import ContextKeys
+from docnmt.modules.sublayer import Cache
+
+#: For each decoder layer, one translated sentence as its attention to earlier sentences reads it.
+WrittenSentence = list[ContextKeys]
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Everything that belongs to source documents and not to hypotheses; made once, never reordered.
+
+    Attributes:
+        source: the packed source.
+        layers: per decoder layer and sublayer, what it reads of the source; each sublayer keeps what it likes.
+        begins: (S, n, 4) positions of the first token of each target sentence that a sentence of the source becomes:
+            one, but as many as the unit has where units are joined.
+    """
+
+    source: PackedText
+    layers: Sequence[Mapping[str, Any]]
+    begins: Tensor
+
+    @classmethod
+    def of(cls, source: PackedText, layers: Sequence[Mapping[str, Any]]) -> Memory:
+        """Where each sentence of a target begins follows from the source."""
+        begins = source.begins
+        if begins is None:
+            begins = source.positions.index_select(0, source.layout.sentence_offsets[:-1])[:, None]
+        return cls(source, layers, begins)
+
+
+@dataclass
+class DecoderState:
+    """Live hypotheses. Rows stand slot by slot, `beam` of them each; a slot writes one sentence of the memory.
+
+    Attributes:
+        sentences: (N,) which sentence of the memory each slot writes.
+        lengths: (R,) tokens that each row has read so far.
+        breaks: (R,) how many of them were `<brk>`. since: (R,) how many stand before the last of those.
+        layers: per decoder layer, the caches of its sublayers.
+    """
+
+    memory: Memory
+    beam: int
+    sentences: Tensor
+    lengths: Tensor
+    breaks: Tensor
+    since: Tensor
+    layers: list[dict[str, Cache]]
+
+    @classmethod
+    def begin(cls, memory: Memory, beam: int, sentences: Tensor, layers: list[dict[str, Cache]]) -> DecoderState:
+        """Rows that have read nothing yet."""
+        zeros = sentences.new_zeros(len(sentences) * beam)
+        return cls(memory, beam, sentences, zeros, zeros, zeros, layers)
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keep `rows`, in that order: still slot by slot, `beam` each; a slot may vanish with all its rows."""
+        slots = rows[:: self.beam] // self.beam
+        all_stay = len(slots) == len(self.sentences) and bool((slots.diff() == 1).all())
+        for caches in self.layers:
+            for cache in caches.values():
+                cache.keep(rows, None if all_stay else slots)
+        self.sentences, self.lengths = self.sentences[slots], self.lengths[rows]
+        self.breaks, self.since = self.breaks[rows], self.since[rows]
+
+    def append(self, other: DecoderState) -> None:
+        """Add the slots of another state over the same memory behind this one's."""
+        if other.memory is not self.memory or other.beam != self.beam:
+            raise ValueError("states can be joined only when they share one memory and one beam size")
+        for mine, theirs in zip(self.layers, other.layers, strict=True):
+            for name, cache in mine.items():
+                cache.append(theirs[name])
+        self.sentences = torch.cat([self.sentences, other.sentences])
+        self.lengths = torch.cat([self.lengths, other.lengths])
+        self.breaks = torch.cat([self.breaks, other.breaks])
+        self.since = torch.cat([self.since, other.since])
+
+    def positions(self, tokens: Tensor, *, running: bool) -> Tensor:
+        """(R, 4) where the tokens (R,) stand that the rows read next; `<brk>` opens the next sentence of a unit.
+
+        Args:
+            running: the word index counts along the whole unit.
+        """
+        is_break = tokens == BRK
+        self.breaks = self.breaks + is_break
+        self.since = torch.where(is_break, self.lengths, self.since)
+        begins = self.memory.begins[self.sentences.repeat_interleave(self.beam)]  # (R, n, 4)
+        place = self.breaks.clamp(max=begins.shape[1] - 1)  # a dead row may read anything
+        begin = begins[torch.arange(len(place), device=place.device), place]
+        word = self.lengths if running else begin[:, 0] + self.lengths - self.since
+        return torch.cat([word[:, None], begin[:, 1:]], dim=1)

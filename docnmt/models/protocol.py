@@ -1,0 +1,67 @@
+"""What search, scoring and training ask of a translation model. `EncoderDecoder` has it; a plug-in may have its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from torch import Tensor, nn
+from typing_extensions import Self
+
+from docnmt.batch import PackedText, TranslationBatch
+from docnmt.reading import ReadingPlan
+
+
+@runtime_checkable
+class RowState(Protocol):
+    """What a model keeps of its live rows."""
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keep these rows, in that order; they stay slot by slot, and a slot may vanish with all its rows."""
+
+    def append(self, other: Self) -> None:
+        """Put the slots of another state behind this one's."""
+
+
+MemoryT = TypeVar("MemoryT")
+StateT = TypeVar("StateT", bound=RowState)
+WrittenT = TypeVar("WrittenT")
+
+
+@runtime_checkable
+class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
+    """A model that writes text. `MemoryT`: what it keeps of source documents; `StateT`: of live rows; `WrittenT`: of a
+    sentence that it has written. Search hands all three back as they are."""
+
+    reading: ReadingPlan
+    output: nn.Linear
+    training: bool
+
+    def __call__(self, batch: TranslationBatch) -> Tensor:
+        """Features (T, d) of the packed target tokens; `output` turns them into scores of the vocabulary."""
+
+    def encode(self, source: PackedText) -> MemoryT:
+        """Packed source documents as decoding reads them."""
+
+    def begin(
+        self, memory: MemoryT, sentences: Tensor, beam: int, earlier: Sequence[Sequence[WrittenT]] = ()
+    ) -> StateT:
+        """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory's layout.
+
+        Args:
+            earlier: with `reading.own_text`, for each slot what `remember` gave for the sentences before its own.
+        """
+
+    def remember(self, memory: MemoryT, sentence: int, tokens: Sequence[int]) -> WrittenT:
+        """What later sentences read of the translation `tokens` of a sentence of the memory."""
+
+    def step(self, tokens: Tensor, state: StateT) -> Tensor:
+        """Every row reads one token (R,) → scores of the next one (R, V)."""
+
+    def parameters(self) -> Iterator[nn.Parameter]: ...
+
+    def train(self, mode: bool = True) -> Any: ...  # Any: nn.Module returns itself
+
+
+#: A model whose own types do not matter to who holds it: models of an ensemble differ in them.
+AnyTranslationModel: TypeAlias = TranslationModel[Any, Any, Any]

@@ -1,0 +1,121 @@
+"""What the sublayers of encoder and decoder layers have in common: a full pass, and one token a row in decoding."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from torch import Tensor, nn
+from typing_extensions import Self
+
+from docnmt.layout import DocumentLayout
+
+if TYPE_CHECKING:
+    from docnmt.modules.context import ContextKeys, DocumentStore
+
+
+@dataclass(frozen=True, eq=False)
+class Reads:
+    """What the sublayers of a layer may read besides their input row.
+
+    Attributes:
+        layout: of the row itself.
+        source, source_layout: in a decoder, the encoder's states (Tk, d) and how they are divided.
+        store: in a decoder, the source document with its summaries; in an encoder, summaries made once of the
+            embeddings for all layers (figure 1 of Trankova and Rykunov), where there are such.
+        written: in a decoder, the target side with its summaries, for sublayers that read earlier target sentences.
+    """
+
+    layout: DocumentLayout
+    source: Tensor | None = None
+    source_layout: DocumentLayout | None = None
+    store: DocumentStore | None = None
+    written: DocumentStore | None = None
+
+    @property
+    def of_source(self) -> tuple[Tensor, DocumentLayout]:
+        """The encoder's states and their layout.
+
+        Raises:
+            ValueError: there are none, as in an encoder.
+        """
+        if self.source is None or self.source_layout is None:
+            raise ValueError("this sublayer reads a source, and here is none: it belongs into a decoder")
+        return self.source, self.source_layout
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """The slots that begin to be decoded, `beam` rows each.
+
+    Attributes:
+        sentences: (N,) the sentence of the memory that each slot translates.
+        earlier: for each slot, what was kept of the translations before its sentence; empty where nothing reads them.
+        like: a tensor with the type and device of the model.
+    """
+
+    sentences: Tensor
+    beam: int
+    earlier: Sequence[Sequence[ContextKeys]]
+    like: Tensor
+
+    @property
+    def rows(self) -> int:
+        return len(self.sentences) * self.beam
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Where the rows of a decoding step stand: row r reads token number `lengths[r]` of its text.
+
+    Attributes:
+        lengths: (R,). longest: their maximum, on the host.
+        sentences: (R,) the sentence of the memory that each row translates.
+    """
+
+    lengths: Tensor
+    longest: int
+    sentences: Tensor
+
+
+class Cache(Protocol):
+    """What a sublayer keeps of live rows and slots. It changes in place."""
+
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """Only these rows stay, in that order, and these slots; None: all slots stay in place."""
+
+    def append(self, other: Self) -> None:
+        """Put another cache's rows and slots behind."""
+
+
+class NoCache:
+    """The cache of a sublayer that keeps nothing, or nothing that depends on rows."""
+
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None: ...
+
+    def append(self, other: Self) -> None: ...
+
+
+class Sublayer(nn.Module, ABC):
+    """One part of a layer. In an encoder only `forward` is called.
+
+    What `remember` gives and what `begin` makes of it is each sublayer's own matter: its layer hands both back unread.
+    """
+
+    @abstractmethod
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (T, d), all tokens of a packed row → (T, d)."""
+
+    def remember(self, reads: Reads) -> Any:
+        """What decoding reads of source documents, made once and never reordered. `reads.layout` is the source's."""
+        return None
+
+    def begin(self, remembered: Any, slots: Slots) -> Any:
+        """The `Cache` of new slots, whose rows have no tokens yet."""
+        return NoCache()
+
+    @abstractmethod
+    def step(self, x: Tensor, cache: Any, at: Step) -> Tensor:
+        """One new token a row: x (R, d) → (R, d), the same numbers as the full pass gives."""

@@ -1,0 +1,74 @@
+"""What a translation model reads and writes at once, as a value: the plan of its units. No torch and no NumPy here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+#: Where the indices of positions count from: their parent unit (the default), the document's start, or, for the word
+#: index of joined sentences, the start of the whole sequence.
+PositionCount = Literal["unit", "document", "sequence"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingPlan:
+    """How a model's documents are divided into units. Training, search and scoring know a model's units by it alone.
+
+    Attributes:
+        written: sentences that a unit translates; None: the whole document.
+        earlier: source sentences that it also reads, right before those.
+        stride: sentences from the beginning of one unit to the next; `written` where units do not overlap.
+        joined: the sentences of a unit are one sequence with `<brk>` between them, searched as one text; otherwise each
+            is a sequence of its own, and search writes the sentences of a unit side by side.
+        around: of its document a sentence reads at most so many others on each side; None: all. Only where `written`
+            is None and `joined` is not.
+        own_text: a sentence reads the translations of those before it, which must be written first.
+        positions: where positions count from.
+        masked_context: how often training replaces a word by `<mask>` in sentences that a unit only reads.
+    """
+
+    written: int | None
+    earlier: int = 0
+    stride: int | None = None
+    joined: bool = False
+    around: int | None = None
+    own_text: bool = False
+    positions: PositionCount = "unit"
+    masked_context: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("written", 1), ("earlier", 0), ("stride", 1), ("around", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"ReadingPlan: {name} must be at least {least}, got {value}")
+        if self.stride is not None and (self.written is None or self.stride > self.written):
+            raise ValueError(f"ReadingPlan: stride {self.stride} leaves sentences out of units of {self.written}")
+        if not 0 <= self.masked_context < 1:
+            raise ValueError(f"ReadingPlan: masked_context must be in [0, 1), got {self.masked_context}")
+
+    @property
+    def whole_documents(self) -> bool:
+        """A unit is a document, however long."""
+        return self.written is None
+
+    @property
+    def noun(self) -> str:
+        """What a unit is called in messages."""
+        alone = self.written == 1 and not self.earlier and not self.joined
+        return "document" if self.written is None else "sentence" if alone else "window"
+
+    def within(self, window: int | None) -> ReadingPlan:
+        """The plan with at most `window` sentences of context.
+
+        Texts of several sentences then hold `window` + 1, also more than the model was trained with: k-to-k stays
+        k-to-k, k-to-1 goes on writing one, and they overlap by as many sentences as before.
+        """
+        if window is None or (self.written == 1 and not self.joined):
+            return self
+        if not self.joined:
+            return replace(self, around=window)
+        if self.written is None:
+            return replace(self, written=window + 1)
+        written = min(self.written, window + 1) if self.earlier else window + 1
+        overlap = self.written - (self.stride or self.written)
+        return replace(self, written=written, earlier=window + 1 - written, stride=max(1, written - overlap))

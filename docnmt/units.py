@@ -1,0 +1,125 @@
+"""Units: what a model reads and writes at once, as ranges of a corpus's sentences.
+
+Training, search and scoring know only units, so that no architecture is a special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Units:
+    """One row a unit; arrays (U,) int64 of sentence numbers, `last` exclusive.
+
+    Attributes:
+        source_first, source_last: the sentences of the source that the unit reads, those that it translates included.
+        first, last: the sentences of the target that it writes.
+        document: which document it is of.
+        kept: the first sentence whose translation search keeps: those before it are an earlier unit's, too. From
+            there on units in order write every sentence once (but in training with several resolutions).
+    """
+
+    source_first: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    document: np.ndarray
+    source_last: np.ndarray
+    kept: np.ndarray
+
+    @classmethod
+    def of(cls, first: np.ndarray, last: np.ndarray, document: np.ndarray) -> Units:
+        """Units that read what they translate."""
+        return cls(first, first, last, document, last, first)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def document_units(document_offsets: np.ndarray, costs: np.ndarray | None = None, limit: int | None = None) -> Units:
+    """Every document with sentences by itself; with a `limit`, cut as `cut_units` does.
+
+    Args:
+        costs: (S,) tokens of each sentence, needed with a limit.
+    """
+    offsets = np.asarray(document_offsets, dtype=np.int64)
+    document = np.flatnonzero(np.diff(offsets) > 0)
+    first, last = offsets[document], offsets[document + 1]
+    units = Units.of(first, last, document)
+    return units if limit is None or costs is None else cut_units(units, costs, limit)
+
+
+def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:
+    """Units that read what they write, those of more than `limit` tokens cut at sentence ends into pieces.
+
+    Args:
+        costs: (S,) tokens of each sentence.
+        limit: a piece holds as many sentences as fit, and at least one.
+    """
+    total = np.concatenate([[0], np.cumsum(costs, dtype=np.int64)])
+    long = total[units.last] - total[units.first] > limit
+    pieces: list[tuple[int, int, int]] = []
+    for begin, end, number in zip(units.first[long], units.last[long], units.document[long], strict=True):
+        while begin < end:
+            fits = int(np.searchsorted(total, total[begin] + limit, side="right")) - 1
+            stop = min(max(fits, int(begin) + 1), int(end))
+            pieces.append((int(begin), stop, int(number)))
+            begin = stop
+    cut = np.array(pieces, dtype=np.int64).reshape(-1, 3)
+    rows = np.concatenate([np.stack([units.first, units.last, units.document], axis=1)[~long], cut])
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    return Units.of(*rows.T)
+
+
+def resolution_units(
+    document_offsets: np.ndarray, resolutions: Sequence[int], costs: np.ndarray | None = None, limit: int | None = None
+) -> Units:
+    """Every document once for each of `resolutions`, in pieces of so many sentences; 0 is the document whole.
+
+    A piece that several resolutions have in common, such as a document of one sentence, comes once.
+
+    Args:
+        costs, limit: cut what is longer, as `cut_units` does.
+    """
+    tables = [
+        window_units(document_offsets, size, 0) if size else document_units(document_offsets) for size in resolutions
+    ]
+    if costs is not None and limit is not None:
+        tables = [cut_units(units, costs, limit) for units in tables]
+    rows = np.concatenate([np.stack([units.first, units.last, units.document], axis=1) for units in tables])
+    return Units.of(*np.unique(rows, axis=0).T)  # in order of their first sentence, then of their last
+
+
+def window_units(document_offsets: np.ndarray, size: int, context: int, stride: int | None = None) -> Units:
+    """Every document in windows of `size` sentences, each `stride` after the one before it (None: `size`, without
+    overlap); the last one may be shorter. Each also reads the `context` source sentences of its document before it, as
+    far as there are any. A sentence of two windows is kept from the first of them."""
+    offsets = np.asarray(document_offsets, dtype=np.int64)
+    stride = size if stride is None else stride
+    lengths = np.diff(offsets)
+    counts = np.where(lengths > 0, 1 - np.minimum(size - lengths, 0) // stride, 0)  # windows of each document
+    document = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    place = np.arange(len(document), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = offsets[document] + stride * place
+    source_first = np.maximum(first - context, offsets[document])
+    last = np.minimum(first + size, offsets[document + 1])
+    kept = np.where(place > 0, first - stride + size, first)
+    return Units(source_first, first, last, document, last, kept)
+
+
+def last_units(first: np.ndarray, last: np.ndarray, size: int | np.ndarray, context: int) -> Units:
+    """One unit for each of the documents [first, last): its last `size` sentences, read with `context` before them."""
+    begin = np.maximum(last - size, first)
+    return replace(Units.of(begin, last, np.arange(len(first))), source_first=np.maximum(begin - context, first))
+
+
+def context_units(documents: Units, window: int) -> Units:
+    """Every sentence by itself, read with at most `window` sentences of its document before it and after it."""
+    document = np.repeat(np.arange(len(documents)), documents.last - documents.first)
+    first = np.arange(len(document), dtype=np.int64)
+    source_first = np.maximum(first - window, documents.first[document])
+    source_last = np.minimum(first + 1 + window, documents.last[document])
+    return Units(source_first, first, first + 1, documents.document[document], source_last, first)
