@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -30,12 +30,18 @@ def _size(suffix: str) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def _translation_model(name: str, target: str, config: str, help: str) -> None:
-    MODELS.add(name, f"docnmt.models.architectures:{target}", config=f"docnmt.models.config:{config}", help=help)
-    for suffix in SIZES:
+def register_sizes(name: str, suffixes: Collection[str] = ("_tiny", "_small", "_big")) -> None:
+    """Architectures NAME_tiny, NAME_small and NAME_big of a translation model that is registered."""
+    help = MODELS.help(name)
+    for suffix in suffixes:
         size = _size(suffix)
         note = "{encoder_layers}+{decoder_layers} layers, width {embed_dim}, {heads} heads".format(**size)
         ARCHITECTURES.add(name + suffix, Architecture(name, partial(dict, size)), help=f"{help} ({note})")
+
+
+def _translation_model(name: str, target: str, config: str, help: str) -> None:
+    MODELS.add(name, f"docnmt.models.architectures:{target}", config=f"docnmt.models.config:{config}", help=help)
+    register_sizes(name, SIZES)
 
 
 TASKS.add(

@@ -8,5 +8,4 @@ import docnmt.builtin  # noqa: F401
 from docnmt.cli.command import import_plugins
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-for _name in ("g_transformer", "han"):
-    import_plugins(str(EXAMPLES / _name))
+import_plugins(str(EXAMPLES / "baselines"))

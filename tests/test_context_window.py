@@ -16,6 +16,7 @@ from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures
 from test_joined_units import Numbers, build
 
 from docnmt.batching.collate import collate
+from docnmt.batching.units import planned_units
 from docnmt.commands.contrastive import forced_scores
 from docnmt.data.store import TokenArray
 from docnmt.scoring.contrastive import ForcedExample
@@ -62,7 +63,7 @@ def test_a_sentence_is_what_its_window_alone_gives(name: str, window: int) -> No
         tokens = [[pieces.index(p) for p in result.nbest[0].pieces] if n == number else [5] for n in range(offsets[-1])]
         whole = replace(corpus, target=TokenArray.from_lists(tokens, 45))
         unit = Units.of(np.array([first]), np.array([last]), np.array([document]))
-        data = collate(whole, unit, np.array([0]), position_count=model.position_count)
+        data = collate(whole, unit, np.array([0]), model.reading)
         with torch.no_grad():
             log_probs = model.output(model(data)).log_softmax(-1)
         begin, end = data.target.layout.sentence_offsets[number - first : number - first + 2].tolist()
@@ -149,8 +150,8 @@ def test_sliding_windows_overlap_by_as_much_as_in_training() -> None:
 
 
 def test_windows_of_a_whole_document_are_cut_at_its_token_limit_too() -> None:
-    model, task, corpus = build("doc_transformer"), small_system.task(), small_system.corpus(DOCUMENTS)
-    whole, pieces = (task.units(corpus, model, limit=limit, window=3) for limit in (10_000, 12))
+    model, corpus = build("doc_transformer"), small_system.corpus(DOCUMENTS)
+    whole, pieces = (planned_units(model.reading, corpus, limit=limit, window=3) for limit in (10_000, 12))
     assert (whole.last - whole.first).max() == 4
     assert (pieces.last - pieces.first).max() < 4
     assert set(whole.first) < set(pieces.first)

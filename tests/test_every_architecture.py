@@ -20,6 +20,7 @@ import torch
 from test_joined_units import Numbers, assert_steps_equal_the_row, build
 
 from docnmt.batching.collate import collate
+from docnmt.batching.units import planned_units
 from docnmt.commands.contrastive import forced_scores
 from docnmt.config import settings
 from docnmt.criterions.cross_entropy import CrossEntropy
@@ -63,9 +64,9 @@ def learned(case: str) -> Learned:
     torch.manual_seed(0)
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "embed_dim": 48, "heads": 2, "ffn_dim": 96, "dropout": 0.0}
     model = small_system.task().build_model(MODELS.get(name), MODELS.config(name)(**sizes, **settings))
-    units = small_system.task().units(corpus(), model)
+    units = planned_units(model.reading, corpus())
     data = collate(
-        corpus(), units, np.arange(len(units)), position_count=str(model.position_count), joined=bool(model.joined)
+        corpus(), units, np.arange(len(units)), model.reading
     )
     criterion, optimizer = CrossEntropy(label_smoothing=0.0), torch.optim.Adam(model.parameters(), lr=0.005)
     loss = float("inf")
@@ -116,7 +117,7 @@ def test_the_score_of_a_beam_is_what_the_model_gives_it(case: str) -> None:
     A model that writes windows is asked from where search begins the last one; scoring would give it more to read.
     """
     model, task = learned(case).model, small_system.task()
-    size = getattr(model, "target_window", 1)
+    size = model.reading.written or 1
     task.target_tokenizer = Numbers()  # type: ignore[assignment]
     search = BeamSearchConfig(beam=3, nbest=3, lenpen=0.0)
     results = translate_corpus([model], task, corpus(), GenerationConfig(), search)

@@ -15,6 +15,7 @@ from toy import assert_same_checkpoint
 
 from docnmt.batch import TranslationBatch
 from docnmt.batching.collate import collate
+from docnmt.batching.units import planned_units
 from docnmt.cli.train import main as train
 from docnmt.config import to_dict
 from docnmt.criterions.cross_entropy import CrossEntropy
@@ -89,8 +90,8 @@ def started(path: Path, name: str, settings: dict[str, Any]) -> Any:
 def batch(model: Any, documents: list[list[str]]) -> TranslationBatch:
     corpus = small_system.corpus(documents)
     corpus = replace(corpus, target=corpus.source)
-    units = small_system.task().units(corpus, model)
-    return collate(corpus, units, np.arange(len(units)), position_count=model.position_count, joined=model.joined)
+    units = planned_units(model.reading, corpus)
+    return collate(corpus, units, np.arange(len(units)), model.reading)
 
 
 @pytest.mark.parametrize(("name", "old", "new"), CASES)
@@ -134,7 +135,8 @@ def test_new_parts_learn_from_the_first_update(
     document = started(path, name, new).train()
     loss, _, _ = CrossEntropy(label_smoothing=0.0)(document, batch(document, small_system.text(4, 5)))
     loss.backward()
-    first = [p for n, p in document.named_parameters() if n.endswith(("context.output.weight", "position.scale"))]
+    ends = ("context.attention.output.weight", "position.scale")
+    first = [p for n, p in document.named_parameters() if n.endswith(ends)]
     assert first
     assert all(p.grad is not None and bool((p.grad != 0).any()) for p in first if p.numel())
 
@@ -244,7 +246,7 @@ def test_old_parts_learn_at_a_share_of_the_rate(data: Path, tmp_path: Path) -> N
     assert train(frozen) == 0
     new = load_checkpoint(tmp_path / "frozen" / LAST).group("model")
     assert all(torch.equal(new[name], tensor) for name, tensor in old.items())
-    assert all(bool((new[name] != 0).any()) for name in new if name.endswith("context.output.weight"))
+    assert all(bool((new[name] != 0).any()) for name in new if name.endswith("context.attention.output.weight"))
     share = [*document, "--finetune-lr-scale", "0.2"]
     for run, limits in (("whole", ["5"]), ("parts", ["2", "5"])):
         for limit in limits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import small_system
 from test_joined_units import build
 
+from docnmt.batching.units import last_sentence_units
 from docnmt.commands.contrastive import forced_scores
 from docnmt.scoring.contrastive import ForcedExample
 from docnmt.search.config import BeamSearchConfig, GenerationConfig
@@ -124,14 +126,14 @@ def test_what_is_asked_is_read_with_what_stands_before_it(name: str, settings: d
         return forced_scores([model], task, [ForcedExample(tuple(changed), "it.", (), "it.")])[0]
 
     if name == "cond_transformer":  # the context is the same for a long variant as for a short one
-        read = small_system.task(max_doc_tokens=limit).last_units
+        read = partial(last_sentence_units, model.reading, limit=limit)
         corpora = [
             small_system.corpus([[*context, "it."]]),
             replace(
                 small_system.corpus([[*context, "it."]]), target=small_system.corpus([[*context, "it. " * 9]]).source
             ),
         ]
-        assert len({int(read(corpus, model).first[0]) for corpus in corpora}) == 1
+        assert len({int(read(corpus).first[0]) for corpus in corpora}) == 1
     plain = score(-1)
     assert score(length - 1) != pytest.approx(plain, abs=1e-6)
     for place in range(length - reach):

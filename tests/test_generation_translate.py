@@ -12,6 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docnmt.batching.collate import collate_source
+from docnmt.batching.units import planned_units
 from docnmt.data.tokenizer import EOS
 from docnmt.search.config import (
     BeamSearchConfig,
@@ -107,9 +109,9 @@ def test_an_ensemble_averages_probabilities() -> None:
     probabilities = []
     corpus = small_system.corpus(sentence)
     for model in models:
-        units = task.units(corpus, model)
+        units = planned_units(model.reading, corpus)
         with torch.inference_mode():
-            memory = model.encode(task.source(corpus, units, np.arange(1), model))
+            memory = model.encode(collate_source(corpus, units, np.arange(1), model.reading))
             state = model.begin(memory, torch.tensor([0]), 1)
             steps = [model.step(torch.tensor([token]), state).softmax(-1)[0] for token in [1, *tokens]]
         probabilities.append(torch.stack(steps))

@@ -14,6 +14,7 @@ import torch
 
 from docnmt.batch import TranslationBatch
 from docnmt.batching.collate import collate
+from docnmt.batching.units import planned_units
 from docnmt.commands.contrastive import forced_scores
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.tokenizer import BOS, BRK, EOS
@@ -65,12 +66,12 @@ def corpus() -> ParallelCorpus:
 
 def batch(model: Any) -> TranslationBatch:
     data = corpus()
-    units = small_system.task().units(data, model)
+    units = planned_units(model.reading, data)
     return collated(model, data, units, np.arange(len(units)))
 
 
 def collated(model: Any, data: ParallelCorpus, units: Units, chosen: np.ndarray) -> TranslationBatch:
-    return collate(data, units, chosen, position_count=model.position_count, joined=model.joined)
+    return collate(data, units, chosen, model.reading)
 
 
 def assert_steps_equal_the_row(model: Any) -> None:
@@ -81,7 +82,7 @@ def assert_steps_equal_the_row(model: Any) -> None:
         whole = model.output(model(data))
         memory = model.encode(data.source)
         earlier = [gold_before(model, data, memory, slot) for slot in range(len(lengths))]
-        begin = model.begin if not model.reads_own_text else partial(model.begin, earlier=earlier)
+        begin = model.begin if not model.reading.own_text else partial(model.begin, earlier=earlier)
         state = begin(memory, torch.arange(len(lengths)), 2)
         for i in range(max(lengths)):
             places = [begin + min(i, n - 1) for begin, n in zip(offsets[:-1], lengths, strict=True)]
@@ -93,7 +94,7 @@ def assert_steps_equal_the_row(model: Any) -> None:
 
 def gold_before(model: Any, data: TranslationBatch, memory: Any, sentence: int) -> list[Any]:
     """What a model that reads its own text would read before a sentence, had it written the reference."""
-    if not model.reads_own_text:
+    if not model.reading.own_text:
         return []
     layout, tokens = data.target.layout, data.target.tokens
     first = int(layout.document_offsets[layout.document_of_sentence[sentence]])
@@ -155,7 +156,7 @@ def test_other_generators(name: str) -> None:
 
 def test_what_a_joined_document_looks_like() -> None:
     model, data = build("doc_transformer"), corpus()
-    units = small_system.task().units(data, model)
+    units = planned_units(model.reading, data)
     number = next(n for n in range(len(units)) if units.last[n] - units.first[n] > 1)
     one = collated(model, data, units, np.array([number]))
     assert data.target is not None

@@ -20,6 +20,7 @@ from toy import assert_same_checkpoint, log
 
 from docnmt.batch import IGNORE, TranslationBatch
 from docnmt.batching.noise import HiddenWords, resegmented, uniform
+from docnmt.batching.units import planned_units
 from docnmt.cli.train import main as train
 from docnmt.criterions.config import LabelSmoothedCrossEntropyConfig
 from docnmt.criterions.cross_entropy import LabelSmoothedCrossEntropy
@@ -39,9 +40,9 @@ def corpus() -> ParallelCorpus:
 
 
 def dataset(model: Any, own: float, context: float = 0.0, seeds: tuple[int, ...] = (1, 1, 0)) -> TranslationDataset:
-    units = small_system.task().units(corpus(), model)
+    units = planned_units(model.reading, corpus())
     hidden = HiddenWords(own, context, seeds)
-    return TranslationDataset(corpus(), units, model.position_count, "train", model.joined, hidden)
+    return TranslationDataset(corpus(), units, model.reading, "train", hidden)
 
 
 def source_rows(batch: TranslationBatch) -> list[list[int]]:

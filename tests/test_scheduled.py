@@ -29,7 +29,7 @@ def test_every_sentence_is_read_at_first_in_training_only(arch: str) -> None:
     corpus = small_system.corpus(small_system.text(3, 9, seed=3))
     corpus = replace(corpus, target=corpus.source)
     units = document_units(corpus.document_offsets)
-    batch = collate(corpus, units, np.arange(3), position_count=model.position_count)
+    batch = collate(corpus, units, np.arange(3), model.reading)
 
     def output(top_t: int, read_all: int, update: int, training: bool) -> torch.Tensor:
         for context in contexts:

@@ -103,7 +103,7 @@ def test_every_parameter_learns(name: str, options: dict[str, Any]) -> None:
     model = build(name, **options)
     scores(model, gold()).square().sum().backward()
     assert [n for n, p in model.named_parameters() if p.grad is None] == []
-    assert all(bool((p.grad != 0).any()) for n, p in model.named_parameters() if ".target.output" in n)
+    assert all(bool((p.grad != 0).any()) for n, p in model.named_parameters() if ".target.attention.output" in n)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -112,7 +112,7 @@ def test_the_first_sentence_reads_exactly_nothing(kind: str) -> None:
     model, text = build("cond_transformer", target_context=kind), gold()
     added: list[Tensor] = []
     for layer in model.decoder.layers:
-        layer.target.output.register_forward_hook(lambda module, inputs, output: added.append(output))
+        layer.target.attention.output.register_forward_hook(lambda module, inputs, output: added.append(output))
     first = torch.isin(text.target.layout.sentence_of_token, text.target.layout.document_offsets[:-1])
     with torch.no_grad():
         scores(model, text)

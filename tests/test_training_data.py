@@ -17,6 +17,7 @@ from test_joined_units import build
 from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint, log
 
+from docnmt.batching.units import planned_units
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
 from docnmt.tasks.config import DocumentTranslationConfig
@@ -71,8 +72,8 @@ def test_cut_pieces_are_full_and_fit(costs: list[int], limit: int) -> None:
 def dataset(model: Any, documents: list[list[str]], name: str) -> TranslationDataset:
     corpus = small_system.corpus(documents)
     corpus = replace(corpus, target=corpus.source)
-    units = small_system.task().units(corpus, model)
-    return TranslationDataset(corpus, units, model.position_count, name, model.joined)
+    units = planned_units(model.reading, corpus)
+    return TranslationDataset(corpus, units, model.reading, name)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from docnmt.batching.collate import sentence_costs
+from docnmt.batching.collate import collate_source, sentence_costs
 from docnmt.batching.plan import plan_batches
+from docnmt.batching.units import planned_units
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UserError
 from docnmt.models.encoder_decoder import EncoderDecoder
@@ -39,14 +40,14 @@ class TranslationSummaries:
         """Tokenised sentences → (N, d) float32; every sentence is a document of its own."""
         lines = [" ".join(sentence) for sentence in sentences]
         corpus = ParallelCorpus.from_lines([[line] for line in lines], self.task.source_tokenizer)
-        units = self.task.units(corpus, self.model)
+        units = planned_units(self.model.reading, corpus)
         costs = sentence_costs(corpus)
         order = np.argsort(costs, kind="stable")
         blocks = [order[p] for p in plan_batches(costs[order], self.max_tokens, seed=0, epoch=0, shuffle=False)]
         width = self.model.output.in_features
         vectors = np.zeros((len(sentences), width), np.float32)
         for rows in blocks:
-            source = self.task.source(corpus, units, rows, self.model)
+            source = collate_source(corpus, units, rows, self.model.reading)
             assert self.model.decoder.summarise is not None
             store = self.model.decoder.summarise(self.model.encoder(source), source.layout)
             vectors[rows] = store.summaries.float().numpy()

@@ -39,9 +39,9 @@ declare -A options=(
     [cond]="--arch cond_transformer$size --context-sides encoder --ffn-dim $cond --read-all-updates 1200"
     [hier_cond]="--arch hier_cond_transformer$size --context-sides encoder --merge mean --ffn-dim $cond --read-all-updates 1200"
     # published models as plug-ins; of the tiny ones' two layers the upper is global, as of six the upper two
-    [g_transformer]="--user-dir examples/g_transformer --arch g_transformer$size --global-layers $top --ffn-dim $group"
-    [han_encoder]="--user-dir examples/han --arch han_encoder$size --ffn-dim $han_encoder"
-    [han]="--user-dir examples/han --arch han$size --ffn-dim $han"
+    [g_transformer]="--user-dir examples/baselines --arch g_transformer$size --global-layers $top --ffn-dim $group"
+    [han_encoder]="--user-dir examples/baselines --arch han_encoder$size --ffn-dim $han_encoder"
+    [han]="--user-dir examples/baselines --arch han$size --ffn-dim $han"
 )
 every="sentence 2-to-1 4-to-4 doc doc-sinusoidal g_transformer scaleformer scaleformer-relative han_encoder han hier cond hier_cond"
 systems=${DISCOURSE_SYSTEMS:-$every}

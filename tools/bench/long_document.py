@@ -71,7 +71,7 @@ def training_step(arch: str, sentences: int, checkpoint: bool, varied: bool = Fa
     torch.manual_seed(0)
     model = model_of(arch, checkpoint_activations=checkpoint).train()
     optimizer = torch.optim.Adam(model.parameters())
-    joined = model.joined and model.unit == "document"
+    joined = model.reading.joined and model.reading.whole_documents
     criterion = LabelSmoothedCrossEntropy(label_smoothing=0.1)
 
     def read() -> TranslationBatch:

@@ -12,24 +12,38 @@ The states are the encoder's (source sentences before) and the decoder's (the mo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import torch
+from joined_text import SourceSentences, by_sentence
 from torch import Tensor, nn
 
-from docnmt.batch import PackedText, TranslationBatch
-from docnmt.builtin import SIZES
-from docnmt.config import option
-from docnmt.functional import packed_attention
-from docnmt.layout import DocumentLayout, Spans
-from docnmt.models.build import Vocabularies, encoder_decoder
-from docnmt.models.config import StructuredConfig
-from docnmt.models.encoder_decoder import Decoder, DecoderState, Encoder, EncoderDecoder, Memory
-from docnmt.models.joined import SourceSentences, by_sentence
-from docnmt.modules.attention import KeyValueCache, PackedKeys, attend, round_up
-from docnmt.modules.layers import FeedForward, LayerState
-from docnmt.registry import ARCHITECTURES, POSITIONS, Architecture, register_model
+from docnmt.plugin import (
+    POSITIONS,
+    Decoder,
+    DecoderState,
+    DocumentLayout,
+    Encoder,
+    EncoderDecoder,
+    FeedForward,
+    KeyValueCache,
+    Memory,
+    PackedKeys,
+    PackedText,
+    ReadingPlan,
+    Spans,
+    Step,
+    StructuredConfig,
+    TranslationBatch,
+    Vocabularies,
+    attend,
+    encoder_decoder,
+    option,
+    packed_attention,
+    register_model,
+    register_sizes,
+    round_up,
+)
 
 
 @dataclass(frozen=True)
@@ -64,14 +78,15 @@ class Written:
     cache: KeyValueCache
     sentence: Tensor
 
-    def select(self, rows: Tensor, slots: Tensor | None) -> None:
-        """Keep `rows`."""
-        self.cache, self.sentence = self.cache.select(rows), self.sentence.index_select(0, rows)
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        self.cache.keep(rows, slots)
+        self.sentence = self.sentence.index_select(0, rows)
 
     def append(self, other: Written) -> None:
         width = max(self.sentence.shape[1], other.sentence.shape[1])
         padded = [nn.functional.pad(x, (0, width - x.shape[1])) for x in (self.sentence, other.sentence)]
-        self.cache, self.sentence = self.cache.append(other.cache), torch.cat(padded)
+        self.cache.append(other.cache)
+        self.sentence = torch.cat(padded)
 
 
 class HierarchicalAttention(nn.Module):
@@ -197,13 +212,13 @@ class HanEncoder(EncoderDecoder):
     """hierarchical attention to the source sentences before, in the encoder"""
 
     Config = HanEncoderConfig
-    unit = "document"
 
     @classmethod
     def build(cls, config: HanEncoderConfig, task: Vocabularies) -> HanEncoder:
-        parts = encoder_decoder(config, task, **config.position_settings)
+        plan = ReadingPlan(written=None, positions=config.position_count)
+        parts = encoder_decoder(config, task, reading=plan, **config.position_settings)
         parts["encoder"] = reading(parts["encoder"], ReadingEncoder, config)
-        return cls(position_count=config.position_count, **parts)
+        return cls(**parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,17 +242,16 @@ class Han(EncoderDecoder):
     """
 
     Config = HanConfig
-    unit = "document"
-    joined = True
     decoder: ReadingDecoder
 
     @classmethod
     def build(cls, config: HanConfig, task: Vocabularies) -> Han:
-        parts = encoder_decoder(config, task, **config.position_settings)
+        plan = ReadingPlan(written=None, joined=True, positions=config.position_count)
+        parts = encoder_decoder(config, task, reading=plan, **config.position_settings)
         parts["decoder"] = reading(parts["decoder"], ReadingDecoder, config)
         if config.han_sides == "both":
             parts["encoder"] = reading(parts["encoder"], ReadingEncoder, config)
-        return cls(position_count=config.position_count, **parts)
+        return cls(**parts)
 
     def forward(self, batch: TranslationBatch) -> Tensor:
         """Features (T, d) of the packed target tokens."""
@@ -246,16 +260,12 @@ class Han(EncoderDecoder):
 
     def encode(self, source: PackedText) -> Memory:
         apart = by_sentence(source, begin=False)
-        states = self.encoder(apart)
-        layers: Any = self.decoder.stack
-        keys = [layer.cross.remember(states, apart.layout.sentences) for layer in layers]
-        assert source.begins is not None
-        return Memory(source, [Documents(each, apart.layout) for each in keys], [None] * len(keys), source.begins)
+        layers = self.decoder.remember(apart, self.encoder(apart))
+        return Memory.of(source, [{**layer, "cross": Documents(layer["cross"], apart.layout)} for layer in layers])
 
-    def begin(self, memory: Memory, sentences: Tensor, beam: int) -> DecoderState:
+    def begin(self, memory: Memory, sentences: Tensor, beam: int, earlier: Any = ()) -> DecoderState:
         state = super().begin(memory, sentences, beam)
-        written: Any = self.decoder.han.begin(len(sentences) * beam, self.decoder.embedding.tokens.weight)
-        state.layers.append(written)
+        state.layers.append({"han": self.decoder.han.begin(len(sentences) * beam, self.output.weight)})
         return state
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
@@ -266,21 +276,15 @@ class Han(EncoderDecoder):
         """
         x = self.decoder.embedding(tokens, state.positions(tokens, running=False))
         word, number = state.lengths - state.since, state.breaks
-        longest = int(word.max())
-        written: Any = state.layers[-1]
-        for layer, kept in zip(self.decoder.stack, state.layers[:-1], strict=True):
-            source: Any = kept.source
-            x = layer.step(x, LayerState(kept.tokens, source.at(number), None), word, longest, number)
-        x = self.decoder.han.step(self.decoder.norm(x), written, state.lengths, number)
+        at = Step(word, int(word.max()), number)
+        *layers, last = state.layers
+        for layer, caches in zip(self.decoder.stack, layers, strict=True):
+            x = layer.step(x, {**caches, "cross": caches["cross"].at(number)}, at)
+        x = self.decoder.han.step(self.decoder.norm(x), last["han"], state.lengths, number)
         state.lengths = state.lengths + 1
         logits: Tensor = self.output(x)
         return logits
 
 
-for _suffix, (_layers, _width, _heads, _ffn) in SIZES.items():
-    for _name in ("han_encoder", "han") if _suffix else ():
-        _size = {"encoder_layers": _layers, "decoder_layers": _layers, "embed_dim": _width, "heads": _heads}
-        _architecture = Architecture(_name, partial(dict, _size, ffn_dim=_ffn))
-        ARCHITECTURES.add(
-            _name + _suffix, _architecture, help=f"{_name} with {_layers}+{_layers} layers, width {_width}"
-        )
+register_sizes("han_encoder")
+register_sizes("han")

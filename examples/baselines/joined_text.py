@@ -1,7 +1,4 @@
-"""The sentences of texts that are one sequence a document: for architectures that attend inside them all the same.
-
-Plug-ins build on it (examples/g_transformer, examples/han).
-"""
+"""The sentences of texts that are one sequence a document: both baselines attend inside them all the same."""
 
 from __future__ import annotations
 
@@ -10,10 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from docnmt.batch import PackedText
-from docnmt.data.tokenizer import BOS, BRK, EOS
-from docnmt.layout import DocumentLayout
-from docnmt.modules.attention import CrossKeys, PackedKeys
+from docnmt.plugin import BOS, BRK, EOS, CrossKeys, DocumentLayout, PackedKeys, PackedText
 
 
 def by_sentence(text: PackedText, *, begin: bool) -> PackedText:
@@ -45,11 +39,12 @@ class SourceSentences:
         """For slots that write these documents (N,) of a layout by sentence."""
         return cls(keys, layout.document_offsets[documents], layout.document_offsets[documents + 1] - 1)
 
-    def select(self, slots: Tensor) -> SourceSentences:
-        return SourceSentences(self.keys, self.first[slots], self.last[slots])
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        if slots is not None:
+            self.first, self.last = self.first[slots], self.last[slots]
 
-    def append(self, other: SourceSentences) -> SourceSentences:
-        return SourceSentences(self.keys, torch.cat([self.first, other.first]), torch.cat([self.last, other.last]))
+    def append(self, other: SourceSentences) -> None:
+        self.first, self.last = torch.cat([self.first, other.first]), torch.cat([self.last, other.last])
 
     def at(self, number: Tensor) -> CrossKeys:
         """Sentence `number` (R,) of each row's document, as if each row were a slot of its own."""

@@ -17,20 +17,40 @@ from functools import partial
 from typing import Any
 
 import torch
+from joined_text import SourceSentences, by_sentence
 from torch import Tensor, nn
 
-from docnmt.batch import PackedText, TranslationBatch
-from docnmt.builtin import SIZES
-from docnmt.config import option
-from docnmt.layout import DocumentLayout
-from docnmt.models.build import Vocabularies, embeddings
-from docnmt.models.config import StructuredConfig
-from docnmt.models.encoder_decoder import Decoder, DecoderState, Encoder, EncoderDecoder, Memory
-from docnmt.models.joined import SourceSentences, by_sentence
-from docnmt.modules.attention import CrossAttention, CrossKeys, KeyValueCache, PackedKeys, SelfAttention
-from docnmt.modules.layers import DecoderLayer, EncoderLayer, FeedForward, LayerState, Residual
-from docnmt.modules.positions import Position, build_position
-from docnmt.registry import ARCHITECTURES, Architecture, register_model
+from docnmt.plugin import (
+    CrossAttention,
+    CrossKeys,
+    Decoder,
+    DecoderState,
+    DocumentLayout,
+    Encoder,
+    EncoderDecoder,
+    FeedForward,
+    KeyValueCache,
+    Layer,
+    Memory,
+    PackedKeys,
+    PackedText,
+    Position,
+    ReadingPlan,
+    Reads,
+    Residual,
+    SelfAttention,
+    Slots,
+    Step,
+    StructuredConfig,
+    Sublayer,
+    TranslationBatch,
+    Vocabularies,
+    build_position,
+    embeddings,
+    option,
+    register_model,
+    register_sizes,
+)
 
 
 @dataclass(frozen=True)
@@ -50,29 +70,27 @@ class GTransformerConfig(StructuredConfig):
         return found
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the rows of a decoding step stand.
+@dataclass(frozen=True, eq=False)
+class Place(Step):
+    """Where the rows of a decoding step stand in their documents, and in the sentences that they write.
 
     Attributes:
-        sentence: (R,) the number of the sentence that each row writes, counted in its document.
-        word: (R,) place of the token it reads in that sentence. token: (R,) place in the document.
-        last_word, last_token: their maxima.
+        in_sentence: the same, counted from the sentence's first token.
+        number: (R,) the number of the sentence that each row writes, counted in its document.
     """
 
-    sentence: Tensor
-    word: Tensor
-    token: Tensor
-    last_word: int
-    last_token: int
+    in_sentence: Step
+    number: Tensor
 
     @classmethod
     def of(cls, state: DecoderState) -> Place:
+        rows = state.sentences.repeat_interleave(state.beam)
         word = state.lengths - state.since
-        return cls(state.breaks, word, state.lengths, int(word.max()), int(state.lengths.max()))
+        in_sentence = Step(word, int(word.max()), rows)
+        return cls(state.lengths, int(state.lengths.max()), rows, in_sentence, state.breaks)
 
 
-class Combined(nn.Module):
+class Combined(Sublayer):
     """Attention inside the sentence; with `whole` also over the document, mixed by a gate (GateSum)."""
 
     def __init__(self, d_model: int, attention: Callable[[], nn.Module], *, whole: bool) -> None:
@@ -97,30 +115,32 @@ class Caches:
     local: KeyValueCache
     whole: KeyValueCache | None
 
-    def select(self, rows: Tensor) -> Caches:
-        return Caches(self.local.select(rows), self.whole.select(rows) if self.whole else None)
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        for cache in (self.local, self.whole):
+            if cache is not None:
+                cache.keep(rows, slots)
 
-    def append(self, other: Caches) -> Caches:
-        whole = self.whole.append(other.whole) if self.whole and other.whole else None
-        return Caches(self.local.append(other.local), whole)
+    def append(self, other: Caches) -> None:
+        self.local.append(other.local)
+        if self.whole is not None and other.whole is not None:
+            self.whole.append(other.whole)
 
 
 class GroupSelfAttention(Combined):
     """Self-attention whose queries and keys have the same tags."""
 
-    def forward(self, x: Tensor, layout: DocumentLayout) -> Tensor:
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d) → (T, d)."""
-        local = self.local(x, layout.sentences)
-        return self.mix(local, self.whole(x, layout.documents) if self.whole else None)
+        local = self.local.within(x, reads.layout.sentences)
+        return self.mix(local, self.whole.within(x, reads.layout.documents) if self.whole else None)
 
-    def begin(self, rows: int, like: Tensor) -> Caches:
-        return Caches(self.local.begin(rows, like), self.whole.begin(rows, like) if self.whole else None)
+    def begin(self, remembered: None, slots: Slots) -> Caches:
+        return Caches(self.local.begin(None, slots), self.whole.begin(None, slots) if self.whole else None)
 
-    def step(self, x: Tensor, caches: Caches, place: Place) -> Tensor:
+    def step(self, x: Tensor, cache: Caches, at: Place) -> Tensor:
         """One new token a row: x (R, d) → (R, d)."""
-        local = self.local.step(x, caches.local, place.word, place.last_word)
-        whole = self.whole.step(x, caches.whole, place.token, place.last_token) if self.whole else None
-        return self.mix(local, whole)
+        local = self.local.step(x, cache.local, at.in_sentence)
+        return self.mix(local, self.whole.step(x, cache.whole, at) if self.whole else None)
 
 
 @dataclass
@@ -130,12 +150,15 @@ class Source:
     local: SourceSentences
     whole: CrossKeys | None
 
-    def select(self, slots: Tensor) -> Source:
-        return Source(self.local.select(slots), self.whole.select(slots) if self.whole else None)
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        self.local.keep(rows, slots)
+        if self.whole is not None:
+            self.whole.keep(rows, slots)
 
-    def append(self, other: Source) -> Source:
-        whole = self.whole.append(other.whole) if self.whole and other.whole else None
-        return Source(self.local.append(other.local), whole)
+    def append(self, other: Source) -> None:
+        self.local.append(other.local)
+        if self.whole is not None and other.whole is not None:
+            self.whole.append(other.whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,53 +178,25 @@ class Sources:
 class GroupCrossAttention(Combined):
     """Attention to the source sentence whose tag is that of the target word."""
 
-    def forward(self, x: Tensor, source: Tensor, layout: DocumentLayout, source_layout: DocumentLayout) -> Tensor:
-        """x (Tq, d), source (Tk, d) → (Tq, d)."""
-        local = self.local(x, source, layout.sentences, source_layout.sentences)
-        whole = self.whole(x, source, layout.documents, source_layout.documents) if self.whole else None
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (Tq, d) → (Tq, d), reading the encoder's states (Tk, d)."""
+        source, layout = reads.of_source
+        local = self.local.between(x, source, reads.layout.sentences, layout.sentences)
+        whole = self.whole.between(x, source, reads.layout.documents, layout.documents) if self.whole else None
         return self.mix(local, whole)
 
-    def remember(self, source: Tensor, layout: DocumentLayout) -> Sources:
-        sentences = self.local.remember(source, layout.sentences)
-        return Sources(sentences, self.whole.remember(source, layout.documents) if self.whole else None, layout)
+    def remember(self, reads: Reads) -> Sources:
+        source, layout = reads.of_source
+        whole = self.whole.keys_of(source, layout.documents) if self.whole else None
+        return Sources(self.local.keys_of(source, layout.sentences), whole, layout)
 
-    def step(self, x: Tensor, source: Source, place: Place) -> Tensor:
+    def begin(self, remembered: Sources, slots: Slots) -> Source:
+        return remembered.of(slots.sentences)
+
+    def step(self, x: Tensor, cache: Source, at: Place) -> Tensor:
         """One query a row: x (R, d) → (R, d)."""
-        local = self.local.step(x, source.local.at(place.sentence), place.word)
-        return self.mix(local, self.whole.step(x, source.whole, place.token) if self.whole else None)
-
-
-class GroupEncoderLayer(EncoderLayer):
-    """Group self-attention, feed-forward."""
-
-    attention: Any
-
-    def forward(self, x: Tensor, layout: DocumentLayout, shared: Any = None) -> Tensor:
-        x = self.attention_residual(x, lambda h: self.attention(h, layout))
-        out: Tensor = self.feed_forward_residual(x, self.feed_forward)
-        return out
-
-
-class GroupDecoderLayer(DecoderLayer):
-    """Group self-attention, group cross-attention, feed-forward."""
-
-    attention: Any
-    cross: Any
-
-    def forward(
-        self, x: Tensor, layout: DocumentLayout, source: Tensor, source_layout: DocumentLayout, store: Any = None
-    ) -> Tensor:
-        x = self.attention_residual(x, lambda h: self.attention(h, layout))
-        x = self.cross_residual(x, lambda h: self.cross(h, source, layout, source_layout))
-        out: Tensor = self.feed_forward_residual(x, self.feed_forward)
-        return out
-
-    def write(self, x: Tensor, kept: LayerState, place: Place) -> Tensor:
-        """One new token a row: x (R, d) → (R, d)."""
-        x = self.attention_residual(x, lambda h: self.attention.step(h, kept.tokens, place))
-        x = self.cross_residual(x, lambda h: self.cross.step(h, kept.source, place))
-        out: Tensor = self.feed_forward_residual(x, self.feed_forward)
-        return out
+        local = self.local.step(x, cache.local.at(at.number), at.in_sentence)
+        return self.mix(local, self.whole.step(x, cache.whole, at) if self.whole else None)
 
 
 @dataclass(frozen=True)
@@ -225,18 +220,19 @@ class Parts:
         attention = partial(CrossAttention, d_model=width, heads=heads, d_head=width // heads)
         return GroupCrossAttention(width, attention, whole=whole)
 
-    def others(self) -> dict[str, Any]:
+    def layer(self, attentions: dict[str, Sublayer]) -> Layer:
+        """These attentions and a feed-forward block, each a block of its own."""
         c = self.config
         feed_forward = FeedForward(d_model=c.embed_dim, d_inner=c.ffn_dim, activation=c.activation)
+        sublayers = {**attentions, "feed_forward": feed_forward}
         residual = partial(Residual, d_model=c.embed_dim, dropout=c.dropout, norm=c.norm)
-        return {"feed_forward": feed_forward, "residual": residual}
+        return Layer(sublayers, [(name,) for name in sublayers], residual=residual)
 
-    def encoder_layer(self, whole: bool) -> EncoderLayer:
-        return GroupEncoderLayer(attention=self.self_attention(False, whole), **self.others())
+    def encoder_layer(self, whole: bool) -> Layer:
+        return self.layer({"attention": self.self_attention(False, whole)})
 
-    def decoder_layer(self, whole: bool) -> DecoderLayer:
-        attention, cross = self.self_attention(True, whole), self.cross_attention(whole)
-        return GroupDecoderLayer(attention=attention, cross=cross, **self.others())
+    def decoder_layer(self, whole: bool) -> Layer:
+        return self.layer({"attention": self.self_attention(True, whole), "cross": self.cross_attention(whole)})
 
     def stack(self, layer: Callable[[bool], Any], count: int) -> dict[str, Any]:
         """What an encoder or decoder of `count` layers is made of, besides its embedding."""
@@ -252,8 +248,6 @@ class GTransformer(EncoderDecoder):
     """a document as one sequence, group attention by sentence, global attention in the top layers"""
 
     Config = GTransformerConfig
-    unit = "document"
-    joined = True
 
     @classmethod
     def build(cls, config: GTransformerConfig, task: Vocabularies) -> GTransformer:
@@ -263,7 +257,8 @@ class GTransformer(EncoderDecoder):
         parts = Parts(config, position)
         encoder = Encoder(embedding=source, **parts.stack(parts.encoder_layer, config.encoder_layers))
         decoder = Decoder(embedding=target, **parts.stack(parts.decoder_layer, config.decoder_layers))
-        return cls(encoder=encoder, decoder=decoder, output=output, position_count=config.joined_count)
+        reading = ReadingPlan(written=None, joined=True, positions=config.joined_count)
+        return cls(encoder=encoder, decoder=decoder, output=output, reading=reading)
 
     def forward(self, batch: TranslationBatch) -> Tensor:
         """Features (T, d) of the packed target tokens."""
@@ -272,27 +267,17 @@ class GTransformer(EncoderDecoder):
 
     def encode(self, source: PackedText) -> Memory:
         grouped = by_sentence(source, begin=False)
-        states = self.encoder(grouped)
-        layers: Any = self.decoder.stack
-        cross = [layer.cross.remember(states, grouped.layout) for layer in layers]
-        assert source.begins is not None
-        return Memory(source, cross, [None] * len(cross), source.begins)
+        return Memory.of(source, self.decoder.remember(grouped, self.encoder(grouped)))
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Every row reads one token (R,) → scores of the next one (R, V)."""
-        x = self.decoder.embedding(tokens, state.positions(tokens, running=self.position_count == "sequence"))
-        place = Place.of(state)
-        layers: Any = self.decoder.stack
-        for layer, kept in zip(layers, state.layers, strict=True):
-            x = layer.write(x, kept, place)
+        x = self.decoder.embedding(tokens, state.positions(tokens, running=self.reading.positions == "sequence"))
+        at = Place.of(state)
+        for layer, caches in zip(self.decoder.stack, state.layers, strict=True):
+            x = layer.step(x, caches, at)
         state.lengths = state.lengths + 1
         logits: Tensor = self.output(self.decoder.norm(x))
         return logits
 
 
-for _suffix, (_layers, _width, _heads, _ffn) in SIZES.items():
-    _size = {"encoder_layers": _layers, "decoder_layers": _layers, "embed_dim": _width, "heads": _heads}
-    if _suffix:
-        _architecture = Architecture("g_transformer", partial(dict, _size, ffn_dim=_ffn))
-        _help = f"g_transformer with {_layers}+{_layers} layers, width {_width}"
-        ARCHITECTURES.add("g_transformer" + _suffix, _architecture, help=_help)
+register_sizes("g_transformer")

@@ -1,0 +1,96 @@
+"""The names that plug-ins build on: everything here stays, or changes with a word in the changelog.
+
+Importing this module imports torch, as a model must. What a plug-in registers, and how, `docs/architecture.md` tells.
+"""
+
+from docnmt.batch import IGNORE, PackedText, TranslationBatch
+from docnmt.builtin import register_sizes
+from docnmt.config import option
+from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
+from docnmt.functional import packed_attention
+from docnmt.layout import DocumentLayout, Spans
+from docnmt.models.build import Vocabularies, embeddings, encoder_decoder
+from docnmt.models.config import StructuredConfig, TransformerConfig
+from docnmt.models.decoding import DecoderState, Memory
+from docnmt.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
+from docnmt.models.protocol import TranslationModel
+from docnmt.modules.attention import (
+    CrossAttention,
+    CrossKeys,
+    KeyValueCache,
+    PackedKeys,
+    SelfAttention,
+    attend,
+    round_up,
+)
+from docnmt.modules.layers import FeedForward, Layer, Residual
+from docnmt.modules.positions import Position, build_position
+from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
+from docnmt.reading import ReadingPlan
+from docnmt.registry import (
+    FUSIONS,
+    MERGES,
+    POSITIONS,
+    register_architecture,
+    register_criterion,
+    register_generator,
+    register_model,
+    register_task,
+)
+from docnmt.tasks.protocol import Batch, Dataset, Task, TaskState
+
+__all__ = [
+    "BOS",
+    "BRK",
+    "EOS",
+    "FUSIONS",
+    "IGNORE",
+    "MASK",
+    "MERGES",
+    "POSITIONS",
+    "UNK",
+    "Batch",
+    "CrossAttention",
+    "CrossKeys",
+    "Dataset",
+    "Decoder",
+    "DecoderState",
+    "DocumentLayout",
+    "Encoder",
+    "EncoderDecoder",
+    "FeedForward",
+    "KeyValueCache",
+    "Layer",
+    "Memory",
+    "PackedKeys",
+    "PackedText",
+    "Position",
+    "ReadingPlan",
+    "Reads",
+    "Residual",
+    "SelfAttention",
+    "Slots",
+    "Spans",
+    "Step",
+    "StructuredConfig",
+    "Sublayer",
+    "Task",
+    "TaskState",
+    "TransformerConfig",
+    "TranslationBatch",
+    "TranslationModel",
+    "Vocabularies",
+    "attend",
+    "build_position",
+    "embeddings",
+    "encoder_decoder",
+    "option",
+    "packed_attention",
+    "register_architecture",
+    "register_criterion",
+    "register_generator",
+    "register_model",
+    "register_sizes",
+    "register_task",
+    "round_up",
+]
