@@ -22,10 +22,9 @@ from docnmt.commands.config import ModelsConfig
 from docnmt.commands.models import load_models
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
-from docnmt.models.protocol import AnyTranslationModel
+from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.progress import Progress
 from docnmt.scoring.contrastive import ForcedExample
-from docnmt.tasks.protocol import TranslationTask
 from docnmt.tasks.translation_data import TranslationDataset
 
 _SENTENCES = 1 << 16  # tokenised at a time

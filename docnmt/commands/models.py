@@ -10,9 +10,8 @@ from pathlib import Path
 from docnmt.commands.config import ModelsConfig
 from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
-from docnmt.models.protocol import AnyTranslationModel, TranslationModel
+from docnmt.models.protocol import AnyTranslationModel, TranslationModel, TranslationTask
 from docnmt.runtime import pick_device, row_invariant, tune
-from docnmt.tasks.protocol import TranslationTask
 from docnmt.training.loading import LoadedModel, find_checkpoint, load_model
 
 

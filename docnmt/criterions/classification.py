@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.criterions.config import CrossEntropyConfig
+
+
+class LabelledBatch(Protocol):
+    """A batch with labels (B,)."""
+
+    @property
+    def labels(self) -> Tensor: ...
 
 
 class Classification:
@@ -18,10 +25,10 @@ class Classification:
     predicts: str = "labels"
 
     @classmethod
-    def build(cls, config: Any, task: Any) -> Classification:
+    def build(cls, config: CrossEntropyConfig, task: object) -> Classification:
         return cls()
 
-    def __call__(self, model: nn.Module, batch: Any) -> tuple[Tensor, int, dict[str, float]]:
+    def __call__(self, model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, int, dict[str, float]]:
         """The model's logits (B, C) against `batch.labels` (B,): summed loss, B, sums to log."""
         logits = model(batch)
         loss = F.cross_entropy(logits.float(), batch.labels, reduction="sum")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,25 @@ from torch import Tensor, nn
 from docnmt.criterions.config import CrossEntropyConfig, LabelSmoothedCrossEntropyConfig
 from docnmt.criterions.r_drop import symmetric_divergence
 from docnmt.functional import chunked_cross_entropy
+
+
+class TokenModel(Protocol):
+    """A model that predicts tokens: features (T, d) of a batch, and the layer that turns them into scores."""
+
+    output: nn.Linear
+    training: bool
+
+    def __call__(self, batch: Any) -> Tensor: ...  # Any: each model reads batches of its own
+
+
+class TokenBatch(Protocol):
+    """A batch with labels (T,)."""
+
+    @property
+    def labels(self) -> Tensor: ...
+
+    @property
+    def num_tokens(self) -> int: ...
 
 
 class LabelSmoothedCrossEntropy:
@@ -30,26 +49,26 @@ class LabelSmoothedCrossEntropy:
         self.label_smoothing, self.r_drop = label_smoothing, r_drop
 
     @classmethod
-    def build(cls, config: LabelSmoothedCrossEntropyConfig, task: Any) -> LabelSmoothedCrossEntropy:
+    def build(cls, config: LabelSmoothedCrossEntropyConfig, task: object) -> LabelSmoothedCrossEntropy:
         return cls(label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
-    def __call__(self, model: nn.Module, batch: Any) -> tuple[Tensor, int, dict[str, float]]:
+    def __call__(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, dict[str, float]]:
         """Summed loss, the number of labels it counts, and sums to log."""
         if self.r_drop and model.training:
             return self._of_two_passes(model, batch)
         loss, nll = self._cross_entropy(model, model(batch), batch.labels)  # features (T, d)
         return loss, batch.num_tokens, {"nll": float(nll.detach())}
 
-    def _of_two_passes(self, model: nn.Module, batch: Any) -> tuple[Tensor, int, dict[str, float]]:
-        output: Any = model.output
+    def _of_two_passes(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, dict[str, float]]:
+        output = model.output
         features = (model(batch), model(batch))
         loss, nll = self._cross_entropy(model, torch.cat(features), torch.cat([batch.labels, batch.labels]))
         divergence = symmetric_divergence(*features, batch.labels, output.weight, output.bias)
         sums = {"nll": float(nll.detach()) / 2, "divergence": float(divergence.detach())}
         return (loss + self.r_drop * divergence) / 2, batch.num_tokens, sums
 
-    def _cross_entropy(self, model: nn.Module, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        output: Any = model.output
+    def _cross_entropy(self, model: TokenModel, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        output = model.output
         return chunked_cross_entropy(
             features, output.weight, labels, bias=output.bias, label_smoothing=self.label_smoothing
         )
@@ -61,5 +80,5 @@ class CrossEntropy(LabelSmoothedCrossEntropy):
     Config = CrossEntropyConfig
 
     @classmethod
-    def build(cls, config: Any, task: Any) -> CrossEntropy:
+    def build(cls, config: object, task: object) -> CrossEntropy:
         return cls(label_smoothing=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
 
 
 class Criterion(Protocol):
@@ -15,5 +15,5 @@ class Criterion(Protocol):
 
     metrics: tuple[str, ...]
 
-    def __call__(self, model: nn.Module, batch: Any) -> tuple[Tensor, int, dict[str, float]]:
+    def __call__(self, model: Any, batch: Any) -> tuple[Tensor, int, dict[str, float]]:  # Any: those that it judges
         """The summed loss, the sample size it is divided by, and further sums to log (divided likewise)."""

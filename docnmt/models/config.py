@@ -31,6 +31,8 @@ def _share(flag: str, value: float) -> list[str]:
 class TransformerConfig:
     """The encoder-decoder that all architectures share."""
 
+    default_task: ClassVar[str] = "document_translation"
+
     owners: ClassVar[Owners] = (
         (("max_positions",), "position", ("learned", "relative_input")),
         (("max_positions",), "position_fusion", READ_POSITIONS),

@@ -1,14 +1,16 @@
-"""What search, scoring and training ask of a translation model. `EncoderDecoder` has it; a plug-in may have its own."""
+"""What search, scoring and training ask of a translation model and of its task. A plug-in may have its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from torch import Tensor, nn
 from typing_extensions import Self
 
 from docnmt.batch import PackedText, TranslationBatch
+from docnmt.data.tokenizer import Tokenizer
 from docnmt.reading import ReadingPlan
 
 
@@ -65,3 +67,24 @@ class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
 
 #: A model whose own types do not matter to who holds it: models of an ensemble differ in them.
 AnyTranslationModel: TypeAlias = TranslationModel[Any, Any, Any]
+
+
+@runtime_checkable
+class TranslationTask(Protocol):
+    """What search and scoring need of a task whose models are `TranslationModel`s."""
+
+    source_lang: str
+    target_lang: str
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+
+    @property
+    def max_doc_tokens(self) -> int | None:
+        """Where models of whole documents cut them."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """From which to which."""
+
+    def of_folder(self, data_dir: Path) -> Self:
+        """The same task with another data folder's vocabulary and languages."""

@@ -13,10 +13,10 @@ from docnmt.models.protocol import StateT
 from docnmt.search.config import BeamSearchConfig
 from docnmt.search.decode import Advance, run
 from docnmt.search.hypothesis import Hypothesis, Slot
-from docnmt.search.rows import LiveRows
+from docnmt.search.rows import LiveRows, SearchOverRows
 
 
-class BeamSearch:
+class BeamSearch(SearchOverRows):
     """The `beam` best unfinished hypotheses of every slot live on.
 
     Of the 2 * beam best continuations those among the first `beam` that end are finished, and the `beam` best others
@@ -31,14 +31,6 @@ class BeamSearch:
         self.config, self.width = config, config.beam
         self._rows = LiveRows(config.beam, config, device)
         self._finished: list[list[Hypothesis]] = []
-
-    @property
-    def slots(self) -> Sequence[Slot]:
-        return self._rows.slots
-
-    @property
-    def tokens(self) -> Tensor:
-        return self._rows.last
 
     def admit(self, slots: Sequence[Slot]) -> None:
         self._rows.admit(slots, [0.0] + [-torch.inf] * (self.width - 1))
@@ -58,7 +50,7 @@ class BeamSearch:
         chosen = order.topk(beam, dim=1, largest=False).indices.sort(dim=1).values  # (N, beam) the best that go on
         live = [matrix.gather(1, chosen).flatten() for matrix in (parents, tokens, log_probs, total)]
         self._rows.extend(*live)
-        done = self._done(self._rows.total.view(slots, beam)[:, 0].tolist())
+        done = self._done(self._rows.rows.total.view(slots, beam)[:, 0].tolist())
         finished = [(self.slots[n], self._best(n)) for n in done]
         rows = live[0]
         if done:
@@ -74,7 +66,7 @@ class BeamSearch:
         beam, slots = self.width, len(self.slots)
         each = min(2 * beam, logits.shape[1])
         log_probs, tokens = self._rows.allowed(logits).topk(each, dim=1)  # a slot's best hold at most these of a row
-        total = (self._rows.total[:, None] + log_probs).view(slots, beam * each)
+        total = (self._rows.rows.total[:, None] + log_probs).view(slots, beam * each)
         total, place = total.topk(min(2 * beam, beam * each), dim=1)
         if bool(total.isnan().any()):
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -12,45 +13,68 @@ from docnmt.search.config import SearchConfig
 from docnmt.search.hypothesis import Hypothesis, Slot
 
 
-class LiveRows:
-    """R = N * width rows, slot by slot. A row that has ended, or that has not begun, is dead: its total is -inf.
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What is known of R rows.
 
     Attributes:
-        slots: the N slots.
         total: (R,) sum of the log-probabilities of a row's tokens.
         last: (R,) the token that the model reads next.
+        tokens, log_probs: (R, C) what has been written; zeros behind it.
+        length: (R,) tokens written.
+        sentence: (R,) the sentence of its unit that a row writes. begin: (R,) where in `tokens` that one began.
+        limits: (R, S) the most tokens of each sentence of the unit; 0 beyond the last.
+        sentences: (R,) how many sentences the unit must have.
     """
 
+    total: Tensor
+    last: Tensor
+    tokens: Tensor
+    log_probs: Tensor
+    length: Tensor
+    sentence: Tensor
+    begin: Tensor
+    limits: Tensor
+    sentences: Tensor
+
+    @classmethod
+    def new(cls, limits: Tensor, sentences: Tensor, total: Tensor) -> Rows:
+        """Rows that have written nothing yet."""
+        zeros = torch.zeros_like(sentences)
+        bos = torch.full_like(sentences, BOS)
+        return cls(total, bos, zeros[:, None], zeros[:, None].float(), zeros, zeros, zeros, limits, sentences)
+
+    def _map(self, change: Callable[[str, Tensor], Tensor]) -> Rows:
+        return Rows(**{f.name: change(f.name, getattr(self, f.name)) for f in fields(self)})
+
+    def take(self, rows: Tensor) -> Rows:
+        """These rows, in that order."""
+        return self._map(lambda _, values: values[rows])
+
+    def above(self, other: Rows) -> Rows:
+        """Both, the other ones behind."""
+        return self._map(lambda name, values: _stack(values, getattr(other, name)))
+
+
+class LiveRows:
+    """R = N * width rows, slot by slot. A row that has ended, or that has not begun, is dead: its total is -inf."""
+
     def __init__(self, width: int, config: SearchConfig, device: torch.device | str = "cpu") -> None:
-        self.width, self.config = width, config
+        self.width, self.config, self.device = width, config, device
         self.slots: list[Slot] = []
-        self.total = torch.empty(0, device=device)
-        self.last = torch.empty(0, dtype=torch.int64, device=device)
-        self._history = torch.empty(0, 0, dtype=torch.int64, device=device)  # (R, C)
-        self._log_probs = torch.empty(0, 0, device=device)  # (R, C)
-        self._length = torch.empty(0, dtype=torch.int64, device=device)  # (R,) tokens written
-        self._sentence = torch.empty(0, dtype=torch.int64, device=device)  # (R,) the sentence being written
-        self._begin = torch.empty(0, dtype=torch.int64, device=device)  # (R,) where in the history it began
-        self._limits = torch.empty(0, 0, dtype=torch.int64, device=device)  # (R, S) 0 beyond the last sentence
-        self._sentences = torch.empty(0, dtype=torch.int64, device=device)  # (R,) how many the unit must have
+        none = torch.empty(0, dtype=torch.int64, device=device)
+        self.rows = Rows.new(none[:, None], none, none.float())
 
     def admit(self, slots: Sequence[Slot], total: Sequence[float]) -> None:
         """New slots behind the others; `total` (width,) is what their rows begin with: 0, or -inf for a dead row."""
-        device, count = self.last.device, len(slots) * self.width
         most = max((len(slot.limits) for slot in slots), default=0)
-        limits = torch.tensor([[*s.limits, *[0] * (most - len(s.limits))] for s in slots], dtype=torch.int64)
-        zeros = torch.zeros(count, dtype=torch.int64, device=device)
+        table = [[*slot.limits, *[0] * (most - len(slot.limits))] for slot in slots]
+        limits = torch.tensor(table, dtype=torch.int64, device=self.device).repeat_interleave(self.width, dim=0)
+        counts = torch.tensor([len(slot.limits) for slot in slots], dtype=torch.int64, device=self.device)
+        totals = torch.tensor(total, device=self.device).repeat(len(slots))
+        new = Rows.new(limits, counts.repeat_interleave(self.width), totals)
+        self.rows = self.rows.above(new) if self.slots else new
         self.slots = [*self.slots, *slots]
-        self.total = torch.cat([self.total, torch.tensor(total, device=device).repeat(len(slots))])
-        self.last = torch.cat([self.last, torch.full_like(zeros, BOS)])
-        self._history = _stack(self._history, zeros[:, None])
-        self._log_probs = _stack(self._log_probs, zeros[:, None].float())
-        self._length = torch.cat([self._length, zeros])
-        self._sentence = torch.cat([self._sentence, zeros])
-        self._begin = torch.cat([self._begin, zeros])
-        self._limits = _stack(self._limits, limits.to(device).repeat_interleave(self.width, dim=0))
-        counts = torch.tensor([len(slot.limits) for slot in slots], dtype=torch.int64, device=device)
-        self._sentences = torch.cat([self._sentences, counts.repeat_interleave(self.width)])
 
     def allowed(self, logits: Tensor) -> Tensor:
         """(R, V) log-probabilities, -inf where a unit of exactly its number of sentences may not go on like that.
@@ -61,37 +85,42 @@ class LiveRows:
         log_probs = torch.log_softmax(logits.float(), dim=-1)
         log_probs[:, UNK] -= self.config.unkpen
         log_probs[:, [BOS, MASK]] = -torch.inf
-        is_last = self._sentence == self._sentences - 1
+        rows = self.rows
+        is_last = rows.sentence == rows.sentences - 1
         end = torch.where(is_last, EOS, BRK)[:, None]
         other = torch.where(is_last, BRK, EOS)[:, None]
         log_probs.scatter_(1, other, -torch.inf)
-        written = self._length - self._begin
+        written = rows.length - rows.begin
         ends = log_probs.gather(1, end).masked_fill_((written < self.config.min_len)[:, None], -torch.inf)
-        full = written + 1 >= self._limits.gather(1, self._sentence[:, None])[:, 0]
+        full = written + 1 >= rows.limits.gather(1, rows.sentence[:, None])[:, 0]
         if bool(full.any()):
             log_probs.masked_fill_(full[:, None], -torch.inf)
         return log_probs.scatter_(1, end, ends)
 
     def extend(self, parents: Tensor, tokens: Tensor, log_probs: Tensor, total: Tensor) -> None:
         """Row r becomes row `parents[r]` and one token more; all (R,)."""
-        position = self._length  # the rows of a slot are equally long
-        if len(position) and int(position.max()) >= self._history.shape[1]:
-            self._history = _widen(self._history, 2 * self._history.shape[1])
-            self._log_probs = _widen(self._log_probs, 2 * self._log_probs.shape[1])
-        self._history = self._history[parents].scatter_(1, position[:, None], tokens[:, None])
-        self._log_probs = self._log_probs[parents].scatter_(1, position[:, None], log_probs[:, None])
-        self._length = position + 1
+        old = self.rows
+        place, width = old.length[:, None], old.tokens.shape[1]  # the rows of a slot are equally long
+        if len(place) and int(place.max()) >= width:
+            width *= 2
         breaks = tokens == BRK  # a dead row may hold anything; it must only stay inside its limits
-        sentence = self._sentence[parents]
-        self._sentence = torch.minimum(sentence + breaks, self._sentences - 1)
-        self._begin = torch.where(breaks, self._length, self._begin[parents])
-        self.total, self.last = total, tokens
+        self.rows = Rows(
+            total=total,
+            last=tokens,
+            tokens=_widen(old.tokens, width)[parents].scatter_(1, place, tokens[:, None]),
+            log_probs=_widen(old.log_probs, width)[parents].scatter_(1, place, log_probs[:, None]),
+            length=old.length + 1,
+            sentence=torch.minimum(old.sentence[parents] + breaks, old.sentences - 1),
+            begin=torch.where(breaks, old.length + 1, old.begin[parents]),
+            limits=old.limits,
+            sentences=old.sentences,
+        )
 
     def hypotheses(self, parents: Tensor, log_probs: Tensor, total: Tensor) -> list[Hypothesis]:
         """Rows `parents` (F,) closed by `</s>` of these log-probabilities, with the sums that result."""
-        lengths = self._length[parents].tolist()
-        histories = self._history[parents].tolist()
-        scores = self._log_probs[parents].tolist()
+        lengths = self.rows.length[parents].tolist()
+        histories = self.rows.tokens[parents].tolist()
+        scores = self.rows.log_probs[parents].tolist()
         return [
             Hypothesis(
                 tokens=(*tokens[:length], EOS),
@@ -106,12 +135,24 @@ class LiveRows:
     def keep(self, slots: Sequence[int]) -> Tensor:
         """Only these slots stay. Returns (R',) the rows that do, by the numbers they had."""
         self.slots = [self.slots[n] for n in slots]
-        first = torch.tensor(slots, dtype=torch.int64, device=self.last.device) * self.width
-        rows = (first[:, None] + torch.arange(self.width, device=first.device)).flatten()
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor):
-                setattr(self, name, value[rows])
+        first = torch.tensor(slots, dtype=torch.int64, device=self.device) * self.width
+        rows = (first[:, None] + torch.arange(self.width, device=self.device)).flatten()
+        self.rows = self.rows.take(rows)
         return rows
+
+
+class SearchOverRows:
+    """What generators over `LiveRows` have in common."""
+
+    _rows: LiveRows
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        return self._rows.slots
+
+    @property
+    def tokens(self) -> Tensor:
+        return self._rows.rows.last
 
 
 def _widen(rows: Tensor, columns: int) -> Tensor:
@@ -121,6 +162,8 @@ def _widen(rows: Tensor, columns: int) -> Tensor:
 
 
 def _stack(above: Tensor, below: Tensor) -> Tensor:
-    """Both on top of each other, as wide as the wider one."""
+    """Both on top of each other; matrices as wide as the wider one."""
+    if above.dim() == 1:
+        return torch.cat([above, below])
     columns = max(above.shape[1], below.shape[1])
     return torch.cat([_widen(above, columns), _widen(below, columns)])

@@ -13,10 +13,10 @@ from docnmt.data.tokenizer import EOS
 from docnmt.search.config import SamplingConfig
 from docnmt.search.decode import Advance
 from docnmt.search.hypothesis import Hypothesis, Slot
-from docnmt.search.rows import LiveRows
+from docnmt.search.rows import LiveRows, SearchOverRows
 
 
-class Sampling:
+class Sampling(SearchOverRows):
     """`nbest` independent samples of every slot.
 
     A slot's draws come from the stream (seed, slot's number): batch size, order and neighbours change nothing.
@@ -30,14 +30,6 @@ class Sampling:
         self._rows = LiveRows(config.nbest, config, device)
         self._finished: list[list[Hypothesis]] = []
         self._streams: list[np.random.Generator] = []
-
-    @property
-    def slots(self) -> Sequence[Slot]:
-        return self._rows.slots
-
-    @property
-    def tokens(self) -> Tensor:
-        return self._rows.last
 
     def admit(self, slots: Sequence[Slot]) -> None:
         self._rows.admit(slots, [0.0] * self.width)
@@ -55,7 +47,7 @@ class Sampling:
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")
         tokens = self._draw(log_probs)
         drawn = log_probs.gather(1, tokens[:, None])[:, 0]
-        total = self._rows.total + drawn
+        total = self._rows.rows.total + drawn
         ends = (tokens == EOS) & (total > -torch.inf)
         self._finish(ends, drawn, total)
         parents = torch.arange(len(tokens), device=tokens.device)

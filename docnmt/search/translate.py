@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from docnmt.batching.units import memory_sentences, planned_units, searched_text
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
-from docnmt.models.protocol import AnyTranslationModel
+from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.registry import GENERATORS
 from docnmt.runtime import INVARIANT_ROWS
 from docnmt.search.config import GenerationConfig, SearchConfig
@@ -23,7 +23,6 @@ from docnmt.search.decode import Search, decode
 from docnmt.search.ensemble import Ensemble, EnsembleState
 from docnmt.search.hypothesis import Hypothesis, Slot
 from docnmt.search.own_text import OwnText
-from docnmt.tasks.protocol import TranslationTask
 from docnmt.units import Units
 
 
@@ -98,12 +97,11 @@ class _Work:
         window: int | None,
         progress: Callable[[int], object] | None,
     ) -> None:
-        self.models, self.task, self.corpus, self.progress = models, task, corpus, progress
-        self.options, self.search = options, search
-        self.device = next(models[0].parameters()).device
+        self.corpus, self.options, self.search, self.progress = corpus, options, search, progress
+        self.device, self.ensemble = next(models[0].parameters()).device, Ensemble(models)
+        self.lengths = source_lengths(corpus)
         self.plans = [model.reading for model in models]
         self.units = [planned_units(plan, corpus, limit=task.max_doc_tokens, window=window) for plan in self.plans]
-        self.lengths, self.ensemble = source_lengths(corpus), Ensemble(models)
         pairs = list(zip(self.plans, self.units, strict=True))
         self.texts = _texts([searched_texts(*pair, corpus.num_sentences) for pair in pairs])
         readers = [units for plan, units in pairs if plan.own_text]
@@ -111,33 +109,14 @@ class _Work:
 
     def group(self, first: int, last: int) -> dict[int, list[Hypothesis]]:
         """The translations of the sentences from `first` to `last`, encoded together."""
-        ensemble, own_text = self.ensemble, self.own_text
-        memories, places = self._encode(first, last)
         texts = self.texts[slice(*np.searchsorted(self.texts[:, 1], [first, last]))]
-        begins = texts[:, 1]
-        generator: Search = GENERATORS.get(self.options.generator)(self.search, self.device)
         slots = _slots(texts, last, self.lengths, self.search)
-        waiting = {slot.number: slot for slot in slots}
-
-        def begin(entering: Sequence[Slot]) -> EnsembleState:
-            numbers = np.searchsorted(begins, [slot.number for slot in entering])
-            earlier = [own_text.earlier(slot.number) for slot in entering] if own_text is not None else []
-            return ensemble.begin(memories, [place[numbers] for place in places], generator.width, earlier)
-
-        def following(slot: Slot, hypotheses: list[Hypothesis]) -> list[Slot]:
-            if own_text is None:
-                return []
-            here = np.searchsorted(begins, slot.number)
-            sentences = [int(place[here]) for place in places]
-            own_text.keep(slot.number, ensemble.remember(memories, sentences, hypotheses[0].tokens[:-1]))
-            after = waiting.get(slot.number + 1)
-            return [] if after is None or after in ready else [after]
-
-        ready = slots if own_text is None else own_text.ready(slots)
+        group = _Group(self, *self._encode(first, last), texts[:, 1], slots)
+        generator: Search = GENERATORS.get(self.options.generator)(self.search, self.device)
         found: dict[int, list[Hypothesis]] = {}
         for slot, hypotheses in decode(
-            ensemble.step, begin, generator, ready,
-            capacity=self.options.batch_size, least_rows=INVARIANT_ROWS, following=following,
+            self.ensemble.step, partial(group.begin, generator.width), generator, group.ready,
+            capacity=self.options.batch_size, least_rows=INVARIANT_ROWS, following=group.following,
         ):  # fmt: skip
             apart = [hypothesis.sentences(self.search.lenpen) for hypothesis in hypotheses]
             kept = range(slot.before, len(slot.limits))
@@ -155,6 +134,41 @@ class _Work:
         sources = [collate_source(self.corpus, each, np.tile(own, copies), plan) for plan, each, own in parts]
         memories = self.ensemble.encode([source.to(self.device) for source in sources])
         return memories, [torch.from_numpy(memory_sentences(*part)).to(self.device) for part in parts]
+
+
+class _Group:
+    """Texts whose sources were encoded together.
+
+    Args:
+        memories: of each model. places: for each model, which sentence of its memory each text is.
+        begins: (W,) the first sentence of each text that is kept. slots: of the texts, the longest first.
+    """
+
+    def __init__(
+        self, work: _Work, memories: list[object], places: list[Tensor], begins: np.ndarray, slots: list[Slot]
+    ) -> None:
+        self.ensemble, self.own_text = work.ensemble, work.own_text
+        self.memories, self.places, self.begins = memories, places, begins
+        self.waiting = {slot.number: slot for slot in slots}
+        self.ready = slots if self.own_text is None else self.own_text.ready(slots)
+
+    def begin(self, width: int, entering: Sequence[Slot]) -> EnsembleState:
+        """The models' state for slots that enter, `width` rows each."""
+        numbers = np.searchsorted(self.begins, [slot.number for slot in entering])
+        own_text = self.own_text
+        earlier = [own_text.earlier(slot.number) for slot in entering] if own_text is not None else []
+        return self.ensemble.begin(self.memories, [place[numbers] for place in self.places], width, earlier)
+
+    def following(self, slot: Slot, hypotheses: list[Hypothesis]) -> list[Slot]:
+        """The slot that had to wait for this one, whose best hypothesis it will read."""
+        if self.own_text is None:
+            return []
+        here = np.searchsorted(self.begins, slot.number)
+        sentences = [int(place[here]) for place in self.places]
+        written = self.ensemble.remember(self.memories, sentences, hypotheses[0].tokens[:-1])
+        self.own_text.keep(slot.number, written)
+        after = self.waiting.get(slot.number + 1)
+        return [] if after is None or after in self.ready else [after]
 
 
 def _texts(written: Sequence[np.ndarray]) -> np.ndarray:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from typing_extensions import Self
-
-from docnmt.data.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,24 +85,3 @@ class Task(Protocol):
 
     def evaluate(self, model: Any, split: str, options: Mapping[str, int]) -> dict[str, float]:
         """The task's own metrics on a split, `max_tokens` at a time; the model comes back in the mode it was in."""
-
-
-@runtime_checkable
-class TranslationTask(Protocol):
-    """What search and scoring need of a task whose models are `TranslationModel`s."""
-
-    source_lang: str
-    target_lang: str
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-
-    @property
-    def max_doc_tokens(self) -> int | None:
-        """Where models of whole documents cut them."""
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """From which to which."""
-
-    def of_folder(self, data_dir: Path) -> Self:
-        """The same task with another data folder's vocabulary and languages."""

@@ -12,7 +12,7 @@ import torch
 
 from docnmt.errors import UserError
 from docnmt.tasks.protocol import Dataset
-from docnmt.training.run import Run, fitting_together
+from docnmt.training.run import Run
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> Probe:
 def _fits(run: Run, data: Dataset, units: np.ndarray) -> bool:
     try:
         batch = data.batch(units).to(run.device)
-        with fitting_together(run.config), run.autocast():
+        with run.autocast():
             loss, _, _ = run.criterion(run.model, batch)
         torch.autograd.backward(loss)
     except (RuntimeError, MemoryError) as error:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,6 +110,7 @@ def prepare(config: dict[str, Any]) -> Run:
     """
     limits, training = config["run"], config["training"]
     check_noise(config)
+    check_made_for(config)
     folder = RunFolder(Path(limits.save_dir))
     device = pick_device(limits.device)
     checkpoint = load_checkpoint(folder.last) if folder.last.exists() and not limits.overwrite else None
@@ -123,9 +123,8 @@ def prepare(config: dict[str, Any]) -> Run:
             "give the same data, or another --save-dir"
         )
     seed_everything(training.seed, 0)
-    with fitting_together(config):
-        model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
-        criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
+    model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
+    criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
     check_criterion(training, model, criterion)
     check_metric(training, task, criterion)
     check_validation(limits, training, task, model)
@@ -143,22 +142,18 @@ def prepare(config: dict[str, Any]) -> Run:
     return run
 
 
-@contextlib.contextmanager
-def fitting_together(config: Mapping[str, Any]) -> Iterator[None]:
-    """Where parts that were not made for each other show it first.
+def check_made_for(config: Mapping[str, Any]) -> None:
+    """Refuse an architecture that was made for another task, where its configuration names one.
 
     Raises:
-        UsageError: one asks another for what it does not have; it names the three.
+        UsageError: naming both.
     """
-    try:
-        yield
-    except (AttributeError, TypeError) as error:
-        training, made_for = config["training"], getattr(config["model"], "default_task", "document_translation")
-        reason = "" if made_for == training.task else f"it is made for --task {made_for}; "
+    training, made_for = config["training"], getattr(config["model"], "default_task", None)
+    if made_for is not None and made_for != training.task:
         raise UsageError(
             f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
-            f"{reason}{error} (--debug shows where)"
-        ) from error
+            f"it is made for --task {made_for}"
+        )
 
 
 def restore(run: Run, checkpoint: Checkpoint) -> None:
