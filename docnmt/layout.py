@@ -1,4 +1,4 @@
-"""How a packed batch is divided: tokens into sentences, sentences into documents (contract, section 1).
+"""How a packed batch is divided: tokens into sentences, sentences into documents.
 
 All tokens of all sentences of all documents of a batch stand in one row, without padding. A layout says where each
 sentence and each document begins. Embeddings, projections, feed-forward layers and losses never look at it; attention

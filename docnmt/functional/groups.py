@@ -27,6 +27,10 @@ class Padded:
     rows: Tensor
     real: Tensor
 
+    def gather(self, x: Tensor) -> Tensor:
+        """Packed rows (T, h, d) as (n, h, L, d)."""
+        return x.index_select(0, self.rows.flatten()).view(*self.rows.shape, *x.shape[1:]).transpose(1, 2)
+
 
 def document_groups(first: Spans, *others: Spans) -> list[tuple[Padded, ...]]:
     """All documents in groups; for each group the padded rows of every kind of span (tokens, sentences, nodes).

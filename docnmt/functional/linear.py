@@ -101,10 +101,10 @@ def packed_linear_attention(
     """
     plan = bucket_plan(q_spans, k_spans, q.shape[1], False)
     outputs = []
-    for bucket, qs, ks, vs in zip(plan.buckets, plan.cut(q, "q"), plan.cut(k, "k"), plan.cut(v, "k"), strict=True):
+    for bucket, qs, ks, vs in zip(plan.buckets, plan.pad(q, "q"), plan.pad(k, "k"), plan.pad(v, "k"), strict=True):
         key_mask = None if bucket.mask is None else bucket.mask[:, 0, 0] == 0  # (n, Lk)
         outputs.append(linear_attention(qs, ks, vs, rel_pos, causal=causal, key_mask=key_mask))
-    return plan.join(outputs, v)
+    return plan.unpad(outputs, v)
 
 
 def feature_map(x: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""ConstructBT: a binary tree over the sentence summaries of every document (paper 002, section 3.3.1)."""
+"""ConstructBT: a binary tree over the sentence summaries of every document.
+
+Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", section 3.3.1.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +153,7 @@ def build_tree(
     *,
     index: TreeIndex | None = None,
 ) -> SentenceTree:
-    """ConstructBT for every document at once (paper 002, section 3.3.1).
+    """ConstructBT for every document at once.
 
     A document of n sentences has at most 2n + ⌈log2 n⌉ nodes.
 
