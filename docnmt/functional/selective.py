@@ -7,6 +7,7 @@ policy; a step of decoding by the order of its queries.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -125,9 +126,9 @@ def dense_attention(queries: Queries, keys: Keys, selection: Selection) -> Tenso
     sentence_k, root = keys.sentences, math.sqrt(queries.words.shape[-1])
     outputs = []
     spans = (queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
-    bounds = zip(*(zip(s.host[:-1].tolist(), s.host[1:].tolist(), strict=True) for s in spans), strict=True)
-    for query, key, sentence in bounds or [((0, 0),) * 3]:
-        q, k, s = slice(*query), slice(*key), slice(*sentence)
+    bounds = np.stack([of.host for of in spans]).T.tolist()  # (D + 1, 3)
+    for begin, end in itertools.pairwise(bounds if len(bounds) > 1 else [(0, 0, 0)] * 2):
+        q, k, s = (slice(*pair) for pair in zip(begin, end, strict=True))
         relevance = torch.einsum("qhd,shd->hqs", queries.sentences[q], sentence_k[s]) / root  # (h, Lq, S)
         most = relevance.shape[-1]  # choices beyond them are empty
         kept = (selection.sentences[:, q, :most] - s.start).clamp_(0, max(0, most - 1))
