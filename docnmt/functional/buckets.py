@@ -59,11 +59,7 @@ class BucketPlan:
 
 def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:
     """The plan of a pair of spans, made once: all layers of a model share it."""
-    key = (bucket_plan, k_spans, heads, causal)
-    if key not in q_spans.plans:
-        q_spans.plans[key] = _make_plan(q_spans, k_spans, heads, causal)
-    plan: BucketPlan = q_spans.plans[key]
-    return plan
+    return q_spans.derive((bucket_plan, k_spans, heads, causal), lambda: _make_plan(q_spans, k_spans, heads, causal))
 
 
 def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:

@@ -122,11 +122,8 @@ class _Levels:
 
 def _levels(index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:
     """Made once for a layout: all layers of a model share them."""
-    plans, key = key_layout.sentences.plans, (_levels, key_layout.document_sentences, documents, t)
-    if key not in plans:
-        plans[key] = _Levels.of_run(index, documents, key_layout, t)
-    levels: _Levels = plans[key]
-    return levels
+    key = (_levels, key_layout.document_sentences, documents, t)
+    return key_layout.sentences.derive(key, lambda: _Levels.of_run(index, documents, key_layout, t))
 
 
 class _Walk:

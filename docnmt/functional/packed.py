@@ -22,16 +22,9 @@ BLOCK = 1 << 20
 
 
 def packed_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    q_spans: Spans,
-    k_spans: Spans,
-    *,
-    causal: bool = False,
-    distance_scores: Tensor | None = None,
-    scale: float | None = None,
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, *,
+    causal: bool = False, distance_scores: Tensor | None = None, scale: float | None = None,
+) -> Tensor:  # fmt: skip
     """Softmax attention in which query span i reads key span i only: softmax(scale · q kᵀ) v.
 
     The result of a span does not depend on the other spans beyond rounding: its padded length, and with it the order of

@@ -35,18 +35,14 @@ def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
     n = scores.shape[-1]
     columns = selectable.detach().reshape(-1, n).T  # (n, rows): `take_top_t` works on columns
     columns = columns.double() if columns.dtype == torch.float64 else columns.float()
-    if torch.isposinf(columns).any():  # infinities must be comparable by subtraction: places in the order will do
-        columns = torch.where(columns == -torch.inf, -torch.inf, ranks(columns).to(columns.dtype))
+    if torch.isposinf(columns).any():  # infinities must be comparable by subtraction: ranks will do
+        columns = torch.where(
+            columns == -torch.inf, -torch.inf, columns.unique(return_inverse=True)[1].to(columns.dtype)
+        )
     columns = functional.pad(columns, (0, 0, 0, padding(n)), value=-torch.inf)
     values, indices = take_top_t(columns, min(t, n))
     kept = kept_mask(values, indices, columns)[:n].T.reshape(scores.shape)
     return selectable.masked_fill(~kept, -torch.inf)
-
-
-def ranks(columns: Tensor) -> Tensor:
-    """Which of the distinct values of all columns (n, R) each is, from the smallest, 0."""
-    places: Tensor = columns.unique(return_inverse=True)[1]
-    return places
 
 
 def kept_mask(values: Tensor, indices: Tensor, like: Tensor) -> Tensor:

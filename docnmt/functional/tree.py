@@ -40,10 +40,7 @@ class TreeIndex:
     @classmethod
     def of(cls, document_sentences: Spans) -> TreeIndex:
         """The index of a layout's documents, made once and kept with the layout."""
-        if cls not in document_sentences.plans:
-            document_sentences.plans[cls] = cls.from_offsets(document_sentences.offsets)
-        index: TreeIndex = document_sentences.plans[cls]
-        return index
+        return document_sentences.derive(cls.from_offsets, lambda: cls.from_offsets(document_sentences.offsets))
 
     @classmethod
     def from_offsets(cls, document_offsets: Tensor) -> TreeIndex:
@@ -147,12 +144,9 @@ class SentenceTree:
 
 
 def build_tree(
-    summaries: Tensor,
-    document_offsets: Tensor,
-    merge: Callable[[Tensor, Tensor], Tensor],
-    *,
+    summaries: Tensor, document_offsets: Tensor, merge: Callable[[Tensor, Tensor], Tensor], *,
     index: TreeIndex | None = None,
-) -> SentenceTree:
+) -> SentenceTree:  # fmt: skip
     """ConstructBT for every document at once.
 
     A document of n sentences has at most 2n + ⌈log2 n⌉ nodes.

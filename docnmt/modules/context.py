@@ -167,16 +167,9 @@ class ConditionalAttention(ContextAttention, Scheduled):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        heads: int,
-        d_head: int,
-        top_t: int,
-        select_on: str = "cumulative",
-        always_own: bool = False,
-        read_all_updates: int = 0,
-    ) -> None:
+        self, *, d_model: int, heads: int, d_head: int, top_t: int,
+        select_on: str = "cumulative", always_own: bool = False, read_all_updates: int = 0,
+    ) -> None:  # fmt: skip
         if read_all_updates < 0:
             raise ValueError(f"read_all_updates: expected at least 0, got {read_all_updates}")
         super().__init__(d_model=d_model, heads=heads, d_head=d_head, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
@@ -213,8 +206,7 @@ class ConditionalAttention(ContextAttention, Scheduled):
 
     def _step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor, own: Tensor | None) -> Tensor:
         q, sentence_q = self._pair(self.query(x))
-        return self._join(
-            selective_attention_step(
-                q, sentence_q, keys.selectable(), self.policy, document_of_row=document_of_row, own=own
-            )
+        mixed = selective_attention_step(
+            q, sentence_q, keys.selectable(), self.policy, document_of_row=document_of_row, own=own
         )
+        return self._join(mixed)
