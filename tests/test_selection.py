@@ -191,7 +191,7 @@ def test_values_that_do_not_go_together_are_refused() -> None:
     keys = keys_of(x, layout, tree)
     with pytest.raises(ValueError, match="no tree"):
         selective_attention(Queries(x.q, x.sentence_q, layout), keys, SelectionPolicy(2, "earlier"))
-    with pytest.raises(ValueError, match=r"always_own: expected as many sentences .* 1 and 2 in document 0"):
+    with pytest.raises(ValueError, match=r"always_own=True.*: expected as many sentences .* 1 and 2 in document 0"):
         selective_attention(Queries(x.q, x.sentence_q, other), keys, SelectionPolicy(2, always_own=True))
     rows = layout.document_of_token
     with pytest.raises(ValueError, match="own: expected the own sentence of each row"):

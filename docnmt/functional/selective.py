@@ -73,7 +73,8 @@ def selective_attention_step(
     offsets = torch.cat([rows.new_zeros(1), rows.cumsum(0)])
     layout = DocumentLayout(offsets, torch.arange(len(offsets), device=offsets.device))
     queries = Queries(q[order], sentence_q[order], layout, None if own is None else own[order])
-    return selective_attention(queries, keys, replace(policy, visible="document"))[order.argsort()]
+    policy = policy if policy.visible == "document" else replace(policy, visible="document")
+    return selective_attention(queries, keys, policy)[order.argsort()]
 
 
 @torch.no_grad()
@@ -145,49 +146,42 @@ def dense_attention(queries: Queries, keys: Keys, selection: Selection) -> Tenso
 
 def _check_tensors(queries: Queries, keys: Keys) -> None:
     q, k, v, sentence_q, tree = queries.words, keys.words, keys.values, queries.sentences, keys.tree
-    for name, tensor, layout in (
-        ("q", q, queries.layout),
-        ("sentence_q", sentence_q, queries.layout),
-        ("k", k, keys.layout),
-        ("v", v, keys.layout),
-    ):
-        if tensor.dim() != 3 or len(tensor) != layout.num_tokens:
-            raise ValueError(
-                f"{name}: expected (tokens = {layout.num_tokens}, h, d) from its layout, got {tuple(tensor.shape)}"
-            )
+    asked, read = queries.layout.num_tokens, keys.layout.num_tokens
+    for name, x, rows in (("q", q, asked), ("sentence_q", sentence_q, asked), ("k", k, read), ("v", v, read)):
+        if x.dim() != 3 or x.shape[0] != rows:
+            raise ValueError(f"{name}: expected (tokens = {rows}, h, d) from its layout, got {tuple(x.shape)}")
     if not (q.shape[1:] == k.shape[1:] == sentence_q.shape[1:] and v.shape[1] == k.shape[1]):
-        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (q, k, v, sentence_q))
+        shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v, sentence_q))
         raise ValueError(f"q, k, v, sentence_q: expected the same heads and d_k, got {shapes}")
     expected = (keys.layout.num_sentences if tree is None else tree.num_nodes, *k.shape[1:])
-    if tuple(keys.relevance.shape) != expected:
+    if keys.relevance.shape != expected:
         what = "sentence_k: expected (Sk, h, d_k)" if tree is None else "node_k: expected (N, h, d_k)"
         of = "key_layout" if tree is None else "the tree"
         raise ValueError(f"{what} = {expected} from {of}, got {tuple(keys.relevance.shape)}")
 
 
 def _check_layouts(queries: Queries, keys: Keys, policy: SelectionPolicy) -> None:
-    query_layout, key_layout, tree = queries.layout, keys.layout, keys.tree
-    if query_layout.num_documents != key_layout.num_documents:
+    ours, theirs, tree = queries.layout, keys.layout, keys.tree
+    if ours.num_documents != theirs.num_documents:
         raise ValueError(
             f"query_layout and key_layout: expected the same number of documents, got document_offsets of shape "
-            f"{tuple(query_layout.document_offsets.shape)} and {tuple(key_layout.document_offsets.shape)}"
+            f"{tuple(ours.document_offsets.shape)} and {tuple(theirs.document_offsets.shape)}"
         )
-    ours, theirs = query_layout.document_sentences.lengths, key_layout.document_sentences.lengths
-    if tree is not None and not np.array_equal(tree.level_size[0], theirs):
+    if tree is not None and not np.array_equal(tree.level_size[0], theirs.document_sentences.lengths):
         raise ValueError(
-            f"tree: expected the sentences of key_layout, document_offsets "
-            f"{tuple(key_layout.document_offsets.shape)}, got a tree over {tuple(tree.document_offsets.shape)} "
-            f"with other sentences in a document"
+            f"tree: expected the sentences of key_layout, document_offsets {tuple(theirs.document_offsets.shape)}, "
+            f"got a tree over {tuple(tree.document_offsets.shape)} with other sentences in a document"
         )
     earlier = policy.visible == "earlier"
     if earlier and tree is not None:
         raise ValueError('visible="earlier": expected no tree, as its inner nodes hold later sentences')
-    different = (ours != theirs).nonzero()[0] if earlier or (policy.always_own and queries.own is None) else []
-    if len(different):
-        first = different[0]
-        name = 'visible="earlier"' if earlier else "always_own"
+    if not earlier and (queries.own is not None or not policy.always_own):
+        return
+    asked, read = ours.document_sentences.lengths, theirs.document_sentences.lengths
+    if (asked != read).any():
+        document = int((asked != read).argmax())
         raise ValueError(
-            f"{name}: expected as many sentences in each document of query_layout and key_layout, got "
-            f"{ours[first]} and {theirs[first]} in document {first} (sentence_offsets of shape "
-            f"{tuple(query_layout.sentence_offsets.shape)} and {tuple(key_layout.sentence_offsets.shape)})"
+            f"{policy}: expected as many sentences in each document of query_layout and key_layout, got "
+            f"{asked[document]} and {read[document]} in document {document} (sentence_offsets of shape "
+            f"{tuple(ours.sentence_offsets.shape)} and {tuple(theirs.sentence_offsets.shape)})"
         )
