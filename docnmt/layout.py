@@ -1,4 +1,4 @@
-"""How a packed batch is divided: tokens into sentences, sentences into documents (contract, section 1).
+"""How a packed batch is divided: tokens into sentences, sentences into documents.
 
 All tokens of all sentences of all documents of a batch stand in one row, without padding. A layout says where each
 sentence and each document begins. Embeddings, projections, feed-forward layers and losses never look at it; attention
@@ -7,14 +7,16 @@ kernels do, through `Spans`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+
+Derived = TypeVar("Derived")
 
 
 def _membership(offsets: Tensor) -> Tensor:
@@ -56,6 +58,13 @@ class Spans:
     def plans(self) -> dict[Any, Any]:
         """What kernels derived from these offsets (index arrays by kernel and partner), kept for the next layer."""
         return {}
+
+    def derive(self, key: Hashable, make: Callable[[], Derived]) -> Derived:
+        """What `make` derives from these offsets, such as index arrays: made once and kept for the next layer."""
+        if key not in self.plans:
+            self.plans[key] = make()
+        derived: Derived = self.plans[key]
+        return derived
 
     @property
     def num_tokens(self) -> int:

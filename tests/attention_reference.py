@@ -1,4 +1,7 @@
-"""The equations of paper 002 once more, query by query and from the text alone, for the tests to compare with."""
+"""Every form of sentence selection once more, query by query and from the paper alone, for the tests to compare with.
+
+Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equations 3 to 7 and section 3.3.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from hypothesis import strategies
 from torch import Tensor
 
 from docnmt.functional import SentenceTree
+from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 
 sentence_lengths = strategies.lists(strategies.integers(0, 4), max_size=7)
@@ -54,69 +58,69 @@ def clear_choice(scores: list[Tensor], t: int) -> bool:
     return len(ordered) <= t or ordered[t - 1] - ordered[t] > 1e-9
 
 
-def eq7(inputs: Inputs, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int, visible: str) -> Tensor:
-    """Softmax[Relevance(q, k) + KeepTopT[Relevance(sentence_q, sentence_k), t] M] v with the matrix M spelled out."""
+def selective(
+    inputs: Inputs,
+    query_layout: DocumentLayout,
+    key_layout: DocumentLayout,
+    policy: SelectionPolicy,
+    tree: SentenceTree | None = None,
+) -> Tensor:
+    """Softmax[q·k/√d_k + relevance of the word's sentence] v over the words of the kept sentences, for every policy.
+
+    A query's own sentence is the key sentence of the same number.
+    """
     q, k, v, sentence_q, sentence_k = inputs
-    matrix = torch.zeros(key_layout.num_sentences, key_layout.num_tokens, dtype=q.dtype)  # M of eq. 6
-    matrix[key_layout.sentence_of_token, torch.arange(key_layout.num_tokens)] = 1
-    first = key_layout.document_offsets.tolist()
-    offset = query_layout.document_offsets.tolist()
-    sizes = key_layout.sentence_offsets.diff().tolist()
+    begin = key_layout.sentence_offsets.tolist()
     out = []
     for i in range(len(q)):
-        document = int(query_layout.document_of_token[i])
-        last = first[document + 1]
-        if visible == "earlier":
-            last = first[document] + int(query_layout.sentence_of_token[i]) - offset[document]
-        candidates = [j for j in range(first[document], last) if sizes[j]]
         for head in range(q.shape[1]):
-            relevance = {j: sentence_q[i, head] @ sentence_k[j, head] / math.sqrt(q.shape[-1]) for j in candidates}
-            assert clear_choice(list(relevance.values()), t)
-            kept = sorted(candidates, key=lambda j: -float(relevance[j].detach()))[:t]
-            if not kept:
+            relevance = sentence_k[:, head] @ sentence_q[i, head] / math.sqrt(q.shape[-1])
+            own, document = int(query_layout.sentence_of_token[i]), int(query_layout.document_of_token[i])
+            if tree is None:
+                first, last = key_layout.document_offsets[document : document + 2].tolist()
+                if policy.visible == "earlier":
+                    last = first + own - int(query_layout.document_offsets[document])
+                total = {j: relevance[j] for j in range(first, last)}
+                kept = largest({j: total[j] for j in total if begin[j] < begin[j + 1]}, policy.top_t)
+            else:
+                total, kept = traverse_tree(tree, relevance, key_layout, document, policy)
+            if policy.always_own and own not in kept and begin[own] < begin[own + 1]:
+                kept = [*sorted(kept, key=lambda j: -float(total[j].detach()))[: policy.top_t - 1], own]
+            words = [w for j in kept for w in range(begin[j], begin[j + 1])]
+            added = [total[j] for j in kept for _ in range(begin[j], begin[j + 1])]
+            if words:
+                scores = k[words, head] @ q[i, head] / math.sqrt(q.shape[-1]) + torch.stack(added)
+                out.append(scores.softmax(-1) @ v[words, head])
+            else:
                 out.append(0 * v[:, head].sum(0))
-                continue
-            keep = torch.stack([relevance[j] if j in kept else q.new_zeros(()) for j in range(len(sizes))])
-            words = sum(matrix[j] for j in kept).bool()
-            scores = k[:, head] @ q[i, head] / math.sqrt(q.shape[-1]) + keep @ matrix
-            out.append(scores[words].softmax(-1) @ v[words, head])
     return torch.stack(out).view(len(q), q.shape[1], -1) if out else 0 * v[:0]
 
 
+def largest(scores: dict[int, Tensor], t: int) -> list[int]:
+    assert clear_choice(list(scores.values()), t)
+    return sorted(scores, key=lambda n: -float(scores[n].detach()))[:t]
+
+
 def traverse_tree(
-    inputs: Inputs, tree: SentenceTree, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int, select_on: str
-) -> Tensor:
-    """Figure 3, one word and head at a time, through lists of children."""
-    q, k, v, sentence_q, node_k = inputs
+    tree: SentenceTree, relevance: Tensor, key_layout: DocumentLayout, document: int, policy: SelectionPolicy
+) -> tuple[dict[int, Tensor], list[int]]:
+    """Figure 3 through lists of children: cumulative relevance of the document's sentences, and those that are kept."""
     children = [[c for c in pair if c >= 0] for pair in tree.index.children.tolist()]
-    parents, document_of_node = tree.index.parents.tolist(), tree.index.document_of_node.tolist()
     sentence = {leaf: s for s, leaf in enumerate(tree.index.leaves.tolist())}
-    begin = key_layout.sentence_offsets.tolist()
+    parents, begin = tree.index.parents.tolist(), key_layout.sentence_offsets.tolist()
 
     def words(node: int) -> int:
         if node in sentence:
             return begin[sentence[node] + 1] - begin[sentence[node]]
         return sum(words(child) for child in children[node])
 
-    out = []
-    for i in range(len(q)):
-        document = int(query_layout.document_of_token[i])
-        roots = [n for n, p in enumerate(parents) if p < 0 and document_of_node[n] == document and words(n)]
-        for head in range(q.shape[1]):
-            own = [sentence_q[i, head] @ node_k[n, head] / math.sqrt(q.shape[-1]) for n in range(len(node_k))]
-            level, total = roots, {n: own[n] for n in roots}
-            while level and level[0] not in sentence:
-                level = [c for n in level for c in children[n] if words(c)]
-                total.update({c: total[parents[c]] + own[c] for c in level})
-                rank = total if select_on == "cumulative" else own
-                assert clear_choice([rank[n] for n in level], t)
-                level = sorted(level, key=lambda n: -float(rank[n].detach()))[:t]
-            if not level:
-                out.append(0 * v[:, head].sum(0))
-                continue
-            spans = [slice(begin[sentence[n]], begin[sentence[n] + 1]) for n in level]
-            scores = [
-                k[s, head] @ q[i, head] / math.sqrt(q.shape[-1]) + total[n] for n, s in zip(level, spans, strict=True)
-            ]
-            out.append(torch.cat(scores).softmax(-1) @ torch.cat([v[s, head] for s in spans]))
-    return torch.stack(out).view(len(q), q.shape[1], -1) if out else 0 * v[:0]
+    nodes = [n for n, of in enumerate(tree.index.document_of_node.tolist()) if of == document]
+    total: dict[int, Tensor] = {}
+    for node in reversed(nodes):  # a document's root is its last node
+        total[node] = relevance[node] + (total[parents[node]] if parents[node] >= 0 else 0)
+    level = [n for n in nodes if parents[n] < 0 and words(n)]
+    while level and level[0] not in sentence:
+        level = [c for n in level for c in children[n] if words(c)]
+        rank = total if policy.select_on == "cumulative" else relevance
+        level = largest({n: rank[n] for n in level}, policy.top_t)
+    return {sentence[n]: total[n] for n in nodes if n in sentence}, [sentence[n] for n in level]

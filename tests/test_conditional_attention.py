@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.functional import conditional_attention
-from docnmt.functional.conditional import choose_backend
+from docnmt.functional.selection import SelectionPolicy
+from docnmt.functional.selective import choose_backend
 from docnmt.layout import DocumentLayout
 
 BACKENDS = ["dense", "padded", "dispatch"]
@@ -36,8 +37,9 @@ def test_both_backends_are_equation_7(visible, key_lengths, seed, t, data):
         query_lengths = [data.draw(reference.sentence_lengths) for _ in key_lengths]
     query_layout, key_layout = DocumentLayout.from_lengths(query_lengths), DocumentLayout.from_lengths(key_lengths)
     inputs = reference.random_inputs(query_layout, key_layout, key_layout.num_sentences, seed)
+    policy = SelectionPolicy(t, visible)
     expected = reference.values_and_gradients(
-        lambda *x: reference.eq7(reference.Inputs(*x), query_layout, key_layout, t, visible), inputs
+        lambda *x: reference.selective(reference.Inputs(*x), query_layout, key_layout, policy), inputs
     )
     for backend in [*BACKENDS, "auto"]:
         got = reference.values_and_gradients(attend(query_layout, key_layout, t, visible, backend), inputs)
@@ -62,7 +64,7 @@ def test_several_plans(monkeypatch):
     """Heads are planned in groups when there are many assignments; here one by one."""
     layout, inputs = self_attention_inputs()
     whole = reference.values_and_gradients(attend(layout, layout, 2), inputs)
-    monkeypatch.setattr("docnmt.functional.dispatch_plan._ROWS", 1)
+    monkeypatch.setattr("docnmt.functional.dispatch_plan._ASSIGNMENTS", 1)
     reference.assert_same(reference.values_and_gradients(attend(layout, layout, 2), inputs), whole, 1e-13)
 
 

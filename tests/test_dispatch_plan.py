@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from docnmt.functional.dispatch_plan import _LEAST, Plan, plan_dispatch
+from docnmt.functional.dispatch_plan import _LEAST, DispatchPlan, plan_dispatch
 from docnmt.functional.selection import Selection
 from docnmt.layout import Spans
 
 
-def plans(lengths: list[int], chosen: torch.Tensor) -> list[Plan]:
+def plans(lengths: list[int], chosen: torch.Tensor) -> list[DispatchPlan]:
     """Plans of a choice (h, Tq, t) among sentences of these lengths."""
     spans = Spans(torch.tensor([0, *lengths]).cumsum(0))
     return list(plan_dispatch(Selection(chosen, torch.zeros(chosen.shape)), spans))

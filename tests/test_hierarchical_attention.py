@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.functional import SentenceTree, build_tree, conditional_attention, hierarchical_conditional_attention
+from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 
 BACKENDS = ["dense", "padded", "dispatch"]
@@ -44,8 +45,9 @@ def test_both_backends_walk_the_tree(select_on, key_lengths, seed, t, data):
     query_layout, key_layout = DocumentLayout.from_lengths(query_lengths), DocumentLayout.from_lengths(key_lengths)
     tree = tree_over(key_layout)
     inputs = reference.random_inputs(query_layout, key_layout, tree.index.num_nodes, seed)
+    policy = SelectionPolicy(t, select_on=select_on)
     expected = reference.values_and_gradients(
-        lambda *x: reference.traverse_tree(reference.Inputs(*x), tree, query_layout, key_layout, t, select_on), inputs
+        lambda *x: reference.selective(reference.Inputs(*x), query_layout, key_layout, policy, tree), inputs
     )
     for backend in [*BACKENDS, "auto"]:
         got = reference.values_and_gradients(attend(tree, query_layout, key_layout, t, select_on, backend), inputs)
@@ -78,7 +80,7 @@ def test_the_walk_is_the_papers_at_depth(select_on, wide, monkeypatch):
     tree = tree_over(key_layout)
     inputs = reference.random_inputs(query_layout, key_layout, tree.index.num_nodes, 1)
     got = attend(tree, query_layout, key_layout, 3, select_on)(*inputs)
-    expected = reference.traverse_tree(inputs, tree, query_layout, key_layout, 3, select_on)
+    expected = reference.selective(inputs, query_layout, key_layout, SelectionPolicy(3, select_on=select_on), tree)
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from docnmt.functional import build_tree
 from docnmt.functional.descent import descend
 from docnmt.functional.ranking import best_children, ranked_children
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout
 
@@ -53,7 +54,8 @@ def test_float32_chooses_what_float64_chooses(t, wide, monkeypatch):
     def choice(own, dtype):
         q, k = sentence_q.to(dtype), node_k.to(dtype)
         sums = cumulative_keys(k, tree.index)
-        chosen = descend(q, sums, k if own else None, tree.index, queries, keys, t)
+        rows, nodes = Queries(q, q, queries), Keys(q, q, k, keys, tree.index, sums)
+        chosen = descend(rows, nodes, SelectionPolicy(t, select_on="node" if own else "cumulative"))
         return chosen.sentences.where(chosen.relevance > -torch.inf, -1), chosen.relevance.double()
 
     for own in (False, True):

@@ -33,7 +33,7 @@ def test_every_sentence_is_read_at_first_in_training_only(arch: str) -> None:
 
     def output(top_t: int, read_all: int, update: int, training: bool) -> torch.Tensor:
         for context in contexts:
-            context.top_t, context.read_all_updates = top_t, read_all
+            context.policy, context.read_all_updates = replace(context.policy, top_t=top_t), read_all
         tell_update(model, update)
         torch.manual_seed(0)
         result: torch.Tensor = model.train(training)(batch).detach()

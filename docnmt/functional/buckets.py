@@ -29,7 +29,7 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BucketPlan:
     """Index arrays between packed rows (token, head) and padded rows (span, head, place), bucket by bucket.
 
     Padding shows the last row of its own span, so that nothing can leak from another one; it is masked as key and
@@ -42,7 +42,7 @@ class Plan:
     k_rows: Tensor
     output_rows: Tensor  # 1 + the padded row of each packed one; 0 for queries without keys
 
-    def cut(self, x: Tensor, side: Literal["q", "k"]) -> list[Tensor]:
+    def pad(self, x: Tensor, side: Literal["q", "k"]) -> list[Tensor]:
         """Packed rows (T, h, d) as one (n, h, L, d) for each bucket."""
         shapes = [(b.spans, self.heads, b.q_length if side == "q" else b.k_length) for b in self.buckets]
         rows = x.flatten(0, 1).index_select(0, self.q_rows if side == "q" else self.k_rows)
@@ -50,23 +50,19 @@ class Plan:
         parts = torch.split(rows, [math.prod(shape) for shape in shapes])
         return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
 
-    def join(self, outputs: Sequence[Tensor], v: Tensor) -> Tensor:
+    def unpad(self, outputs: Sequence[Tensor], v: Tensor) -> Tensor:
         """One (n, h, Lq, dv) for each bucket as packed rows (Tq, h, dv); 0 for a query without keys."""
         nothing = v[:0].sum((0, 1))[None]  # 0 as an empty sum, which has a gradient as any other output
         rows = torch.cat([nothing, *(output.flatten(0, 2) for output in outputs)])
         return rows.index_select(0, self.output_rows).view(-1, self.heads, v.shape[-1])
 
 
-def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Plan:
+def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:
     """The plan of a pair of spans, made once: all layers of a model share it."""
-    key = (bucket_plan, k_spans, heads, causal)
-    if key not in q_spans.plans:
-        q_spans.plans[key] = _make_plan(q_spans, k_spans, heads, causal)
-    plan: Plan = q_spans.plans[key]
-    return plan
+    return q_spans.derive((bucket_plan, k_spans, heads, causal), lambda: _make_plan(q_spans, k_spans, heads, causal))
 
 
-def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Plan:
+def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:
     device = q_spans.offsets.device
     q_lengths, k_lengths = q_spans.lengths, k_spans.lengths
     long = q_lengths * k_lengths > LONG
@@ -88,7 +84,7 @@ def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Plan
     output_rows = np.zeros(q_spans.num_tokens * heads, dtype=np.int64)
     output_rows[q_rows[filled]] = 1 + np.flatnonzero(filled)
     k_rows, _ = _padded_rows(k_spans, order, k_padded, heads)
-    return Plan(heads, buckets, *(torch.from_numpy(rows).to(device) for rows in (q_rows, k_rows, output_rows)))
+    return BucketPlan(heads, buckets, *(torch.from_numpy(rows).to(device) for rows in (q_rows, k_rows, output_rows)))
 
 
 def _padded_length(lengths: np.ndarray) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""TraverseTree: down the trees of all documents, keeping the top t nodes of each level (paper 002, section 3.3.2).
+"""TraverseTree: down the trees of all documents, keeping the top t nodes of each level.
+
+Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", section 3.3.2.
 
 All words and heads of a run of documents descend together. A node is named by its *place* in its level; the children of
 place p have the places 2p and 2p + 1, and their relevances stand side by side. Those of the upper levels are one
@@ -15,8 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional.flat import chunk_rows, document_runs
 from docnmt.functional.ranking import best_children, ranked_children
-from docnmt.functional.selection import Selection, chunk_rows, runs, select_sentences
+from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.tree import TreeIndex
 from docnmt.layout import DocumentLayout
 
@@ -25,47 +28,33 @@ _CHUNK = 1 << 22  # relevances of the upper levels held at a time
 _DOTS = 1 << 18  # floats of gathered keys at a time: as many as stay in the cache
 
 
-def descend(
-    sentence_q: Tensor,
-    cumulative_k: Tensor,
-    node_k: Tensor | None,
-    index: TreeIndex,
-    query_layout: DocumentLayout,
-    key_layout: DocumentLayout,
-    t: int,
-) -> Selection:
+def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
     """The sentences that stay after the last level, with their cumulative relevance.
 
     A node without a word below it, like an empty sentence, is never kept.
-
-    Args:
-        sentence_q: (Tq, h, d_k).
-        cumulative_k: (N, h, d_k), sums of the nodes' keys from the root.
-        node_k: (N, h, d_k), to choose by a node's own relevance; None to choose by the cumulative one.
     """
-    with torch.no_grad():
-        if t >= index.level_size[0].max(initial=0):  # every sentence stays: nothing to descend for
-            leaves = cumulative_k.index_select(0, index.leaves)
-            return select_sentences(sentence_q, leaves, query_layout, key_layout, t, "document")
-        queries = (sentence_q / math.sqrt(sentence_q.shape[-1])).transpose(0, 1).contiguous()  # (h, Tq, d_k)
-        keys = cumulative_k if node_k is None else node_k
-        selection = Selection.empty(sentence_q, t)
-        for tokens, documents in runs(query_layout, key_layout, heads=len(queries)):
-            levels = _levels(index, documents, key_layout, t)
-            upper = keys.index_select(0, levels.upper_nodes).transpose(0, 1).contiguous()  # (h, 2·pairs, d_k)
-            hidden = queries.new_zeros(len(levels.upper_nodes)).masked_fill_(levels.hidden, -torch.inf)
-            step = chunk_rows(_CHUNK // max(1, upper.shape[:2].numel()))
-            for start in range(tokens.start, tokens.stop, step):
-                rows = slice(start, min(start + step, tokens.stop))
-                scores = torch.baddbmm(hidden, queries[:, rows], upper.mT)  # (h, rows, 2·pairs)
-                document = query_layout.document_of_token[rows] - documents.start
-                walk = _Walk(queries[:, rows], keys, scores.unflatten(2, (-1, 2)), levels, document)
-                values, leaves = walk.down(t)
-                if node_k is not None:
-                    total = _dots(queries[:, rows], cumulative_k, walk.nodes(0, leaves))
-                    values = total.masked_fill_(values == -torch.inf, -torch.inf)
-                sentences = walk.sentences(leaves).clamp_(max=key_layout.num_sentences - 1)
-                selection.put(slice(None), rows, sentences.transpose(0, 1), values.transpose(0, 1))
+    assert keys.tree is not None
+    assert keys.cumulative is not None
+    by_node, t = policy.select_on == "node", policy.top_t
+    node_k = keys.relevance if by_node else keys.cumulative  # what nodes are kept by
+    q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).transpose(0, 1).contiguous()  # (h, Tq, d_k)
+    selection = Selection.empty(queries.sentences, t)
+    for tokens, documents in document_runs(queries.layout, keys.layout, heads=len(q)):
+        levels = _levels(keys.tree, documents, keys.layout, t)
+        upper = node_k.index_select(0, levels.upper_nodes).transpose(0, 1).contiguous()  # (h, 2·pairs, d_k)
+        hidden = q.new_zeros(len(levels.upper_nodes)).masked_fill_(levels.hidden, -torch.inf)
+        step = chunk_rows(_CHUNK // max(1, upper.shape[:2].numel()))
+        for start in range(tokens.start, tokens.stop, step):
+            rows = slice(start, min(start + step, tokens.stop))
+            scores = torch.baddbmm(hidden, q[:, rows], upper.mT)  # (h, rows, 2·pairs)
+            document = queries.layout.document_of_token[rows] - documents.start
+            walk = _Walk(q[:, rows], node_k, scores.unflatten(2, (-1, 2)), levels, document)
+            values, leaves = walk.down(t)
+            if by_node:
+                total = _dots(q[:, rows], keys.cumulative, walk.nodes(0, leaves))
+                values = total.masked_fill_(values == -torch.inf, -torch.inf)
+            sentences = walk.sentences(leaves).clamp_(max=keys.layout.num_sentences - 1)
+            selection.write(slice(None), rows, sentences.transpose(0, 1), values.transpose(0, 1))
     return selection
 
 
@@ -133,11 +122,8 @@ class _Levels:
 
 def _levels(index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:
     """Made once for a layout: all layers of a model share them."""
-    plans, key = key_layout.sentences.plans, (_levels, key_layout.document_sentences, documents, t)
-    if key not in plans:
-        plans[key] = _Levels.of_run(index, documents, key_layout, t)
-    levels: _Levels = plans[key]
-    return levels
+    key = (_levels, key_layout.document_sentences, documents, t)
+    return key_layout.sentences.derive(key, lambda: _Levels.of_run(index, documents, key_layout, t))
 
 
 class _Walk:

@@ -1,179 +1,164 @@
-"""Attention to chosen sentences, organised by sentence: every (head, sentence) gathers the queries that chose it.
+"""Attention to kept sentences, organised by sentence: every (head, sentence) gathers the queries that keep it.
 
 Each tile of the plan is a block of dense attention; the t partial results of a query are merged by their log-sum-exp.
-Work and memory are proportional to Tq·t, whatever the number of sentences: O(n·t·m²) of paper 002's table 1.
+Work and memory are proportional to Tq·t, whatever the number of sentences: the O(n·t·m²) of table 1 in Trankova and
+Rykunov, "Hierarchical Encoding and Conditional Attention in NMT".
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional.dispatch_plan import Batch, Plan, plan_dispatch, query_rows
-from docnmt.functional.selection import Selection, less_the_largest
+from docnmt.functional.dispatch_plan import DispatchPlan, TileBatch, plan_dispatch, query_rows
+from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 from docnmt.layout import Spans
 
 
-def dispatch_attention(
-    q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor, selection: Selection, sentences: Spans
-) -> Tensor:
-    """Equation 7 of paper 002 for a choice of sentences already made; differentiable in all five tensors.
-
-    Args:
-        q, sentence_q: (Tq, h, d_k).
-        k, v: (Tk, h, d_k), (Tk, h, d_v).
-        sentence_k: (Sk, h, d_k).
-        selection: of sentence_q·sentence_k/√d_k.
-        sentences: token spans of the Sk key sentences.
-
-    Returns:
-        (Tq, h, d_v).
-    """
+def dispatch_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
+    """Attention to the words of the kept sentences → (Tq, h, d_v)."""
     # softmax does not see the constant, but the precision of a log-sum-exp is that of what it sums
-    near = Selection(selection.sentences, less_the_largest(selection.relevance))
-    out: Tensor = _Dispatch.apply(q, k, v, sentence_q, sentence_k, near, sentences)  # type: ignore[no-untyped-call]
+    near = Selection(selection.sentences, subtract_largest(selection.relevance))
+    inputs = _Inputs(queries.words, keys.words, keys.values, queries.sentences, keys.sentences)
+    out: Tensor = _Dispatch.apply(*inputs, near, keys.layout.sentences)  # type: ignore[no-untyped-call]
     return out
 
 
+class _Inputs(NamedTuple):
+    """The differentiable inputs, or the gradients of them."""
+
+    q: Tensor  # (Tq, h, d_k)
+    k: Tensor  # (Tk, h, d_k)
+    v: Tensor  # (Tk, h, d_v)
+    sentence_q: Tensor  # (Tq, h, d_k)
+    sentence_k: Tensor  # (Sk, h, d_k)
+
+
+class _Output(NamedTuple):
+    """The output (Tq, h, d_v) and the log-sum-exp of all scores of each query (h, Tq)."""
+
+    out: Tensor
+    lse: Tensor
+
+
 class _Dispatch(torch.autograd.Function):
-    """Saves what the forward pass read, the output and each query's log-sum-exp; scores are computed again."""
+    """Saves what the forward pass read and gave; scores are computed again."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        sentence_q: Tensor,
-        sentence_k: Tensor,
-        selection: Selection,
-        sentences: Spans,
-    ) -> Tensor:
-        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
-        out = v.new_empty(*q.shape[:2], v.shape[-1])
-        lse = q.new_empty(q.shape[1], len(q))
+        ctx: Any,  # autograd's context, to which anything can be attached
+        q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor, selection: Selection, sentences: Spans,
+    ) -> Tensor:  # fmt: skip
+        x = _Inputs(q.contiguous(), k.contiguous(), v.contiguous(), sentence_q, sentence_k)
+        result = _Output(v.new_empty(*q.shape[:2], v.shape[-1]), q.new_empty(q.shape[1], len(q)))
         plans = list(plan_dispatch(selection, sentences))
         for plan in plans:
-            _forward(q, k, v, selection.relevance, plan, out, lse)
-        ctx.save_for_backward(q, k, v, sentence_q, sentence_k, out, lse)
+            _forward(x, selection.relevance, plan, result)
+        ctx.save_for_backward(*x, *result)
         ctx.selection, ctx.plans = selection, plans
-        return out
+        return result.out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, sentence_q, sentence_k, out, lse = ctx.saved_tensors
-        selection: Selection = ctx.selection
-        grad = grad.contiguous()
-        dq, dsentence_q, dsentence_k = torch.empty_like(q), torch.empty_like(q), torch.empty_like(sentence_k)
-        dk, dv = torch.zeros_like(k), torch.zeros_like(v)
-        with torch.autocast(q.device.type, enabled=False):
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # Any: as in forward
+        *inputs, out, lse = ctx.saved_tensors
+        x, result, grad = _Inputs(*inputs), _Output(out, lse), grad.contiguous()
+        d = _Inputs(
+            torch.empty_like(x.q),
+            torch.zeros_like(x.k),
+            torch.zeros_like(x.v),
+            torch.empty_like(x.q),
+            torch.empty_like(x.sentence_k),
+        )
+        with torch.autocast(grad.device.type, enabled=False):
             for plan in ctx.plans:
-                drelevance = _backward(q, k, v, selection.relevance, plan, grad, out, lse, dq, dk, dv)
-                _relevance_backward(sentence_q, sentence_k, selection, plan, drelevance, dsentence_q, dsentence_k)
-        return dq, dk, dv, dsentence_q, dsentence_k, None, None
+                d_relevance = _backward(x, ctx.selection.relevance, plan, result, grad, d)
+                _relevance_backward(x, ctx.selection, plan, d_relevance, d)
+        return (*d, None, None)
 
 
-def _forward(q: Tensor, k: Tensor, v: Tensor, relevance: Tensor, plan: Plan, out: Tensor, lse: Tensor) -> None:
-    """Fills the heads of the plan in out (Tq, h, d_v) and lse (h, Tq), the log-sum-exp of all scores of a query."""
-    flat_q, flat_k, flat_v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
-    rows, d_v = len(plan.slot), v.shape[-1]
-    partial = v.new_empty(rows + 1, d_v)
-    top, total = q.new_empty(rows + 1), q.new_ones(rows + 1)
-    partial[rows], top[rows] = 0, -torch.inf  # what nothing chosen contributes
+def _forward(x: _Inputs, relevance: Tensor, plan: DispatchPlan, result: _Output) -> None:
+    """Fills the heads of the plan in the result."""
+    flat_q, flat_k, flat_v = x.q.flatten(0, 1), x.k.flatten(0, 1), x.v.flatten(0, 1)
+    (queries, heads), d_v, rows = x.q.shape[:2], x.v.shape[-1], len(plan.slot)
+    partial = x.v.new_empty(rows + 1, d_v)
+    top, total = x.q.new_empty(rows + 1), x.q.new_ones(rows + 1)
+    partial[rows], top[rows] = 0, -torch.inf  # what nothing kept contributes
     for batch in plan.batches:
-        keys = _key_rows(plan, batch, q.shape[1])
+        words = _word_rows(plan, batch, heads)
         tile_q = _gather(flat_q, plan.query_row[batch.rows].view(-1, batch.width))
-        scores = _scores(tile_q, _gather(flat_k, keys), plan, batch)
+        scores = _scores(tile_q, _gather(flat_k, words), plan, batch)
         best = scores.amax(-2, keepdim=True)
         weights = scores.sub_(best).exp_()
         top[batch.rows] = best.flatten()
         total[batch.rows] = weights.sum(-2).flatten()
-        torch.bmm(weights.mT, _gather(flat_v, keys), out=partial[batch.rows].view(-1, batch.width, d_v))
+        torch.bmm(weights.mT, _gather(flat_v, words), out=partial[batch.rows].view(-1, batch.width, d_v))
     # A sentence's relevance is the same for all its words, so it enters here.
     tops = _pick(top, plan.row) + relevance[plan.heads].flatten(0, 1)
     every = (tops + _pick(total, plan.row).log_()).logsumexp(-1)  # (heads·Tq,)
     merge = (tops - every.unsqueeze(-1)).exp_().masked_fill_(tops == -torch.inf, 0)
     merged = functional.embedding_bag(plan.row, partial, mode="sum", per_sample_weights=merge)
-    out[:, plan.heads] = merged.view(-1, len(q), d_v).transpose(0, 1)
-    lse[plan.heads] = every.view(-1, len(q))
+    result.out[:, plan.heads] = merged.view(-1, queries, d_v).transpose(0, 1)
+    result.lse[plan.heads] = every.view(-1, queries)
 
 
-def _backward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    relevance: Tensor,
-    plan: Plan,
-    grad: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    dq: Tensor,
-    dk: Tensor,
-    dv: Tensor,
-) -> Tensor:
-    """Fills the heads of the plan in dq, adds to dk and dv; returns the relevances' gradient (heads·Tq, t).
+def _backward(x: _Inputs, relevance: Tensor, plan: DispatchPlan, result: _Output, grad: Tensor, d: _Inputs) -> Tensor:
+    """Fills the heads of the plan in d.q, adds to d.k and d.v; returns the relevances' gradient (heads·Tq, t).
 
     With P = exp(score + relevance - lse): dV = Pᵀ dO, dS = P (dO·V - dO·O), d relevance = Σ dS over the sentence.
     """
-    flat_q, flat_k, flat_v, flat_grad = (x.flatten(0, 1) for x in (q, k, v, grad))
-    flat_dk, flat_dv = dk.flatten(0, 1), dv.flatten(0, 1)
-    rows, d_k = len(plan.slot), q.shape[-1]
-    offset = (lse[plan.heads].unsqueeze(-1) - relevance[plan.heads]).flatten()
+    flat_q, flat_k, flat_v, flat_grad = (tensor.flatten(0, 1) for tensor in (x.q, x.k, x.v, grad))
+    flat_dk, flat_dv = d.k.flatten(0, 1), d.v.flatten(0, 1)
+    (queries, heads, d_k), rows = x.q.shape, len(plan.slot)
+    offset = (result.lse[plan.heads].unsqueeze(-1) - relevance[plan.heads]).flatten()
     offset = _pick(functional.pad(offset, (0, 1), value=torch.inf), plan.slot)  # P = 0 in rows that fill a tile
-    delta = (grad[:, plan.heads] * out[:, plan.heads]).sum(-1).T.unsqueeze(-1).expand(-1, -1, relevance.shape[-1])
-    delta = _pick(functional.pad(delta.flatten(), (0, 1)), plan.slot)
-    partial, drelevance = q.new_empty(rows + 1, d_k), q.new_empty(rows + 1)
-    partial[rows], drelevance[rows] = 0, 0
+    delta = (grad[:, plan.heads] * result.out[:, plan.heads]).sum(-1).T.unsqueeze(-1)
+    delta = delta.expand(-1, -1, relevance.shape[-1]).flatten()
+    delta = _pick(functional.pad(delta, (0, 1)), plan.slot)
+    partial, d_relevance = x.q.new_empty(rows + 1, d_k), x.q.new_empty(rows + 1)
+    partial[rows], d_relevance[rows] = 0, 0
     for batch in plan.batches:
         at, row = batch.rows, (-1, 1, batch.width)
-        keys, queries = _key_rows(plan, batch, q.shape[1]), plan.query_row[at].view(-1, batch.width)
-        tile_q, tile_grad, tile_k = _gather(flat_q, queries), _gather(flat_grad, queries), _gather(flat_k, keys)
+        words, queries_at = _word_rows(plan, batch, heads), plan.query_row[at].view(-1, batch.width)
+        tile_q, tile_grad = _gather(flat_q, queries_at), _gather(flat_grad, queries_at)
+        tile_k = _gather(flat_k, words)
         weights = _scores(tile_q, tile_k, plan, batch).sub_(offset[at].view(row)).exp_()
-        flat_dv.index_add_(0, keys.flatten(), (weights @ tile_grad).flatten(0, 1))
-        dscores = (_gather(flat_v, keys) @ tile_grad.mT).sub_(delta[at].view(row)).mul_(weights)
-        drelevance[at] = dscores.sum(-2).flatten()
-        dscores.mul_(1 / math.sqrt(d_k))
-        flat_dk.index_add_(0, keys.flatten(), (dscores @ tile_q).flatten(0, 1))
-        torch.bmm(dscores.mT, tile_k, out=partial[at].view(-1, batch.width, d_k))
+        flat_dv.index_add_(0, words.flatten(), (weights @ tile_grad).flatten(0, 1))
+        d_scores = (_gather(flat_v, words) @ tile_grad.mT).sub_(delta[at].view(row)).mul_(weights)
+        d_relevance[at] = d_scores.sum(-2).flatten()
+        d_scores.mul_(1 / math.sqrt(d_k))
+        flat_dk.index_add_(0, words.flatten(), (d_scores @ tile_q).flatten(0, 1))
+        torch.bmm(d_scores.mT, tile_k, out=partial[at].view(-1, batch.width, d_k))
     merged = functional.embedding_bag(plan.row, partial, mode="sum")
-    dq[:, plan.heads] = merged.view(-1, len(q), d_k).transpose(0, 1)
+    d.q[:, plan.heads] = merged.view(-1, queries, d_k).transpose(0, 1)
     alone = (plan.row < rows).sum(-1, keepdim=True) < 2  # softmax does not see what is added to all of a query's scores
-    return _pick(drelevance, plan.row).masked_fill_(alone, 0)
+    return _pick(d_relevance, plan.row).masked_fill_(alone, 0)
 
 
-def _relevance_backward(
-    sentence_q: Tensor,
-    sentence_k: Tensor,
-    selection: Selection,
-    plan: Plan,
-    drelevance: Tensor,
-    dsentence_q: Tensor,
-    dsentence_k: Tensor,
-) -> None:
+def _relevance_backward(x: _Inputs, selection: Selection, plan: DispatchPlan, d_relevance: Tensor, d: _Inputs) -> None:
     """Fills the heads of the plan in the gradients of sentence_q·sentence_k/√d_k."""
-    (queries, heads, d_k), sentences = sentence_q.shape, len(sentence_k)
-    drelevance = drelevance / math.sqrt(d_k)
-    head = torch.arange(heads, device=sentence_q.device)[plan.heads].view(-1, 1, 1)
-    chosen = (selection.sentences[plan.heads] * heads + head).flatten(0, 1)
-    of_query = functional.embedding_bag(chosen, sentence_k.reshape(-1, d_k), mode="sum", per_sample_weights=drelevance)
-    dsentence_q[:, plan.heads] = of_query.view(-1, queries, d_k).transpose(0, 1)
-    rows = query_rows(queries, drelevance.shape[-1], plan.heads, heads, sentence_q.device)
+    (queries, heads, d_k), sentences = x.sentence_q.shape, len(x.sentence_k)
+    d_relevance = d_relevance / math.sqrt(d_k)
+    head = torch.arange(heads, device=x.q.device)[plan.heads].view(-1, 1, 1)
+    kept = (selection.sentences[plan.heads] * heads + head).flatten(0, 1)
+    of_query = functional.embedding_bag(kept, x.sentence_k.reshape(-1, d_k), mode="sum", per_sample_weights=d_relevance)
+    d.sentence_q[:, plan.heads] = of_query.view(-1, queries, d_k).transpose(0, 1)
+    rows = query_rows(queries, d_relevance.shape[-1], plan.heads, heads, x.q.device)
     of_sentence = functional.embedding_bag(
         _pick(rows, plan.in_order),
-        sentence_q.reshape(-1, d_k),
+        x.sentence_q.reshape(-1, d_k),
         plan.begin,
         mode="sum",
-        per_sample_weights=_pick(drelevance.flatten(), plan.in_order),
+        per_sample_weights=_pick(d_relevance.flatten(), plan.in_order),
     )
-    dsentence_k[:, plan.heads] = of_sentence.view(-1, sentences, d_k).transpose(0, 1)
+    d.sentence_k[:, plan.heads] = of_sentence.view(-1, sentences, d_k).transpose(0, 1)
 
 
-def _key_rows(plan: Plan, batch: Batch, heads: int) -> Tensor:
+def _word_rows(plan: DispatchPlan, batch: TileBatch, heads: int) -> Tensor:
     """(tiles, M) rows of a (Tk·h, d) table: the words of each tile's sentence, its last again where it is shorter."""
     word = torch.arange(batch.longest, device=plan.key_row.device)
     if batch.ragged:
@@ -191,7 +176,7 @@ def _pick(values: Tensor, index: Tensor) -> Tensor:
     return values.index_select(0, index.flatten()).view(index.shape)
 
 
-def _scores(tile_q: Tensor, tile_k: Tensor, plan: Plan, batch: Batch) -> Tensor:
+def _scores(tile_q: Tensor, tile_k: Tensor, plan: DispatchPlan, batch: TileBatch) -> Tensor:
     """k·q/√d_k of a batch of tiles, (tiles, M, width); -inf beyond a sentence's end.
 
     Queries stand side by side in memory, so that everything along a sentence's words is plain vector arithmetic.

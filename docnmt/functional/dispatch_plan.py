@@ -1,6 +1,6 @@
 """The plan of a dispatch: which queries are computed together with the words of which sentence.
 
-A choice of t sentences for each query is h·Tq·t *assignments*. Sorted by (head, sentence) they fall into groups that
+A selection of t sentences for each query is h·Tq·t *assignments*. Sorted by (head, sentence) they fall into groups that
 share their keys. A group is cut into *tiles* of at most `_TILE` queries; tiles of similar size and sentence length form
 a *batch*, padded to its largest tile. Cutting bounds the padding, so that it costs nothing when all queries choose the
 same sentences.
@@ -21,16 +21,16 @@ from docnmt.layout import Spans
 _TILE = 128  # queries
 _BATCH = 1 << 17  # word scores computed at a time: as many as stay in the cache
 _LEAST = 1 << 13  # word scores that take as long as beginning a batch
-_ROWS = 1 << 16  # assignments planned at a time: bounds the memory of their partial results
+_ASSIGNMENTS = 1 << 16  # assignments planned at a time: bounds the memory of their partial results
 # Sentences of lengths up to the same bound may share a batch: at most a quarter of it is padding.
 _LENGTHS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, *(2 ** np.arange(8, 63))])
 
 
 @dataclass(frozen=True)
-class Batch:
+class TileBatch:
     """Tiles computed together, each padded to `width` queries and `longest` words.
 
-    rows: their tile rows. tiles: which tiles. lengths: (tiles, 1, 1) words of each, if they differ.
+    rows: their tile rows. tiles: which tiles. ragged: whether some have fewer words than `longest`.
     """
 
     rows: slice
@@ -41,7 +41,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DispatchPlan:
     """The tiles of some heads. A assignments, R rows of all tiles with their padding, G tiles.
 
     Attributes:
@@ -63,54 +63,56 @@ class Plan:
     length: Tensor
     in_order: Tensor
     begin: Tensor
-    batches: tuple[Batch, ...]
+    batches: tuple[TileBatch, ...]
 
 
-def plan_dispatch(selection: Selection, sentences: Spans) -> Iterator[Plan]:
-    """One plan for as many heads as `_ROWS` allows, and at least one."""
+def plan_dispatch(selection: Selection, sentences: Spans) -> Iterator[DispatchPlan]:
+    """One plan for as many heads as `_ASSIGNMENTS` allows, and at least one."""
     heads, queries, t = selection.sentences.shape
-    step = max(1, _ROWS // max(1, queries * t))
+    step = max(1, _ASSIGNMENTS // max(1, queries * t))
     for first in range(0, heads, step):
         yield _plan(selection, sentences, slice(first, min(first + step, heads)))
 
 
-def _plan(selection: Selection, sentences: Spans, heads: slice) -> Plan:
-    chosen, relevance = selection.sentences[heads], selection.relevance[heads]
-    count, queries, t = chosen.shape
-    device, all_heads = chosen.device, len(selection.sentences)
+def _plan(selection: Selection, sentences: Spans, heads: slice) -> DispatchPlan:
+    kept, relevance = selection.sentences[heads], selection.relevance[heads]
+    count, queries, t = kept.shape
+    device, all_heads = kept.device, len(selection.sentences)
     groups = count * len(sentences)
     head = torch.arange(count, device=device).view(-1, 1, 1)
-    group = (chosen + head * len(sentences)).masked_fill_(relevance == -torch.inf, groups).flatten()
+    group = (kept + head * len(sentences)).masked_fill_(relevance == -torch.inf, groups).flatten()
     order = _order(group, groups)
     sizes = torch.bincount(group, minlength=groups + 1)[:groups]
     host_sizes = sizes.cpu().numpy()
     begin = np.cumsum(host_sizes) - host_sizes
-    cut = _cut(host_sizes, np.tile(sentences.lengths, count))
+    tiles = _tiles(host_sizes, np.tile(sentences.lengths, count))
 
     def tensor(array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
-    widths = np.concatenate([np.full(b.tiles.stop - b.tiles.start, b.width) for b in cut.batches] or [np.zeros(0, int)])
+    widths = np.concatenate(
+        [np.full(b.tiles.stop - b.tiles.start, b.width) for b in tiles.batches] or [np.zeros(0, int)]
+    )
     within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
-    real = within < np.repeat(cut.size, widths)
-    position = np.repeat(begin[cut.group] + cut.first, widths) + np.where(real, within, 0)
+    real = within < np.repeat(tiles.size, widths)
+    position = np.repeat(begin[tiles.group] + tiles.first, widths) + np.where(real, within, 0)
     slot = order.index_select(0, tensor(position))
     query_row = query_rows(queries, t, heads, all_heads, device).index_select(0, slot)
     slot.masked_fill_(~tensor(real), count * queries * t)
     row = torch.full((count * queries * t + 1,), len(slot), device=device)
     row.scatter_(0, slot, torch.arange(len(slot), device=device))
-    return Plan(
+    return DispatchPlan(
         heads=heads,
         query_row=query_row,
         slot=slot,
         row=row[:-1].view(-1, t),
         key_row=tensor(
-            sentences.host[cut.group % len(sentences)] * all_heads + cut.group // len(sentences) + heads.start
+            sentences.host[tiles.group % len(sentences)] * all_heads + tiles.group // len(sentences) + heads.start
         ),
-        length=tensor(cut.length),
+        length=tensor(tiles.length),
         in_order=order[: host_sizes.sum()],
         begin=tensor(begin),
-        batches=cut.batches,
+        batches=tiles.batches,
     )
 
 
@@ -129,17 +131,17 @@ def _order(group: Tensor, groups: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Cut:
+class _Tiles:
     """Tiles in the order they are computed: `size` queries of `group` from its `first` on, `length` words."""
 
     group: np.ndarray
     first: np.ndarray
     size: np.ndarray
     length: np.ndarray
-    batches: tuple[Batch, ...]
+    batches: tuple[TileBatch, ...]
 
 
-def _cut(sizes: np.ndarray, lengths: np.ndarray) -> _Cut:
+def _tiles(sizes: np.ndarray, lengths: np.ndarray) -> _Tiles:
     """Groups of so many queries and words → tiles, by length and then by size, in batches."""
     pieces = -(-sizes // _TILE)
     group = np.repeat(np.arange(len(sizes)), pieces)
@@ -150,7 +152,7 @@ def _cut(sizes: np.ndarray, lengths: np.ndarray) -> _Cut:
     order = np.lexsort((-size, kind))
     group, first, size, kind = group[order], first[order], size[order], kind[order]
     length = lengths[group]
-    batches: list[Batch] = []
+    batches: list[TileBatch] = []
     row = tile = 0
     for end in (np.flatnonzero(np.diff(kind, append=-1)) + 1).tolist():
         while tile < end:
@@ -162,9 +164,9 @@ def _cut(sizes: np.ndarray, lengths: np.ndarray) -> _Cut:
             stop = tile + int(too_much[0]) if len(too_much) else stop
             longest, shortest = int(length[tile:stop].max()), int(length[tile:stop].min())
             rows = slice(row, row + (stop - tile) * width)
-            batches.append(Batch(rows, slice(tile, stop), width, longest, shortest < longest))
+            batches.append(TileBatch(rows, slice(tile, stop), width, longest, shortest < longest))
             row, tile = rows.stop, stop
-    return _Cut(group, first, size, length, tuple(batches))
+    return _Tiles(group, first, size, length, tuple(batches))
 
 
 def _kinds(length: np.ndarray, size: np.ndarray) -> np.ndarray:

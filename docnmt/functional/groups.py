@@ -27,19 +27,21 @@ class Padded:
     rows: Tensor
     real: Tensor
 
+    def gather(self, x: Tensor) -> Tensor:
+        """Packed rows (T, h, d) as (n, h, L, d)."""
+        return x.index_select(0, self.rows.flatten()).view(*self.rows.shape, *x.shape[1:]).transpose(1, 2)
+
 
 def document_groups(first: Spans, *others: Spans) -> list[tuple[Padded, ...]]:
     """All documents in groups; for each group the padded rows of every kind of span (tokens, sentences, nodes).
 
     Documents without a row of some kind are left out. Made once for these spans and kept with the first.
     """
-    key = (document_groups, *others)
-    if key not in first.plans:
-        first.plans[key] = [
-            tuple(_pad(spans, members) for spans in (first, *others)) for members in _members((first, *others))
-        ]
-    groups: list[tuple[Padded, ...]] = first.plans[key]
-    return groups
+    kinds = (first, *others)
+    return first.derive(
+        (document_groups, *others),
+        lambda: [tuple(_pad(spans, members) for spans in kinds) for members in _members(kinds)],
+    )
 
 
 def _members(kinds: tuple[Spans, ...]) -> list[np.ndarray]:

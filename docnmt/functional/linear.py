@@ -22,15 +22,9 @@ _PIECE = 1 << 16
 
 
 def linear_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    rel_pos: Tensor | None = None,
-    *,
-    causal: bool = False,
-    key_mask: Tensor | None = None,
-    backend: Backend = "auto",
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, rel_pos: Tensor | None = None, *,
+    causal: bool = False, key_mask: Tensor | None = None, backend: Backend = "auto",
+) -> Tensor:  # fmt: skip
     """Σ_j s_ij v_j / Σ_j s_ij with s_ij = φ(q_i)·φ(k_j) + φ(q_i)·φ(rel_pos[r + clip(j − i, −r, r)]), φ = elu + 1.
 
     Scaleformer, equations 9 to 11. The linear backend takes time and memory in proportion to Lq + Lk; gradients are
@@ -52,9 +46,9 @@ def linear_attention(
     """
     _check(q, k, v, rel_pos, key_mask, backend)
     with torch.autocast(q.device.type, enabled=False):
-        if key_mask is not None:
-            k = k.masked_fill(~key_mask[:, None, :, None], 0)  # whatever padding holds
-        values = _counted(v, key_mask)  # (B, h, Lk, dv + 1)
+        values = with_one(v)  # (B, h, Lk, dv + 1)
+        if key_mask is not None:  # whatever padding holds
+            k, values = (x.masked_fill(~key_mask[:, None, :, None], 0) for x in (k, values))
         features_q, features_k = feature_map(q).flatten(0, 1), feature_map(k).flatten(0, 1)  # (B·h, L, d)
         rel = None if rel_pos is None else _rows_per_head(feature_map(rel_pos), q)
         mixed = _mix(features_q, features_k, values.flatten(0, 1), rel, causal, backend)
@@ -77,15 +71,9 @@ def relative_attention_term(
 
 
 def packed_linear_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    q_spans: Spans,
-    k_spans: Spans,
-    rel_pos: Tensor | None = None,
-    *,
+    q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, rel_pos: Tensor | None = None, *,
     causal: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """`linear_attention` inside the spans of packed rows: query span i reads key span i only.
 
     Args:
@@ -101,10 +89,10 @@ def packed_linear_attention(
     """
     plan = bucket_plan(q_spans, k_spans, q.shape[1], False)
     outputs = []
-    for bucket, qs, ks, vs in zip(plan.buckets, plan.cut(q, "q"), plan.cut(k, "k"), plan.cut(v, "k"), strict=True):
+    for bucket, qs, ks, vs in zip(plan.buckets, plan.pad(q, "q"), plan.pad(k, "k"), plan.pad(v, "k"), strict=True):
         key_mask = None if bucket.mask is None else bucket.mask[:, 0, 0] == 0  # (n, Lk)
         outputs.append(linear_attention(qs, ks, vs, rel_pos, causal=causal, key_mask=key_mask))
-    return plan.join(outputs, v)
+    return plan.unpad(outputs, v)
 
 
 def feature_map(x: Tensor) -> Tensor:
@@ -172,11 +160,10 @@ def _normalised(mixed: Tensor) -> Tensor:
     return output
 
 
-def _counted(v: Tensor, key_mask: Tensor | None) -> Tensor:
-    """Values with a column of ones, whose weighted sum is the denominator; rows of 0 where keys are padding."""
+def with_one(v: Tensor) -> Tensor:
+    """[v, 1], float32 at least: the weighted sum of the ones is the denominator. v (..., dv) → (..., dv + 1)."""
     precise = torch.promote_types(v.dtype, torch.float32)
-    values = torch.cat([v.to(precise), v.new_ones(*v.shape[:3], 1, dtype=precise)], dim=3)
-    return values if key_mask is None else values.masked_fill(~key_mask[:, None, :, None], 0)
+    return torch.cat([v.to(precise), v.new_ones(*v.shape[:-1], 1, dtype=precise)], dim=-1)
 
 
 def _rows_per_head(rel: Tensor, q: Tensor) -> Tensor:

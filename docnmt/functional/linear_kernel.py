@@ -188,13 +188,7 @@ class _Gradients:
         )
 
     def add(
-        self,
-        x: _Inputs,
-        g: Geometry,
-        first: int,
-        outside: tuple[Tensor, Tensor],
-        states: Tensor | None,
-        grad: Tensor,
+        self, x: _Inputs, g: Geometry, first: int, outside: tuple[Tensor, Tensor], states: Tensor | None, grad: Tensor
     ) -> None:
         """What the segment from block `first` on contributes; `states` before each block, where there are keys."""
         s = _segment(x, g, first, outside)
@@ -208,33 +202,23 @@ class _Gradients:
             self.far[:, first : first + blocks] = sums[:, :, :1] if g.causal else sums[:, :, :: g.columns - 1]
         d_q = torch.zeros_like(s.q)
         if s.past is not None and states is not None:
-            self._add_past(s.past, s.q, states, d_scores.tril_(g.horizon), d_mixed, d_q, begin, g)
+            d_q.baddbmm_(d_scores.tril_(g.horizon), s.past.keys).baddbmm_(d_mixed, states.mT)
+            add_windows(self.k, torch.bmm(d_scores.mT, s.q), begin, g)
+            self._add_states(s.past, torch.bmm(s.q.mT, d_mixed), begin, g)
         if x.rel is not None and self.rel is not None:
             _relative_gradients(d_scores, s.q, x.rel, g, outside, d_q, self.rel)
         rows = self.q[:, begin : begin + blocks * g.block]
         rows.copy_(d_q.view(n, blocks * g.block, -1)[:, : rows.shape[1]])
 
-    def _add_past(
-        self,
-        past: _Past,
-        q: Tensor,
-        states: Tensor,
-        d_scores: Tensor,
-        d_mixed: Tensor,
-        d_q: Tensor,
-        begin: int,
-        g: Geometry,
-    ) -> None:
-        """What comes through keys, in the windows and in the states."""
-        n, blocks = len(self.q), len(q) // len(self.q)
-        d_q.baddbmm_(d_scores, past.keys).baddbmm_(d_mixed, states.mT)
-        add_windows(self.k, torch.bmm(d_scores.mT, q), begin, g)
-        increments = torch.bmm(q.mT, d_mixed).view(n, blocks, *self.state.shape[1:])
+    def _add_states(self, past: _Past, increments: Tensor, begin: int, g: Geometry) -> None:
+        """What comes through the states; `increments` (N·G, d, e) of their gradients."""
+        n = len(self.q)
+        increments = increments.view(n, -1, *self.state.shape[1:])
         d_states, self.state = _prefixes(increments, self.state, reverse=True)
-        d_left = torch.bmm(past.left_values, d_states.mT).view(n, blocks * g.block, -1)
-        rows = slice(begin, begin + blocks * g.block)
+        d_left = torch.bmm(past.left_values, d_states.mT).view(n, -1, self.q.shape[2])
+        rows = slice(begin, begin + d_left.shape[1])
         self.k[:, rows] += d_left
-        self.values[:, rows] += torch.bmm(past.left, d_states).view(n, blocks * g.block, -1)
+        self.values[:, rows] += torch.bmm(past.left, d_states).view(n, d_left.shape[1], -1)
         if self.rel is not None:
             self.rel[:, 0] += d_left.sum(1)
 

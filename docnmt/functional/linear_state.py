@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from docnmt.functional.linear import feature_map
+from docnmt.functional.linear import feature_map, with_one
 from docnmt.layout import Spans
 
 
@@ -39,7 +39,7 @@ class LinearState:
 
     def step(self, q: Tensor, k: Tensor, v: Tensor, rel_pos: Tensor | None = None) -> Tensor:
         """The next position of every row: q, k (R, h, d), v (R, h, dv) → (R, h, dv). Changes the state."""
-        value = _with_one(v)
+        value = with_one(v)
         features_q, arrived = feature_map(q)[:, :, None], feature_map(k)[..., None]  # (R, h, 1, d), (R, h, d, 1)
         if rel_pos is None:
             self.sums += arrived * value[:, :, None]
@@ -86,7 +86,7 @@ class LinearMemory:
     @classmethod
     def build(cls, k: Tensor, v: Tensor, spans: Spans) -> LinearMemory:
         """k (Tk, h, d) and v (Tk, h, dv) of packed spans."""
-        values = _with_one(v)
+        values = with_one(v)
         values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
         features = feature_map(k).transpose(0, 1)  # (h, Tk, d)
         totals = values.new_zeros(len(spans), *k.shape[1:], values.shape[2])
@@ -119,12 +119,6 @@ class LinearMemory:
         near = self.values[rows.where(inside, len(self.values) - 1)]  # (R, 2r-1, h, dv + 1)
         ends = (earlier[:, :, None].to(near.dtype), near.transpose(1, 2), later[:, :, None].to(near.dtype))
         return torch.cat(ends, dim=2)
-
-
-def _with_one(v: Tensor) -> Tensor:
-    """[v, 1], float32 at least."""
-    dtype = torch.promote_types(v.dtype, torch.float32)
-    return torch.cat([v.to(dtype), v.new_ones(*v.shape[:-1], 1, dtype=dtype)], dim=-1)
 
 
 def _normalised(mixed: Tensor, v: Tensor) -> Tensor:

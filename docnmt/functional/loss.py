@@ -9,15 +9,9 @@ from torch import Tensor
 
 
 def chunked_cross_entropy(
-    features: Tensor,
-    weight: Tensor,
-    labels: Tensor,
-    *,
-    bias: Tensor | None = None,
-    label_smoothing: float = 0.0,
-    ignore_index: int = -100,
-    chunk_tokens: int = 1024,
-) -> tuple[Tensor, Tensor]:
+    features: Tensor, weight: Tensor, labels: Tensor, *,
+    bias: Tensor | None = None, label_smoothing: float = 0.0, ignore_index: int = -100, chunk_tokens: int = 1024,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Summed cross-entropy of `features @ weight.T + bias`, in nats.
 
     The gradient is computed together with the value, a chunk of tokens at a time, so that no more than
@@ -104,11 +98,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         d_features, d_weight, d_bias = ctx.saved_tensors
         weight_type, bias_type = ctx.dtypes
-        return (
-            None if d_features is None else d_features * grad.to(d_features.dtype),
-            None if d_weight is None else (d_weight * grad).to(weight_type),
-            None if d_bias is None else (d_bias * grad).to(bias_type),
-            None,
-            None,
-            None,
-        )
+        d_features = None if d_features is None else d_features * grad.to(d_features.dtype)
+        d_weight = None if d_weight is None else (d_weight * grad).to(weight_type)
+        d_bias = None if d_bias is None else (d_bias * grad).to(bias_type)
+        return d_features, d_weight, d_bias, None, None, None

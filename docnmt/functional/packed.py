@@ -22,16 +22,9 @@ BLOCK = 1 << 20
 
 
 def packed_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    q_spans: Spans,
-    k_spans: Spans,
-    *,
-    causal: bool = False,
-    distance_scores: Tensor | None = None,
-    scale: float | None = None,
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Spans, *,
+    causal: bool = False, distance_scores: Tensor | None = None, scale: float | None = None,
+) -> Tensor:  # fmt: skip
     """Softmax attention in which query span i reads key span i only: softmax(scale · q kᵀ) v.
 
     The result of a span does not depend on the other spans beyond rounding: its padded length, and with it the order of
@@ -55,19 +48,19 @@ def packed_attention(
     _check(q, k, v, q_spans, k_spans, distance_scores)
     heads, scale = q.shape[1], q.shape[-1] ** -0.5 if scale is None else scale
     plan = bucket_plan(q_spans, k_spans, heads, causal)
-    queries = plan.cut(q, "q") if scale == 1 else [x * scale for x in plan.cut(q, "q")]
-    keys, values = plan.cut(k, "k"), plan.cut(v, "k")
+    queries = plan.pad(q, "q") if scale == 1 else [x * scale for x in plan.pad(q, "q")]
+    keys, values = plan.pad(k, "k"), plan.pad(v, "k")
     if distance_scores is None:
         near: Sequence[Tensor | None] = [None] * len(plan.buckets)
     elif distance_scores.dim() == 3:
-        near = plan.cut(distance_scores, "q")
+        near = plan.pad(distance_scores, "q")
     else:
         near = [distance_scores[:, None].expand(1, -1, bucket.q_length, -1) for bucket in plan.buckets]
     outputs = []
     for bucket, qs, ks, vs, ns in zip(plan.buckets, queries, keys, values, near, strict=True):
         read = _attend_long(qs, ks, vs, ns, causal) if bucket.long else _attend(qs, ks, vs, ns, bucket.mask)
         outputs.append(read)
-    return plan.join(outputs, v)
+    return plan.unpad(outputs, v)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, mask: Tensor | None, first: int = 0) -> Tensor:

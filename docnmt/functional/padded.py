@@ -1,6 +1,7 @@
 """Conditional attention over short documents: one padded product for all documents of about one length.
 
-It computes every score of a document, as equation 7 is written, which is faster than choosing up to some hundred words.
+It computes every score of a document, as the equation is written, which is faster than choosing up to some hundred
+words.
 """
 
 from __future__ import annotations
@@ -11,68 +12,51 @@ import torch
 from torch import Tensor
 
 from docnmt.functional.groups import Padded, document_groups
-from docnmt.functional.selection import Selection, less_the_largest
-from docnmt.layout import DocumentLayout
+from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 
 #: Added to a score that no weight shall follow from. Finite, so that its product with 0 is 0.
-_NEVER = -1e30
+_MASKED = -1e30
 
 
-def padded_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    sentence_q: Tensor,
-    sentence_k: Tensor,
-    selection: Selection,
-    query_layout: DocumentLayout,
-    key_layout: DocumentLayout,
-) -> Tensor:
-    """Equation 7 with the sentences chosen already; `sentence_k` (S, h, d_k) as for `dispatch_attention`.
-
-    q, sentence_q (Tq, h, d_k), k (Tk, h, d_k), v (Tk, h, d_v) → (Tq, h, d_v).
-    """
-    kinds = (query_layout.documents, key_layout.documents, key_layout.document_sentences)
-    outputs = [v[:0].sum(0)[None]]  # what a document without keys reads: 0 as an empty sum, which has a gradient
-    place = torch.zeros(len(q), dtype=torch.int64, device=q.device)
-    filled = 1
-    for queries, keys, sentences in document_groups(*kinds):
-        kept, nothing = _kept_relevance(sentence_q, sentence_k, selection, queries, sentences)
-        scores = torch.matmul(kept.flatten(1, 2), _sentence_of_key(key_layout, keys, sentences, kept))  # n, h·Lq, Lk
-        cut_q, cut_k = _cut(q, queries).flatten(0, 1), _cut(k, keys).flatten(0, 1)  # (n·h, L, d_k)
-        scores = torch.baddbmm(scores.view(*cut_q.shape[:2], -1), cut_q, cut_k.mT, alpha=1 / math.sqrt(q.shape[-1]))
+def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
+    """Attention to the words of the kept sentences → (Tq, h, d_v)."""
+    kinds = (queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
+    outputs = [keys.values[:0].sum(0)[None]]  # what a document without keys reads: 0 as an empty sum, with a gradient
+    place = torch.zeros(len(queries.words), dtype=torch.int64, device=queries.words.device)
+    sentence_k, scale, filled = keys.sentences, 1 / math.sqrt(queries.words.shape[-1]), 1
+    for query, key, sentence in document_groups(*kinds):
+        kept, nothing = _kept_relevance(
+            query.gather(queries.sentences), sentence.gather(sentence_k), selection, query, sentence
+        )
+        member = _sentence_of_word(keys, key, sentence, kept)
+        scores = torch.matmul(kept.flatten(1, 2), member)  # (n, h·Lq, Lk)
+        q, k = query.gather(queries.words).flatten(0, 1), key.gather(keys.words).flatten(0, 1)  # (n·h, L, d_k)
+        scores = torch.baddbmm(scores.view(*q.shape[:2], -1), q, k.mT, alpha=scale)
         weights = scores.softmax(-1).view(*kept.shape[:3], -1).masked_fill(nothing, 0)
-        outputs.append(torch.matmul(weights, _cut(v, keys)).transpose(1, 2).flatten(0, 1))
-        place[queries.rows[queries.real]] = filled + queries.real.flatten().nonzero().squeeze(-1)
-        filled += queries.rows.numel()
+        outputs.append(torch.matmul(weights, key.gather(keys.values)).transpose(1, 2).flatten(0, 1))
+        place[query.rows[query.real]] = filled + query.real.flatten().nonzero().squeeze(-1)
+        filled += query.rows.numel()
     return torch.cat(outputs).index_select(0, place)
 
 
 def _kept_relevance(
-    sentence_q: Tensor, sentence_k: Tensor, selection: Selection, queries: Padded, sentences: Padded
+    q: Tensor, k: Tensor, selection: Selection, query: Padded, sentence: Padded
 ) -> tuple[Tensor, Tensor]:
-    """KeepTopT(relevance) (n, h, Lq, S + 1), `_NEVER` where not kept and for padding, the last column; and which
-    queries keep nothing (n, h, Lq, 1)."""
-    relevance = torch.matmul(_cut(sentence_q, queries), _cut(sentence_k, sentences).mT) / math.sqrt(
-        sentence_q.shape[-1]
-    )
-    chosen = selection.sentences[:, queries.rows] - sentences.rows[:, :1, None]  # (h, n, Lq, t)
-    there = selection.relevance[:, queries.rows] != -torch.inf
+    """KeepTopT(q·k/√d_k), q (n, h, Lq, d_k), k (n, h, S, d_k) → (n, h, Lq, S + 1), `_MASKED` where not kept and in
+    the last column, for padding; and which queries keep nothing (n, h, Lq, 1)."""
+    relevance = torch.matmul(q, k.mT) / math.sqrt(q.shape[-1])
+    kept = selection.sentences[:, query.rows] - sentence.rows[:, :1, None]  # (h, n, Lq, t)
+    none_left = selection.relevance[:, query.rows] == -torch.inf
+    kept = kept.masked_fill(none_left, relevance.shape[-1]).transpose(0, 1)
     mask = torch.zeros(*relevance.shape[:-1], relevance.shape[-1] + 1, dtype=torch.bool, device=relevance.device)
-    chosen = chosen.masked_fill(~there, relevance.shape[-1]).transpose(0, 1)
-    mask.scatter_(-1, chosen, True)
+    mask.scatter_(-1, kept, True)
     mask[..., -1] = False
-    kept = less_the_largest(torch.nn.functional.pad(relevance, (0, 1)).masked_fill(~mask, -torch.inf))
-    return kept.clamp(min=_NEVER), ~mask.any(-1, keepdim=True)
+    relevance = subtract_largest(torch.nn.functional.pad(relevance, (0, 1)).masked_fill(~mask, -torch.inf))
+    return relevance.clamp(min=_MASKED), ~mask.any(-1, keepdim=True)
 
 
-def _sentence_of_key(key_layout: DocumentLayout, keys: Padded, sentences: Padded, like: Tensor) -> Tensor:
-    """The paper's M (n, S + 1, Lk): 1 where a word belongs to a sentence, padding to the last row."""
-    number = key_layout.sentence_of_token[keys.rows] - sentences.rows[:, :1]  # (n, Lk), counted in the document
-    number = number.masked_fill(~keys.real, like.shape[-1] - 1)
+def _sentence_of_word(keys: Keys, key: Padded, sentence: Padded, like: Tensor) -> Tensor:
+    """The matrix M of equation 6, (n, S + 1, Lk): 1 where a word belongs to a sentence, padding to the last row."""
+    number = keys.layout.sentence_of_token[key.rows] - sentence.rows[:, :1]  # (n, Lk), counted in the document
+    number = number.masked_fill(~key.real, like.shape[-1] - 1)
     return torch.nn.functional.one_hot(number, like.shape[-1]).mT.to(like.dtype)
-
-
-def _cut(x: Tensor, padded: Padded) -> Tensor:
-    """Rows (T, h, d) as (n, h, L, d)."""
-    return x.index_select(0, padded.rows.flatten()).view(*padded.rows.shape, *x.shape[1:]).transpose(1, 2)

@@ -1,4 +1,7 @@
-"""Source2token self-attention: one vector a sentence (paper 002, equations 1 and 2)."""
+"""Source2token self-attention: one vector a sentence.
+
+Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equations 1 and 2.
+"""
 
 from __future__ import annotations
 

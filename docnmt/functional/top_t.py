@@ -1,4 +1,4 @@
-"""KeepTopT (paper 002, equation 4) and the one routine behind it that every choice of sentences goes through."""
+"""KeepTopT, and the one routine behind it that every flat selection of sentences goes through."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from torch.nn import functional
 
 
 def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
-    """Keeps the t largest scores of each row and sets the others to -inf (paper 002, equation 4).
+    """Keeps the t largest scores of each row and sets the others to -inf.
 
-    Ties keep the lowest index, so that exactly min(t, selectable) scores stay. Differentiable in `scores`.
+    Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equation 4. Ties keep the lowest
+    index, so that exactly min(t, selectable) scores stay. Differentiable in `scores`.
 
     Args:
         scores: (..., n).
@@ -34,28 +35,24 @@ def keep_top_t(scores: Tensor, t: int, mask: Tensor | None = None) -> Tensor:
     n = scores.shape[-1]
     columns = selectable.detach().reshape(-1, n).T  # (n, rows): `take_top_t` works on columns
     columns = columns.double() if columns.dtype == torch.float64 else columns.float()
-    if torch.isposinf(columns).any():  # infinities must be comparable by subtraction: places in the order will do
-        columns = torch.where(columns == -torch.inf, -torch.inf, ranks(columns).to(columns.dtype))
+    if torch.isposinf(columns).any():  # infinities must be comparable by subtraction: ranks will do
+        columns = torch.where(
+            columns == -torch.inf, -torch.inf, columns.unique(return_inverse=True)[1].to(columns.dtype)
+        )
     columns = functional.pad(columns, (0, 0, 0, padding(n)), value=-torch.inf)
     values, indices = take_top_t(columns, min(t, n))
-    kept = chosen(values, indices, columns)[:n].T.reshape(scores.shape)
+    kept = kept_mask(values, indices, columns)[:n].T.reshape(scores.shape)
     return selectable.masked_fill(~kept, -torch.inf)
 
 
-def ranks(columns: Tensor) -> Tensor:
-    """Which of the distinct values of all columns (n, R) each is, from the smallest, 0."""
-    places: Tensor = columns.unique(return_inverse=True)[1]
-    return places
-
-
-def chosen(values: Tensor, indices: Tensor, like: Tensor) -> Tensor:
+def kept_mask(values: Tensor, indices: Tensor, like: Tensor) -> Tensor:
     """Bool tensor in the shape of `like`, True at the indices along the last axis but one whose value is not -inf."""
     return torch.zeros_like(like).scatter_add_(-2, indices, (values != -torch.inf).to(like.dtype)) != 0
 
 
-def check_t(t: int) -> None:
+def check_t(t: int, name: str = "t") -> None:
     if t < 1:
-        raise ValueError(f"top t: t must be at least 1, got {t}")
+        raise ValueError(f"{name}: must be at least 1, got {t}")
 
 
 def _fits(mask: Tensor, scores: Tensor) -> bool:
@@ -104,7 +101,7 @@ def take_top_t(scores: Tensor, t: int) -> tuple[Tensor, Tensor]:
         values.append(best)
         indices.append(path[-1])
         if taken + 1 < t:
-            _take_out(levels, path, members, group)
+            _remove_winner(levels, path, members, group)
     return torch.cat(values, -2), torch.cat(indices, -2)
 
 
@@ -119,7 +116,7 @@ def _first(scores: Tensor, best: Tensor) -> Tensor:
     return (n - 1 - found).long().clamp_(0, n - 1)  # -inf minus -inf is NaN: any valid index will do
 
 
-def _take_out(levels: list[Tensor], path: list[Tensor], members: list[Tensor], group: int) -> None:
+def _remove_winner(levels: list[Tensor], path: list[Tensor], members: list[Tensor], group: int) -> None:
     """Removes the winner at the end of `path` and renews the maxima above it."""
     gone = torch.full_like(levels[-1][..., :1, :], -torch.inf)
     for level, index, siblings in zip(levels[:-1], path[:0:-1], members[::-1], strict=True):

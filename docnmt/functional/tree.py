@@ -1,4 +1,7 @@
-"""ConstructBT: a binary tree over the sentence summaries of every document (paper 002, section 3.3.1)."""
+"""ConstructBT: a binary tree over the sentence summaries of every document.
+
+Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", section 3.3.1.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +40,7 @@ class TreeIndex:
     @classmethod
     def of(cls, document_sentences: Spans) -> TreeIndex:
         """The index of a layout's documents, made once and kept with the layout."""
-        if cls not in document_sentences.plans:
-            document_sentences.plans[cls] = cls.from_offsets(document_sentences.offsets)
-        index: TreeIndex = document_sentences.plans[cls]
-        return index
+        return document_sentences.derive(cls.from_offsets, lambda: cls.from_offsets(document_sentences.offsets))
 
     @classmethod
     def from_offsets(cls, document_offsets: Tensor) -> TreeIndex:
@@ -144,13 +144,10 @@ class SentenceTree:
 
 
 def build_tree(
-    summaries: Tensor,
-    document_offsets: Tensor,
-    merge: Callable[[Tensor, Tensor], Tensor],
-    *,
+    summaries: Tensor, document_offsets: Tensor, merge: Callable[[Tensor, Tensor], Tensor], *,
     index: TreeIndex | None = None,
-) -> SentenceTree:
-    """ConstructBT for every document at once (paper 002, section 3.3.1).
+) -> SentenceTree:  # fmt: skip
+    """ConstructBT for every document at once.
 
     A document of n sentences has at most 2n + ⌈log2 n⌉ nodes.
 

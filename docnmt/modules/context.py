@@ -1,31 +1,25 @@
-"""Attention of a word to its whole document: over sentence summaries, or over the words of chosen sentences (002).
+"""Attention of a word to its whole document: over sentence summaries, or over the words of selected sentences.
 
 `SummaryEncoder` makes a `DocumentStore` once (a layer of the encoder from its own input, the decoder from the encoder's
-output); a context attention projects it to `ContextKeys`; queries then attend, all at once or one a row.
+output); a context attention projects it to `ContextKeys`; queries then attend, all at once or one a row. Equations and
+sections are those of Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT".
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional import (
-    SentenceTree,
-    build_tree,
-    conditional_attention,
-    conditional_attention_step,
-    hierarchical_conditional_attention,
-    packed_attention,
-)
+from docnmt.functional import SentenceTree, build_tree, packed_attention
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy, in_float32
+from docnmt.functional.selective import selective_attention, selective_attention_step
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import CrossKeys, attend
 from docnmt.modules.document_part import DocumentPart
-from docnmt.modules.own_sentence import own_sentence_attention, own_sentence_step
 from docnmt.modules.scheduled import Scheduled
 from docnmt.modules.source2token import Source2Token
 
@@ -42,25 +36,30 @@ class DocumentStore:
 
 @dataclass(frozen=True, eq=False)
 class ContextKeys:
-    """A store as one attention block sees it: keys and values (T, h, d_h), relevance keys of sentences or nodes."""
+    """A store as one attention block sees it: keys and values (T, h, d_h), relevance keys of sentences or nodes.
+
+    `cumulative`: sums of the nodes' keys along the tree's paths, if they were made already.
+    """
 
     layout: DocumentLayout
     keys: Tensor
     values: Tensor
     relevance: Tensor | None = None
     tree: SentenceTree | None = None
+    cumulative: Tensor | None = None
 
     def stored(self) -> ContextKeys:
-        """The same, laid out for decoding, which gathers words again at every step."""
-        return replace(self, keys=self.keys.contiguous(), values=self.values.contiguous())
+        """The same for decoding, which reads words again at every step: laid out for it, with the sums it needs."""
+        sums = None
+        if self.tree is not None and self.relevance is not None:
+            sums = cumulative_keys(in_float32(self.relevance), self.tree.index)
+        return replace(self, keys=self.keys.contiguous(), values=self.values.contiguous(), cumulative=sums)
 
-    @cached_property
-    def cumulative(self) -> Tensor | None:
-        """The sums of relevance keys along the tree's paths: what a decoding step reads, made once a document."""
-        if self.tree is None or self.relevance is None:
-            return None
-        precise = self.relevance.to(torch.promote_types(self.relevance.dtype, torch.float32))
-        return cumulative_keys(precise, self.tree.index)
+    def selectable(self) -> Keys:
+        """As selective attention reads them."""
+        assert self.relevance is not None, "keys that a SummaryAttention made"
+        index = None if self.tree is None else self.tree.index
+        return Keys(self.keys, self.values, self.relevance, self.layout, index, self.cumulative)
 
 
 class SummaryEncoder(nn.Module, DocumentPart):
@@ -87,9 +86,26 @@ class SummaryEncoder(nn.Module, DocumentPart):
 
 
 class ContextAttention(nn.Module, ABC):
-    """What an encoder or decoder layer asks of its context attention; `output` is its last projection."""
+    """What an encoder or decoder layer asks of its context attention; `output` is its last projection.
+
+    Args:
+        d_model: width of the rows. heads, d_head: heads × d_head need not be d_model.
+        queries: how many queries a word has for each head.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
 
     output: nn.Linear
+
+    def __init__(self, *, d_model: int, heads: int, d_head: int, queries: int = 1) -> None:
+        for name, size in (("d_model", d_model), ("heads", heads), ("d_head", d_head)):
+            if size < 1:
+                raise ValueError(f"{name}: expected at least 1, got {size}")
+        super().__init__()
+        self.heads, self.d_head = heads, d_head
+        self.query = nn.Linear(d_model, queries * heads * d_head)
+        self.key_value = nn.Linear(d_model, 2 * heads * d_head)
 
     @abstractmethod
     def project(self, store: DocumentStore) -> ContextKeys:
@@ -103,38 +119,43 @@ class ContextAttention(nn.Module, ABC):
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
         """One query a row, x (R, d), which translates sentence `sentence_of_row[r]` of the keys' layout → (R, d)."""
 
+    def _heads(self, projected: Tensor) -> Tensor:
+        """(T, h·d_h) → (T, h, d_h)."""
+        return projected.view(len(projected), self.heads, self.d_head)
+
+    def _pair(self, projected: Tensor) -> tuple[Tensor, Tensor]:
+        """(T, 2·h·d_h) → two of (T, h, d_h)."""
+        first, second = projected.view(len(projected), 2, self.heads, self.d_head).unbind(1)
+        return first, second
+
+    def _join(self, mixed: Tensor) -> Tensor:
+        """What the heads read, (T, h, d_h) → (T, d)."""
+        output: Tensor = self.output(mixed.flatten(1))
+        return output
+
 
 class SummaryAttention(ContextAttention):
-    """Multi-head attention whose keys and values are the summaries of the document's sentences (002, section 2)."""
+    """Multi-head attention whose keys and values are the summaries of the document's sentences (section 2)."""
 
     def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:
-        super().__init__()
-        self.heads, self.d_head = heads, d_head
-        self.query = nn.Linear(d_model, heads * d_head)
-        self.key_value = nn.Linear(d_model, 2 * heads * d_head)
+        super().__init__(d_model=d_model, heads=heads, d_head=d_head)
         self.output = nn.Linear(heads * d_head, d_model)
 
     def project(self, store: DocumentStore) -> ContextKeys:
-        k, v = self.key_value(store.summaries).view(-1, 2, self.heads, self.d_head).unbind(1)
+        k, v = self._pair(self.key_value(store.summaries))
         return ContextKeys(store.layout, k, v)
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
-        q = self.query(x).view(len(x), self.heads, self.d_head)
-        mixed = packed_attention(q, keys.keys, keys.values, layout.documents, keys.layout.document_sentences)
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
+        spans = layout.documents, keys.layout.document_sentences
+        return self._join(packed_attention(self._heads(self.query(x)), keys.keys, keys.values, *spans))
 
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
-        q = self.query(x).view(len(x), self.heads, self.d_head)
-        mixed = attend_documents(q, keys, keys.layout.document_of_sentence[sentence_of_row])
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
+        return self._join(self._read_documents(x, keys, keys.layout.document_of_sentence[sentence_of_row]))
 
-
-def attend_documents(q: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
-    """One query a row q (R, h, d_h) over the summaries of the row's document → (R, h, d_h)."""
-    padded = CrossKeys.gather(keys.keys, keys.values, keys.layout.document_sentences, document_of_row)
-    return attend(q[:, :, None], padded.keys, padded.values, padded.allowed)[:, :, 0]
+    def _read_documents(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
+        """One query a row, x (R, d), over the summaries of the row's document → (R, h, d_h)."""
+        padded = CrossKeys.gather(keys.keys, keys.values, keys.layout.document_sentences, document_of_row)
+        return attend(self._heads(self.query(x))[:, :, None], padded.keys, padded.values, padded.allowed)[:, :, 0]
 
 
 class ConditionalAttention(ContextAttention, Scheduled):
@@ -144,24 +165,20 @@ class ConditionalAttention(ContextAttention, Scheduled):
     word's score is the cumulative relevance of its sentence's path. With `always_own` a word's own sentence (a target
     word's: the one it translates) is always among the `top_t`. For the first `read_all_updates` updates of training
     every sentence is read: all relevances get a gradient then, not only those of the sentences that luck has chosen.
+
+    Raises:
+        ValueError: a number or name is none of those expected, or `always_own` leaves no other sentence.
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        heads: int,
-        d_head: int,
-        top_t: int,
-        select_on: str = "cumulative",
-        always_own: bool = False,
-        read_all_updates: int = 0,
-    ) -> None:
-        super().__init__()
-        self.heads, self.d_head, self.top_t, self.select_on = heads, d_head, top_t, select_on
-        self.always_own, self.read_all_updates = always_own, read_all_updates
-        self.query = nn.Linear(d_model, 2 * heads * d_head)  # W^Qx and W^Qs
-        self.key_value = nn.Linear(d_model, 2 * heads * d_head)  # W^Kx and W^Vx
+        self, *, d_model: int, heads: int, d_head: int, top_t: int,
+        select_on: str = "cumulative", always_own: bool = False, read_all_updates: int = 0,
+    ) -> None:  # fmt: skip
+        if read_all_updates < 0:
+            raise ValueError(f"read_all_updates: expected at least 0, got {read_all_updates}")
+        super().__init__(d_model=d_model, heads=heads, d_head=d_head, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
+        self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=select_on)
+        self.read_all_updates = read_all_updates
         self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
         self.output = nn.Linear(heads * d_head, d_model)
 
@@ -177,55 +194,23 @@ class ConditionalAttention(ContextAttention, Scheduled):
             self.relevance_key.weight.copy_(sentences)
 
     def project(self, store: DocumentStore) -> ContextKeys:
-        k, v = self.key_value(store.words).view(-1, 2, self.heads, self.d_head).unbind(1)
-        read = store.summaries if store.tree is None else store.tree.nodes
-        relevance = self.relevance_key(read).view(-1, self.heads, self.d_head)  # (S or N, h, d_h)
+        k, v = self._pair(self.key_value(store.words))
+        relevance = self._heads(self.relevance_key(store.summaries if store.tree is None else store.tree.nodes))
         return ContextKeys(store.layout, k, v, relevance, store.tree)
 
-    def _queries(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        q, sentence_q = self.query(x).view(len(x), 2, self.heads, self.d_head).unbind(1)
-        return q, sentence_q
-
-    def _sentences_to_read(self, layout: DocumentLayout) -> int:
-        if self.training and self.update < self.read_all_updates:
-            return max(self.top_t, int(layout.document_sentences.lengths.max(initial=1)))
-        return self.top_t
-
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
-        q, sentence_q = self._queries(x)
-        assert keys.relevance is not None
-        top_t = self._sentences_to_read(keys.layout)
-        if self.always_own:
-            mixed = own_sentence_attention(
-                q, keys.keys, keys.values, sentence_q, keys.relevance, keys.tree,
-                query_layout=layout, key_layout=keys.layout, top_t=top_t, select_on=self.select_on,
-            )  # fmt: skip
-        elif keys.tree is None:
-            mixed = conditional_attention(
-                q, keys.keys, keys.values, sentence_q, keys.relevance,
-                query_layout=layout, key_layout=keys.layout, top_t=top_t,
-            )  # fmt: skip
-        else:
-            mixed = hierarchical_conditional_attention(
-                q, keys.keys, keys.values, sentence_q, keys.relevance, keys.tree,
-                query_layout=layout, key_layout=keys.layout, top_t=top_t, select_on=self.select_on,
-            )  # fmt: skip
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
+        policy = self.policy
+        if self.training and self.update < self.read_all_updates:
+            policy = replace(policy, top_t=max(policy.top_t, keys.layout.document_sentences.max_length))
+        q, sentence_q = self._pair(self.query(x))
+        return self._join(selective_attention(Queries(q, sentence_q, layout), keys.selectable(), policy))
 
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
-        q, sentence_q = self._queries(x)
-        assert keys.relevance is not None
-        if self.always_own:
-            mixed = own_sentence_step(
-                q, keys.keys, keys.values, sentence_q, keys.relevance, keys.cumulative, keys.tree,
-                key_layout=keys.layout, sentence_of_row=sentence_of_row, top_t=self.top_t, select_on=self.select_on,
-            )  # fmt: skip
-        else:
-            mixed = conditional_attention_step(
-                q, keys.keys, keys.values, sentence_q, keys.relevance,
-                key_layout=keys.layout, document_of_row=keys.layout.document_of_sentence[sentence_of_row],
-                top_t=self.top_t, tree=keys.tree, cumulative_k=keys.cumulative, select_on=self.select_on,
-            )  # fmt: skip
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
+        return self._step(x, keys, keys.layout.document_of_sentence[sentence_of_row], sentence_of_row)
+
+    def _step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor, own: Tensor | None) -> Tensor:
+        q, sentence_q = self._pair(self.query(x))
+        mixed = selective_attention_step(
+            q, sentence_q, keys.selectable(), self.policy, document_of_row=document_of_row, own=own
+        )
+        return self._join(mixed)

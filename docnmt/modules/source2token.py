@@ -1,4 +1,7 @@
-"""Sentence summaries by source2token self-attention (002, eq. 1-2), and the Merge functions of ConstructBT."""
+"""Sentence summaries by source2token self-attention, and the Merge functions of ConstructBT.
+
+Equations and sections are those of Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT".
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,14 @@ class Source2Token(nn.Module):
     Args:
         d_model: width of words and summaries.
         heads: independent queries; their results are concatenated before W^O.
+
+    Raises:
+        ValueError: the heads do not divide the width.
     """
 
     def __init__(self, *, d_model: int, heads: int) -> None:
+        if heads < 1 or d_model < 1 or d_model % heads:
+            raise ValueError(f"heads: expected a divisor of d_model = {d_model}, got {heads}")
         super().__init__()
         self.heads = heads
         self.query = nn.Parameter(torch.randn(heads, d_model // heads))
@@ -95,7 +103,7 @@ class MeanMerge(nn.Module):
 
 
 class Source2TokenMerge(nn.Module):
-    """Source2token over the two children, its weights shared by the whole tree (002, section 3.3.1).
+    """Source2token over the two children, its weights shared by the whole tree (section 3.3.1).
 
     A layer norm follows, which the paper does not have. The merge is applied to its own results, ten times over for a
     thousand sentences: without the norm a W^O W^V that stretches by three stretches the root by 3^10, and training on

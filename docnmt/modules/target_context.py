@@ -14,10 +14,10 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional import conditional_attention, conditional_attention_step
-from docnmt.functional.groups import Padded, document_groups
+from docnmt.functional.groups import document_groups
+from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
-from docnmt.modules.context import ConditionalAttention, ContextKeys, SummaryAttention, attend_documents
+from docnmt.modules.context import ConditionalAttention, ContextKeys, SummaryAttention
 
 
 class EarlierSummaries(SummaryAttention):
@@ -28,46 +28,25 @@ class EarlierSummaries(SummaryAttention):
         self.output = nn.Linear(heads * d_head, d_model, bias=False)  # nothing read, nothing added
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
-        q = self.query(x).view(len(x), self.heads, self.d_head)
-        output: Tensor = self.output(attend_earlier(q, keys.keys, keys.values, layout).flatten(1))
-        return output
+        return self._join(attend_earlier(self._heads(self.query(x)), keys.keys, keys.values, layout))
 
     def step(self, x: Tensor, keys: ContextKeys, slot_of_row: Tensor) -> Tensor:
         """One query a row, x (R, d), over all that `keys` hold for its slot, a document there → (R, d)."""
-        q = self.query(x).view(len(x), self.heads, self.d_head)
         nothing = (keys.layout.document_offsets.diff() == 0)[slot_of_row]
-        mixed = attend_documents(q, keys, slot_of_row).masked_fill(nothing[:, None, None], 0)
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
+        return self._join(self._read_documents(x, keys, slot_of_row).masked_fill(nothing[:, None, None], 0))
 
 
 class EarlierSentences(ConditionalAttention):
-    """ConditionalAttention (002, eq. 7) to the words of the `top_t` most relevant earlier sentences."""
+    """Conditional attention (eq. 7) to the words of the `top_t` most relevant earlier sentences."""
 
     def __init__(self, *, d_model: int, heads: int, d_head: int, top_t: int) -> None:
         super().__init__(d_model=d_model, heads=heads, d_head=d_head, top_t=top_t)
+        self.policy = SelectionPolicy(top_t, visible="earlier")
         self.output = nn.Linear(heads * d_head, d_model, bias=False)  # nothing read, nothing added
-
-    def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
-        q, sentence_q = self._queries(x)
-        assert keys.relevance is not None
-        mixed = conditional_attention(
-            q, keys.keys, keys.values, sentence_q, keys.relevance,
-            query_layout=layout, key_layout=keys.layout, top_t=self.top_t, visible="earlier",
-        )  # fmt: skip
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
 
     def step(self, x: Tensor, keys: ContextKeys, slot_of_row: Tensor) -> Tensor:
         """One query a row, x (R, d), over all that `keys` hold for its slot, a document there → (R, d)."""
-        q, sentence_q = self._queries(x)
-        assert keys.relevance is not None
-        mixed = conditional_attention_step(
-            q, keys.keys, keys.values, sentence_q, keys.relevance,
-            key_layout=keys.layout, document_of_row=slot_of_row, top_t=self.top_t,
-        )  # fmt: skip
-        output: Tensor = self.output(mixed.flatten(1))
-        return output
+        return self._step(x, keys, slot_of_row, None)
 
 
 def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> Tensor:
@@ -80,18 +59,13 @@ def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> T
     for words, sentences in document_groups(layout.documents, layout.document_sentences):
         own = layout.sentence_of_token[words.rows]  # (n, L)
         earlier = (sentences.rows[:, None] < own[..., None]) & sentences.real[:, None]  # (n, L, S)
-        scores = torch.matmul(_cut(q, words), _cut(k, sentences).mT).to(precise) * q.shape[-1] ** -0.5
+        scores = torch.matmul(words.gather(q), sentences.gather(k).mT).to(precise) * q.shape[-1] ** -0.5
         nothing = ~earlier.any(-1)[:, None, :, None]
         scores = scores.masked_fill(~earlier[:, None], -torch.inf).masked_fill(nothing, 0)
         weights = scores.softmax(-1).masked_fill(nothing, 0).to(v.dtype)  # (n, h, L, S)
-        read = torch.matmul(weights, _cut(v, sentences)).transpose(1, 2)  # (n, L, h, d)
+        read = torch.matmul(weights, sentences.gather(v)).transpose(1, 2)  # (n, L, h, d)
         mixed = mixed.index_put((words.rows[words.real],), read[words.real].to(mixed.dtype))
     return mixed
-
-
-def _cut(x: Tensor, padded: Padded) -> Tensor:
-    """Rows (T, h, d) as (n, h, L, d)."""
-    return x[padded.rows].transpose(1, 2)
 
 
 @dataclass

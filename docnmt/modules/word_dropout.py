@@ -7,9 +7,15 @@ from torch import Tensor, nn
 
 
 class WordDropout(nn.Module):
-    """In training, each word's state is 0 with probability `p`; the others stay as they are, unscaled."""
+    """In training, each word's state is 0 with probability `p`; the others stay as they are, unscaled.
+
+    Raises:
+        ValueError: p is not a probability.
+    """
 
     def __init__(self, p: float) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"p: expected a probability from 0 to 1, got {p}")
         super().__init__()
         self.p = p
 

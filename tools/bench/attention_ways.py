@@ -19,10 +19,9 @@ from docnmt.functional import (
     packed_attention,
     source2token,
 )
-from docnmt.functional.descent import descend
 from docnmt.functional.dispatch import dispatch_attention
-from docnmt.functional.selection import select_sentences
-from docnmt.functional.tree import cumulative_keys
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy
+from docnmt.functional.selective import select
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.context import ConditionalAttention, SummaryEncoder
@@ -86,14 +85,18 @@ def conditional(document: Document, backend: str, timed: Timed = forward_backwar
     return timed(attend, [*document[2:6], document.sentence_k])
 
 
-def chosen_before(document: Document, timed: Timed) -> Way:
+def selected_before(document: Document, timed: Timed) -> Way:
     """Conditional attention without the search: what follows the choice of sentences."""
     layout = document.layout
     with torch.no_grad():
-        choice = select_sentences(document.sentence_q, document.sentence_k, layout, layout, TOP_T, "document")
+        selection = select(
+            Queries(document.q, document.sentence_q, layout),
+            Keys(document.k, document.v, document.sentence_k, layout),
+            SelectionPolicy(TOP_T),
+        )
 
     def attend(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor) -> Tensor:
-        return dispatch_attention(q, k, v, sentence_q, sentence_k, choice, layout.sentences)
+        return dispatch_attention(Queries(q, sentence_q, layout), Keys(k, v, sentence_k, layout), selection)
 
     return timed(attend, [*document[2:6], document.sentence_k])
 
@@ -134,7 +137,7 @@ def conditional_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     if sentences * WORDS <= LONGEST_DENSE:
         backends += ["padded", "dense"]
     ways = {"SDPA": timed(sdpa, document[2:5]), **{b: conditional(document, b, timed) for b in backends}}
-    ways["sentences given"] = chosen_before(document, timed)
+    ways["sentences given"] = selected_before(document, timed)
     ways["tree"] = hierarchical(document, "dispatch", timed)
     return {**ways, "masked SDPA": masked_sdpa(document, timed)} if "dense" in ways else ways
 
@@ -146,12 +149,11 @@ def tree_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     queries = DocumentLayout.from_lengths([[QUERIES]])
     keys = DocumentLayout.from_lengths([[1] * sentences])
     sentence_q = torch.randn(QUERIES, HEADS, WIDTH)
-    sentence_k, index = document.sentence_k.detach(), document.tree.index
-    sums = cumulative_keys(document.node_k.detach(), index)
-    return {
-        "flat": lambda: select_sentences(sentence_q, sentence_k, queries, keys, TOP_T, "document"),
-        "tree": lambda: descend(sentence_q, sums, None, index, queries, keys, TOP_T),
-    }
+    asked, policy = Queries(sentence_q, sentence_q, queries), SelectionPolicy(TOP_T)
+    words, sentence_k, node_k = (x.detach() for x in (document.k, document.sentence_k, document.node_k))
+    flat = Keys(words, words, sentence_k, keys)
+    tree = Keys(words, words, node_k, keys, document.tree.index).precise()
+    return {"flat": lambda: select(asked, flat, policy), "tree": lambda: select(asked, tree, policy)}
 
 
 class DocumentHeads(nn.Module):

@@ -1,0 +1,114 @@
+"""Flat selection: every word and head compares its query with the keys of all sentences of its document.
+
+Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equations 3 and 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
+from docnmt.functional.top_t import padding, take_top_t
+from docnmt.layout import DocumentLayout
+
+_CHUNK = 1 << 20  # relevances held at a time, 4 MB in float32
+_ROWS = 480  # queries side by side, at least: fewer heads at a time rather than shorter rows
+_JOINT = 1 << 18  # documents are taken together up to as many relevances, of other documents' sentences included
+
+
+def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
+    """Top t of the relevances q·sentence/√d_k among the visible non-empty sentences of the query's own document.
+
+    Works in chunks of queries of one or a few documents, so that a query costs its own document's sentences. A key that
+    is not finite counts as 0 here, so that it cannot disturb the order of the others.
+    """
+    q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).permute(1, 2, 0)  # (h, d_k, Tq)
+    k = keys.sentences.transpose(0, 1).nan_to_num(0, 0, 0)  # (h, Sk, d_k)
+    selection = Selection.empty(queries.sentences, policy.top_t)
+    first, stop = _visible_sentences(queries.layout, keys.layout, policy.visible)
+    lowest, highest = (
+        torch.from_numpy(np.minimum(bound, k.shape[1] - 1)).to(q.device)
+        for bound in (first, np.maximum(stop - 1, first))
+    )
+    empty = keys.layout.sentences.lengths == 0
+    for tokens, documents in document_runs(queries.layout, keys.layout, heads=len(k)):
+        sentences = slice(*keys.layout.document_sentences.host[[documents.start, documents.stop]].tolist())
+        n = sentences.stop - sentences.start
+        run_keys = functional.pad(k[:, sentences], (0, 0, 0, padding(n)))
+        alone = len(documents) == 1
+        some = max(1, min(len(k), _CHUNK // (n * _ROWS)))
+        step = chunk_rows(_CHUNK // (n * some))
+        for start in range(tokens.start, tokens.stop, step):
+            rows = slice(start, min(start + step, tokens.stop))
+            n = int(stop[rows].max()) - sentences.start
+            if n == 0:
+                continue
+            unseen = _unseen(range(sentences.start, sentences.start + n), first[rows], stop[rows], empty)
+            hidden = None if unseen is None else torch.from_numpy(np.where(unseen, -np.inf, 0)).to(q)
+            for head in range(0, len(k), some):
+                heads = slice(head, head + some)
+                scores = run_keys[heads, : n + padding(n)] @ q[heads, :, rows]  # (heads, n and padding, rows)
+                scores[:, n:] = -torch.inf
+                if hidden is not None:
+                    scores[:, :n] += hidden
+                every = n <= policy.top_t and alone
+                values, indices = _in_order(scores[:, :n]) if every else take_top_t(scores, min(policy.top_t, n))
+                # a query that is not finite keeps anything, but in its own document
+                inside = (indices + sentences.start).clamp_(min=lowest[rows], max=highest[rows])
+                selection.write(heads, rows, inside, values)
+    return selection
+
+
+def _in_order(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """What `take_top_t` would give for all n of (heads, n, rows), in their order instead of the largest first."""
+    return scores, torch.arange(scores.shape[1], device=scores.device).unsqueeze(-1).expand_as(scores)
+
+
+def _unseen(sentences: range, first: np.ndarray, stop: np.ndarray, empty: np.ndarray) -> np.ndarray | None:
+    """(n, rows) bool: which sentences a query may not choose, that may choose from `first` to `stop`; None: no such."""
+    index = np.arange(sentences.start, sentences.stop)[:, None]
+    if first.max() <= sentences.start and stop.min() >= sentences.stop and not empty[index].any():
+        return None
+    unseen: np.ndarray = (index < first) | (index >= stop) | empty[index]
+    return unseen
+
+
+def _visible_sentences(
+    query_layout: DocumentLayout, key_layout: DocumentLayout, visible: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """First key sentence that each query token may see, and the one after the last: (Tq,) int64 each."""
+    documents = np.repeat(np.arange(query_layout.num_documents), query_layout.documents.lengths)
+    bounds = key_layout.document_sentences.host
+    first, stop = bounds[documents], bounds[documents + 1]
+    if visible == "earlier":
+        own = np.repeat(np.arange(query_layout.num_sentences), query_layout.sentences.lengths)
+        stop = first + own - query_layout.document_sentences.host[documents]
+    return first, stop
+
+
+def document_runs(
+    query_layout: DocumentLayout, key_layout: DocumentLayout, *, heads: int
+) -> Iterator[tuple[slice, range]]:
+    """(query tokens, documents): documents one by one, or several together that are small."""
+    tokens, sentences = query_layout.documents.host.tolist(), key_layout.document_sentences.host.tolist()
+    start, number = 0, query_layout.num_documents
+    while start < number:
+        stop = start + 1
+        while stop < number and (
+            heads * (tokens[stop + 1] - tokens[start]) * (sentences[stop + 1] - sentences[start]) <= _JOINT
+        ):
+            stop += 1
+        if sentences[start] < sentences[stop]:
+            yield slice(tokens[start], tokens[stop]), range(start, stop)
+        start = stop
+
+
+def chunk_rows(rows: int) -> int:
+    """About as many, but an odd multiple of a cache line: columns a power of two apart would share one cache set."""
+    return max(1, rows // 32) * 32 - 16

@@ -1,0 +1,223 @@
+"""Every policy of sentence selection, flat and over a tree, all at once and in steps, against one plain reference."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from attention_reference import Inputs, assert_same, documents, random_inputs, selective, values_and_gradients
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from docnmt.functional import (
+    SentenceTree,
+    build_tree,
+    conditional_attention,
+    conditional_attention_step,
+    hierarchical_conditional_attention,
+    keep_top_t,
+)
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy
+from docnmt.functional.selective import selective_attention, selective_attention_step
+from docnmt.functional.tree import cumulative_keys
+from docnmt.layout import DocumentLayout
+from docnmt.modules.context import ConditionalAttention, SummaryAttention
+from docnmt.modules.source2token import Source2Token
+from docnmt.modules.target_context import EarlierSentences
+from docnmt.modules.word_dropout import WordDropout
+
+BACKENDS = ["dense", "padded", "dispatch"]
+POLICIES: list[tuple[bool, dict[str, Any]]] = [
+    (False, {}),
+    (False, {"visible": "earlier"}),
+    (False, {"always_own": True}),
+    (True, {}),
+    (True, {"select_on": "node"}),
+    (True, {"always_own": True}),
+    (True, {"always_own": True, "select_on": "node"}),
+]
+
+
+def tree_over(layout: DocumentLayout) -> SentenceTree:
+    return build_tree(torch.zeros(layout.num_sentences, 1), layout.document_offsets, lambda left, right: left)
+
+
+def keys_of(x: Inputs, layout: DocumentLayout, tree: SentenceTree | None) -> Keys:
+    return Keys(x.k, x.v, x.sentence_k, layout, None if tree is None else tree.index)
+
+
+def earlier_keys(x: Inputs, layout: DocumentLayout) -> Keys:
+    """For each sentence a document of the sentences before it, as decoding keeps them."""
+    first = layout.document_offsets[layout.document_of_sentence].tolist()
+    before = [list(range(begin, number)) for number, begin in enumerate(first)]
+    lengths, begin = layout.sentences.lengths.tolist(), layout.sentence_offsets.tolist()
+    sentences = list(itertools.chain(*before))
+    words = [w for s in sentences for w in range(begin[s], begin[s + 1])]
+    shown = DocumentLayout.from_lengths([[lengths[s] for s in document] for document in before])
+    return Keys(x.k[words], x.v[words], x.sentence_k[sentences], shown)
+
+
+@pytest.mark.parametrize(("over_tree", "options"), POLICIES)
+@settings(deadline=None, max_examples=25)
+@given(lengths=documents, t=st.integers(2, 4), seed=st.integers(0, 99), data=st.data())
+def test_all_forms_are_one_equation(
+    over_tree: bool, options: dict[str, Any], lengths: list[list[int]], t: int, seed: int, data: st.DataObject
+) -> None:
+    """Values and gradients; other sentence lengths on the query side, empty sentences and documents."""
+    asked = [[data.draw(st.integers(0, 3)) for _ in document] for document in lengths]
+    queries, keys = DocumentLayout.from_lengths(asked), DocumentLayout.from_lengths(lengths)
+    tree, policy = tree_over(keys) if over_tree else None, SelectionPolicy(t, **options)
+    x = random_inputs(queries, keys, keys.num_sentences if tree is None else len(tree.nodes), seed)
+    expected = values_and_gradients(lambda *x: selective(Inputs(*x), queries, keys, policy, tree), x)
+
+    def attend(*x: Tensor, backend: str) -> Tensor:
+        inputs = Inputs(*x)
+        asked = Queries(inputs.q, inputs.sentence_q, queries)
+        return selective_attention(asked, keys_of(inputs, keys, tree), policy, backend)
+
+    for backend in [*BACKENDS, "auto"]:
+        assert_same(values_and_gradients(lambda *x, way=backend: attend(*x, backend=way), x), expected)
+
+    x = Inputs(*(tensor.detach() for tensor in x))
+    earlier, some = policy.visible == "earlier", torch.randperm(len(x.q))
+    rows = selective_attention_step(
+        x.q[some], x.sentence_q[some], earlier_keys(x, keys) if earlier else keys_of(x, keys, tree), policy,
+        document_of_row=(queries.sentence_of_token if earlier else queries.document_of_token)[some],
+        own=queries.sentence_of_token[some],
+    )  # fmt: skip
+    assert_same([rows], [expected[0][some]])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("over_tree", [False, True])
+def test_with_the_own_sentence_the_key_of_an_empty_one_may_hold_anything(over_tree: bool, backend: str) -> None:
+    layout = DocumentLayout.from_lengths([[3, 0, 2, 4], [2, 2]])
+    queries = DocumentLayout.from_lengths([[2, 2, 1, 1], [1, 2]])  # two words whose own sentence is the empty one
+    tree, policy = tree_over(layout) if over_tree else None, SelectionPolicy(2, always_own=True)
+    x = random_inputs(queries, layout, layout.num_sentences if tree is None else len(tree.nodes), 0)
+    number = 1 if tree is None else int(tree.index.leaves[1])
+    found, steps = [], []
+    for value in (0.0, float("nan")):
+        with torch.no_grad():
+            x.sentence_k[number] = value
+
+        def attend(*x: Tensor) -> Tensor:
+            inputs = Inputs(*x)
+            asked = Queries(inputs.q, inputs.sentence_q, queries)
+            return selective_attention(asked, keys_of(inputs, layout, tree), policy, backend)
+
+        found.append(values_and_gradients(attend, x))
+        for kept in [None] if tree is None else [None, cumulative_keys(x.sentence_k, tree.index)]:
+            keys = Keys(x.k, x.v, x.sentence_k, layout, None if tree is None else tree.index, kept)
+            own, document = queries.sentence_of_token, queries.document_of_token
+            steps.append(selective_attention_step(x.q, x.sentence_q, keys, policy, document_of_row=document, own=own))
+    assert all(bool(tensor.isfinite().all()) for tensor in found[1])
+    assert_same(found[1], found[0], 0)
+    for rows in steps:
+        assert_same([rows], [found[0][0]])
+
+
+def test_long_documents_with_the_own_sentence() -> None:
+    """Organised by sentence and padded give the same values and gradients; with all sentences kept, plain eq. 7's."""
+    layout = DocumentLayout.from_lengths([[4] * 9, [3] * 12])
+    x = random_inputs(layout, layout, layout.num_sentences, 1)
+
+    def run(t: int, backend: str, always_own: bool = True) -> list[Tensor]:
+        return values_and_gradients(
+            lambda q, k, v, sentence_q, sentence_k: selective_attention(
+                Queries(q, sentence_q, layout),
+                Keys(k, v, sentence_k, layout),
+                SelectionPolicy(t, always_own=always_own),
+                backend,
+            ),
+            x,
+        )
+
+    assert_same(run(3, "padded"), run(3, "dispatch"))
+    assert_same(run(12, "padded"), run(12, "dispatch"))
+    assert_same(run(12, "padded"), run(12, "padded", False))
+    assert not torch.allclose(run(3, "padded")[0], run(3, "padded", False)[0])
+
+
+def test_the_own_sentence_is_read_where_it_is_least_relevant() -> None:
+    """Relevance that points away from the own sentence: only with the policy a change of its words is seen."""
+    layout = DocumentLayout.from_lengths([[2, 2, 2]])
+    torch.manual_seed(0)
+    q, sentence_q, v = torch.randn(3, 6, 2, 4)
+    sentence_k = torch.zeros(3, 2, 4)
+    sentence_k[0] = -sentence_q[0]  # least relevant for its own first word
+    changed = v.clone()
+    changed[:2] += 1  # the words of the first sentence
+
+    def first_word(values: Tensor, always_own: bool) -> Tensor:
+        keys = Keys(q, values, sentence_k, layout)
+        return selective_attention(Queries(q, sentence_q, layout), keys, SelectionPolicy(2, always_own=always_own))[0]
+
+    assert torch.equal(first_word(v, False), first_word(changed, False))
+    assert not torch.allclose(first_word(v, True), first_word(changed, True))
+
+
+@pytest.mark.parametrize("top_t", [0, -1])
+def test_to_keep_no_sentence_is_refused_everywhere(top_t: int) -> None:
+    layout = DocumentLayout.from_lengths([[2, 3]])
+    tree = tree_over(layout)
+    *x, sentence_k = random_inputs(layout, layout, 2, 0)
+    node_k = random_inputs(layout, layout, len(tree.nodes), 0).sentence_k
+    both: dict[str, Any] = {"query_layout": layout, "key_layout": layout, "top_t": top_t}
+    step: dict[str, Any] = {"key_layout": layout, "document_of_row": layout.document_of_token, "top_t": top_t}
+    sizes = {"d_model": 4, "heads": 2, "d_head": 2}
+    calls = [
+        lambda: conditional_attention(*x, sentence_k, **both),
+        lambda: hierarchical_conditional_attention(*x, node_k, tree, **both),
+        lambda: conditional_attention_step(*x, sentence_k, **step),
+        lambda: conditional_attention_step(*x, node_k, **step, tree=tree),
+        lambda: keep_top_t(sentence_k, top_t),
+        lambda: SelectionPolicy(top_t, always_own=True),
+        lambda: ConditionalAttention(**sizes, top_t=top_t),
+        lambda: ConditionalAttention(**sizes, top_t=top_t, always_own=True),
+        lambda: EarlierSentences(**sizes, top_t=top_t),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"at least 1, got {top_t}"):
+            call()
+
+
+def test_values_that_do_not_go_together_are_refused() -> None:
+    layout, other = DocumentLayout.from_lengths([[2, 3]]), DocumentLayout.from_lengths([[5]])
+    x, tree = random_inputs(layout, layout, 3, 0), tree_over(layout)
+    keys = keys_of(x, layout, tree)
+    with pytest.raises(ValueError, match="no tree"):
+        selective_attention(Queries(x.q, x.sentence_q, layout), keys, SelectionPolicy(2, "earlier"))
+    with pytest.raises(ValueError, match=r"always_own=True.*: expected as many sentences .* 1 and 2 in document 0"):
+        selective_attention(Queries(x.q, x.sentence_q, other), keys, SelectionPolicy(2, always_own=True))
+    rows = layout.document_of_token
+    with pytest.raises(ValueError, match="own: expected the own sentence of each row"):
+        selective_attention_step(x.q, x.sentence_q, keys, SelectionPolicy(2, always_own=True), document_of_row=rows)
+    with pytest.raises(ValueError, match="not earlier than itself"):
+        SelectionPolicy(2, "earlier", always_own=True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"select_on": "leaf"}, 'select_on: expected "cumulative" or "node", got \'leaf\''),
+        ({"always_own": True, "top_t": 1}, "always_own: expected top_t of at least 2"),
+        ({"read_all_updates": -1}, "read_all_updates: expected at least 0, got -1"),
+        ({"heads": 0}, "heads: expected at least 1, got 0"),
+    ],
+)
+def test_modules_check_their_arguments(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ConditionalAttention(**{"d_model": 4, "heads": 2, "d_head": 2, "top_t": 2, **wrong})
+
+
+def test_other_modules_check_their_arguments() -> None:
+    with pytest.raises(ValueError, match="d_head: expected at least 1, got -2"):
+        SummaryAttention(d_model=4, heads=2, d_head=-2)
+    with pytest.raises(ValueError, match="heads: expected a divisor of d_model = 4, got 3"):
+        Source2Token(d_model=4, heads=3)
+    with pytest.raises(ValueError, match=r"p: expected a probability from 0 to 1, got 1\.5"):
+        WordDropout(1.5)
