@@ -24,8 +24,8 @@ from docnmt.registry import MODELS
 from docnmt.runtime import tune
 from docnmt.sentence_vectors.embeddings import Embeddings, build_embeddings
 from docnmt.sentence_vectors.encoder import SentenceEncoder
+from docnmt.sentence_vectors.lines import open_lines
 from docnmt.sentence_vectors.pairs import NLI_LABELS
-from docnmt.sentence_vectors.stream import open_lines
 from docnmt.sentence_vectors.words import words
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.runtime import tune
-from docnmt.sentence_vectors.codes import BitReport
+from docnmt.sentence_vectors.bit_report import BitReport
 from docnmt.sentence_vectors.encoder import SentenceEncoder
+from docnmt.sentence_vectors.lines import open_lines
 from docnmt.sentence_vectors.search import nearest_cosine, nearest_hamming
-from docnmt.sentence_vectors.stream import open_lines
 from docnmt.sentence_vectors.words import words
 
 TOP = 10
