@@ -9,12 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.sentence_vectors.senteval.classification import (
-    Protocol,
-    folds_on_train,
-    given_splits,
-    nested_folds,
-)
+from docnmt.sentence_vectors.senteval.classification import Protocol, folds_on_train, given_splits, nested_folds
 from docnmt.sentence_vectors.senteval.corpora import TransferTask, read_task
 from docnmt.sentence_vectors.senteval.relatedness import regression, similarity
 from docnmt.sentence_vectors.senteval.softmax import Examples
