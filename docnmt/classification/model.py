@@ -38,29 +38,46 @@ class ClassificationTask(Protocol):
 
 
 class FusionClassifier(nn.Module):
-    """logits = W·dropout(mean over words of encoder(fusion(E·√d, P))) + b.
+    """logits = W·dropout(mean over words of encoder(fusion(E·√d, P))) + b; every part begins with its own stream.
 
-    Args:
+    Attributes:
         position_count: where the word index of a position counts from: its sentence (`unit`) or its text (`document`).
     """
 
     Config: type = FusionClassifierConfig
     predicts: ClassVar[str] = "labels"
 
-    def __init__(
-        self,
-        *,
-        embedding: Embedding,
-        layers: list[EncoderLayer],
-        norm: nn.Module,
-        dropout: float,
-        output: nn.Linear,
-        position_count: str,
-    ) -> None:
+    def __init__(self, config: FusionClassifierConfig, task: ClassificationTask) -> None:
         super().__init__()
-        self.embedding, self.layers, self.norm, self.output = embedding, nn.ModuleList(layers), norm, output
-        self.dropout = nn.Dropout(dropout)
-        self.position_count = position_count
+        width, fusion = config.embed_dim, None
+        with random_stream("position"):
+            position = build_position(
+                config.position, width, levels=config.levels or 2, max_positions=config.max_positions or 4096,
+                max_distance=config.relative_distance or 16,
+                std=1.0,  # as embeddings have it before their √d, and the notebooks' tables
+            )  # fmt: skip
+        with random_stream("embedding"):
+            tokens = nn.Embedding(task.vocabulary_size, width)
+            nn.init.normal_(tokens.weight, std=config.embedding_std)
+        if position.input is not None:
+            own = {"radius": config.gate_conv_radius, "scalar": config.gate_conv_scalar}
+            given = {name: value for name, value in own.items() if value is not None}
+            with random_stream("fusion"):
+                fusion = build_fusion(config.position_fusion, width, norm_after=config.norm_after_fusion, **given)
+        self.embedding = Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=0.0)
+        self.embedding.scale = width**0.5 if config.scale_embeddings else 1.0
+        self.layers = nn.ModuleList(_layer(config, position, number) for number in range(config.encoder_layers))
+        self.norm = nn.LayerNorm(width) if config.norm == "pre" else nn.Identity()
+        with random_stream("output"):
+            self.output = nn.Linear(width, len(task.labels))
+        self.dropout = nn.Dropout(config.dropout)
+        levels = config.position == "multi_level"
+        self.position_count = (config.position_count or "unit") if levels else "document"
+
+    @classmethod
+    def build(cls, config: FusionClassifierConfig, task: ClassificationTask) -> FusionClassifier:
+        """The model that `config` describes, for the labels and vocabulary of `task`."""
+        return cls(config, task)
 
     def forward(self, batch: TextBatch) -> Tensor:
         """Logits (B, C) of the batch's B texts; a text without words has the mean 0."""
@@ -69,40 +86,6 @@ class FusionClassifier(nn.Module):
         for layer in self.layers:
             x = layer(x, text.layout)
         return self.output(self.dropout(span_mean(self.norm(x), text.layout.sentences)))  # type: ignore[no-any-return]
-
-    @classmethod
-    def build(cls, config: FusionClassifierConfig, task: ClassificationTask) -> FusionClassifier:
-        """The modules a configuration asks for, each with random weights of its own stream."""
-        with random_stream("position"):
-            position = build_position(
-                config.position, config.embed_dim, levels=config.levels or 2,
-                max_positions=config.max_positions or 4096, max_distance=config.relative_distance or 16,
-                std=1.0,  # as embeddings have it before their √d, and the notebooks' tables
-            )  # fmt: skip
-        with random_stream("embedding"):
-            tokens = nn.Embedding(task.vocabulary_size, config.embed_dim)
-            nn.init.normal_(tokens.weight, std=config.embedding_std)
-        fusion = None
-        if position.input is not None:
-            own = {"radius": config.gate_conv_radius, "scalar": config.gate_conv_scalar}
-            given = {name: value for name, value in own.items() if value is not None}
-            with random_stream("fusion"):
-                fusion = build_fusion(
-                    config.position_fusion, config.embed_dim, norm_after=config.norm_after_fusion, **given
-                )
-        embedding = Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=0.0)
-        embedding.scale = config.embed_dim**0.5 if config.scale_embeddings else 1.0
-        layers = [_layer(config, position, number) for number in range(config.encoder_layers)]
-        with random_stream("output"):
-            output = nn.Linear(config.embed_dim, len(task.labels))
-        return cls(
-            embedding=embedding,
-            layers=layers,
-            norm=nn.LayerNorm(config.embed_dim) if config.norm == "pre" else nn.Identity(),
-            dropout=config.dropout,
-            output=output,
-            position_count=(config.position_count or "unit") if config.position == "multi_level" else "document",
-        )
 
 
 @contextlib.contextmanager
