@@ -295,9 +295,9 @@ def test_faiss_copies_the_index_once(plain: Path, tmp_path: Path, monkeypatch: p
     (["--search", "train.tsv"], "cannot be read as an .npy file"),
     (["--search", "narrow.npy"], "is it of another model"),
     (["--output", "NEW", "--input", "absent.txt"], "absent.txt: cannot be read"),
-    (["--output", "NEW", "--input", "latin.txt"], "line 2: not valid UTF-8"),
-    (["--output", "NEW", "--input", "return.txt"], "line 2: carriage return inside a line: remove it"),
-    (["--output", "NEW", "--input", "nul.txt"], "line 1: NUL byte; this is not plain text: remove it"),
+    (["--output", "NEW", "--input", "latin.txt"], "latin.txt:2: byte 3 of the line (0xE9): not valid UTF-8"),
+    (["--output", "NEW", "--input", "return.txt"], "return.txt:2: byte 4 of the line (0x0D): carriage return"),
+    (["--output", "NEW", "--input", "nul.txt"], "nul.txt:1: byte 2 of the line (0x00): NUL byte"),
 ])  # fmt: skip
 def test_wrong_use_is_one_clear_line(
     folder: Path, plain: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]

@@ -19,7 +19,7 @@ from docnmt.sentence_vectors.bit_report import BitReport
 from docnmt.sentence_vectors.config import EmbedConfig
 from docnmt.sentence_vectors.encoder import SentenceEncoder
 from docnmt.sentence_vectors.gates import MOST_DRAWN, draw_gates
-from docnmt.sentence_vectors.lines import StoredLines, open_lines
+from docnmt.sentence_vectors.lines import StoredLines, text_lines
 from docnmt.sentence_vectors.search import FaissIndex, nearest_cosine, nearest_hamming
 from docnmt.sentence_vectors.words import words
 
@@ -36,16 +36,16 @@ def embed(config: EmbedConfig, out: TextIO) -> None:
         UserError: no sentence encoder at the path, or text or index cannot be read or do not fit it.
     """
     encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)
-    with open_lines(None if config.input is None else Path(config.input)) as lines:
-        if config.output:
-            write(encoder, lines, Path(config.output), codes=config.codes)
-        elif config.search:
-            rows = read_index(Path(config.search), encoder)
-            texts = None if config.texts is None else _open_texts(Path(config.texts), len(rows))
-            at_once = 1 if config.input is None and sys.stdin.isatty() else QUERIES
-            search(encoder, lines, rows, config.top, config.backend, out, texts=texts, at_once=at_once)
-        elif config.gates:
-            draw_gates(encoder, [words(line) for line in islice(lines, MOST_DRAWN + 1)], Path(config.gates))
+    lines = text_lines(None if config.input is None else Path(config.input))
+    if config.output:
+        write(encoder, lines, Path(config.output), codes=config.codes)
+    elif config.search:
+        rows = read_index(Path(config.search), encoder)
+        texts = None if config.texts is None else _open_texts(Path(config.texts), len(rows))
+        at_once = 1 if config.input is None and sys.stdin.isatty() else QUERIES
+        search(encoder, lines, rows, config.top, config.backend, out, texts=texts, at_once=at_once)
+    elif config.gates:
+        draw_gates(encoder, [words(line) for line in islice(lines, MOST_DRAWN + 1)], Path(config.gates))
 
 
 class NpyWriter:
