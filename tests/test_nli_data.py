@@ -129,7 +129,7 @@ def test_without_vectors_words_get_random_ones(
     for name in ("one", "two"):
         assert preprocess.main(["--task", "nli", *arguments, "--destdir", str(tmp_path / name)]) == 0
     assert "warning: without --vectors every word gets a random vector" in capfd.readouterr().err
-    (first,), (second,) = (Nli.load(NliConfig(), tmp_path / name).vectors for name in ("one", "two"))
+    (first,), (second,) = (Nli.load(NliConfig(), tmp_path / name).embeddings.vectors for name in ("one", "two"))
     assert np.array_equal(first, second)
     assert not first[0].any()
     assert np.linalg.norm(first[1:].astype(float), axis=1) == pytest.approx(1, abs=1e-3)

@@ -17,6 +17,7 @@ from docnmt.progress import Progress
 from docnmt.runtime import pick_device
 from docnmt.sentence_vectors.bit_report import BitReport
 from docnmt.sentence_vectors.config import EmbedConfig
+from docnmt.sentence_vectors.embeddings import map_npy
 from docnmt.sentence_vectors.encoder import SentenceEncoder
 from docnmt.sentence_vectors.gates import MOST_DRAWN, draw_gates
 from docnmt.sentence_vectors.lines import StoredLines, text_lines
@@ -132,10 +133,7 @@ def read_index(path: Path, encoder: SentenceEncoder) -> np.ndarray:
     Raises:
         UserError: not such a file, or not of this encoder's width.
     """
-    try:
-        rows: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"--search {path}: cannot be read as an .npy file: {error}") from error
+    rows = map_npy(path)
     width = {"uint8": encoder.bits // 8, "float32": encoder.width}.get(rows.dtype.name, 0)
     if rows.ndim != 2 or rows.shape[1] != width or not width:
         raise UserError(

@@ -17,6 +17,7 @@ from docnmt.sentence_vectors.embeddings import Embeddings
 from docnmt.sentence_vectors.encoders import look_up
 from docnmt.sentence_vectors.inferlite import InferLiteEncoder
 from docnmt.sentence_vectors.model import SentencePairModel
+from docnmt.training.loading import load_model
 
 #: A sentence's vector, its code before the threshold (values between 0 and 1), its code (0 or 1).
 Representation = Literal["vectors", "soft", "codes"]
@@ -58,8 +59,6 @@ class SentenceEncoder:
         Raises:
             UserError: nothing there, damaged, or not a sentence encoder.
         """
-        from docnmt.training.loading import load_model
-
         loaded = load_model(path, device=device)
         if not isinstance(loaded.model, SentencePairModel):
             raise UserError(

@@ -19,6 +19,7 @@ from docnmt.sentence_vectors.config import (
     Source2TokenEncoderConfig,
 )
 from docnmt.sentence_vectors.data import PackedSentences, PairBatch
+from docnmt.sentence_vectors.embeddings import Embeddings
 from docnmt.sentence_vectors.hashing import SemanticHash
 from docnmt.sentence_vectors.inferlite import InferLiteEncoder
 
@@ -31,11 +32,8 @@ class SentenceTask(Protocol):
     """
 
     labels: Sequence[str]
+    embeddings: Embeddings
     probability: np.ndarray
-
-    @property
-    def vectors(self) -> Sequence[np.ndarray]:
-        """K × (V, d_k), one table a type."""
 
 
 class PairClassifier(nn.Module):
@@ -58,7 +56,6 @@ class SentencePairModel(nn.Module, ABC):
     """Sentence encoder, hashing layer or none, classifier of the pair.
 
     The word vectors are frozen, shared with the task and not part of the model's state.
-
     """
 
     Config: ClassVar[type[SentencePairConfig]]
@@ -66,24 +63,20 @@ class SentencePairModel(nn.Module, ABC):
 
     def __init__(self, *, encoder: encoders.WordEncoder, config: SentencePairConfig, task: SentenceTask) -> None:
         super().__init__()
-        for k, table in enumerate(task.vectors):
+        for k, table in enumerate(task.embeddings.vectors):
             self.register_buffer(f"table_{k}", torch.as_tensor(table), persistent=False)
-        self.types = len(task.vectors)
+        self.types = len(task.embeddings.vectors)
         self.encoder = encoder
         self.hash: SemanticHash | None = None
         if config.hash_bits:
             self.hash = SemanticHash(
-                d_input=encoder.d_output,
-                bits=config.hash_bits,
-                steps=config.hash_steps,
+                d_input=encoder.d_output, bits=config.hash_bits, steps=config.hash_steps,
                 minimum=config.hash_min_temperature,
-            )
+            )  # fmt: skip
         self.classifier = PairClassifier(
-            d_input=config.hash_bits or encoder.d_output,
-            d_hidden=config.classifier_dim,
-            classes=len(task.labels),
+            d_input=config.hash_bits or encoder.d_output, d_hidden=config.classifier_dim, classes=len(task.labels),
             dropout=config.classifier_dropout,
-        )
+        )  # fmt: skip
 
     @property
     def tables(self) -> list[Tensor]:
@@ -114,11 +107,6 @@ class SentencePairModel(nn.Module, ABC):
         """The encoder that `config` describes: what tells the architectures apart."""
 
 
-def dims(task: SentenceTask) -> list[int]:
-    """The width d_k of each embedding type."""
-    return [table.shape[1] for table in task.vectors]
-
-
 class InferLite(SentencePairModel):
     """Gated word vectors of several types, max-pooled (Kiros and Chan 2018)."""
 
@@ -127,7 +115,7 @@ class InferLite(SentencePairModel):
     @staticmethod
     def encoder_of(config: InferLiteConfig, task: SentenceTask) -> InferLiteEncoder:
         return InferLiteEncoder(
-            dims=dims(task), d_model=config.hidden_dim, d_output=config.output_dim, layers=config.conv_layers,
+            dims=task.embeddings.dims, d_model=config.hidden_dim, d_output=config.output_dim, layers=config.conv_layers,
             width=config.conv_width, gate=config.gate, skip=config.skip, pooling=config.pooling,
         )  # fmt: skip
 
@@ -140,7 +128,7 @@ class BagOfWords(SentencePairModel):
     @staticmethod
     def encoder_of(config: BagOfWordsConfig, task: SentenceTask) -> encoders.BagOfWords:
         probability = torch.as_tensor(task.probability, dtype=torch.float32)
-        return encoders.BagOfWords(dims=dims(task), pooling=config.bag_pooling, probability=probability)
+        return encoders.BagOfWords(dims=task.embeddings.dims, pooling=config.bag_pooling, probability=probability)
 
 
 class BiLstmMax(SentencePairModel):
@@ -150,7 +138,7 @@ class BiLstmMax(SentencePairModel):
 
     @staticmethod
     def encoder_of(config: BiLstmMaxConfig, task: SentenceTask) -> encoders.BiLstmMax:
-        return encoders.BiLstmMax(dims=dims(task), d_output=config.output_dim)
+        return encoders.BiLstmMax(dims=task.embeddings.dims, d_output=config.output_dim)
 
 
 class Source2TokenEncoder(SentencePairModel):
@@ -161,6 +149,6 @@ class Source2TokenEncoder(SentencePairModel):
     @staticmethod
     def encoder_of(config: Source2TokenEncoderConfig, task: SentenceTask) -> encoders.Source2TokenEncoder:
         return encoders.Source2TokenEncoder(
-            dims=dims(task), d_model=config.embed_dim, layers=config.encoder_layers, heads=config.heads,
+            dims=task.embeddings.dims, d_model=config.embed_dim, layers=config.encoder_layers, heads=config.heads,
             d_inner=config.ffn_dim, dropout=config.dropout,
         )  # fmt: skip

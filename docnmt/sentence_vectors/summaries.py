@@ -13,6 +13,7 @@ from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UserError
 from docnmt.models.encoder_decoder import EncoderDecoder
 from docnmt.sentence_vectors.data import by_length
+from docnmt.training.loading import load_model
 
 
 class TranslationSummaries:
@@ -28,8 +29,6 @@ class TranslationSummaries:
     """
 
     def __init__(self, path: str | Path, *, max_tokens: int = 4096) -> None:
-        from docnmt.training.loading import load_model
-
         loaded = load_model(path)
         model = loaded.model
         if not isinstance(model, EncoderDecoder) or model.decoder.summarise is None:

@@ -39,11 +39,6 @@ class Nli:
         self.embeddings, self.probability = embeddings, probability
         self.data_dir, self.fingerprint = data_dir, fingerprint
 
-    @property
-    def vectors(self) -> Sequence[np.ndarray]:
-        """K × (V, d_k), one table a type."""
-        return self.embeddings.vectors
-
     @classmethod
     def load(cls, config: NliConfig, data_dir: str | Path) -> Nli:
         """The task of a folder written by `docnmt-preprocess --task nli`.
@@ -67,7 +62,7 @@ class Nli:
 
     def state(self) -> TaskState:
         """Vocabulary and vectors: what encoding a new sentence needs."""
-        tensors = {f"vectors.{k}": torch.as_tensor(table) for k, table in enumerate(self.vectors)}
+        tensors = {f"vectors.{k}": torch.as_tensor(table) for k, table in enumerate(self.embeddings.vectors)}
         return TaskState(
             {"vectors": list(self.embeddings.names), "words": list(self.embeddings.words)},
             {**tensors, "probability": torch.as_tensor(self.probability)},

@@ -49,10 +49,6 @@ class Task:
     labels: tuple[str, ...] = NLI_LABELS
 
     @property
-    def vectors(self) -> Any:
-        return self.embeddings.vectors
-
-    @property
     def probability(self) -> np.ndarray:
         return np.full(len(self.embeddings.words), 1e-4, np.float32)
 
