@@ -112,7 +112,7 @@ _CLASSIFIER = "an encoder with a mean over words, to study how positions join em
 MODELS.add(
     "fusion_classifier",
     "docnmt.classification.model:FusionClassifier",
-    config="docnmt.classification.model_config:FusionClassifierConfig",
+    config="docnmt.classification.config:FusionClassifierConfig",
     help=_CLASSIFIER,
 )
 for _suffix, _overrides in {
@@ -179,16 +179,16 @@ CRITERIA.add(
     help="cross-entropy of a pair's label",
 )  # fmt: skip
 for _name, _target, _config, _help in (
-    ("inferlite", "inferlite:InferLite", "InferLiteConfig", "gated word vectors of several types, max-pooled"),
-    ("bag_of_words", "baselines:BagOfWords", "BagOfWordsConfig", "mean, maximum or SIF mean of word vectors"),
-    ("bilstm_max", "baselines:BiLstmMax", "BiLstmMaxConfig", "InferSent: bidirectional LSTM, max-pooling"),
+    ("inferlite", "InferLite", "InferLiteConfig", "gated word vectors of several types, max-pooled"),
+    ("bag_of_words", "BagOfWords", "BagOfWordsConfig", "mean, maximum or SIF mean of word vectors"),
+    ("bilstm_max", "BiLstmMax", "BiLstmMaxConfig", "InferSent: bidirectional LSTM, max-pooling"),
     (
-        "source2token_encoder", "baselines:Source2TokenEncoder", "Source2TokenEncoderConfig",
+        "source2token_encoder", "Source2TokenEncoder", "Source2TokenEncoderConfig",
         "self-attention layers and source2token summaries as sentence vectors",
     ),
 ):  # fmt: skip
-    _models = "docnmt.sentence_vectors.models"
-    MODELS.add(_name, f"{_models}.{_target}", config=f"{_models}.config:{_config}", help=_help)
+    _room = "docnmt.sentence_vectors"
+    MODELS.add(_name, f"{_room}.model:{_target}", config=f"{_room}.config:{_config}", help=_help)
     ARCHITECTURES.add(_name, Architecture(_name, dict), help=_help)
 for _suffix, _hidden, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_big", 512, 4096)):
     ARCHITECTURES.add(

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.batch import PackedText
+from docnmt.classification.config import FusionClassifierConfig
 from docnmt.classification.model import FusionClassifier
-from docnmt.classification.model_config import FusionClassifierConfig
 from docnmt.config import without_effect
 from docnmt.layout import DocumentLayout
 from docnmt.registry import FUSIONS, POSITIONS

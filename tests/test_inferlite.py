@@ -11,10 +11,9 @@ from torch.nn import functional as F
 
 from docnmt.functional.pooling import span_max, span_mean
 from docnmt.layout import Spans
-from docnmt.sentence_vectors.modules.hashing import SemanticHash
-from docnmt.sentence_vectors.modules.inferlite import InferLiteEncoder, PackedConvolution
-from docnmt.sentence_vectors.modules.sentence_encoders import BagOfWords, BiLstmMax
-from docnmt.sentence_vectors.modules.source2token_encoder import Source2TokenEncoder
+from docnmt.sentence_vectors.encoders import BagOfWords, BiLstmMax, Source2TokenEncoder
+from docnmt.sentence_vectors.hashing import SemanticHash
+from docnmt.sentence_vectors.inferlite import InferLiteEncoder, PackedConvolution
 
 DIMS = (5, 3)
 LENGTHS = [4, 1, 7, 2, 3]

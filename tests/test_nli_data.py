@@ -11,8 +11,10 @@ import pytest
 
 from docnmt.cli import preprocess
 from docnmt.errors import UserError
-from docnmt.sentence_vectors.folder import NliFolder
+from docnmt.sentence_vectors.config import NliConfig
+from docnmt.sentence_vectors.data import PairDataset
 from docnmt.sentence_vectors.pairs import NLI_LABELS, SentencePairs, read_pairs
+from docnmt.sentence_vectors.task import Nli
 from docnmt.sentence_vectors.words import words
 
 PAIRS = [
@@ -47,18 +49,19 @@ def test_both_forms_give_the_same_pairs(tmp_path: Path) -> None:
     assert pairs == read_pairs(jsonl(tmp_path / "a.jsonl", PAIRS))
     gold = [row for row in PAIRS if row[0] != "-"]
     labels, first, second = zip(*gold, strict=True)
-    assert pairs == SentencePairs([NLI_LABELS.index(label) for label in labels], list(first), list(second), 1)
+    sentences = [text for pair in zip(first, second, strict=True) for text in pair]
+    assert pairs == SentencePairs([NLI_LABELS.index(label) for label in labels], sentences, 1)
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
-    ("a.tsv", "text\tlabel\n", "line 1: expected a header with the columns label, text, text2, got text, label"),
-    ("a.tsv", "label\ttext\ttext2\nneutral\tone\n", "line 2: expected 3 tab-separated columns, got 2"),
-    ("a.tsv", "label\ttext\ttext2\nperhaps\tone\ttwo\n", "line 2: label 'perhaps' is none of entailment, neutral"),
+    ("a.tsv", "text\tlabel\n", "a.tsv:1: expected a header with the columns label, text, text2, got text, label"),
+    ("a.tsv", "label\ttext\ttext2\nneutral\tone\n", "a.tsv:2: expected 3 tab-separated columns, got 2"),
+    ("a.tsv", "label\ttext\ttext2\nperhaps\tone\ttwo\n", "a.tsv:2: label 'perhaps' is none of entailment, neutral"),
     ("a.tsv", "label\ttext\ttext2\n-\tone\ttwo\n", "holds no labelled pairs"),
     ("a.tsv", "label\ttext\ttext2\nneutral\tcaf\udce9\ty\n", "a.tsv:2: byte 12 of the line"),
-    ("a.jsonl", "{}\n", "line 1: expected an object with gold_label, sentence1 and sentence2"),
-    ("a.jsonl", "[1]\n", "line 1: expected an object"),
-    ("a.jsonl", '{"gold_label": "neutral", "sentence1": 1, "sentence2": "a"}\n', "a value is not a text"),
+    ("a.jsonl", "{}\n", "a.jsonl:1: expected an object with 'gold_label'"),
+    ("a.jsonl", "[1]\n", "a.jsonl:1: expected an object"),
+    ("a.jsonl", '{"gold_label": "neutral", "sentence1": 1, "sentence2": "a"}\n', "'sentence1' is 1"),
     ("a.jsonl", '{"gold_label": "neutral", "sentence1": "\\ud800", "sentence2": "a"}\n', r"half a character \(.ud800"),
 ])  # fmt: skip
 def test_faults_are_named_by_line(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -69,7 +72,7 @@ def test_faults_are_named_by_line(tmp_path: Path, name: str, text: str, message:
 
 def test_pairs_as_windows_writes_them(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes("\ufefflabel\ttext\ttext2\r\nNeutral\tx\ty\r\n".encode())
-    assert read_pairs(tmp_path / "a.tsv") == SentencePairs([NLI_LABELS.index("neutral")], ["x"], ["y"], 0)
+    assert read_pairs(tmp_path / "a.tsv") == SentencePairs([NLI_LABELS.index("neutral")], ["x", "y"], 0)
 
 
 @pytest.fixture
@@ -97,8 +100,8 @@ def test_the_folder_holds_every_pair(
     assert "no vector for 1 of" in report
     assert "without a vector: dreams (2)" in report  # in the training and in the validation pairs
     assert "warning: 2 pairs of valid stand in the training data, too" in report
-    folder = NliFolder.open(tmp_path / "data")
-    embeddings, stored = folder.embeddings, folder.pairs("train")
+    task = Nli.load(NliConfig(), tmp_path / "data")
+    embeddings, stored = task.embeddings, PairDataset.open(tmp_path / "data", "train")
     gold = [row for row in PAIRS if row[0] != "-"]
     assert [NLI_LABELS[label] for label in stored.labels] == [row[0] for row in gold]
     for number, text in enumerate(text for _, *pair in gold for text in pair):
@@ -126,7 +129,7 @@ def test_without_vectors_words_get_random_ones(
     for name in ("one", "two"):
         assert preprocess.main(["--task", "nli", *arguments, "--destdir", str(tmp_path / name)]) == 0
     assert "warning: without --vectors every word gets a random vector" in capfd.readouterr().err
-    (first,), (second,) = (NliFolder.open(tmp_path / name).embeddings.vectors for name in ("one", "two"))
+    (first,), (second,) = (Nli.load(NliConfig(), tmp_path / name).embeddings.vectors for name in ("one", "two"))
     assert np.array_equal(first, second)
     assert not first[0].any()
     assert np.linalg.norm(first[1:].astype(float), axis=1) == pytest.approx(1, abs=1e-3)

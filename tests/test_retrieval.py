@@ -18,7 +18,7 @@ from test_inferlite_tools import tool
 from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.errors import UserError
 from docnmt.registry import MODELS
-from docnmt.sentence_vectors import commands, stream
+from docnmt.sentence_vectors import embed as embed_command
 from docnmt.sentence_vectors.config import NliConfig
 from docnmt.sentence_vectors.encoder import SentenceEncoder
 from docnmt.sentence_vectors.gates import gate_means
@@ -218,12 +218,12 @@ def test_embed_writes_searches_and_reports(folder: Path, hashed: Path, capsys: p
 def test_memory_does_not_grow_with_the_number_of_lines(
     plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "CHUNK", 270)
+    monkeypatch.setattr(embed_command, "CHUNK", 270)
     encoder = SentenceEncoder.load(plain)
 
     def peak(chunks: int) -> int:
         tracemalloc.start()
-        stream.embed_stream(
+        embed_command.write(
             encoder, (line for _ in range(10 * chunks) for line in LINES), tmp_path / "v.npy", codes=False
         )
         most = tracemalloc.get_traced_memory()[1]
@@ -275,15 +275,14 @@ def test_faiss_copies_the_index_once(plain: Path, tmp_path: Path, monkeypatch: p
         def nearest(self, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
             return nearest_cosine(queries, self.rows, top)
 
-    monkeypatch.setattr(commands, "FaissIndex", Index)
+    monkeypatch.setattr(embed_command, "FaissIndex", Index)
     encoder = SentenceEncoder.load(plain)
     np.save(tmp_path / "index.npy", encoder.features([words(line) for line in LINES]))
     printed = {}
     for backend in ("numpy", "faiss"):
         out = io.StringIO()
-        commands.search(
-            encoder, iter(LINES), tmp_path / "index.npy", texts=None, top=2, backend=backend, out=out, at_once=5
-        )
+        index = embed_command.read_index(tmp_path / "index.npy", encoder)
+        embed_command.search(encoder, iter(LINES), index, 2, backend, out, at_once=5)
         printed[backend] = out.getvalue()
     assert printed["faiss"] == printed["numpy"]
     assert built == [len(LINES)]
@@ -296,9 +295,9 @@ def test_faiss_copies_the_index_once(plain: Path, tmp_path: Path, monkeypatch: p
     (["--search", "train.tsv"], "cannot be read as an .npy file"),
     (["--search", "narrow.npy"], "is it of another model"),
     (["--output", "NEW", "--input", "absent.txt"], "absent.txt: cannot be read"),
-    (["--output", "NEW", "--input", "latin.txt"], "line 2: not valid UTF-8"),
-    (["--output", "NEW", "--input", "return.txt"], "line 2: carriage return inside a line: remove it"),
-    (["--output", "NEW", "--input", "nul.txt"], "line 1: NUL byte; this is not plain text: remove it"),
+    (["--output", "NEW", "--input", "latin.txt"], "latin.txt:2: byte 3 of the line (0xE9): not valid UTF-8"),
+    (["--output", "NEW", "--input", "return.txt"], "return.txt:2: byte 4 of the line (0x0D): carriage return"),
+    (["--output", "NEW", "--input", "nul.txt"], "nul.txt:1: byte 2 of the line (0x00): NUL byte"),
 ])  # fmt: skip
 def test_wrong_use_is_one_clear_line(
     folder: Path, plain: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]

@@ -19,10 +19,10 @@ from docnmt.sentence_vectors.senteval.baselines import (
     read_frequencies,
     sif_weights,
 )
-from docnmt.sentence_vectors.senteval.classification import Examples, Protocol
+from docnmt.sentence_vectors.senteval.classification import PROTOCOLS, Protocol
 from docnmt.sentence_vectors.senteval.corpora import TASKS, TransferTask, read_task
-from docnmt.sentence_vectors.senteval.evaluate import PROTOCOLS, _f1, _features, evaluate
-from docnmt.sentence_vectors.senteval.softmax import Schedule
+from docnmt.sentence_vectors.senteval.evaluate import _f1, _features, evaluate
+from docnmt.sentence_vectors.senteval.softmax import Examples, Schedule
 
 SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)
 
@@ -83,7 +83,7 @@ def test_all_penalties_at_once_equal_the_toolkit_one_by_one(max_epoch: int) -> N
     penalties = [1e-5, 1e-2, 0.3, 1.0]
     protocol = Protocol(schedule, penalties=penalties)
     random = np.random.RandomState(1111)
-    merits, weights = classification.train(data, np.arange(len(data.y)), dev, penalties, protocol, random)
+    merits, weights = classification.train(data, dev, data.classes, penalties, protocol, random)
     for penalty, merit, weight in zip(penalties, merits, weights, strict=True):
         one = TorchClassifier(7, 3, penalty, schedule)
         assert merit == pytest.approx(one.fit(data.x, data.y, dev))
@@ -180,16 +180,16 @@ def test_regression_equals_the_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(6)
     direction = random.normal(size=5)
 
-    def pairs(n: int) -> relatedness.ScoredPairs:
+    def pairs(n: int) -> Examples:
         x = random.normal(size=(n, 5)).astype(np.float32)
-        return relatedness.ScoredPairs(x, np.clip(2.5 + x @ direction, 0.2, 5))
+        return Examples(x, np.clip(2.5 + x @ direction, 0.2, 5))
 
     train, dev, test = pairs(150), pairs(50), pairs(50)
     shuffles = np.random.RandomState(1111)
     torch.manual_seed(1111)
     model = nn.Sequential(nn.Linear(5, 5), nn.Softmax(dim=-1))
     optimizer = torch.optim.Adam(model.parameters())
-    targets = torch.tensor(relatedness.degrees(train.score))
+    targets = torch.tensor(relatedness.degrees(train.y))
     best, failures, epoch = -1.0, 0, 0
     while epoch <= 30:
         for _ in range(3):
@@ -201,7 +201,7 @@ def test_regression_equals_the_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
                 loss.backward()
                 optimizer.step()
         epoch += 3
-        merit = np.corrcoef(model(torch.tensor(dev.x)).detach().numpy() @ np.arange(1, 6), dev.score)[0, 1]
+        merit = np.corrcoef(model(torch.tensor(dev.x)).detach().numpy() @ np.arange(1, 6), dev.y)[0, 1]
         if merit > best:
             best, stored = merit, copy.deepcopy(model)
         else:
@@ -211,8 +211,8 @@ def test_regression_equals_the_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = stored(torch.tensor(test.x)).detach().numpy() @ np.arange(1, 6)
     results = relatedness.regression(train, dev, test)
     assert results["dev pearson"] == pytest.approx(best, abs=1e-5)
-    assert results["pearson"] == pytest.approx(np.corrcoef(expected, test.score)[0, 1], abs=1e-5)
-    assert results["mse"] == pytest.approx(np.mean((expected - test.score) ** 2), abs=1e-4)
+    assert results["pearson"] == pytest.approx(np.corrcoef(expected, test.y)[0, 1], abs=1e-5)
+    assert results["mse"] == pytest.approx(np.mean((expected - test.y) ** 2), abs=1e-4)
 
 
 def test_degrees_split_a_score_between_its_neighbours() -> None:
@@ -269,7 +269,7 @@ def test_sif_weighs_by_frequency_and_removes_the_common_direction(tmp_path: Path
 @pytest.mark.parametrize("line", ["film", "film x", "film nan", "film inf", "film -1", "film 1 2"])
 def test_a_count_that_is_none_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "bad.txt").write_text(f"good 1\n{line}\n")
-    with pytest.raises(UserError, match=rf"line 2: expected a word and its count, got '{line}'"):
+    with pytest.raises(UserError, match=rf"bad\.txt:2: expected a word and its count, got '{line}'"):
         read_frequencies(tmp_path / "bad.txt")
     (tmp_path / "none.txt").write_text("good 0\n")
     with pytest.raises(UserError, match="no words that were counted"):
@@ -306,8 +306,8 @@ def test_pairs_are_taken_apart_in_order(tmp_path: Path) -> None:
     write_task(tmp_path, "STS13/FNWN.tsv", "score\ttext\ttext2", ["5\tgood\tgood film", "0\tgood\tbad", "4\tbad\tbad"])
     task = TransferTask("STS", "similarity", {"FNWN": ("STS13/FNWN.tsv",)}, pairs=True)
     rows = read_task(task, tmp_path)["FNWN"]
-    assert rows.first == [["good"], ["bad"], ["good"]]  # by lengths, then by score
-    assert rows.second == [["bad"], ["bad"], ["good", "film"]]
+    assert rows.sides[0] == [["good"], ["bad"], ["good"]]  # by lengths, then by score
+    assert rows.sides[1] == [["bad"], ["bad"], ["good", "film"]]
     assert evaluate(task, tmp_path, BagOfWordsBaseline(embeddings()), Protocol())["pearson"] > 0.9
 
 
@@ -330,14 +330,14 @@ def test_only_an_optional_subset_may_be_missing_and_the_result_names_them(tmp_pa
 @pytest.mark.parametrize("score", ["nan", "-inf", "1e999", "high"])
 def test_a_score_is_a_finite_number(tmp_path: Path, score: str) -> None:
     write_task(tmp_path, "STS13/FNWN.tsv", "score\ttext\ttext2", ["5\tgood\tgood", f"{score}\tgood\tbad"])
-    with pytest.raises(UserError, match=rf"FNWN\.tsv: line 3: expected a finite number, got '{score}'"):
+    with pytest.raises(UserError, match=rf"FNWN\.tsv:3: expected a finite number, got '{score}'"):
         read_task(TASKS["STS13"], tmp_path)
 
 
 @pytest.mark.parametrize(("header", "row", "message"), [
-    ("label\ttext", "2\tgood", "line 2: expected one of 0, 1"),
-    ("label\ttext", "1", "line 2: expected 2 columns"),
-    ("score\ttext", "1\tgood", "no column label"),
+    ("label\ttext", "2\tgood", "all.tsv:2: expected one of 0, 1"),
+    ("label\ttext", "1", "all.tsv:2: expected 2 tab-separated columns"),
+    ("score\ttext", "1\tgood", "expected a header with the columns label"),
 ])  # fmt: skip
 def test_wrong_files_are_named(tmp_path: Path, header: str, row: str, message: str) -> None:
     write_task(tmp_path, "MR/all.tsv", header, [row])

@@ -51,24 +51,24 @@ def test_every_task_is_read_as_it_was_downloaded(download: Path, tmp_path: Path)
     output = tmp_path / "senteval"
     senteval_tsv.main([str(download), str(output)])
     rows = {name: read_task(task, output) for name, task in TASKS.items()}
-    assert rows["MR"]["all"].first == [[], ["fine"], ["café", "noir", "bad"], ["a", "fine", "film"]]
+    assert rows["MR"]["all"].sides[0] == [[], ["fine"], ["café", "noir", "bad"], ["a", "fine", "film"]]
     assert rows["MR"]["all"].target.tolist() == [1, 1, 0, 1]
-    assert rows["SUBJ"]["all"].first == [["so", "dull"], ["he", "goes"]]  # subjective is class 0
-    assert rows["SST2"]["train"].first == rows["SST5"]["train"].first == [["train", "film"]]
+    assert rows["SUBJ"]["all"].sides[0] == [["so", "dull"], ["he", "goes"]]  # subjective is class 0
+    assert rows["SST2"]["train"].sides[0] == rows["SST5"]["train"].sides[0] == [["train", "film"]]
     assert (rows["SST2"]["test"].target.tolist(), rows["SST5"]["test"].target.tolist()) == ([1], [4])
-    assert rows["TREC"]["train"].first == [["What", "is", "café", "?"], ["How", "did", "it", ":", "end", "?"]]
+    assert rows["TREC"]["train"].sides[0] == [["What", "is", "café", "?"], ["How", "did", "it", ":", "end", "?"]]
     assert rows["TREC"]["train"].target.tolist() == [0, 1]  # ABBR and DESC, by the alphabet
     assert rows["TREC"]["test"].target.tolist() == [5]
-    assert rows["MRPC"]["train"].first == [["He", "said", '"', "so", "."]]
-    assert rows["MRPC"]["test"].second == [["So", "he", "said", "."]]
+    assert rows["MRPC"]["train"].sides[0] == [["He", "said", '"', "so", "."]]
+    assert rows["MRPC"]["test"].sides[1] == [["So", "he", "said", "."]]
     assert rows["SICK-R"]["dev"].target.tolist() == [3.5]
     assert rows["SICK-E"]["test"].target.tolist() == [0]
-    assert rows["SICK-E"]["train"].second == [["No", "dog"]]
+    assert rows["SICK-E"]["train"].sides[1] == [["No", "dog"]]
     assert rows["STS-B"]["dev"].target.tolist() == [4.2]
     for name in ("STS12", "STS16"):
         assert list(rows[name]) == list(TASKS[name].files)
         for subset in rows[name].values():  # a pair without a score is left out
-            assert subset.first == [["three"], ["one", "a"]]
+            assert subset.sides[0] == [["three"], ["one", "a"]]
             assert subset.target.tolist() == [0, 4.5]
 
 

@@ -13,12 +13,11 @@ import pytest
 import torch
 
 from docnmt.batching.plan import plan_batches
-from docnmt.classification.arrays import LabelledArrays
-from docnmt.classification.config import TextClassificationConfig
+from docnmt.classification.config import FusionClassifierConfig, TextClassificationConfig
+from docnmt.classification.data import LabelledArrays, TextDataset
 from docnmt.classification.model import FusionClassifier
-from docnmt.classification.model_config import FusionClassifierConfig
 from docnmt.classification.preprocess import labelled_arrays, ordered_labels
-from docnmt.classification.task import TextClassification, TextDataset, label_probabilities
+from docnmt.classification.task import TextClassification, label_probabilities
 from docnmt.classification.vocabulary import WordVocabulary
 from docnmt.cli import classify, preprocess, train
 

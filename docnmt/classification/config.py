@@ -1,11 +1,14 @@
-"""What the text classification task can be told. No torch here."""
+"""Every option of this room: the task, its preprocessing, the classifier, `docnmt-classify`. No torch here."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from docnmt.config import option
+from docnmt.models.position_rules import NOTHING_TO_FUSE, fusion_problems, width_problems
+from docnmt.registry import FUSIONS, POSITIONS
 
 
 @dataclass(frozen=True)
@@ -20,3 +23,130 @@ class TextClassificationConfig:
         """Values out of range."""
         wrong = self.max_length is not None and self.max_length < 1
         return [f"--max-length: must be at least 1, got {self.max_length}"] if wrong else []
+
+
+@dataclass(frozen=True)
+class ClassificationPreprocessConfig:
+    """Tables of labelled texts: .tsv (label, tab, text), .csv (columns label and text) or .jsonl (keys label, text)."""
+
+    train: str = option(
+        dataclasses.MISSING, "training texts; vocabulary and labels come from here alone", metavar="FILE"
+    )
+    valid: str = option(dataclasses.MISSING, "texts that choose the model", metavar="FILE")
+    destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR")
+    test: str | None = option(None, "texts for the final test", metavar="FILE")
+    vocabulary: Literal["words", "sentencepiece"] = option(
+        "words", "lower-cased words between white space, or SentencePiece subwords"
+    )
+    vocab_size: int | None = option(None, "entries of the vocabulary, at most [50000 words, 8000 subwords]")
+    min_frequency: int | None = option(None, "words: those seen less often in the training texts are unknown [2]")
+    overwrite: bool = option(False, "replace the folder if it is one of ours")
+
+    def problems(self) -> list[str]:
+        """Values out of range."""
+        found = [
+            f"--{name.replace('_', '-')}: must be at least {least}, got {value}"
+            for name, least in (("vocab_size", 2), ("min_frequency", 1))
+            if (value := getattr(self, name)) is not None and value < least
+        ]
+        if self.min_frequency is not None and self.vocabulary != "words":
+            found.append(f"--min-frequency has no effect with --vocabulary {self.vocabulary}; it belongs to words")
+        return found
+
+
+@dataclass(frozen=True)
+class FusionClassifierConfig:
+    """An encoder with a mean over its words (Hallam and Tseng 2026, the notebooks' setting for AG News and IMDB)."""
+
+    default_task: ClassVar[str] = "text_classification"
+    owners: ClassVar[tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]] = (
+        (("gate_conv_radius", "gate_conv_scalar"), "position_fusion", ("gate_conv",)),
+        (("levels", "position_count"), "position", ("multi_level",)),
+        (("max_positions",), "position", ("learned", "relative_input")),
+        (("relative_distance",), "position", ("relative",)),
+    )
+
+    #: The smallest value of each whole number.
+    least: ClassVar[dict[str, int]] = {
+        "encoder_layers": 0, "embed_dim": 1, "heads": 1, "ffn_dim": 1, "gate_conv_radius": 0, "levels": 1,
+        "max_positions": 1, "relative_distance": 1,
+    }  # fmt: skip
+
+    encoder_layers: int = option(4, "layers of the encoder")
+    embed_dim: int = option(256, "width of the model")
+    heads: int = option(8, "attention heads; divides --embed-dim")
+    ffn_dim: int = option(1024, "inner width of the feed-forward blocks")
+    dropout: float = option(0.1, "dropout on the output of every block and on the pooled text")
+    activation: Literal["relu", "gelu"] = option("gelu", "of the feed-forward blocks")
+    norm: Literal["pre", "post"] = option("post", "layer norm before a block, or after its residual sum")
+    attention: Literal["softmax", "linear"] = option("softmax", "softmax attention, or kernelised in linear time")
+    position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
+    position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names)
+    norm_after_fusion: bool = option(False, "a layer norm on the fused embeddings")
+    scale_embeddings: bool = option(True, "multiply embeddings by the square root of their width")
+    embedding_std: float = option(1.0, "of the embeddings' initial values, before that factor (the notebooks have 1)")
+    gate_conv_radius: int | None = option(None, "gate_conv: K, positions looked at on either side [1]")
+    gate_conv_scalar: bool | None = option(None, "gate_conv: one gate a word instead of one a feature [false]")
+    levels: int | None = option(None, "multi_level: 1 word, 2 also sentence [2]")
+    position_count: Literal["unit", "document"] | None = option(
+        None, "multi_level: words count inside their sentence, or from the text's start [unit]"
+    )
+    max_positions: int | None = option(None, "learned, relative_input: rows of the table [4096]")
+    relative_distance: int | None = option(None, "relative: distances beyond it share an embedding [16]")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = [
+            f"--{name.replace('_', '-')}: must be at least {least}, got {value}"
+            for name, least in self.least.items()
+            if (value := getattr(self, name)) is not None and value < least
+        ]
+        if not found and self.embed_dim % self.heads:
+            found.append(f"--heads {self.heads} does not divide --embed-dim {self.embed_dim}")
+        if not 0 <= self.dropout < 1:
+            found.append(f"--dropout: must be in [0, 1), got {self.dropout}")
+        if self.embedding_std <= 0:
+            found.append(f"--embedding-std: must be above 0, got {self.embedding_std}")
+        if self.levels is not None and self.levels > 2:
+            found.append(f"--levels: must be 1 or 2 (a table's texts have words and sentences only), got {self.levels}")
+        found += fusion_problems(self.position, self.position_fusion)
+        if self.norm_after_fusion and self.position in NOTHING_TO_FUSE:
+            why = NOTHING_TO_FUSE[self.position]
+            found.append(f"--norm-after-fusion has no effect with --position {self.position}: {why}")
+        if not found:
+            found += width_problems(self.position, self.embed_dim, self.heads)
+        if self.attention == "linear" and self.position in ("rope", "alibi"):
+            found.append(
+                f"--attention linear has no scores for --position {self.position} to act on; use relative or another"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class ClassifyConfig:
+    """A trained classifier, and texts."""
+
+    path: str = option(
+        dataclasses.MISSING, "checkpoint, or the --save-dir of a run, whose best is taken", metavar="CKPT"
+    )
+    input: str | None = option(
+        None,
+        "texts, one a line (.jsonl: an object with 'text' a line), or with --labelled a table with labels [stdin]",
+        positional=True,
+        metavar="FILE",
+    )
+    labelled: bool = option(False, "FILE is a .tsv, .csv or .jsonl table with labels: score the model's against them")
+    all_probabilities: bool = option(False, "show every label's probability, not the chosen one's alone")
+    results: str | None = option(None, "with --labelled: write the scores there", metavar="FILE.json")
+    overwrite: bool = option(False, "replace --results if it exists")
+    max_tokens: int = option(16_384, "tokens labelled at once; a longer text is labelled by itself")
+    device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = [] if self.max_tokens >= 1 else [f"--max-tokens: must be at least 1, got {self.max_tokens}"]
+        if self.labelled and self.input is None:
+            found.append("--labelled needs the table's FILE: its ending says how to read it")
+        if self.results is not None and not self.labelled:
+            found.append("--results has no effect without --labelled")
+        return found

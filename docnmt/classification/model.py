@@ -1,4 +1,4 @@
-"""The text classifier of "Fusion Matters" (Hallam and Tseng 2026): an encoder, a mean over words, a linear layer.
+"""The text classifier of Hallam and Tseng, "Fusion Matters" (2026): an encoder, a mean over words, a linear layer.
 
 Padding-free: texts stand in one packed row, each attends to itself. With every random number from a stream of its own
 (`random_stream`), classifiers that differ in positions or fusion alone start from identical shared weights.
@@ -6,15 +6,19 @@ Padding-free: texts stand in one packed row, each attends to itself. With every 
 
 from __future__ import annotations
 
+import contextlib
+import zlib
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
-from docnmt.batch import PackedText
-from docnmt.classification.model_config import FusionClassifierConfig
-from docnmt.classification.random_stream import random_stream
-from docnmt.layout import Spans
+from docnmt.classification.config import FusionClassifierConfig
+from docnmt.classification.data import TextBatch
+from docnmt.functional.pooling import span_mean
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.fusion import build_fusion
@@ -24,43 +28,57 @@ from docnmt.modules.positions import Position, build_position
 from docnmt.modules.sublayer import Reads
 
 
-class Vocabulary(Protocol):
+class ClassificationTask(Protocol):
     """What the model must know of a task."""
 
-    vocabulary_size: int
     labels: tuple[str, ...]
 
-
-class TextBatch(Protocol):
-    """What the model reads: every text of `text` is a document of one span."""
-
-    text: PackedText
+    @property
+    def vocabulary_size(self) -> int:
+        """Rows of the embedding table."""
 
 
 class FusionClassifier(nn.Module):
-    """logits = W·dropout(mean over words of encoder(fusion(E·√d, P))) + b.
+    """logits = W·dropout(mean over words of encoder(fusion(E·√d, P))) + b; every part begins with its own stream.
 
-    Args:
+    Attributes:
         position_count: where the word index of a position counts from: its sentence (`unit`) or its text (`document`).
     """
 
     Config: type = FusionClassifierConfig
     predicts: ClassVar[str] = "labels"
 
-    def __init__(
-        self,
-        *,
-        embedding: Embedding,
-        layers: list[Layer],
-        norm: nn.Module,
-        dropout: float,
-        output: nn.Linear,
-        position_count: str,
-    ) -> None:
+    def __init__(self, config: FusionClassifierConfig, task: ClassificationTask) -> None:
         super().__init__()
-        self.embedding, self.layers, self.norm, self.output = embedding, nn.ModuleList(layers), norm, output
-        self.dropout = nn.Dropout(dropout)
-        self.position_count = position_count
+        width, fusion = config.embed_dim, None
+        with random_stream("position"):
+            position = build_position(
+                config.position, width, levels=config.levels or 2, max_positions=config.max_positions or 4096,
+                max_distance=config.relative_distance or 16,
+                std=1.0,  # as embeddings have it before their √d, and the notebooks' tables
+            )  # fmt: skip
+        with random_stream("embedding"):
+            tokens = nn.Embedding(task.vocabulary_size, width)
+            nn.init.normal_(tokens.weight, std=config.embedding_std)
+        if position.input is not None:
+            own = {"radius": config.gate_conv_radius, "scalar": config.gate_conv_scalar}
+            given = {name: value for name, value in own.items() if value is not None}
+            with random_stream("fusion"):
+                fusion = build_fusion(config.position_fusion, width, norm_after=config.norm_after_fusion, **given)
+        self.embedding = Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=0.0)
+        self.embedding.scale = width**0.5 if config.scale_embeddings else 1.0
+        self.layers = nn.ModuleList(_layer(config, position, number) for number in range(config.encoder_layers))
+        self.norm = nn.LayerNorm(width) if config.norm == "pre" else nn.Identity()
+        with random_stream("output"):
+            self.output = nn.Linear(width, len(task.labels))
+        self.dropout = nn.Dropout(config.dropout)
+        levels = config.position == "multi_level"
+        self.position_count = (config.position_count or "unit") if levels else "document"
+
+    @classmethod
+    def build(cls, config: FusionClassifierConfig, task: ClassificationTask) -> FusionClassifier:
+        """The model that `config` describes, for the labels and vocabulary of `task`."""
+        return cls(config, task)
 
     def forward(self, batch: TextBatch) -> Tensor:
         """Logits (B, C) of the batch's B texts; a text without words has the mean 0."""
@@ -68,59 +86,20 @@ class FusionClassifier(nn.Module):
         x = self.embedding(text.tokens, text.positions, text.layout.sentence_offsets)  # (T, d)
         for layer in self.layers:
             x = layer(x, Reads(text.layout))
-        logits: Tensor = self.output(self.dropout(span_means(self.norm(x), text.layout.sentences)))
-        return logits
-
-    @classmethod
-    def build(cls, config: FusionClassifierConfig, task: Vocabulary) -> FusionClassifier:
-        """The modules a configuration asks for, each with random weights of its own stream."""
-        with random_stream("position"):
-            position = build_position(config.position, config.embed_dim, **_position_settings(config))
-        with random_stream("embedding"):
-            tokens = nn.Embedding(task.vocabulary_size, config.embed_dim)
-            nn.init.normal_(tokens.weight, std=config.embedding_std)
-        fusion = None
-        if position.input is not None:
-            with random_stream("fusion"):
-                fusion = build_fusion(
-                    config.position_fusion,
-                    config.embed_dim,
-                    norm_after=config.norm_after_fusion,
-                    **_fusion_options(config),
-                )
-        embedding = Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=0.0)
-        embedding.scale = config.embed_dim**0.5 if config.scale_embeddings else 1.0
-        layers = [_layer(config, position, number) for number in range(config.encoder_layers)]
-        with random_stream("output"):
-            output = nn.Linear(config.embed_dim, len(task.labels))
-        return cls(
-            embedding=embedding,
-            layers=layers,
-            norm=nn.LayerNorm(config.embed_dim) if config.norm == "pre" else nn.Identity(),
-            dropout=config.dropout,
-            output=output,
-            position_count=(config.position_count or "unit") if config.position == "multi_level" else "document",
-        )
+        return self.output(self.dropout(span_mean(self.norm(x), text.layout.sentences)))  # type: ignore[no-any-return]
 
 
-def _position_settings(config: FusionClassifierConfig) -> dict[str, Any]:
-    return {
-        "levels": config.levels or 2,
-        "max_positions": config.max_positions or 4096,
-        "max_distance": config.relative_distance or 16,
-        "std": 1.0,  # as embeddings have it before their √d, and the notebooks' tables
-    }
+@contextlib.contextmanager
+def random_stream(name: str) -> Iterator[None]:
+    """Inside, torch (on the CPU) draws from a stream that the current seed and `name` alone determine.
 
-
-def _fusion_options(config: FusionClassifierConfig) -> dict[str, Any]:
-    options = {"radius": config.gate_conv_radius, "scalar": config.gate_conv_scalar}
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def span_means(x: Tensor, spans: Spans) -> Tensor:
-    """The mean (B, d) of the rows of x (T, d) in each span; 0 for an empty one."""
-    sums = x.new_zeros(len(spans), x.shape[-1]).index_add(0, spans.span_of_token, x)
-    return sums / spans.offsets.diff().clamp(min=1)[:, None]
+    So a component's initial weights are the same whatever stands beside it, and models that differ in one component can
+    be compared pair by pair. The surrounding stream goes on as if nothing had been drawn.
+    """
+    seeds = np.random.SeedSequence([torch.initial_seed(), zlib.crc32(name.encode())])
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(int(seeds.generate_state(1, np.uint64)[0]))
+        yield
 
 
 def _layer(config: FusionClassifierConfig, position: Position, number: int) -> Layer:

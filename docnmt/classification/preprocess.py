@@ -5,52 +5,21 @@ Vocabulary and labels come from the training table alone.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from docnmt.classification.arrays import TASK, VOCABULARY, LabelledArrays
+from docnmt.classification.config import ClassificationPreprocessConfig
+from docnmt.classification.data import TASK, VOCABULARY, LabelledArrays
 from docnmt.classification.table import LabelledTexts, read_labelled
-from docnmt.classification.vocabulary import WordVocabulary
-from docnmt.config import option, to_dict
+from docnmt.classification.vocabulary import Vocabulary, WordVocabulary
+from docnmt.config import to_dict
 from docnmt.data.meta import META, file_entry, write_meta
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
 from docnmt.files import check_folder, replacing_folder
 from docnmt.formats.sentences import split_sentences
-
-
-@dataclass(frozen=True)
-class ClassificationPreprocessConfig:
-    """Tables of labelled texts: .tsv (label, tab, text), .csv (columns label and text) or .jsonl (keys label, text)."""
-
-    train: str = option(
-        dataclasses.MISSING, "training texts; vocabulary and labels come from here alone", metavar="FILE"
-    )
-    valid: str = option(dataclasses.MISSING, "texts that choose the model", metavar="FILE")
-    destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR")
-    test: str | None = option(None, "texts for the final test", metavar="FILE")
-    vocabulary: Literal["words", "sentencepiece"] = option(
-        "words", "lower-cased words between white space, or SentencePiece subwords"
-    )
-    vocab_size: int | None = option(None, "entries of the vocabulary, at most [50000 words, 8000 subwords]")
-    min_frequency: int | None = option(None, "words: those seen less often in the training texts are unknown [2]")
-    overwrite: bool = option(False, "replace the folder if it is one of ours")
-
-    def problems(self) -> list[str]:
-        """Values out of range."""
-        found = [
-            f"--{name.replace('_', '-')}: must be at least {least}, got {value}"
-            for name, least in (("vocab_size", 2), ("min_frequency", 1))
-            if (value := getattr(self, name)) is not None and value < least
-        ]
-        if self.min_frequency is not None and self.vocabulary != "words":
-            found.append(f"--min-frequency has no effect with --vocabulary {self.vocabulary}; it belongs to words")
-        return found
 
 
 def preprocess_classification(config: ClassificationPreprocessConfig, say: Callable[[str], None]) -> None:
@@ -83,16 +52,14 @@ def preprocess_classification(config: ClassificationPreprocessConfig, say: Calla
     say(f"{destination}: {len(labels)} labels, {vocabulary.vocab_size:,} {config.vocabulary} entries")
 
 
-def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]) -> WordVocabulary | Tokenizer:
+def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]) -> Vocabulary:
     """The vocabulary of the training texts."""
     if config.vocabulary == "words":
         return WordVocabulary.count(texts, size=config.vocab_size or 50_000, min_frequency=config.min_frequency or 2)
     return Tokenizer.train((s for text in texts for s in split_sentences(text)), config.vocab_size or 8000)
 
 
-def labelled_arrays(
-    texts: Sequence[str], labels: Sequence[int], vocabulary: WordVocabulary | Tokenizer
-) -> LabelledArrays:
+def labelled_arrays(texts: Sequence[str], labels: Sequence[int], vocabulary: Vocabulary) -> LabelledArrays:
     """Texts, cut into sentences and these into tokens."""
     encoded = [vocabulary.encode(split_sentences(text)) for text in texts]
     return LabelledArrays.from_texts(encoded, labels, vocabulary.vocab_size)

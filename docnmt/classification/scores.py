@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -35,8 +34,7 @@ class ClassificationScores:
     def f1(self) -> np.ndarray:
         """(C,) harmonic mean of precision and recall: 2·TP / (true + predicted); 0 where both counts are 0."""
         both = self.confusion.sum(0) + self.confusion.sum(1)
-        scores: np.ndarray = 2 * np.diag(self.confusion) / np.maximum(both, 1)
-        return scores
+        return np.asarray(2 * np.diag(self.confusion) / np.maximum(both, 1))
 
     @property
     def macro_f1(self) -> float:
@@ -44,33 +42,25 @@ class ClassificationScores:
         occurs = (self.confusion.sum(0) + self.confusion.sum(1)) > 0
         return float(self.f1[occurs].mean()) if occurs.any() else 0.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain JSON values."""
         return {
-            "accuracy": self.accuracy,
-            "macro_f1": self.macro_f1,
-            "count": self.count,
-            "labels": list(self.labels),
-            "f1": [float(value) for value in self.f1],
-            "confusion": self.confusion.tolist(),
-        }
+            "accuracy": self.accuracy, "macro_f1": self.macro_f1, "count": self.count, "labels": list(self.labels),
+            "f1": self.f1.tolist(), "confusion": self.confusion.tolist(),
+        }  # fmt: skip
 
     def __str__(self) -> str:
         """The scores and the matrix, for people."""
-        width = max(6, *(len(label) for label in self.labels), len(str(self.confusion.max(initial=0)))) + 1
         head = "truth \\ predicted"
-        first = max(len(head), *(len(label) for label in self.labels))
-        rows = [
-            f"{label:>{first}}" + "".join(f"{count:>{width}}" for count in row) + f"{f1:>{width}.3f}"
-            for label, row, f1 in zip(self.labels, self.confusion.tolist(), self.f1, strict=True)
+        width = max(6, *map(len, self.labels), len(str(self.confusion.max(initial=0)))) + 1
+        first = max(len(head), *map(len, self.labels))
+        lines = [
+            f"accuracy {100 * self.accuracy:.2f}, macro-F1 {100 * self.macro_f1:.2f}, {self.count:,} texts",
+            f"{head:>{first}}" + "".join(f"{label:>{width}}" for label in (*self.labels, "F1")),
         ]
-        return "\n".join(
-            [
-                f"accuracy {100 * self.accuracy:.2f}, macro-F1 {100 * self.macro_f1:.2f}, {self.count:,} texts",
-                f"{head:>{first}}" + "".join(f"{label:>{width}}" for label in (*self.labels, "F1")),
-                *rows,
-            ]
-        )
+        for label, row, f1 in zip(self.labels, self.confusion.tolist(), self.f1, strict=True):
+            lines.append(f"{label:>{first}}" + "".join(f"{n:>{width}}" for n in row) + f"{f1:>{width}.3f}")
+        return "\n".join(lines)
 
 
 def classification_scores(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]) -> ClassificationScores:
@@ -79,12 +69,12 @@ def classification_scores(truth: np.ndarray, predicted: np.ndarray, labels: Sequ
     Raises:
         ValueError: lengths differ, or a number is outside the labels.
     """
-    truth, predicted = np.asarray(truth), np.asarray(predicted)
+    truth, predicted, classes = np.asarray(truth), np.asarray(predicted), len(labels)
     if truth.shape != predicted.shape or truth.ndim != 1:
         raise ValueError(f"expected as many predictions as true labels, got {predicted.shape} and {truth.shape}")
-    classes = len(labels)
     for name, numbers in (("true", truth), ("predicted", predicted)):
         if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < classes:
             raise ValueError(f"{name} labels must be 0 to {classes - 1}, got {numbers.min()} to {numbers.max()}")
-    counts = np.bincount(truth * classes + predicted, minlength=classes**2).reshape(classes, classes)
-    return ClassificationScores(counts.astype(np.int64), tuple(labels))
+    confusion = np.zeros((classes, classes), dtype=np.int64)
+    np.add.at(confusion, (truth, predicted), 1)
+    return ClassificationScores(confusion, tuple(labels))

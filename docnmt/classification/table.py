@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from docnmt.errors import UserError
+from docnmt.formats.table import read_jsonl
 from docnmt.formats.text import TextLines, half_character
 
 FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
@@ -30,9 +30,6 @@ class LabelledTexts:
     lines: list[int]
     path: Path
 
-    def __len__(self) -> int:
-        return len(self.texts)
-
     def place(self, row: int) -> str:
         """`file:line` of a row, for messages."""
         return f"{self.path}:{self.lines[row]}"
@@ -51,43 +48,34 @@ def read_labelled(path: Path) -> LabelledTexts:
     readers = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl}
     if path.suffix not in readers:
         raise UserError(f"{path}: expected {FORMATS}")
-    labels, texts, lines = [], [], []
-    try:
-        for line, label, text in readers[path.suffix](path):
-            if fault := _fault(label, text):
-                raise UserError(f"{path}:{line}: {fault}")
-            labels.append(label)
-            texts.append(text)
-            lines.append(line)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not valid UTF-8; convert the file, for example with iconv") from error
-    if not texts:
+    table = LabelledTexts([], [], [], path)
+    for line, label, text in readers[path.suffix](path):
+        label = label.strip()
+        if not label:
+            raise UserError(f"{path}:{line}: the label is empty")
+        if any(character in label for character in "\t\n\r\0"):
+            raise UserError(f"{path}:{line}: the label {label!r} has a tab, line break or NUL character; remove it")
+        if "\0" in text:
+            raise UserError(f"{path}:{line}: the text has a NUL character; remove it")
+        if fault := half_character(label + text):
+            raise UserError(f"{path}:{line}: {fault}")
+        table.labels.append(label)
+        table.texts.append(text)
+        table.lines.append(line)
+    if not table.texts:
         raise UserError(f"{path}: has no rows; expected {FORMATS}")
-    return LabelledTexts(labels, texts, lines, path)
+    return table
 
 
-def read_texts(path: Path) -> list[str]:
-    """Texts without labels: of a .jsonl file each object's `text`, which may have line breaks, else the file's lines.
+def read_texts(path: Path | None) -> list[str]:
+    """Texts without labels: a .jsonl file's `text` values, which may have line breaks; else lines, or those of stdin.
 
     Raises:
         UserError: naming the file and line: cannot be read, not UTF-8, not an object with a text.
     """
-    if path.suffix != ".jsonl":
-        return list(TextLines(path))
-    return [row["text"] for _, row in _objects(path, "a string 'text'")]
-
-
-def _fault(label: str, text: str) -> str | None:
-    """What is wrong with a row, if anything."""
-    if not label:
-        return "the label is empty"
-    if any(character in label for character in "\t\n\r\0"):
-        return f"the label {label!r} has a tab, line break or NUL character; remove it"
-    if "\0" in text:
-        return "the text has a NUL character; remove it"
-    return half_character(label + text)
+    if path is not None and path.suffix == ".jsonl":
+        return [text for _, (text,) in read_jsonl(path, ["text"])]
+    return list(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
 
 
 def _tsv(path: Path) -> Iterator[tuple[int, str, str]]:
@@ -96,52 +84,40 @@ def _tsv(path: Path) -> Iterator[tuple[int, str, str]]:
         if not tab:
             raise UserError(f"{path}:{number}: expected label, tab, text; there is no tab")
         names = [cell.strip().lower() for cell in line.split("\t")] if number == 1 else []
-        if names == ["label", "text"]:
-            continue
-        if "label" in names:
+        if "label" not in names:
+            yield number, label, text
+        elif names != ["label", "text"]:
             raise UserError(f"{path}:1: a header must be label, tab, text; got {line[:80]!r}")
-        yield number, label.strip(), text
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, str, str]]:
-    for number, row in _objects(path, "'label' and a string 'text'"):
-        label = row.get("label")
-        if isinstance(label, bool) or not isinstance(label, (str, int)):
-            raise UserError(f"{path}:{number}: expected 'label' to be a text or a whole number, got {label!r}")
-        yield number, str(label).strip(), row["text"]
-
-
-def _objects(path: Path, keys: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and objects, all with a text; `keys` says in an error what is expected of them."""
-    for number, line in enumerate(TextLines(path), 1):
-        try:
-            row: Any = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}:{number}: not a JSON object: {error.msg} at column {error.colno}") from error
-        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-            raise UserError(f"{path}:{number}: expected an object with {keys}")
-        yield number, row
+    for number, (label, text) in read_jsonl(path, ["label", "text"], numbers=["label"]):
+        yield number, label, text
 
 
 def _csv(path: Path) -> Iterator[tuple[int, str, str]]:
     csv.field_size_limit(1 << 30)  # whole documents in one cell
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        columns: tuple[int, int] | None = None
-        begin = 1
-        try:
+    begin = 1
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            places: tuple[int, int] | None = None
             for cells in reader:
-                names = [cell.strip().lower() for cell in cells]
-                if begin == 1 and {"label", "text"} <= set(names):
-                    columns = names.index("label"), names.index("text")
-                elif begin == 1 and ("label" in names or "text" in names[1:]):
+                names = [cell.strip().lower() for cell in cells] if begin == 1 else []
+                if {"label", "text"} <= set(names):
+                    places = names.index("label"), names.index("text")
+                elif "label" in names or "text" in names[1:]:
                     raise UserError(f"{path}:1: a header needs the columns label and text, got {', '.join(cells)}")
-                elif len(cells) < 2 or (columns is not None and len(cells) <= max(columns)):
+                elif len(cells) <= max(places or (0, 1)):
                     raise UserError(f"{path}:{begin}: expected a label and a text, got {len(cells)} column(s)")
-                elif columns is not None:
-                    yield begin, cells[columns[0]].strip(), cells[columns[1]]
+                elif places:
+                    yield begin, cells[places[0]], cells[places[1]]
                 else:
-                    yield begin, cells[0].strip(), " ".join(cells[1:])
+                    yield begin, cells[0], " ".join(cells[1:])
                 begin = reader.line_num + 1
-        except csv.Error as error:
-            raise UserError(f"{path}:{begin}: not valid CSV: {error}") from error
+    except csv.Error as error:
+        raise UserError(f"{path}:{begin}: not valid CSV: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not valid UTF-8; convert the file, for example with iconv") from error

@@ -1,9 +1,14 @@
-"""A vocabulary of whole words: lower-cased text between white space, as in "Fusion Matters"."""
+"""What turns texts into numbers: whole words between white space, or SentencePiece subwords.
+
+Lower-cased words are what Hallam and Tseng, "Fusion Matters", train on.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+
+from docnmt.data.tokenizer import Tokenizer
 
 #: Every word that is not in the vocabulary.
 UNKNOWN = "<unk>"
@@ -34,6 +39,7 @@ class WordVocabulary:
 
     @property
     def vocab_size(self) -> int:
+        """Words, the unknown one included."""
         return len(self.words)
 
     def to_bytes(self) -> bytes:
@@ -49,3 +55,9 @@ class WordVocabulary:
 def tokenise(text: str) -> list[str]:
     """Lower-cased, split at white space."""
     return text.lower().split()
+
+
+Vocabulary = WordVocabulary | Tokenizer
+
+#: By the name it has in `meta.json`.
+VOCABULARIES: dict[str, type[WordVocabulary] | type[Tokenizer]] = {"words": WordVocabulary, "sentencepiece": Tokenizer}

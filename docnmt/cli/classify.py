@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from docnmt.classification.label import ClassifyConfig, classify
+from docnmt.classification.config import ClassifyConfig
 from docnmt.cli import command as cli
 from docnmt.config import Section
+from docnmt.files import check_new
 
 DESCRIPTION = """Label texts with a trained text classifier. Texts come from a file or stdin, one a line; for each a
 line with its label and the label's probability goes to stdout, in the same order. With --labelled the file is a table
@@ -27,8 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def body(argv: list[str]) -> int:
     """Parse and label."""
-    config = cli.Command("docnmt-classify", DESCRIPTION, EXAMPLES).parse(argv, [Section("options", ClassifyConfig)])
-    classify(config["options"], sys.stdout)
+    parsed = cli.Command("docnmt-classify", DESCRIPTION, EXAMPLES).parse(argv, [Section("options", ClassifyConfig)])
+    config: ClassifyConfig = parsed["options"]
+    if config.results is not None:
+        check_new(Path(config.results), overwrite=config.overwrite)
+    from docnmt.classification.label import classify
+    from docnmt.runtime import tune
+
+    print(tune(), file=sys.stderr)
+    classify(config, sys.stdout)
     return 0
 
 

@@ -37,12 +37,12 @@ PREPROCESSORS.add(
 PREPROCESSORS.add(
     "text_classification",
     "docnmt.classification.preprocess:preprocess_classification",
-    config="docnmt.classification.preprocess:ClassificationPreprocessConfig",
+    config="docnmt.classification.config:ClassificationPreprocessConfig",
 )
 PREPROCESSORS.add(
     "nli",
     "docnmt.sentence_vectors.preprocess:preprocess_nli",
-    config="docnmt.sentence_vectors.preprocess:NliPreprocessConfig",
+    config="docnmt.sentence_vectors.config:NliPreprocessConfig",
 )
 
 

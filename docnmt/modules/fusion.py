@@ -1,4 +1,4 @@
-"""How positions join word embeddings: the operators of "Fusion Matters" (Hallam and Tseng 2026) and controls for it.
+"""How positions join word embeddings: the operators of Hallam and Tseng, "Fusion Matters", and controls for them.
 
 E are the embeddings (times √d where the model says so), P the positions. Every operator is called alike:
 `fusion(embeddings, positions, offsets=None)`, both (T, d) packed with sequence `offsets`, or (B, L, d) → same shape.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +17,16 @@ from docnmt.registry import FUSIONS
 
 
 class Fusion(nn.Module, ABC):
-    """An operator for embeddings of width `d_model`; `combine` is its equation."""
+    """An operator for embeddings of width `d_model`; `combine` is its equation.
+
+    Raises:
+        ValueError: the width is below 1.
+    """
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
+        if d_model < 1:
+            raise ValueError(f"fusion: d_model must be at least 1, got {d_model}")
 
     def forward(self, embeddings: Tensor, positions: Tensor, offsets: Tensor | None = None) -> Tensor:
         """Embeddings and positions of one shape → the same shape.
@@ -82,28 +88,44 @@ class Scale(Fusion):
         return self.scales[0] * e + self.scales[1] * p
 
 
-class Concat(Fusion):
+class Projected(Fusion):
+    """What reads [E; P] through one linear layer, to as many features as E has or to one."""
+
+    scalar: ClassVar[bool] = False
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.projection = nn.Linear(2 * d_model, 1 if self.scalar else d_model)
+
+    def read(self, e: Tensor, p: Tensor) -> Tensor:
+        """W[E; P] + b: (…, d), or (…, 1)."""
+        return self.projection(torch.cat([e, p], dim=-1))  # type: ignore[no-any-return]
+
+
+class Layered(Fusion):
+    """What reads [E; P] through a network with one hidden layer."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.network = nn.Sequential(nn.Linear(2 * d_model, d_model), nn.ReLU(), nn.Linear(d_model, d_model))
+
+    def read(self, e: Tensor, p: Tensor) -> Tensor:
+        """W2 ReLU(W1[E; P] + b1) + b2: (…, d)."""
+        return self.network(torch.cat([e, p], dim=-1))  # type: ignore[no-any-return]
+
+
+class Concat(Projected):
     """H = W[E; P] + b (eq. 2; the bias is the notebooks')."""
 
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.projection = nn.Linear(2 * d_model, d_model)
-
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        h: Tensor = self.projection(torch.cat([e, p], dim=-1))
-        return h
+        return self.read(e, p)
 
 
-class Mlp(Fusion):
+class Mlp(Layered):
     """H = W2 ReLU(W1[E; P] + b1) + b2, from the authors' notebooks: a network in place of a gate."""
 
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.network = _network(d_model)
-
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        h: Tensor = self.network(torch.cat([e, p], dim=-1))
-        return h
+        return self.read(e, p)
 
 
 class Gate(Fusion):
@@ -122,41 +144,24 @@ class Gate(Fusion):
         """What the sigmoid makes a gate of: (…, 1) or (…, d)."""
 
 
-class ScalarGate(Gate):
-    """score = w·[E; P] + b: one gate a token (eq. 3)."""
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.projection = nn.Linear(2 * d_model, self.width(d_model))
-
-    @staticmethod
-    def width(d_model: int) -> int:
-        """Gates a token."""
-        return 1
-
-    def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        score: Tensor = self.projection(torch.cat([e, p], dim=-1))
-        return score
-
-
-class VectorGate(ScalarGate):
+class VectorGate(Gate, Projected):
     """score = W[E; P] + b: one gate a feature, from the authors' notebooks."""
 
-    @staticmethod
-    def width(d_model: int) -> int:
-        return d_model
+    def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        return self.read(e, p)
 
 
-class MlpGate(Gate):
+class ScalarGate(VectorGate):
+    """score = w·[E; P] + b: one gate a token (eq. 3)."""
+
+    scalar = True
+
+
+class MlpGate(Gate, Layered):
     """score = W2 ReLU(W1[E; P] + b1) + b2: one gate a feature (section 11.1)."""
 
-    def __init__(self, d_model: int) -> None:
-        super().__init__(d_model)
-        self.network = _network(d_model)
-
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        score: Tensor = self.network(torch.cat([e, p], dim=-1))
-        return score
+        return self.read(e, p)
 
 
 class ConstantGate(Gate):
@@ -181,8 +186,7 @@ class ContentGate(Gate):
         return self.gate(e, p, offsets) * e
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
-        score: Tensor = self.projection(e)
-        return score
+        return self.projection(e)  # type: ignore[no-any-return]
 
 
 class ConvolutionGate(Gate):
@@ -223,10 +227,6 @@ def _places(p: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
     return index - starts, ends - 1 - index
 
 
-def _network(d_model: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(2 * d_model, d_model), nn.ReLU(), nn.Linear(d_model, d_model))
-
-
 class Normed(Fusion):
     """A layer norm after another operator: the control in which no operator can act by the scale of its output."""
 
@@ -239,7 +239,7 @@ class Normed(Fusion):
         return h
 
 
-def build_fusion(name: str, d_model: int, *, norm_after: bool = False, **options: Any) -> Fusion:
+def build_fusion(name: str, d_model: int, *, norm_after: bool = False, **options: int) -> Fusion:
     """The operator `name` (registry of fusions) for width `d_model`.
 
     Args:
@@ -247,7 +247,7 @@ def build_fusion(name: str, d_model: int, *, norm_after: bool = False, **options
         options: the operator's own: `gate_conv` takes `radius` (K, 1) and `scalar` (False).
 
     Raises:
-        ValueError: no such operator, or an option that it does not have.
+        ValueError: no such operator, an option that it does not have, or a value that it refuses.
     """
     operator = FUSIONS.get(name)
     try:

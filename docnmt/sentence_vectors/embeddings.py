@@ -1,4 +1,4 @@
-"""K types of frozen word vectors in one vocabulary: what InferLite reads (paper, section 3).
+"""K types of frozen word vectors in one vocabulary: what InferLite reads (Kiros and Chan 2018, section 3).
 
 The vocabulary holds the words of the data and the first words of each file, as far as any file has a vector for them.
 Row 0 stands for every other word and is zero in every type, as is the row of a word that one type lacks.
@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from docnmt.errors import UserError
+from docnmt.files import write_text
+from docnmt.sentence_vectors.config import RANDOM_DIMENSIONS
 from docnmt.sentence_vectors.vector_files import WordVectors, read_vectors
 
 #: What row 0 is called; no text gives this word.
 UNKNOWN = "<unk>"
-
-#: Width of the vectors that words get where no file gives any.
-RANDOM_DIMENSIONS = 300
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,54 @@ class Embeddings:
         """The rows of several words."""
         return [self.index(word) for word in words]
 
+    def save(self, folder: Path) -> None:
+        """Write `words.txt` (a word a line) and `vectors.K.npy` (one a type).
+
+        Raises:
+            UserError: a word holds a line break.
+        """
+        if broken := [word for word in self.words if "\n" in word]:
+            raise UserError(f"the word {broken[0]!r} of the vector files holds a line break; remove it there")
+        write_text(folder / "words.txt", "".join(f"{word}\n" for word in self.words))
+        for k, table in enumerate(self.vectors):
+            np.save(folder / f"vectors.{k}.npy", table)
+
+    @classmethod
+    def open(cls, folder: Path, names: Sequence[str]) -> Embeddings:
+        """What `save` wrote, mapped into memory; `names` are the files that the types came from.
+
+        Raises:
+            UserError: a file is missing or damaged.
+        """
+        path = folder / "words.txt"
+        try:
+            words = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: cannot be read: {error}") from error
+        vectors = [map_npy(folder / f"vectors.{k}.npy") for k in range(len(names))]
+        for name, table in zip(names, vectors, strict=True):
+            if len(table) != len(words):
+                raise UserError(f"{folder}: {len(words)} words but {len(table)} vectors of {name}; run it again")
+        return cls(names, words, vectors)
+
     @property
     def dims(self) -> list[int]:
         """The width of each type."""
         return [array.shape[1] for array in self.vectors]
+
+
+def map_npy(path: Path) -> np.ndarray:
+    """An `.npy` file, mapped into memory.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    try:
+        # Copy on write: torch wants a writable array, and nobody writes.
+        array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"{path}: cannot be read as an .npy file: {error}") from error
+    return array
 
 
 def build_embeddings(
@@ -97,15 +139,15 @@ def random_embeddings(counts: Mapping[str, int]) -> tuple[Embeddings, list[str]]
 
 
 def _row(vectors: WordVectors, word: str) -> int | None:
-    row = vectors.rows.get(word)
-    return vectors.rows.get(word.lower()) if row is None else row
+    """The row of a word: as it is spelt, else in lower case."""
+    return vectors.rows.get(word, vectors.rows.get(word.lower()))
 
 
-def _fill(vectors: WordVectors, words: Sequence[str], dtype: type[np.floating[Any]]) -> np.ndarray:
+def _fill(vectors: WordVectors, words: Sequence[str], dtype: type[np.float16] | type[np.float32]) -> np.ndarray:
+    """(V, d) table of a type; a word that it lacks, and word 0, has zeros."""
     table = np.zeros((len(words), vectors.vectors.shape[1]), dtype)
-    rows = [_row(vectors, word) for word in words]
-    present = [i for i, row in enumerate(rows) if row is not None and i]
-    table[present] = vectors.vectors[[row for row in (rows[i] for i in present) if row is not None]]
+    rows = {i: row for i, word in enumerate(words) if i and (row := _row(vectors, word)) is not None}
+    table[list(rows)] = vectors.vectors[list(rows.values())]
     return table
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.batching.plan import plan_batches
 from docnmt.errors import UserError
 from docnmt.layout import Spans
-from docnmt.sentence_vectors.codes import pack_bits
+from docnmt.sentence_vectors.data import PackedSentences, by_length
 from docnmt.sentence_vectors.embeddings import Embeddings
-from docnmt.sentence_vectors.models.sentence_pair import PackedSentences, SentencePairModel
-from docnmt.sentence_vectors.modules.inferlite import InferLiteEncoder, look_up
+from docnmt.sentence_vectors.encoders import look_up
+from docnmt.sentence_vectors.inferlite import InferLiteEncoder
+from docnmt.sentence_vectors.model import SentencePairModel
+from docnmt.training.loading import load_model
 
 #: A sentence's vector, its code before the threshold (values between 0 and 1), its code (0 or 1).
 Representation = Literal["vectors", "soft", "codes"]
@@ -44,7 +45,7 @@ class SentenceEncoder:
     ) -> None:
         self.model, self.embeddings, self.max_tokens = model.to(device).eval(), embeddings, max_tokens
         self.device = torch.device(device)
-        self.width = int(model.encoder.d_output)  # type: ignore[arg-type]
+        self.width = model.encoder.d_output
         self.bits = 0 if model.hash is None else model.hash.linear.out_features
         self.tokens = self.unknown = 0
         self._encode: Callable[[PackedSentences], Tensor] = model.encode
@@ -58,8 +59,6 @@ class SentenceEncoder:
         Raises:
             UserError: nothing there, damaged, or not a sentence encoder.
         """
-        from docnmt.training.loading import load_model
-
         loaded = load_model(path, device=device)
         if not isinstance(loaded.model, SentencePairModel):
             raise UserError(
@@ -75,11 +74,9 @@ class SentenceEncoder:
             UserError: codes are asked for and the model learned none.
         """
         hash = self.model.hash
-        if representation != "vectors" and hash is None:
+        if hash is None and representation != "vectors":
             raise UserError("this model learned no binary codes; train one with --hash-bits 256, 1024 or 4096")
-        out = np.zeros(
-            (len(sentences), self.width if hash is None or representation == "vectors" else self.bits), np.float32
-        )
+        out = np.zeros((len(sentences), self.width if representation == "vectors" else self.bits), np.float32)
         for rows, vectors in self._blocks(sentences):
             if hash is not None and representation != "vectors":
                 vectors = hash(vectors) if representation == "codes" else hash.soft(vectors)
@@ -92,7 +89,7 @@ class SentenceEncoder:
         Raises:
             UserError: the model learned no codes.
         """
-        return pack_bits(self.features(sentences, "codes") > 0.5)
+        return np.packbits(self.features(sentences, "codes") > 0.5, axis=1)
 
     def _blocks(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[np.ndarray, Tensor]]:
         """Sentences of similar length together: which they are, and their vectors."""
@@ -100,10 +97,7 @@ class SentenceEncoder:
         self.tokens += sum(map(len, found))
         self.unknown += sum(sentence.count(0) for sentence in found)
         indices = [sentence or [0] for sentence in found]
-        lengths = np.array([len(sentence) for sentence in indices], dtype=np.int64)
-        order = np.argsort(lengths, kind="stable")
-        for places in plan_batches(lengths[order], self.max_tokens, seed=0, epoch=0, shuffle=False):
-            rows = order[places]
+        for rows in by_length(np.array([len(sentence) for sentence in indices], dtype=np.int64), self.max_tokens):
             yield rows, self._encode(PackedSentences.of([indices[row] for row in rows]).to(self.device))
 
 

@@ -10,9 +10,13 @@ import torch
 
 from docnmt.errors import UserError
 from docnmt.files import replacing
+from docnmt.sentence_vectors.data import PackedSentences
 from docnmt.sentence_vectors.encoder import SentenceEncoder
-from docnmt.sentence_vectors.models.sentence_pair import PackedSentences
-from docnmt.sentence_vectors.modules.inferlite import InferLiteEncoder, look_up
+from docnmt.sentence_vectors.encoders import look_up
+from docnmt.sentence_vectors.inferlite import InferLiteEncoder
+
+#: Lines whose gates are drawn at most; more would not be readable.
+MOST_DRAWN = 20
 
 
 @torch.no_grad()
@@ -35,8 +39,11 @@ def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], pat
     """One strip a sentence: a row for each embedding type, a column for each word; dark is open.
 
     Raises:
-        UserError: matplotlib is not installed or cannot write this kind of file, or the model has no gates.
+        UserError: no sentences or more than can be read in a picture, matplotlib is not installed or cannot write this
+            kind of file, or the model has no gates.
     """
+    if not any(sentences) or len(sentences) > MOST_DRAWN:
+        raise UserError(f"--gates: give 1 to {MOST_DRAWN} lines of text, got {len(sentences) or 'none'}")
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -45,24 +52,17 @@ def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], pat
     if form not in (forms := Figure().canvas.get_supported_filetypes()):
         raise UserError(f"--gates {path}: there is no picture form .{form}; there are {', '.join(forms)}")
     strips = [(sentence, gate_means(encoder, sentence)) for sentence in sentences if sentence]
-    longest = max((len(sentence) for sentence, _ in strips), default=1)
+    longest = max(len(sentence) for sentence, _ in strips)
     names = [name.rsplit(".", 1)[0] for name in encoder.embeddings.names]
-    figure = Figure(figsize=(2 + 0.55 * longest, (0.9 + 0.3 * len(names)) * max(len(strips), 1)), layout="constrained")
+    figure = Figure(figsize=(2 + 0.55 * longest, (0.9 + 0.3 * len(names)) * len(strips)), layout="constrained")
     axes = figure.subplots(len(strips), squeeze=False)[:, 0]
     for axis, (sentence, means) in zip(axes, strips, strict=True):
         picture = axis.imshow(means, cmap="Blues", vmin=0, vmax=1, aspect="auto")
         axis.set_xticks(range(len(sentence)), sentence, rotation=40, ha="right", fontsize=8)
         axis.set_yticks(range(len(names)), names, fontsize=8)
         for (type_, word), value in np.ndenumerate(means):
-            axis.text(
-                word,
-                type_,
-                f"{value:.2f}",
-                ha="center",
-                va="center",
-                fontsize=6,
-                color="black" if value < 0.6 else "white",
-            )
+            color = "black" if value < 0.6 else "white"
+            axis.text(word, type_, f"{value:.2f}", ha="center", va="center", fontsize=6, color=color)
     figure.colorbar(picture, ax=list(axes), label="mean gate", shrink=0.6)
     with replacing(path) as temporary:
         figure.savefig(temporary, format=form, dpi=150)

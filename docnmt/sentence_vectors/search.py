@@ -1,4 +1,8 @@
-"""The nearest rows of an index that may be larger than memory: by cosine, or by Hamming distance between codes."""
+"""The nearest rows of an index: by cosine, or by Hamming distance between codes.
+
+NumPy reads the index block by block, so it may be larger than memory. faiss (optional) copies it into memory whole and
+is faster with many threads.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 
 from docnmt.errors import UserError
 
-#: Bytes of distances and of the index that are in memory at once.
+#: Bytes of distances and of the index that are in memory at once, or twice while faiss copies the index.
 BLOCK_BYTES = 1 << 26
 
 _ONES_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1, dtype=np.uint8)
@@ -27,9 +31,8 @@ def nearest_cosine(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np
 
     def scores(block: np.ndarray, begin: int) -> np.ndarray:
         block = np.asarray(block, dtype=np.float32)
-        lengths = _lengths(block, "the index", begin)
         cosines: np.ndarray = scaled @ block.T
-        cosines /= np.where(lengths == 0, 1, lengths)  # cheaper than a copy of the block in unit length
+        cosines /= _lengths(block, "the index", begin)  # cheaper than a copy of the block in unit length
         return cosines
 
     return _nearest(scores, index, len(queries), top)
@@ -47,11 +50,39 @@ def nearest_hamming(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[n
         rows = _words(block)
         distances = np.empty((len(wide), len(rows)), np.int32)
         for query, out in zip(wide, distances, strict=True):
-            _popcount(rows ^ query).sum(axis=1, dtype=np.int32, out=out)
+            _ones(rows ^ query).sum(axis=1, dtype=np.int32, out=out)
         return -distances
 
     best, places = _nearest(scores, index, len(queries), top)
     return -best, places
+
+
+class FaissIndex:
+    """The rows of an index, copied once: (N, bytes) uint8 codes or (N, d) vectors.
+
+    Raises:
+        UserError: faiss is not installed, or a row holds NaN or infinity.
+    """
+
+    def __init__(self, rows: np.ndarray) -> None:
+        try:
+            import faiss
+        except ImportError as error:
+            raise UserError("--backend faiss: not installed: pip install 'docnmt[faiss]', or omit --backend") from error
+        self.binary = rows.dtype == np.uint8
+        width = rows.shape[1]
+        self.flat = faiss.IndexBinaryFlat(8 * width) if self.binary else faiss.IndexFlatIP(width)
+        step = max(1, BLOCK_BYTES // (width * rows.itemsize))
+        for begin in range(0, len(rows), step):
+            self.flat.add(self._ready(rows[begin : begin + step], "the index", begin))
+
+    def nearest(self, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+        """As `nearest_hamming` for codes, as `nearest_cosine` for vectors; of equals any may come first."""
+        merits, places = self.flat.search(self._ready(queries, "the queries"), min(top, self.flat.ntotal))
+        return merits, places
+
+    def _ready(self, rows: np.ndarray, name: str, begin: int = 0) -> np.ndarray:
+        return np.ascontiguousarray(rows) if self.binary else unit_rows(rows, name, begin)
 
 
 def unit_rows(rows: np.ndarray, name: str, begin: int = 0) -> np.ndarray:
@@ -61,31 +92,28 @@ def unit_rows(rows: np.ndarray, name: str, begin: int = 0) -> np.ndarray:
         UserError: a row holds NaN or infinity.
     """
     rows = np.asarray(rows, dtype=np.float32)
-    lengths = _lengths(rows, name, begin)[:, None]
-    return rows / np.where(lengths == 0, 1, lengths)
+    return np.asarray(rows / _lengths(rows, name, begin)[:, None])
 
 
 def _lengths(rows: np.ndarray, name: str, begin: int) -> np.ndarray:
-    lengths: np.ndarray = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+    """(N,) lengths, 1 for a zero row."""
+    lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows))
     if len(broken := np.flatnonzero(~np.isfinite(lengths))):
         row = begin + int(broken[0])
         raise UserError(f"--search: row {row} (from 0) of {name} holds values that are not finite; encode it anew")
-    return lengths
+    return np.where(lengths == 0, 1, lengths)
 
 
 def _words(codes: np.ndarray) -> np.ndarray:
     """(N, bytes) → (N, words) uint64, zeros behind where the bytes do not fill a word."""
-    missing = -codes.shape[1] % 8
-    return np.ascontiguousarray(np.pad(codes, ((0, 0), (0, missing)))).view(np.uint64)
+    return np.ascontiguousarray(np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))).view(np.uint64)
 
 
-def _popcount(values: np.ndarray) -> np.ndarray:
-    """Ones in each uint64."""
-    if hasattr(np, "bitwise_count"):  # NumPy 2
-        counted: np.ndarray = np.bitwise_count(values)
-        return counted
-    in_bytes: np.ndarray = _ONES_OF_BYTE[values.view(np.uint8)].reshape(*values.shape, 8).sum(-1, dtype=np.uint8)
-    return in_bytes
+def _ones(values: np.ndarray) -> np.ndarray:
+    """Ones in each uint64 (N, words), or in each of its bytes, where NumPy is older than 2."""
+    return np.asarray(
+        np.bitwise_count(values) if hasattr(np, "bitwise_count") else _ONES_OF_BYTE[values.view(np.uint8)]
+    )
 
 
 def _nearest(
@@ -93,16 +121,15 @@ def _nearest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The `top` largest scores over all blocks of the index, each given with its first row, and their rows."""
     rows = max(1, BLOCK_BYTES // max(8 * queries, index.shape[1] * 4))
-    best: np.ndarray | None = None
-    places = np.zeros((queries, 0), np.int64)
+    best, places = np.zeros((queries, 0)), np.zeros((queries, 0), np.int64)
     for begin in range(0, len(index), rows):
         new = scores(np.asarray(index[begin : begin + rows]), begin)
         numbers = np.broadcast_to(np.arange(begin, begin + new.shape[1]), new.shape)
         new, numbers = _largest(new, numbers, top)
-        if best is not None:
+        if begin:
             new, numbers = np.hstack([best, new]), np.hstack([places, numbers])
         best, places = _largest(new, numbers, top)
-    return (np.zeros((queries, 0)) if best is None else best), places
+    return best, places
 
 
 def _largest(scores: np.ndarray, numbers: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:

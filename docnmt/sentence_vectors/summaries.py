@@ -9,15 +9,18 @@ import numpy as np
 import torch
 
 from docnmt.batching.collate import collate_source, sentence_costs
-from docnmt.batching.plan import plan_batches
 from docnmt.batching.units import planned_units
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UserError
 from docnmt.models.encoder_decoder import EncoderDecoder
+from docnmt.sentence_vectors.data import by_length
+from docnmt.training.loading import load_model
 
 
 class TranslationSummaries:
-    """The summaries that a trained document model's decoder selects sentences by (002, eq. 1-2), as sentence vectors.
+    """The summaries by which a trained document model's decoder selects sentences, as sentence vectors.
+
+    Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", eq. 1-2.
 
     Args:
         path: a checkpoint, or a `--save-dir`, whose best is taken.
@@ -27,8 +30,6 @@ class TranslationSummaries:
     """
 
     def __init__(self, path: str | Path, *, max_tokens: int = 4096) -> None:
-        from docnmt.training.loading import load_model
-
         loaded = load_model(path)
         model = loaded.model
         if not isinstance(model, EncoderDecoder) or model.decoder.summarise is None:
@@ -41,12 +42,8 @@ class TranslationSummaries:
         lines = [" ".join(sentence) for sentence in sentences]
         corpus = ParallelCorpus.from_lines([[line] for line in lines], self.task.source_tokenizer)
         units = planned_units(self.model.reading, corpus)
-        costs = sentence_costs(corpus)
-        order = np.argsort(costs, kind="stable")
-        blocks = [order[p] for p in plan_batches(costs[order], self.max_tokens, seed=0, epoch=0, shuffle=False)]
-        width = self.model.output.in_features
-        vectors = np.zeros((len(sentences), width), np.float32)
-        for rows in blocks:
+        vectors = np.zeros((len(sentences), self.model.output.in_features), np.float32)
+        for rows in by_length(sentence_costs(corpus), self.max_tokens):
             source = collate_source(corpus, units, rows, self.model.reading)
             assert self.model.decoder.summarise is not None
             store = self.model.decoder.summarise(self.model.encoder(source), source.layout)

@@ -19,10 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.classification.arrays import LabelledArrays
+from docnmt.classification.config import FusionClassifierConfig
+from docnmt.classification.data import LabelledArrays, TextDataset
 from docnmt.classification.model import FusionClassifier
-from docnmt.classification.model_config import FusionClassifierConfig
-from docnmt.classification.task import TextDataset
 from docnmt.modules.positions.tables import sinusoids
 from docnmt.registry import ARCHITECTURES
 from docnmt.runtime import tune

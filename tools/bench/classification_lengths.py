@@ -18,10 +18,9 @@ from measuring import Series, Way, peak_memory
 from torch.nn.functional import cross_entropy
 
 from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.classification.arrays import LabelledArrays
+from docnmt.classification.config import FusionClassifierConfig
+from docnmt.classification.data import LabelledArrays, TextDataset
 from docnmt.classification.model import FusionClassifier
-from docnmt.classification.model_config import FusionClassifierConfig
-from docnmt.classification.task import TextDataset
 from docnmt.registry import ARCHITECTURES
 from docnmt.runtime import tune
 

@@ -24,8 +24,8 @@ from docnmt.registry import MODELS
 from docnmt.runtime import tune
 from docnmt.sentence_vectors.embeddings import Embeddings, build_embeddings
 from docnmt.sentence_vectors.encoder import SentenceEncoder
+from docnmt.sentence_vectors.lines import text_lines
 from docnmt.sentence_vectors.pairs import NLI_LABELS
-from docnmt.sentence_vectors.stream import open_lines
 from docnmt.sentence_vectors.words import words
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -49,18 +49,13 @@ class Task:
     labels: tuple[str, ...] = NLI_LABELS
 
     @property
-    def vectors(self) -> Any:
-        return self.embeddings.vectors
-
-    @property
     def probability(self) -> np.ndarray:
         return np.full(len(self.embeddings.words), 1e-4, np.float32)
 
 
 def read_blocks(path: Path, lines: int, repeats: int) -> list[list[list[str]]]:
     """`repeats` times `lines` tokenised lines, no line twice; fewer blocks if the file is too short."""
-    with open_lines(path) as file:
-        sentences = [words(line) for line in islice(file, lines * repeats)]
+    sentences = [words(line) for line in islice(text_lines(path), lines * repeats)]
     return [sentences[begin : begin + lines] for begin in range(0, len(sentences) - lines + 1, lines)]
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from gate_values import gate_values
 
-from docnmt.classification.arrays import LabelledArrays
+from docnmt.classification.data import LabelledArrays, TextDataset
 from docnmt.classification.scores import classification_scores
-from docnmt.classification.task import TextClassification, TextDataset, label_probabilities
+from docnmt.classification.task import TextClassification, label_probabilities
 from docnmt.cli import command as cli
 from docnmt.errors import UsageError
 from docnmt.files import write_json

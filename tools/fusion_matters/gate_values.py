@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from docnmt.batching.plan import plan_batches
-from docnmt.classification.arrays import LabelledArrays
-from docnmt.classification.task import TextDataset
+from docnmt.classification.data import LabelledArrays, TextDataset
 from docnmt.modules.fusion import Gate, Normed
 from docnmt.training.loading import LoadedModel
 

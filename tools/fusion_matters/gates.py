@@ -23,7 +23,7 @@ from figures import save
 from gate_values import GateValues, gate_values
 from tables import markdown
 
-from docnmt.classification.arrays import LabelledArrays
+from docnmt.classification.data import LabelledArrays
 from docnmt.cli import command as cli
 from docnmt.errors import UserError
 from docnmt.training.loading import load_model

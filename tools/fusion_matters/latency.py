@@ -24,9 +24,9 @@ from tables import markdown
 from torch import Tensor
 
 from docnmt.batch import PackedText
+from docnmt.classification.config import FusionClassifierConfig
+from docnmt.classification.data import TextBatch
 from docnmt.classification.model import FusionClassifier
-from docnmt.classification.model_config import FusionClassifierConfig
-from docnmt.classification.task import TextBatch
 from docnmt.cli import command as cli
 from docnmt.errors import UsageError
 from docnmt.files import write_json

@@ -5,7 +5,7 @@
 A cell is `docnmt-train` with the cell's options, then the test of its best checkpoint; `result.json` in its folder says
 that it is done, and holds all that report.py reads: checkpoints may be deleted. The same command again skips what is
 done and continues a training that was cut short. Ctrl-C and SIGTERM stop the trainings, which save first. Cells of one
-seed share initial weights, order and dropout (see `docnmt.classification.random_stream`), so variants compare in pairs.
+seed share initial weights, order and dropout (see `docnmt.classification.model`), so variants compare in pairs.
 """
 
 from __future__ import annotations

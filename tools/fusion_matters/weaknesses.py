@@ -26,9 +26,8 @@ from tables import markdown
 
 from docnmt.batching.plan import plan_batches
 from docnmt.classification import model as fusion_classifier
-from docnmt.classification.model import FusionClassifier
-from docnmt.classification.model_config import FusionClassifierConfig
-from docnmt.classification.random_stream import random_stream
+from docnmt.classification.config import FusionClassifierConfig
+from docnmt.classification.model import FusionClassifier, random_stream
 from docnmt.classification.table import read_labelled
 from docnmt.classification.vocabulary import WordVocabulary
 from docnmt.cli import command as cli

@@ -16,7 +16,7 @@ from docnmt.batching.plan import plan_batches
 from docnmt.errors import UserError
 from docnmt.runtime import tune
 from docnmt.sentence_vectors.config import NliConfig
-from docnmt.sentence_vectors.models.sentence_pair import SentencePairModel
+from docnmt.sentence_vectors.model import SentencePairModel
 from docnmt.sentence_vectors.task import Nli
 from docnmt.training.loading import load_model
 

@@ -11,15 +11,16 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from docnmt.runtime import tune
-from docnmt.sentence_vectors.codes import BitReport
+from docnmt.sentence_vectors.bit_report import BitReport
 from docnmt.sentence_vectors.encoder import SentenceEncoder
+from docnmt.sentence_vectors.lines import text_lines
 from docnmt.sentence_vectors.search import nearest_cosine, nearest_hamming
-from docnmt.sentence_vectors.stream import open_lines
 from docnmt.sentence_vectors.words import words
 
 TOP = 10
@@ -84,9 +85,8 @@ def rows(name: str, sentences: Sequence[Sequence[str]], queries: np.ndarray, oth
 
 def read_sentences(path: Path, count: int) -> list[list[str]]:
     """The first `count` lines, tokenised, without those that come again or are empty."""
-    with open_lines(path) as file:
-        lines = (" ".join(words(line)) for line, _ in zip(file, range(count), strict=False))
-        return [line.split(" ") for line in dict.fromkeys(lines) if line]
+    lines = (" ".join(words(line)) for line in islice(text_lines(path), count))
+    return [line.split(" ") for line in dict.fromkeys(lines) if line]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -6,7 +6,7 @@ Every file has a header; the columns used are `label` or `score`, `text` and, fo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from docnmt.errors import UserError
+from docnmt.formats.table import read_tsv
 from docnmt.sentence_vectors.words import words
 
 Kind = Literal["nested", "folds", "splits", "regression", "similarity"]
@@ -21,10 +22,14 @@ Kind = Literal["nested", "folds", "splits", "regression", "similarity"]
 
 @dataclass(frozen=True)
 class Rows:
-    """Sentences, or pairs of them, with what is to be predicted. Sorted by length and target, as the toolkit does."""
+    """Sentences with what is to be predicted. Sorted by length and target, as the toolkit does.
 
-    first: list[list[str]]
-    second: list[list[str]] | None
+    Attributes:
+        sides: the tokenised sentences, or of pairs the first and the second ones.
+        target: (N,) int64 classes, or float64 scores.
+    """
+
+    sides: list[list[list[str]]]
     target: np.ndarray
 
 
@@ -103,45 +108,22 @@ def read_task(task: TransferTask, folder: Path) -> dict[str, Rows]:
 
 def _rows(task: TransferTask, paths: Sequence[Path]) -> Rows:
     columns = ("score" if task.classes is None else "label", "text", *(("text2",) if task.pairs else ()))
-    target = _target(task.classes)
     rows = [
-        (tuple(words(text) for text in texts), target(value, f"{path}: line {number}"))
+        ([words(text) for text in texts], _target(task.classes, value, f"{path}:{number}"))
         for path in paths
-        for number, (value, *texts) in _read(path, columns)
+        for number, (value, *texts) in read_tsv(path, columns)
     ]
     rows.sort(key=lambda row: (*(len(text) for text in row[0]), row[1]))
-    second = [texts[1] for texts, _ in rows] if task.pairs else None
-    return Rows([texts[0] for texts, _ in rows], second, np.array([value for _, value in rows]))
+    sides = [[texts[side] for texts, _ in rows] for side in range(len(columns) - 1)]
+    return Rows(sides, np.array([value for _, value in rows]))
 
 
-def _target(classes: tuple[str, ...] | None) -> Callable[[str, str], float]:
-    def read(value: str, where: str) -> float:
-        try:
-            number = float(value) if classes is None else classes.index(value)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            expected = "a finite number" if classes is None else f"one of {', '.join(classes)}"
-            raise UserError(f"{where}: expected {expected}, got '{value}'")
-        return number
-
-    return read
-
-
-def _read(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]:
-    """(line number, values of the columns) of every row."""
+def _target(classes: Sequence[str] | None, value: str, where: str) -> float:
     try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}; is --data SentEval's folder of TSV files?") from error
-    header = lines[0].split("\t")
-    if missing := [name for name in columns if name not in header]:
-        raise UserError(f"{path}: line 1: has no column {', '.join(missing)}, only {', '.join(header)}")
-    places = [header.index(name) for name in columns]
-    rows = []
-    for number, line in enumerate(lines[1:], 2):
-        fields = line.split("\t")
-        if len(fields) != len(header):
-            raise UserError(f"{path}: line {number}: expected {len(header)} columns, got {len(fields)}")
-        rows.append((number, [fields[place] for place in places]))
-    return rows
+        number = float(value) if classes is None else classes.index(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        expected = "a finite number" if classes is None else f"one of {', '.join(classes)}"
+        raise UserError(f"{where}: expected {expected}, got '{value}'")
+    return number

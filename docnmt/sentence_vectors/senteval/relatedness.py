@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from docnmt.errors import UserError
 from docnmt.sentence_vectors.senteval.classification import SEED
-from docnmt.sentence_vectors.senteval.softmax import Schedule, Softmaxes, fit, predict, softmax
+from docnmt.sentence_vectors.senteval.softmax import Examples, Schedule, Softmaxes, fit, predict, softmax
 
 #: Degrees of relatedness that the regression puts probabilities on.
 DEGREES = np.arange(1, 6)
@@ -34,66 +33,51 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float:
     return pearson(rankdata(x), rankdata(y))
 
 
-@dataclass(frozen=True)
-class ScoredPairs:
-    """Features x (N, d) float32 of pairs and their gold scores (N,)."""
-
-    x: np.ndarray
-    score: np.ndarray
-
-
 def degrees(scores: np.ndarray) -> np.ndarray:
     """(N,) scores → (N, 5): a score between two degrees is split between them (Tai et al. 2015).
 
     Below 1 there is no lower degree, and part of the mass is missing; so it is in the toolkit (STS-B).
     """
-    floor = np.floor(scores)
-    split = np.zeros((len(scores), len(DEGREES)), np.float32)
-    for column, degree in enumerate(DEGREES):
-        upper = np.where(degree == floor + 1, scores - floor, 0)
-        split[:, column] = upper + np.where(degree == floor, floor - scores + 1, 0)
-    return split
+    floor, score = np.floor(scores)[:, None], scores[:, None]
+    split = np.where(floor + 1 == DEGREES, score - floor, 0) + np.where(floor == DEGREES, floor - score + 1, 0)
+    return split.astype(np.float32)
 
 
-def regression(train: ScoredPairs, dev: ScoredPairs, test: ScoredPairs) -> dict[str, float]:
+def regression(train: Examples, dev: Examples, test: Examples) -> dict[str, float]:
     """Five-class softmax regression by squared error; the score is the expected degree. Stops early on `dev`."""
     models = Softmaxes(train.x.shape[1], len(DEGREES), [0.0], SEED)
-    targets = degrees(train.score)
+    targets = degrees(train.y)
 
     def gradient(scores: np.ndarray, batch: np.ndarray) -> np.ndarray:
         p = softmax(scores)  # (B, 1, 5)
         towards = (p - targets[batch][:, None]) * np.float32(2 / (len(batch) * len(DEGREES)))
-        through: np.ndarray = p * (towards - (towards * p).sum(-1, keepdims=True))
-        return through
+        return np.asarray(p * (towards - (towards * p).sum(-1, keepdims=True)))
 
     def judge(models: Softmaxes) -> np.ndarray:
-        return np.array([pearson(expected, dev.score) for expected in (softmax(models.scores(dev.x)) @ DEGREES).T])
+        return np.array([pearson(expected, dev.y) for expected in (softmax(models.scores(dev.x)) @ DEGREES).T])
 
-    random = np.random.RandomState(SEED)
-    merits, weights = fit(models, train.x, np.arange(len(train.score)), gradient, judge, SCHEDULE, random)
+    merits, weights = fit(models, train.x, gradient, judge, SCHEDULE, np.random.RandomState(SEED))
     expected = softmax(predict(weights[0], test.x)) @ DEGREES
     return {
         "dev pearson": float(merits[0]),
-        "pearson": pearson(expected, test.score),
-        "spearman": spearman(expected, test.score),
-        "mse": float(np.mean((expected - test.score) ** 2)),
+        "pearson": pearson(expected, test.y),
+        "spearman": spearman(expected, test.y),
+        "mse": float(np.mean((expected - test.y) ** 2)),
     }
 
 
 def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Row by row (N,); 0 where a vector is 0."""
     scale = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
-    product: np.ndarray = np.einsum("nd,nd->n", u, v)
-    result: np.ndarray = np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
-    return result
+    product = np.einsum("nd,nd->n", u, v)
+    return np.asarray(np.divide(product, scale, out=np.zeros_like(product), where=scale > 0))
 
 
 def similarity(subsets: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> dict[str, float]:
     """Correlation of cosine and gold score in every subset (u, v, score); their mean, and the mean by size."""
     results: dict[str, float] = {}
-    both = {"pearson": pearson, "spearman": spearman}
     sizes = [len(score) for _, _, score in subsets.values()]
-    for name, correlation in both.items():
+    for name, correlation in (("pearson", pearson), ("spearman", spearman)):
         each = {subset: correlation(cosine(u, v), score) for subset, (u, v, score) in subsets.items()}
         results[name] = float(np.mean(list(each.values())))
         results[f"{name} weighted"] = float(np.average(list(each.values()), weights=sizes))

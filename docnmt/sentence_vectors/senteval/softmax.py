@@ -10,26 +10,53 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 #: Adam's settings in torch, which the toolkit leaves as they are.
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
 
 
-def initial_weights(features: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (features, classes) and bias (classes,) of a fresh `torch.nn.Linear` under this seed."""
-    import torch
+@dataclass(frozen=True)
+class Examples:
+    """Features x (N, d) float32 and what is to be predicted, y (N,): classes from 0, or gold scores."""
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        linear = torch.nn.Linear(features, classes)
-    return linear.weight.detach().numpy().T.copy(), linear.bias.detach().numpy().copy()
+    x: np.ndarray
+    y: np.ndarray
+
+    def __getitem__(self, rows: np.ndarray) -> Examples:
+        return Examples(self.x[rows], self.y[rows])
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return int(self.y.max()) + 1
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When training stops.
+
+    Attributes:
+        epoch_size: passes over the data between two looks at the held-out part.
+        tenacity: how many looks without a new best are allowed, over the whole training.
+        max_epoch: no new look begins after more passes than this.
+    """
+
+    epoch_size: int = 4
+    tenacity: int = 5
+    max_epoch: int = 200
+    batch_size: int = 64
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
     """Along the last axis."""
     exponentials = np.exp(scores - scores.max(-1, keepdims=True))
-    normalised: np.ndarray = exponentials / exponentials.sum(-1, keepdims=True)
-    return normalised
+    return np.asarray(exponentials / exponentials.sum(-1, keepdims=True))
+
+
+def predict(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Scores of a trained model: weight (d + 1, C), x (N, d) → (N, C)."""
+    return np.asarray(x @ weight[:-1] + weight[-1])
 
 
 class Softmaxes:
@@ -37,24 +64,26 @@ class Softmaxes:
 
     Args:
         penalties: the l2 weights; as in torch's Adam, `l2 · w` is added to the gradient.
+
+    Attributes:
+        live: the numbers of those that are still trained; the weights of no others are here.
+        weight: (d + 1, live, C), the bias last, so that it is updated with the weights.
     """
 
     def __init__(self, features: int, classes: int, penalties: Sequence[float], seed: int) -> None:
-        weight, bias = initial_weights(features, classes, seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            linear = torch.nn.Linear(features, classes)
+        weight, bias = linear.weight.detach().numpy(), linear.bias.detach().numpy()
         self.live = list(range(len(penalties)))
-        # One row more for the bias, so that it is updated with the weights.
-        one = np.vstack([weight, bias]).astype(np.float32)[:, None]  # (d + 1, 1, C)
-        self.weight = one.repeat(len(penalties), axis=1)  # (d + 1, G, C)
+        self.weight = np.vstack([weight.T, bias])[:, None].repeat(len(penalties), axis=1)
         self.l2 = np.asarray(penalties, np.float32)[:, None]
-        self.first = np.zeros_like(self.weight)
-        self.second = np.zeros_like(self.weight)
-        self.steps = 0
+        self.first, self.second, self.steps = np.zeros_like(self.weight), np.zeros_like(self.weight), 0
 
     def scores(self, x: np.ndarray) -> np.ndarray:
         """x (B, d) → (B, live, C)."""
         scores = (x @ self.weight[:-1].reshape(x.shape[1], -1)).reshape(len(x), *self.weight.shape[1:])
-        shifted: np.ndarray = scores + self.weight[-1]
-        return shifted
+        return np.asarray(scores + self.weight[-1])
 
     def step(self, x: np.ndarray, gradient: np.ndarray) -> None:
         """One step of Adam from the gradient of the mean loss by the scores, (B, live, C)."""
@@ -76,83 +105,52 @@ class Softmaxes:
         full *= np.float32(RATE / (1 - BETA1**self.steps))
         self.weight -= full
 
-    def drop(self, models: Sequence[int]) -> None:
-        """Stop training these (places in `live`)."""
-        keep = [place for place in range(len(self.live)) if place not in models]
-        self.live = [self.live[place] for place in keep]
-        self.l2 = self.l2[keep]
-        for name in ("weight", "first", "second"):
-            setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, keep]))
-
-    def model(self, place: int) -> np.ndarray:
-        """A copy of the weights of one live model: (d + 1, C), the bias last."""
-        weight: np.ndarray = self.weight[:, place].copy()
-        return weight
-
-
-def predict(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Scores of a stored model: weight (d + 1, C), x (N, d) → (N, C)."""
-    scores: np.ndarray = x @ weight[:-1] + weight[-1]
-    return scores
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """When training stops.
-
-    Attributes:
-        epoch_size: passes over the data between two looks at the held-out part.
-        tenacity: how many looks without a new best are allowed, over the whole training.
-        max_epoch: no new look begins after more passes than this.
-    """
-
-    epoch_size: int = 4
-    tenacity: int = 5
-    max_epoch: int = 200
-    batch_size: int = 64
+    def keep(self, places: Sequence[int]) -> None:
+        """Train on these only (places in `live`)."""
+        self.live, self.l2 = [self.live[place] for place in places], self.l2[places]
+        self.weight, self.first, self.second = (
+            np.ascontiguousarray(array[:, places]) for array in (self.weight, self.first, self.second)
+        )
 
 
 def fit(
     models: Softmaxes,
     x: np.ndarray,
-    rows: np.ndarray,
     gradient: Callable[[np.ndarray, np.ndarray], np.ndarray],
     judge: Callable[[Softmaxes], np.ndarray],
     schedule: Schedule,
     random: np.random.RandomState,
-    worst: float = -1.0,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Train until every model has had its share of looks without a new best.
 
     Args:
-        x: (N, d) float32; `rows` are those to train on.
+        x: (N, d) float32.
         gradient: (scores of a batch (B, live, C), the batch's rows) → gradient of its mean loss by the scores.
-        judge: a figure of merit on held-out data for each live model.
+        judge: a figure of merit on held-out data for each live model, above -1.
         random: gives the order of the rows in each pass, as numpy's global generator does for the toolkit.
 
     Returns:
-        The best merit of each model, and its weights then.
+        The best merit of each model, and its weights (d + 1, C) then.
     """
-    best = np.full(len(models.live), worst)
-    stored = [models.model(place) for place in range(len(models.live))]
-    failures = np.zeros(len(models.live), int)
+    best, failures = np.full(len(models.live), -1.0), np.zeros(len(models.live), int)
+    stored = [models.weight[:, place].copy() for place in models.live]
     epoch = 0
     while models.live and epoch <= schedule.max_epoch:
         for _ in range(schedule.epoch_size):
-            order = rows[random.permutation(len(rows))]
+            order = random.permutation(len(x))
             for begin in range(0, len(order), schedule.batch_size):
                 batch = order[begin : begin + schedule.batch_size]
-                rows_x = x.take(batch, axis=0)
-                models.step(rows_x, gradient(models.scores(rows_x), batch))
+                rows = x.take(batch, axis=0)
+                models.step(rows, gradient(models.scores(rows), batch))
         epoch += schedule.epoch_size
-        stopped = []
+        going = []
         for place, (number, merit) in enumerate(zip(models.live, judge(models), strict=True)):
             if merit > best[number]:
-                best[number], stored[number] = merit, models.model(place)
+                best[number], stored[number] = merit, models.weight[:, place].copy()
             else:
-                if failures[number] >= schedule.tenacity:
-                    stopped.append(place)
                 failures[number] += 1
-        if stopped:
-            models.drop(stopped)
+            if failures[number] <= schedule.tenacity:
+                going.append(place)
+        if len(going) < len(models.live):
+            models.keep(going)
     return best, stored

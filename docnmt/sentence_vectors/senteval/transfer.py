@@ -1,4 +1,4 @@
-"""What `docnmt-senteval` does once its options are resolved."""
+"""What `docnmt-senteval` does: every task that the results file does not have yet, task by task."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from docnmt.config import to_dict
 from docnmt.errors import UsageError, UserError
 from docnmt.files import write_json
 from docnmt.sentence_vectors.embeddings import Embeddings, build_embeddings
+from docnmt.sentence_vectors.encoder import SentenceEncoder
 from docnmt.sentence_vectors.senteval.baselines import (
     BagOfWordsBaseline,
     RandomProjections,
     read_frequencies,
     sif_weights,
 )
+from docnmt.sentence_vectors.senteval.classification import PROTOCOLS
+from docnmt.sentence_vectors.senteval.config import SentEvalConfig
 from docnmt.sentence_vectors.senteval.corpora import TASKS, TransferTask, read_task, task_files
-from docnmt.sentence_vectors.senteval.evaluate import PROTOCOLS, Encode, evaluate
+from docnmt.sentence_vectors.senteval.evaluate import Encode, Result, evaluate
+from docnmt.sentence_vectors.summaries import TranslationSummaries
 from docnmt.training.checkpoint import read_header
 from docnmt.training.loading import find_checkpoint
 
@@ -35,7 +38,7 @@ CONTENTS = {
 }
 
 
-def run_transfer(config: Any) -> str:
+def run_transfer(config: SentEvalConfig) -> str:
     """Evaluate every task that the results file does not have yet; returns the table.
 
     Raises:
@@ -46,38 +49,44 @@ def run_transfer(config: Any) -> str:
     tasks = [TASKS[name] for name in config.tasks or TASKS]
     folder, path = Path(config.data), Path(config.results_path) if config.results_path else None
     settings = {k: v for k, v in to_dict(config).items() if k not in NOT_COMPARED} | _contents(config)
-    results = {} if path is None or not path.exists() or config.overwrite else _read_results(path, settings)
-    _check_data(path, results, tasks, folder)
-    missing = [task for task in tasks if task.name not in results]
-    encode = _encoder(config, missing, folder) if missing else None
-    for task in missing:
-        assert encode is not None
-        result = evaluate(task, folder, encode, PROTOCOLS[config.protocol])
-        results[task.name] = result | {"files_sha256": _task_fingerprint(task, folder)}
-        print(f"{task.name}: {_figures(results[task.name])}", file=sys.stderr, flush=True)
-        if path is not None:
-            write_json(path, {"settings": settings, "tasks": results})
+    results: dict[str, Result] = {}
+    if path is not None and path.exists() and not config.overwrite:
+        results = _read_results(path, settings)
+    known = [task for task in tasks if "files_sha256" in results.get(task.name, {})]  # not in older versions' files
+    if differing := [task.name for task in known if results[task.name]["files_sha256"] != _task_hash(task, folder)]:
+        raise UserError(
+            f"--results-path {path}: holds {', '.join(differing)} of other files than --data {folder} has now; "
+            "give --overwrite to start anew, or another name"
+        )
+    if missing := [task for task in tasks if task.name not in results]:
+        encode = _encoder(config, missing, folder)
+        for task in missing:
+            result = evaluate(task, folder, encode, PROTOCOLS[config.protocol])
+            results[task.name] = {**result, "files_sha256": _task_hash(task, folder)}
+            print(f"{task.name}: {_figures(result)}", file=sys.stderr, flush=True)
+            if path is not None:
+                write_json(path, {"settings": settings, "tasks": results})
     return "\n".join(f"{task.name}\t{_figures(results[task.name])}" for task in tasks)
 
 
-def _contents(config: Any) -> dict[str, str]:
+def _contents(config: SentEvalConfig) -> dict[str, str]:
     """What tells files from others at the same paths, such as the same run trained further."""
     contents = {}
     if config.path is not None:
         header = read_header(find_checkpoint(config.path))[0]
         contents["model"] = hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:16]
     if config.vectors:
-        contents["vectors_sha256"] = _fingerprint(map(Path, config.vectors))
+        contents["vectors_sha256"] = _hash(map(Path, config.vectors))
     if config.frequencies is not None:
-        contents["frequencies_sha256"] = _fingerprint([Path(config.frequencies)])
+        contents["frequencies_sha256"] = _hash([Path(config.frequencies)])
     return contents
 
 
-def _task_fingerprint(task: TransferTask, folder: Path) -> str:
-    return _fingerprint(path for paths in task_files(task, folder).values() for path in paths)
+def _task_hash(task: TransferTask, folder: Path) -> str:
+    return _hash(path for paths in task_files(task, folder).values() for path in paths)
 
 
-def _fingerprint(paths: Iterable[Path]) -> str:
+def _hash(paths: Iterable[Path]) -> str:
     """16 hexadecimal digits of the SHA-256 of files' SHA-256.
 
     Raises:
@@ -96,12 +105,21 @@ def _fingerprint(paths: Iterable[Path]) -> str:
     return whole.hexdigest()[:16]
 
 
-def _encoder(config: Any, tasks: Sequence[TransferTask], folder: Path) -> Encode:
-    if config.baseline is not None:
-        return _baseline(config, tasks, folder)
-    from docnmt.sentence_vectors.encoder import SentenceEncoder
-    from docnmt.sentence_vectors.summaries import TranslationSummaries
-
+def _encoder(config: SentEvalConfig, tasks: Sequence[TransferTask], folder: Path) -> Encode:
+    """What turns sentences into vectors: a trained encoder, a translation model, or a baseline."""
+    if config.path is None:
+        counts = Counter(
+            word
+            for task in tasks
+            for rows in read_task(task, folder).values()
+            for side in rows.sides
+            for sentence in side
+            for word in sentence
+        )
+        paths = [Path(name) for name in config.vectors]
+        embeddings, report = build_embeddings(paths, counts, keep_words=0, unit=config.unit_vectors)
+        print("\n".join(report), file=sys.stderr)
+        return make_baseline(config, embeddings)
     if read_header(find_checkpoint(config.path))[0]["task"] == "document_translation":
         if config.representation != "vectors":
             raise UsageError("--representation: a translation model has vectors only")
@@ -110,37 +128,25 @@ def _encoder(config: Any, tasks: Sequence[TransferTask], folder: Path) -> Encode
     return lambda sentences: encoder.features(sentences, config.representation)
 
 
-def _baseline(config: Any, tasks: Sequence[TransferTask], folder: Path) -> Encode:
-    """A baseline on the word vectors of the tasks' words."""
-    counts: Counter[str] = Counter()
-    for task in tasks:
-        for rows in read_task(task, folder).values():
-            for side in (rows.first, rows.second or []):
-                counts.update(word for sentence in side for word in sentence)
-    paths = [Path(name) for name in config.vectors]
-    embeddings, report = build_embeddings(paths, counts, keep_words=0, unit=config.unit_vectors)
-    print("\n".join(report), file=sys.stderr)
-    return make_baseline(config, embeddings)
-
-
-def make_baseline(config: Any, embeddings: Embeddings) -> Encode:
+def make_baseline(config: SentEvalConfig, embeddings: Embeddings) -> Encode:
     """The encoder that `--baseline` names."""
     if config.baseline == "bow":
         return BagOfWordsBaseline(embeddings)
     if config.baseline == "sif":
-        weight = sif_weights(embeddings, read_frequencies(Path(config.frequencies)))
+        weight = sif_weights(embeddings, read_frequencies(Path(str(config.frequencies))))
         return BagOfWordsBaseline(embeddings, weight=weight, remove_common=True)
-    pooling = config.baseline.removeprefix("borep-")
+    pooling = str(config.baseline).removeprefix("borep-")
     return RandomProjections(embeddings, width=config.width, pooling=pooling, seed=config.seed)
 
 
-def _read_results(path: Path, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _read_results(path: Path, settings: Mapping[str, object]) -> dict[str, Result]:
+    """The results of a file, if they are of the same settings."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        old, results = stored["settings"], stored["tasks"]
+        old, results = stored["settings"], dict(stored["tasks"])
         # Files of older versions say nothing of what the vectors were.
-        unknown = [name for name in settings if name.endswith("_sha256") and name not in old]
-        differing = [name for name in settings if name not in unknown and old.get(name) != settings[name]]
+        compared = [name for name in settings if name in old or not name.endswith("_sha256")]
+        differing = [name for name in compared if old.get(name) != settings[name]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"--results-path {path}: is not a file of docnmt-senteval ({error}); choose another") from error
     if differing:
@@ -148,23 +154,10 @@ def _read_results(path: Path, settings: Mapping[str, Any]) -> dict[str, dict[str
         raise UserError(
             f"--results-path {path}: holds results with another {', '.join(names)}; give --overwrite or another name"
         )
-    return dict(results)
+    return results
 
 
-def _check_data(
-    path: Path | None, results: Mapping[str, Mapping[str, Any]], tasks: Sequence[TransferTask], folder: Path
-) -> None:
-    """Refuse results of files that are others now; those of older versions do not say what they were."""
-    known = [task for task in tasks if "files_sha256" in results.get(task.name, {})]
-    differing = [t.name for t in known if results[t.name]["files_sha256"] != _task_fingerprint(t, folder)]
-    if differing:
-        raise UserError(
-            f"--results-path {path}: holds {', '.join(differing)} of other files than --data {folder} has now; "
-            "give --overwrite to start anew, or another name"
-        )
-
-
-def _figures(result: Mapping[str, Any]) -> str:
+def _figures(result: Result) -> str:
     """The figures that are published, and the time."""
     shown = [f"{name} {result[name]:.2f}" for name in ("accuracy", "f1", "dev accuracy") if name in result]
     correlations = ("pearson", "pearson weighted", "spearman", "spearman weighted")

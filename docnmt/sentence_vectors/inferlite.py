@@ -1,4 +1,6 @@
-"""InferLite's sentence encoder (Kiros & Chan 2018, section 3), on packed sentences."""
+"""InferLite's sentence encoder on packed sentences: Kiros and Chan, "InferLite: Simple Universal Sentence
+Representations from Natural Language Inference Data" (2018), section 3; equations are its equations.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from torch.nn import functional as F
 
 from docnmt.functional.pooling import span_max, span_mean
 from docnmt.layout import Spans
+from docnmt.sentence_vectors.encoders import WordEncoder, look_up
 
 #: Rows are multiplied in numbers divisible by this: BLAS libraries take other kernels, with other rounding, for few
 #: rows, and then a sentence's vector would depend on how many others it is computed with.
@@ -57,8 +60,7 @@ class PackedConvolution(nn.Module):
         for shift in range(-self.reach, self.reach + 1):
             inside = (place + shift >= begin) & (place + shift < end)  # (T,)
             columns.append(x.roll(-shift, 0) * inside[:, None] if shift else x)
-        convolved: Tensor = self.linear(torch.cat(columns, dim=1))
-        return convolved
+        return self.linear(torch.cat(columns, dim=1))  # type: ignore[no-any-return]
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -81,7 +83,7 @@ class ConvolutionStack(nn.Module):
         return self.last(self.layers[-1](x, spans))
 
 
-class InferLiteEncoder(nn.Module):
+class InferLiteEncoder(WordEncoder):
     """Sentence vectors from K types of word vectors: encoder, controller, fusion and reduction (eq. 1-7).
 
     Args:
@@ -110,6 +112,8 @@ class InferLiteEncoder(nn.Module):
         super().__init__()
         if layers < 1:
             raise ValueError(f"the encoder's last layer is a convolution, so at least 1 is needed, got {layers}")
+        if pooling not in ("max", "mean"):
+            raise ValueError(f"pooling must be max or mean, got {pooling!r}")
 
         def stacks(last: Callable[[Tensor], Tensor]) -> nn.ModuleList:
             return nn.ModuleList(ConvolutionStack(d_model=d_model, layers=layers, width=width, last=last) for _ in dims)
@@ -128,10 +132,14 @@ class InferLiteEncoder(nn.Module):
         Raises:
             ValueError: the encoder was made without gates.
         """
-        if self.controllers is None or self.shared is None:
+        shared = self._shared(types)
+        if self.controllers is None or shared is None:
             raise ValueError("this encoder was made without gates")
-        shared = F.relu(self.shared(torch.cat(list(types), dim=1)))
         return torch.stack([controller(shared, spans) for controller in self.controllers])
+
+    def _shared(self, types: Sequence[Tensor]) -> Tensor | None:
+        """G_0, the controllers' first layer: K × (T, d_k) → (T, d_model)."""
+        return None if self.shared is None else F.relu(self.shared(torch.cat(list(types), dim=1)))
 
     def words(self, types: Sequence[Tensor], spans: Spans) -> Tensor:
         """F of eq. 6, one row a word: types K × (T, d_k) → (T, d_output)."""
@@ -139,7 +147,7 @@ class InferLiteEncoder(nn.Module):
             encoder(F.relu(dense(x)), spans)
             for x, dense, encoder in zip(types, self.inputs, self.encoders, strict=True)
         ]
-        shared = F.relu(self.shared(torch.cat(list(types), dim=1))) if self.shared is not None else None  # G_0
+        shared = self._shared(types)
         if self.controllers is not None:
             encoded = [h * g(shared, spans) for h, g in zip(encoded, self.controllers, strict=True)]
         fused = torch.stack(encoded).sum(0) if len(encoded) > 1 else encoded[0]
@@ -160,8 +168,3 @@ class InferLiteEncoder(nn.Module):
         kinds, place = torch.unique(tokens, return_inverse=True)
         alone = Spans(torch.arange(len(kinds) + 1, device=tokens.device))
         return self.pool(self.words(look_up(tables, kinds, dtype), alone), spans, place)
-
-
-def look_up(tables: Sequence[Tensor], tokens: Tensor, dtype: torch.dtype) -> list[Tensor]:
-    """The word vectors of tokens (T,) in each of K tables (V, d_k) → K × (T, d_k)."""
-    return [table.index_select(0, tokens).to(dtype) for table in tables]

@@ -1,18 +1,8 @@
-"""Binary codes: eight bits a byte, and how well the bits are used."""
+"""How well the bits of binary codes are used."""
 
 from __future__ import annotations
 
 import numpy as np
-
-
-def pack_bits(bits: np.ndarray) -> np.ndarray:
-    """(N, B) truth values → (N, B / 8) uint8, the first bit in a byte's highest place."""
-    return np.packbits(bits, axis=1)
-
-
-def unpack_bits(codes: np.ndarray) -> np.ndarray:
-    """(N, B / 8) uint8 → (N, B) float32 of 0 and 1."""
-    return np.unpackbits(codes, axis=1).astype(np.float32)
 
 
 class BitReport:
@@ -35,8 +25,7 @@ class BitReport:
     @property
     def balance(self) -> np.ndarray:
         """(B,) share of ones of each bit; 0.5 is best."""
-        share: np.ndarray = self.ones / max(self.codes, 1)
-        return share
+        return np.asarray(self.ones / max(self.codes, 1))
 
     @property
     def entropy(self) -> float:

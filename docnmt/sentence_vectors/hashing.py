@@ -1,11 +1,11 @@
-"""Semantic hashing: binary codes of sentences, learned together with the task (InferLite, eq. 8)."""
+"""Semantic hashing: binary codes of sentences, learned together with the task (Kiros and Chan 2018, eq. 8)."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from docnmt.sentence_vectors.modules.inferlite import RowLinear
+from docnmt.sentence_vectors.inferlite import RowLinear
 
 
 class SemanticHash(nn.Module):
@@ -45,8 +45,7 @@ class SemanticHash(nn.Module):
 
     def scores(self, sentences: Tensor) -> Tensor:
         """LN(W s + b): (S, d) → (S, bits). A bit is 1 where its score is positive, whatever τ is."""
-        normed: Tensor = self.norm(self.linear(sentences - self.mean.to(sentences.dtype)))
-        return normed
+        return self.norm(self.linear(sentences - self.mean.to(sentences.dtype)))  # type: ignore[no-any-return]
 
     def soft(self, sentences: Tensor) -> Tensor:
         """h(s) at the present τ: (S, d) → (S, bits) in [0, 1]."""

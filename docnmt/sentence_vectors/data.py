@@ -1,0 +1,123 @@
+"""Sentences as rows of a vocabulary: packed for a model, and the pairs of a split in memory or on disk.
+
+`docnmt-preprocess --task nli` writes the vocabulary with its vectors (`embeddings`), `probability.npy` (how often each
+word is met in the training data) and for each split `SPLIT.tokens.npy`, `SPLIT.offsets.npy` (sentence 2i is pair i's
+premise, 2i + 1 its hypothesis) and `SPLIT.labels.npy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.batching.plan import plan_batches
+from docnmt.data.store import offsets_of
+from docnmt.errors import UserError
+from docnmt.layout import Spans
+from docnmt.sentence_vectors.embeddings import map_npy
+
+
+@dataclass(frozen=True, eq=False)
+class PackedSentences:
+    """Sentences in one row: tokens (T,) int64, rows of the embedding tables."""
+
+    tokens: Tensor
+    spans: Spans
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[int] | np.ndarray]) -> PackedSentences:
+        """From each sentence's rows."""
+        tokens = np.concatenate([np.asarray(sentence, dtype=np.int64) for sentence in ([], *sentences)])
+        offsets = offsets_of(np.array([len(sentence) for sentence in sentences], dtype=np.int64))
+        return cls(torch.from_numpy(tokens), Spans(torch.from_numpy(offsets)))
+
+    def to(self, device: torch.device | str) -> PackedSentences:
+        """The same on a device."""
+        return PackedSentences(self.tokens.to(device), Spans(self.spans.offsets.to(device)))
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatch:
+    """B pairs: `text` holds their B first sentences, then their B second ones; labels (B,) int64."""
+
+    text: PackedSentences
+    labels: Tensor
+
+    @property
+    def num_tokens(self) -> int:
+        """Words of all sentences."""
+        return len(self.text.tokens)
+
+    def to(self, device: torch.device | str) -> PairBatch:
+        """The same on a device."""
+        return PairBatch(self.text.to(device), self.labels.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class PairDataset:
+    """The pairs of one split. A sentence without words is one unknown word.
+
+    Attributes:
+        tokens: (T,) int32, the words of premise, hypothesis, premise, … offsets: (2U+1,) int64, where each begins.
+        labels: (U,) uint8.
+    """
+
+    split: str
+    tokens: np.ndarray
+    offsets: np.ndarray
+    labels: np.ndarray
+
+    @classmethod
+    def of(cls, split: str, sentences: Sequence[Sequence[int]], labels: Sequence[int]) -> PairDataset:
+        """From sentences (premise, hypothesis, premise, …) and the labels of the pairs."""
+        filled = [sentence or [0] for sentence in sentences]
+        offsets = offsets_of(np.array([len(sentence) for sentence in filled], dtype=np.int64))
+        tokens = np.fromiter((word for s in filled for word in s), dtype=np.int32, count=int(offsets[-1]))
+        return cls(split, tokens, offsets, np.asarray(labels, dtype=np.uint8))
+
+    @classmethod
+    def open(cls, folder: Path, split: str) -> PairDataset:
+        """Map the arrays of a split into memory.
+
+        Raises:
+            UserError: they are damaged.
+        """
+        found = cls(split, *(map_npy(folder / f"{split}.{name}.npy") for name in ("tokens", "offsets", "labels")))
+        if len(found.offsets) != 2 * len(found.labels) + 1 or int(found.offsets[-1]) != len(found.tokens):
+            raise UserError(f"{folder}: the arrays of split '{split}' do not fit together; preprocess again")
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write what `open` reads."""
+        for name in ("tokens", "offsets", "labels"):
+            np.save(folder / f"{self.split}.{name}.npy", getattr(self, name))
+
+    def sentence(self, number: int) -> np.ndarray:
+        """The words of a sentence."""
+        return self.tokens[self.offsets[number] : self.offsets[number + 1]]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(U,) int64, words of both sentences of a pair."""
+        return np.diff(self.offsets[::2])
+
+    def batch(self, units: np.ndarray) -> PairBatch:
+        """These pairs: first all premises, then all hypotheses."""
+        sentences = [self.sentence(2 * unit + side) for side in (0, 1) for unit in units]
+        return PairBatch(PackedSentences.of(sentences), torch.from_numpy(self.labels[units].astype(np.int64)))
+
+    def describe(self, units: np.ndarray) -> str:
+        """Which pairs these are, counted from 1."""
+        return f"{self.split} pairs {', '.join(str(unit + 1) for unit in units[:10])}{', …' if len(units) > 10 else ''}"
+
+
+def by_length(lengths: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:
+    """Batches of sentences of similar length: lengths (S,) → indices of the sentences of each."""
+    order = np.argsort(lengths, kind="stable")
+    for places in plan_batches(lengths[order], max_tokens, seed=0, epoch=0, shuffle=False):
+        yield order[places]
