@@ -24,6 +24,7 @@ import os
 import random
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -33,7 +34,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import docnmt
 
 PACKAGE = os.path.dirname(os.path.abspath(docnmt.__file__)) + os.sep
-WORDS = "the a dog cat house tree sees finds old new in under and then it he they walks sleeps river".split()
+WORDS = ["the", "a", "dog", "cat", "house", "tree", "sees", "finds", "old", "new", "in", "under", "and", "then", "walks"]
 TEXT = "The cat sleeps.\nIt walks.\n"
 
 
@@ -51,7 +52,7 @@ class Recorder:
 
 def row(what: str, calls: list[CodeType]) -> str:
     """One line of the table."""
-    switches = sum(one.co_filename != other.co_filename for one, other in zip(calls, calls[1:], strict=False))
+    switches = sum(one.co_filename != other.co_filename for one, other in pairwise(calls))
     files = len({code.co_filename for code in calls})
     return f"| {what} | {files} | {len(set(calls))} | {len(calls):,} | {switches:,} |"
 

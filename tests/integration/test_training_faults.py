@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import toy
 from toy import assert_same_checkpoint, log, train, write_toy_data
 
 from docnmt.cli.train import main
