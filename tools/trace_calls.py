@@ -34,7 +34,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import docnmt
 
 PACKAGE = os.path.dirname(os.path.abspath(docnmt.__file__)) + os.sep
-WORDS = ["the", "a", "dog", "cat", "house", "tree", "sees", "finds", "old", "new", "in", "under", "and", "then", "walks"]
+WORDS = ["the", "a", "dog", "cat", "house", "tree", "sees", "finds", "old", "new", "in", "under", "and", "walks"]
 TEXT = "The cat sleeps.\nIt walks.\n"
 
 
