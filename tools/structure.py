@@ -4,8 +4,8 @@
     python tools/structure.py [FOLDER] [--list]
 
 The translation part is the package without `classification/`, `sentence_vectors/` and their commands. `Any` counts the
-lines with `: Any` or `-> Any`. Public definitions are functions and methods, wherever they stand, whose names have no leading
-underscore. `--list` names the lines and the definitions.
+lines with `: Any` or `-> Any`. Public definitions are functions and methods, wherever they stand, whose names have no
+leading underscore. `--list` names the lines and the definitions.
 """
 
 from __future__ import annotations
