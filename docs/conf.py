@@ -22,6 +22,7 @@ html_theme = "furo"
 html_title = f"docnmt {release}"
 html_copy_source = False
 highlight_language = "text"
+smartquotes = False  # --option stays --option
 default_role = "code"  # docstrings write `names` as Markdown does
 myst_heading_anchors = 4
 autodoc_member_order = "bysource"
