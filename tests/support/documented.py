@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +72,13 @@ def commands(page: str) -> Iterator[Shown]:
             parts = ""
 
 
+def files(page: str) -> dict[str, str]:
+    """The Python blocks of a page that begin with a comment with a path: path → text."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(# (\S+\.py)\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return {path: block for block, path in blocks}
+
+
 def run(words: list[str]) -> int:
     """Run a docnmt command in this process, its `<` and `>` obeyed; the exit status."""
     module, _, function = SCRIPTS[words[0]].partition(":")
@@ -99,7 +107,7 @@ def options(words: list[str]) -> set[str]:
     module, _, function = SCRIPTS[words[0]].partition(":")
     main = getattr(importlib.import_module(module), function)
     chosen = ("--arch", "--task", "--criterion", "--generator", "--user-dir")
-    pairs = [(a, b) for a, b in zip(words, words[1:], strict=False) if a in chosen]
+    pairs = [(a, b) for a, b in pairwise(words) if a in chosen]
     text = io.StringIO()
     for help in ("--help", "--help-all"):  # the first may show only the options that matter most
         if help == "--help" or help in text.getvalue():
