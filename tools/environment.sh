@@ -5,7 +5,7 @@
 #   DOCNMT_TORCH=X     version of torch to install (2.13.0); 2.13.0+cpu is far smaller where an index offers it
 #   PYTHON=python3.11  the Python that makes .venv (python3)
 
-environment() { # EXTRA: plot, test or dev, as in pyproject.toml
+environment() { # EXTRA: plot, docs, test or dev, as in pyproject.toml
     [ "${DOCNMT_ENV:-}" != none ] || return 0
     if [ -n "${VIRTUAL_ENV:-}${CONDA_PREFIX:-}" ] && _environment_works "$1"; then return 0; fi
     if [ ! -x .venv/bin/pip ]; then
@@ -27,7 +27,8 @@ import sys
 
 root, extra = sys.argv[1:]
 modules = {"plot": ["matplotlib"], "test": ["pytest", "hypothesis", "xdist", "sklearn", "scipy", "matplotlib"]}
-modules["dev"] = [*modules["test"], "ruff", "mypy"]
+modules["docs"] = ["sphinx", "myst_parser", "furo"]
+modules["dev"] = [*modules["test"], *modules["docs"], "ruff", "mypy"]
 docnmt = importlib.util.find_spec("docnmt")
 ours = docnmt is not None and os.path.realpath(docnmt.origin).startswith(os.path.realpath(root) + os.sep)
 core = ["torch", "numpy", "sentencepiece", "sacrebleu", "sacremoses", "safetensors", "yaml", "tensorboard"]

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import toy
 from toy import assert_same_checkpoint, log, train, write_toy_data
 
 from docnmt.cli.train import main
@@ -110,7 +111,7 @@ sys.exit(toy.train(Path(sys.argv[2]), Path(sys.argv[3]), "--max-update", "8", "-
 
 def test_kill_during_a_checkpoint_leaves_the_earlier_one(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(data), str(run)]
+    command = [sys.executable, "-c", KILLED, str(Path(toy.__file__).parent), str(data), str(run)]
     assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
     assert load_checkpoint(run / LAST).header["progress"]["update"] == 4
     assert len(list(run.glob(".*.tmp"))) == 1
@@ -233,7 +234,7 @@ def test_a_file_of_options_knows_every_spelling(data: Path, tmp_path: Path, caps
         str(file),
     ]
     file.write_text(
-        f"keep-last-epochs: 2\ndebug: false\nuser-dir: {Path(__file__).parents[1] / 'examples' / 'plugin'}\n"
+        f"keep-last-epochs: 2\ndebug: false\nuser-dir: {Path(__file__).parents[2] / 'examples' / 'plugin'}\n"
     )
     assert main(command) == 0
     file.write_text("keep-last: 1\nkeep_last_epochs: 2\n")

@@ -10,7 +10,7 @@ import pytest
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
 
-PLUGIN = Path(__file__).parent.parent / "examples" / "plugin"
+PLUGIN = Path(__file__).parents[2] / "examples" / "plugin"
 
 
 def test_the_example_is_short() -> None:

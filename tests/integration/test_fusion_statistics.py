@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 stats = pytest.importorskip("scipy.stats")
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools" / "fusion_matters"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "fusion_matters"))
 paired = pytest.importorskip("paired")
 
 RNG = np.random.default_rng(1)

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("scipy")
 pytest.importorskip("matplotlib")
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools" / "fusion_matters"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "fusion_matters"))
 figures = pytest.importorskip("figures")
 report = pytest.importorskip("report")
 results_of = pytest.importorskip("results").Results
@@ -289,7 +289,7 @@ def test_the_studies_of_the_recipes_can_be_run() -> None:
     """Every option of every recipe exists and every variant is a model that makes sense."""
     from docnmt.cli import train
 
-    files = sorted((Path(__file__).parents[1] / "recipes" / "fusion_matters").glob("*.yaml"))
+    files = sorted((Path(__file__).parents[2] / "recipes" / "fusion_matters").glob("*.yaml"))
     assert files
     for file in files:
         for cell in study_of.read_study(file).cells():

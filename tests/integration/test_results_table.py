@@ -12,7 +12,7 @@ import torch
 
 from docnmt.training.checkpoint import HEADER, save_checkpoint
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import results_table as tool
 from systems import BEST

@@ -15,7 +15,7 @@ from docnmt.sentence_vectors.search import nearest_cosine
 
 
 def tool(name: str, folder: str = "inferlite") -> ModuleType:
-    path = Path(__file__).parents[1] / "tools" / folder / f"{name}.py"
+    path = Path(__file__).parents[2] / "tools" / folder / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"{folder}_{name}", path)
     assert spec is not None
     assert spec.loader is not None

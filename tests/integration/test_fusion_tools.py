@@ -12,7 +12,7 @@ import torch
 
 for module in ("scipy", "sklearn", "matplotlib"):
     pytest.importorskip(module)
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools" / "fusion_matters"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "fusion_matters"))
 baseline = pytest.importorskip("baseline")
 gate_values = pytest.importorskip("gate_values")
 make_data = pytest.importorskip("make_data")

@@ -1,0 +1,145 @@
+"""The drawings of architecture.md, from the package's imports and files: `python docs/drawings.py` writes them anew.
+
+`packages.svg` is a matrix: the packages in the order of the table in architecture.md, a dot where one imports the
+other, the larger the more often. `batch.svg` is the way of a batch and of a document; a file that is not there is an
+error.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+PACKAGE = DOCS.parent / "docnmt"
+
+STYLE = """<style>
+.card { fill: #fbfaf7 } .box { fill: #e8eef5; stroke: #5b7ea4 } .text { fill: #1c2733 } .note { fill: #55616d }
+.line { stroke: #7d8b99; fill: none } .head { fill: #5b7ea4 } .wrong { fill: #c43b2f } .thin { stroke-width: 0.3 }
+text { font-family: system-ui, sans-serif; font-size: 13px }
+.code { font-family: ui-monospace, monospace; font-size: 12px }
+@media (prefers-color-scheme: dark) {
+.card { fill: #16191d } .box { fill: #22303f; stroke: #6f95bf } .text { fill: #e7ecf1 } .note { fill: #a7b2bd }
+.line { stroke: #7f8d9b } .head { fill: #86abd3 } }
+</style>
+<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+<path class="head" d="M0 0 L8 4 L0 8 Z"/></marker></defs>"""
+
+#: What happens to a batch in training and to a document in translating: what, where, and what comes out.
+TRAINING = (
+    ("read, check, cut into subwords", "data/preprocess.py", "a folder of arrays"),
+    ("map the arrays into memory", "data/corpus.py", "ParallelCorpus"),
+    ("what the model reads and writes at once", "batching/units.py", "Units (U,)"),
+    ("which units meet in a batch", "batching/plan.py", "plan of (seed, epoch)"),
+    ("gather tokens and labels", "batching/collate.py", "TranslationBatch"),
+    ("encode: embeddings, layers, context", "models/encoder_decoder.py", "states (T_source, d)"),
+    ("decode the whole target at once", "models/encoder_decoder.py", "features (T_target, d)"),
+    ("features, output weights, labels", "criterions/cross_entropy.py", "summed loss, tokens"),
+    ("gradient, clipping, step, checkpoint", "training/trainer.py", "checkpoint_last"),
+)
+TRANSLATING = (
+    ("sentences and their structure", "formats/text.py", "documents"),
+    ("the same corpus, from lines", "data/corpus.py", "ParallelCorpus"),
+    ("what the model reads and writes at once", "batching/units.py", "Units (U,)"),
+    ("pack units, hand them to the search", "search/translate.py", "source PackedText"),
+    ("encode once a document", "models/encoder_decoder.py", "Memory"),
+    ("a slot for each unit that is ready", "search/decode.py", "DecoderState"),
+    ("one token a step, every row", "models/encoder_decoder.py", "logits (R, V)"),
+    ("the best hypotheses of each slot", "search/beam_search.py", "tokens, scores"),
+    ("text, in the order of the input", "search/translate.py", "translations"),
+)
+
+
+def rows(page: str) -> list[tuple[list[str], str]]:
+    """The lines of the table of modules in architecture.md, top first: names, and whether they import torch."""
+    table = page.partition("| module |")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    return [([name.strip("/") for name in re.findall(r"`([^`]+)`", first)], last) for first, *_, last in cells]
+
+
+def imports(package: Path) -> Iterator[tuple[str, str]]:
+    """Every import inside the package, those inside functions too: the file, and the module of `docnmt` it names."""
+    for path in sorted(package.rglob("*.py")):
+        here = str(path.relative_to(package))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module == package.name:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            else:
+                continue
+            yield from ((here, name.split(".", 1)[1]) for name in names if name.startswith(package.name + "."))
+
+
+def room(place: str) -> str:
+    """The package, or the module beside the packages, to which a file or a dotted name belongs."""
+    return re.split(r"[/.]", place)[0]
+
+
+def packages(page: str) -> str:
+    """The drawing of the packages: in each row, a dot under every package that this one imports."""
+    names = [name for row, _ in rows(page) for name in row]
+    count = Counter((room(a), room(b)) for a, b in imports(PACKAGE))
+    left, top, cell = 150, 140, 21
+    end, shapes = left + cell * len(names), []
+    for i, name in enumerate(names):
+        x, y = left + cell * i, top + cell * i
+        shapes.append(text(left - 10, y + 15, name, "text code", "end"))
+        turned = f'transform="rotate(-60 {x + 14} {top - 8})"'
+        shapes.append(text(x + 14, top - 8, name, "text code", "start").replace("<text", f"<text {turned}"))
+        shapes.append(f'<rect class="box" x="{x}" y="{y}" width="{cell}" height="{cell}"/>')
+        shapes.append(f'<path class="line thin" d="M{left} {y} H{end} M{x} {top} V{top + cell * len(names)}"/>')
+        for k, other in enumerate(names):
+            if k != i and count[name, other]:
+                radius = min(8.0, 2.5 + count[name, other] ** 0.5)
+                place = f'cx="{left + cell * k + cell / 2}" cy="{y + cell / 2}" r="{radius:.1f}"'
+                shapes.append(f'<circle class="{"head" if k < i else "wrong"}" {place}/>')
+    height = top + cell * len(names) + 20
+    return drawing(end + 50, height, "Which package imports which: all dots are below the diagonal", shapes)
+
+
+def batch() -> str:
+    """The drawing of a batch's and a document's way."""
+    shapes = []
+    for x, title, steps in ((20, "A batch, from text to loss", TRAINING), (430, "A document, to text", TRANSLATING)):
+        shapes.append(text(x, 32, title, "text", "start"))
+        for i, (what, where, result) in enumerate(steps):
+            if not (PACKAGE / where).exists():
+                raise FileNotFoundError(f"docs/drawings.py: docnmt/{where} is not there; where is this now: {what}?")
+            y = 48 + 80 * i
+            shapes.append(f'<rect class="box" x="{x}" y="{y}" width="330" height="46" rx="6"/>')
+            shapes += [text(x + 12, y + 19, what, "text", "start"), text(x + 12, y + 37, where, "note code", "start")]
+            end = ' marker-end="url(#head)"' if i + 1 < len(steps) else ""
+            shapes.append(f'<path class="line" d="M{x + 40} {y + 46} V{y + 78}"{end}/>')
+            shapes.append(text(x + 54, y + 67, result, "note", "start"))
+    title = "The way of a batch in training and of a document in translating"
+    return drawing(780, 48 + 80 * len(TRAINING), title, shapes)
+
+
+def text(x: float, y: float, what: str, style: str, anchor: str) -> str:
+    """A line of text."""
+    return f'<text class="{style}" x="{x:.0f}" y="{y}" text-anchor="{anchor}">{escape(what)}</text>'
+
+
+def drawing(width: int, height: int, title: str, shapes: list[str]) -> str:
+    """An SVG file on a ground of its own, for light and dark pages."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
+    ground = f'<rect class="card" width="{width}" height="{height}" rx="10"/>'
+    return "\n".join([head, f"<title>{escape(title)}</title>", STYLE, ground, *shapes, "</svg>\n"])
+
+
+def drawings() -> dict[str, str]:
+    """File name → content, of both."""
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    return {"packages.svg": packages(page), "batch.svg": batch()}
+
+
+if __name__ == "__main__":
+    for file, content in drawings().items():
+        (DOCS / file).write_text(content, encoding="utf-8")

@@ -1,0 +1,230 @@
+"""Every command in the README and the docs is run, or at least read by the parser that would run it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+from documented import ROOT, SCRIPTS, Shown, files, inside, options, run, shown
+from parallel_text import ParallelText
+
+#: Pages of experiments that took hours, on corpora that are not here: their commands are read and not run.
+RESULTS = {
+    "docs/results.md": "hours of training on real corpora",
+    "docs/results-attention.md": "benches of many minutes",
+    "docs/results-fusion.md": "trainings of a study with five seeds",
+    "docs/results-inferlite.md": "trainings on SNLI and MultiNLI",
+    "recipes/fusion_matters/README.md": "the same study, step by step",
+}
+
+#: What makes a command small without changing what it shows.
+SMALL = {
+    "docnmt-preprocess": {"document_translation": ["--vocab-size", "60"]},
+    "docnmt-train": {
+        "document_translation": ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24", "--max-update", "2"],
+        "text_classification": ["--max-update", "2"],
+        "nli": ["--hidden-dim", "16", "--output-dim", "32", "--max-update", "2"],
+        "character_lm": ["--max-update", "2"],
+        "letters": ["--max-update", "2"],
+    },
+}
+
+COMMANDS = shown()
+PAGES = sorted({command.page for command in COMMANDS} - set(RESULTS))
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus, its data folder and a trained model, as the README names them."""
+    folder = tmp_path_factory.mktemp("documented")
+    (folder / "text").mkdir()
+    text = ParallelText(folder / "text")
+    for language in ("en", "de"):
+        shutil.copy(text.path(f"dev.{language}"), text.path(f"valid.{language}"))
+    for name in ("examples", "recipes", "tools"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "document.txt").write_text("The letter. A lamp.\n\nThe window.\n", encoding="utf-8")
+    with inside(folder):
+        for command in COMMANDS:
+            if command.page == "README.md" and command.words[0] in ("docnmt-preprocess", "docnmt-train"):
+                assert run(small(command)) == 0
+    return folder
+
+
+@pytest.fixture
+def workplace(system: Path, tmp_path: Path) -> Path:
+    """A copy of `system`, with every file that a page takes for granted."""
+    folder = shutil.copytree(system, tmp_path / "work", symlinks=True)
+    for name in ("data-bin/documents", "data-bin/news", "DATA"):
+        shutil.copytree(system / "data-bin", folder / name)
+    for side in ("en", "de"):
+        shutil.copy(folder / f"text/test.{side}", folder)
+    (folder / "sentences").mkdir()
+    for side in ("en", "de"):
+        lines = (folder / f"text/train.{side}").read_text(encoding="utf-8").split("\n")
+        text = "\n\n".join(line for line in lines if line) + "\n"
+        (folder / f"sentences/train.{side}").write_text(text, encoding="utf-8")
+    columns = ["group", "correct", "src_context", "src", "tgt_context", "tgt"]
+    rows = [columns, ["1", "1", "A lamp.", "It.", "LAMP A.", "IT."], ["1", "0", "A lamp.", "It.", "LAMP A.", "NO."]]
+    (folder / "contrastive.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    classification(folder)
+    sentence_vectors(folder)
+    for name in ("ANY_TEXT", "OTHER_TEXT"):
+        (folder / name).write_text("the cat sat on the mat\n" * 20, encoding="utf-8")
+    return folder
+
+
+def classification(folder: Path) -> None:
+    """Tables of labelled texts."""
+    draw = np.random.default_rng(1)
+    for name in ("train", "valid", "test"):
+        rows = [f"{draw.choice(['good', 'bad'])}\t{' '.join(draw.choice(['a', 'b', 'c'], 9))}\n" for _ in range(60)]
+        (folder / f"{name}.tsv").write_text("".join(rows), encoding="utf-8")
+    (folder / "texts.txt").write_text("a b c\nc b a\n", encoding="utf-8")
+
+
+def sentence_vectors(folder: Path) -> None:
+    """Labelled pairs, word vectors, sentences and one task of SentEval."""
+    words, draw = ["the", "dog", "cat", "runs", "sleeps", "."], np.random.default_rng(1)
+    labels = ["entailment", "neutral", "contradiction"]
+    for name in ("snli_train", "multinli_train", "snli_dev"):
+        rows = [
+            {"gold_label": labels[i % 3], "sentence1": " ".join(draw.choice(words, 4)), "sentence2": "the cat sleeps ."}
+            for i in range(60)
+        ]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    vectors = {word: draw.normal(size=8).astype(np.float32) for word in words}
+    text = "".join(f"{word} {' '.join(map(str, vector))}\n" for word, vector in vectors.items())
+    (folder / "glove.840B.300d.txt").write_text(text, encoding="utf-8")
+    binary = b"".join(word.encode() + b" " + vector.tobytes() + b"\n" for word, vector in vectors.items())
+    (folder / "GoogleNews-vectors-negative300.bin").write_bytes(b"%d 8\n" % len(vectors) + binary)
+    for name in ("corpus.txt", "questions.txt"):
+        (folder / name).write_text("the dog runs .\nthe cat sleeps .\n", encoding="utf-8")
+    (folder / "senteval" / "STS13").mkdir(parents=True)
+    for name in ("FNWN", "headlines", "OnWN"):
+        rows = [f"{i % 6}\tthe dog runs .\t{' '.join(draw.choice(words, 4))}\n" for i in range(12)]
+        (folder / f"senteval/STS13/{name}.tsv").write_text("score\ttext\ttext2\n" + "".join(rows), encoding="utf-8")
+
+
+def small(command: Shown) -> list[str]:
+    """The words of a command, with options that make it small."""
+    words = command.words
+    data = Path(words[1]) / "meta.json" if words[0] == "docnmt-train" else Path("nowhere")
+    task = json.loads(data.read_text(encoding="utf-8"))["task"] if data.exists() else "document_translation"
+    if "--task" in words:
+        task = words[words.index("--task") + 1]
+    more = [] if "--list" in words else SMALL.get(words[0], {}).get(task, [])
+    if words[0] == "docnmt-senteval":
+        more = ["--tasks", "STS13"]  # the others are as many trainings
+    at = next((i for i, word in enumerate(words) if word in "<>"), len(words))
+    return [*words[:at], *more, *words[at:]]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: Path) -> None:
+    chosen = [command for command in COMMANDS if command.page == page]
+    if any(command.words[0] == "docnmt-preprocess" and "data-bin" in command.words for command in chosen):
+        shutil.rmtree(workplace / "data-bin")  # the page makes its own
+        shutil.rmtree(workplace / "runs")
+    own = files(page)
+    for path, text in own.items():
+        (workplace / path).parent.mkdir(exist_ok=True)
+        (workplace / path).write_text(text, encoding="utf-8")
+    with inside(workplace):
+        if own:  # plug-ins that other tests must not see
+            run_elsewhere(chosen)
+            return
+        for command in chosen:
+            if command.words[0] in SCRIPTS:
+                assert run(small(command)) == 0, command
+            elif command.words[0] in ("mkdir", "cp"):
+                subprocess.run(["bash", "-ec", command.text], check=True)
+            else:
+                read(command)
+
+
+def run_elsewhere(commands: list[Shown]) -> None:
+    """Run the commands of a page in another process, and pytest in a third."""
+    work = []
+    for command in commands:
+        words = command.words
+        if words[0] in SCRIPTS:
+            work.append(f"assert documented.run({small(command)!r}) == 0")
+        elif words[0] in ("mkdir", "cp"):
+            subprocess.run(["bash", "-ec", command.text], check=True)
+        elif words[:3] == ["python", "-m", "pytest"] and Path(words[-1]).exists():
+            work.append(f"import pytest; assert pytest.main(['-q', '-p', 'no:cacheprovider', {words[-1]!r}]) == 0")
+        else:
+            read(command)
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support"), "mine"])
+    code = "\n".join(["import documented", *work])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.page in RESULTS], ids=str)
+def test_the_commands_of_an_experiment_have_these_options(command: Shown, tmp_path: Path) -> None:
+    with inside(ROOT):
+        read(command)
+
+
+def read(command: Shown) -> None:
+    """Let the parser read a command, and not run it."""
+    words = command.words
+    if words[0] in SCRIPTS:
+        unknown = {word.partition("=")[0] for word in words if word.startswith("-")} - options(words)
+        assert not unknown, command
+    elif words[0] == "python" and words[1].endswith(".py"):
+        parse(words[1:], command)
+    elif words[:2] == ["python", "-m"]:
+        assert words[2] in ("pytest", "venv", "pip"), command
+        assert all((ROOT / word).exists() for word in words[3:] if word.startswith("tests/")), command
+    elif words[0] == "bash" or words[0].endswith(".sh"):
+        # a recipe takes an hour or more, and tools/test.sh would run this test: only their syntax is read
+        subprocess.run(["bash", "-n", ROOT / (words[1] if words[0] == "bash" else words[0])], check=True)
+    else:
+        assert words[0] in ("git", "pip", "ruff", "mypy", "pre-commit"), f"{command}: who tests this?"
+
+
+def parse(words: list[str], command: Shown) -> None:
+    """Let a script of tools/ parse its arguments and no more."""
+
+    class Parsed(BaseException):
+        """The arguments were good."""
+
+    real = argparse.ArgumentParser.parse_args
+
+    def parse_args(self: argparse.ArgumentParser, *arguments: object) -> NoReturn:
+        real(self, *arguments)  # type: ignore[call-overload]
+        raise Parsed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
+        patch.setattr(sys, "argv", [word for word in words if word != "…"])
+        patch.setattr(sys, "path", [str((ROOT / words[0]).parent), *sys.path])
+        try:
+            runpy.run_path(str(ROOT / words[0]), run_name="__main__")
+        except Parsed:
+            return
+        except SystemExit as error:
+            pytest.fail(f"{command}: {words[0]} refuses these arguments ({error})")
+    pytest.fail(f"{command}: {words[0]} parses no arguments")
+
+
+def test_every_page_that_is_not_run_is_there_and_has_commands() -> None:
+    assert set(RESULTS) <= {command.page for command in COMMANDS}
