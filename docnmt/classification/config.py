@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from docnmt.config import option
+from docnmt.config import below, option
 
 
 @dataclass(frozen=True)
@@ -18,5 +18,4 @@ class TextClassificationConfig:
 
     def problems(self) -> list[str]:
         """Values out of range."""
-        wrong = self.max_length is not None and self.max_length < 1
-        return [f"--max-length: must be at least 1, got {self.max_length}"] if wrong else []
+        return below(self, 1, "max_length")

@@ -21,6 +21,7 @@ from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import EncoderLayer, FeedForward, Residual
 from docnmt.modules.linear_attention import LinearSelfAttention
 from docnmt.modules.positions import Position, build_position
+from docnmt.registry import FUSIONS, POSITIONS
 
 
 class Vocabulary(Protocol):
@@ -74,7 +75,8 @@ class FusionClassifier(nn.Module):
     def build(cls, config: FusionClassifierConfig, task: Vocabulary) -> FusionClassifier:
         """The modules a configuration asks for, each with random weights of its own stream."""
         with random_stream("position"):
-            position = build_position(config.position, config.embed_dim, **_position_settings(config))
+            options = POSITIONS.options(config.position, config)
+            position = build_position(config.position, config.embed_dim, options=options, **_position_settings(config))
         with random_stream("embedding"):
             tokens = nn.Embedding(task.vocabulary_size, config.embed_dim)
             nn.init.normal_(tokens.weight, std=config.embedding_std)
@@ -106,14 +108,15 @@ def _position_settings(config: FusionClassifierConfig) -> dict[str, Any]:
     return {
         "levels": config.levels or 2,
         "max_positions": config.max_positions or 4096,
-        "max_distance": config.relative_distance or 16,
+        "max_distance": config.relative_horizon or 16,
         "std": 1.0,  # as embeddings have it before their √d, and the notebooks' tables
     }
 
 
 def _fusion_options(config: FusionClassifierConfig) -> dict[str, Any]:
     options = {"radius": config.gate_conv_radius, "scalar": config.gate_conv_scalar}
-    return {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
+    return given | FUSIONS.options(config.position_fusion, config)
 
 
 def span_means(x: Tensor, spans: Spans) -> Tensor:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.cli import command as cli
+from docnmt.cli.given import Given
 from docnmt.config import Section, option
 from docnmt.files import check_new
 
@@ -45,10 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("docnmt-average", body, argv)
 
 
-def body(argv: list[str]) -> int:
+def body(given: Given) -> int:
     """Average and say what was averaged."""
     command = cli.Command("docnmt-average", DESCRIPTION, EXAMPLES)
-    config = command.parse(argv, [Section("average", AverageConfig)])["average"]
+    config = command.resolve(given, [Section("average", AverageConfig)])["average"]
     output = Path(config.output)
     check_new(output, overwrite=config.overwrite)
     from docnmt.training.averaging import average_checkpoints, last_checkpoints

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from docnmt.classification.label import ClassifyConfig, classify
 from docnmt.cli import command as cli
+from docnmt.cli.given import Given
 from docnmt.config import Section
 
 DESCRIPTION = """Label texts with a trained text classifier. Texts come from a file or stdin, one a line; for each a
@@ -25,9 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("docnmt-classify", body, argv)
 
 
-def body(argv: list[str]) -> int:
+def body(given: Given) -> int:
     """Parse and label."""
-    config = cli.Command("docnmt-classify", DESCRIPTION, EXAMPLES).parse(argv, [Section("options", ClassifyConfig)])
+    config = cli.Command("docnmt-classify", DESCRIPTION, EXAMPLES).resolve(given, [Section("options", ClassifyConfig)])
     classify(config["options"], sys.stdout)
     return 0
 

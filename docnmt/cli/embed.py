@@ -13,6 +13,7 @@ from typing import Literal
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
+from docnmt.cli.given import Given
 from docnmt.config import Section, option
 from docnmt.files import check_new
 
@@ -74,9 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("docnmt-embed", body, argv)
 
 
-def body(argv: list[str]) -> int:
+def body(given: Given) -> int:
     """Parse, load the model, then write, search or draw."""
-    parsed = Command("docnmt-embed", DESCRIPTION, EXAMPLES).parse(argv, [Section("embed", EmbedConfig)])
+    parsed = Command("docnmt-embed", DESCRIPTION, EXAMPLES).resolve(given, [Section("embed", EmbedConfig)])
     config: EmbedConfig = parsed["embed"]
     for name in (config.output, config.gates):
         if name:

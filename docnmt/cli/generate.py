@@ -9,6 +9,7 @@ from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
 from docnmt.cli.generation import parse
+from docnmt.cli.given import Given
 from docnmt.commands.config import GenerateConfig
 from docnmt.config import Section
 from docnmt.scoring.config import ReportConfig
@@ -31,10 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("docnmt-generate", body, argv)
 
 
-def body(argv: list[str]) -> int:
+def body(given: Given) -> int:
     """Parse and translate."""
     command = Command("docnmt-generate", DESCRIPTION, EXAMPLES)
-    config = parse(command, argv, GenerateConfig, Section("report", ReportConfig))
+    config = parse(command, given, GenerateConfig, Section("report", ReportConfig))
     from docnmt.commands.generate import generate
 
     generate(config["command"], config["models"], config["generation"], config["search"], config["report"])

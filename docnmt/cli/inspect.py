@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.cli import command as cli
+from docnmt.cli.given import Given
 from docnmt.config import Section, option
 from docnmt.errors import UserError
 
@@ -34,9 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("docnmt-inspect", body, argv)
 
 
-def body(argv: list[str]) -> int:
+def body(given: Given) -> int:
     """Print the description."""
-    config = cli.Command("docnmt-inspect", DESCRIPTION, EXAMPLES).parse(argv, [Section("inspect", InspectConfig)])
+    config = cli.Command("docnmt-inspect", DESCRIPTION, EXAMPLES).resolve(given, [Section("inspect", InspectConfig)])
     path = Path(config["inspect"].path)
     if not path.exists():
         raise UserError(f"{path}: no such file or folder")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from docnmt.cli import command as cli
+from docnmt.cli.command import Choice
+from docnmt.cli.given import Given
 from docnmt.config import Section, option
 from docnmt.errors import UsageError
 from docnmt.registry import Registry
@@ -28,7 +31,7 @@ EXAMPLES = (
 
 #: What preprocesses for a task: a function of its options (a configuration class) and of `say`, which takes the report
 #: line by line.
-PREPROCESSORS = Registry("task to preprocess for")
+PREPROCESSORS: Registry[Callable[[Any, Callable[[str], None]], None]] = Registry("task to preprocess for")
 PREPROCESSORS.add(
     "document_translation",
     "docnmt.data.preprocess:preprocess_translation",
@@ -51,7 +54,7 @@ class TaskConfig:
     """For what the data is prepared."""
 
     task: str = option(
-        "document_translation", "what the data is for; it is stored with it", choices=PREPROCESSORS.names
+        "document_translation", "what the data is for; it is stored with it", choices=PREPROCESSORS.names, basic=True
     )
 
 
@@ -60,13 +63,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("docnmt-preprocess", body, argv)
 
 
-def body(argv: list[str]) -> int:
+def body(given: Given) -> int:
     """Parse the options of the task, then preprocess."""
-    task = cli.peek(argv, "task").get("task", "document_translation")
+    given.choose("task")
+    task = str(given.get("task") or "document_translation")
     if task not in PREPROCESSORS:
         raise UsageError(f"--task {task}: expected one of {', '.join(PREPROCESSORS.names())}")
     sections = [Section("task", TaskConfig), Section(f"options of {task}", PREPROCESSORS.config(task))]
-    config = cli.Command("docnmt-preprocess", DESCRIPTION, EXAMPLES).parse(argv, sections)
+    choice = Choice("task", task, {name: PREPROCESSORS.config(name) for name in PREPROCESSORS.names()})
+    config = cli.Command("docnmt-preprocess", DESCRIPTION, EXAMPLES).resolve(given, sections, choices=[choice])
     PREPROCESSORS.get(task)(config[sections[1].name], lambda line: print(line, file=sys.stderr, flush=True))
     return 0
 

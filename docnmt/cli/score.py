@@ -11,6 +11,7 @@ from typing import Any
 
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
+from docnmt.cli.given import Given
 from docnmt.commands.config import ModelsConfig
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
@@ -36,18 +37,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("docnmt-score", body, argv)
 
 
-def body(argv: list[str]) -> int:
+def body(given: Given) -> int:
     """Parse, score, print."""
     command = Command("docnmt-score", DESCRIPTION, EXAMPLES)
-    both = [*TRANSLATION, *CONTRASTIVE]
-    if {"-h", "--help", "--version"} & set(argv):
-        command.parse(argv, both)
+    given.choose("contrastive")
+    if given.help is not None:
+        command.resolve(given, [*TRANSLATION, *CONTRASTIVE])
     report: Any
-    if "contrastive" in command.given(argv, both):
-        config = command.parse(argv, CONTRASTIVE, explain=_belongs(TRANSLATION, "with --contrastive"))
+    if given.get("contrastive") is not None:
+        config = command.resolve(given, CONTRASTIVE, explain=_belongs(TRANSLATION, "with --contrastive"))
         as_json, report = config["contrastive"].json, _contrastive(config["contrastive"], config["models"])
     else:
-        config = command.parse(argv, TRANSLATION, explain=_belongs(CONTRASTIVE, "without --contrastive FILE"))
+        config = command.resolve(given, TRANSLATION, explain=_belongs(CONTRASTIVE, "without --contrastive FILE"))
         from docnmt.scoring.report import score_translation
 
         as_json = config["translation"].json

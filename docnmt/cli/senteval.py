@@ -11,6 +11,7 @@ from typing import Literal
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
+from docnmt.cli.given import Given
 from docnmt.config import Section, option
 
 DESCRIPTION = """Evaluate sentence vectors on SentEval's transfer tasks by its protocol, on CPU: a trained sentence
@@ -80,9 +81,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("docnmt-senteval", body, argv)
 
 
-def body(argv: list[str]) -> int:
+def body(given: Given) -> int:
     """Parse, evaluate, print the table."""
-    config = Command("docnmt-senteval", DESCRIPTION, EXAMPLES).parse(argv, [Section("senteval", SentEvalConfig)])
+    config = Command("docnmt-senteval", DESCRIPTION, EXAMPLES).resolve(given, [Section("senteval", SentEvalConfig)])
     from docnmt.runtime import tune
     from docnmt.sentence_vectors.senteval.transfer import run_transfer
 

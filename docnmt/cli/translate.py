@@ -9,6 +9,7 @@ from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli import command as cli
 from docnmt.cli.command import Command
 from docnmt.cli.generation import parse
+from docnmt.cli.given import Given
 from docnmt.commands.config import TranslateConfig
 from docnmt.errors import UserError
 
@@ -28,9 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("docnmt-translate", body, argv)
 
 
-def body(argv: list[str]) -> int:
+def body(given: Given) -> int:
     """Parse and translate."""
-    config = parse(Command("docnmt-translate", DESCRIPTION, EXAMPLES), argv, TranslateConfig)
+    config = parse(Command("docnmt-translate", DESCRIPTION, EXAMPLES), given, TranslateConfig)
     from docnmt.commands.translate import translate_stream
 
     if sys.stdin is None or sys.stdout is None:

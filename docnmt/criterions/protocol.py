@@ -15,5 +15,9 @@ class Criterion(Protocol):
 
     metrics: tuple[str, ...]
 
+    @classmethod
+    def build(cls, config: Any, task: Any) -> Criterion:  # each criterion has a configuration class of its own
+        """The criterion of a configuration, for the labels of a task."""
+
     def __call__(self, model: nn.Module, batch: Any) -> tuple[Tensor, int, dict[str, float]]:
         """The summed loss, the sample size it is divided by, and further sums to log (divided likewise)."""

@@ -17,6 +17,7 @@ from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import ContextPlacement, DecoderLayer, EncoderLayer, FeedForward, Residual
 from docnmt.modules.linear_attention import LinearCrossAttention, LinearSelfAttention
 from docnmt.modules.positions import AttentionPosition, Position, RelativeKeys, build_position
+from docnmt.registry import FUSIONS, POSITIONS
 
 
 class Vocabularies(Protocol):
@@ -81,7 +82,8 @@ def embeddings(
     output.weight = target.weight
 
     def embedding(tokens: nn.Embedding) -> Embedding:
-        fusion = None if position.input is None else build_fusion(config.position_fusion, width)
+        fused = FUSIONS.options(config.position_fusion, config)
+        fusion = None if position.input is None else build_fusion(config.position_fusion, width, **fused)
         return Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout)
 
     return embedding(source), embedding(target), output
@@ -92,7 +94,8 @@ def encoder_decoder(
 ) -> dict[str, Any]:
     """The modules of an `EncoderDecoder` as its keyword arguments."""
     lengths = {"max_distance": config.horizon or 16, "max_positions": config.max_positions}
-    position = build_position(config.position, config.embed_dim, **lengths, **position_settings)
+    options = POSITIONS.options(config.position, config)
+    position = build_position(config.position, config.embed_dim, options=options, **lengths, **position_settings)
     source, target, output = embeddings(config, task, position)
     in_encoder = context if context is not None and context.in_encoder else None
     in_decoder = context if context is not None and context.in_decoder else None

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.config import option
+from docnmt.config import below, option
 
 #: Of the bootstrap, where nobody says.
 SAMPLES, SEED = 1000, 12345
@@ -19,7 +19,7 @@ class ReportConfig:
     """What is said of a translation besides its scores."""
 
     paired: str | None = option(
-        None, "another system's translation to compare with, by document bootstrap", metavar="FILE"
+        None, "another system's translation to compare with, by document bootstrap", metavar="FILE", basic=True
     )
     per_document: bool = option(False, "also every document's own scores")
     comet: str | None = option(
@@ -43,10 +43,7 @@ class ScoreConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = []
-        if self.samples is not None and self.samples < 1:
-            found.append(f"--samples: must be at least 1, got {self.samples}")
-        return found
+        return below(self, 1, "samples")
 
 
 @dataclass(frozen=True)
