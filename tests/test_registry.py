@@ -27,7 +27,6 @@ assert builtin
 def _restored(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in registry.ALL:
         monkeypatch.setattr(each, "_entries", dict(each._entries))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 

@@ -12,8 +12,9 @@ class DocumentTranslationConfig:
     """How documents are cut, and how translations are judged in training."""
 
     max_doc_tokens: int | None = option(
-        None, "cut training documents at sentence ends into pieces of at most this many subwords [never cut]", basic=True
-    )
+        None, "cut training documents at sentence ends into pieces of at most this many subwords [never cut]",
+        basic=True,
+    )  # fmt: skip
     resolutions: tuple[int, ...] = option(
         (), "train on every document several times an epoch, in pieces of each of these numbers of sentences; 0: the "
         "whole document (1 2 4 0) [0]", metavar="N",
