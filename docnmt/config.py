@@ -59,6 +59,11 @@ def option(
     return field(default=default, metadata={"option": Option(help, choices, metavar, positional, aliases, basic)})
 
 
+@dataclass(frozen=True)
+class NoOptions:
+    """The configuration of a component that has none."""
+
+
 class Condition(NamedTuple):
     """`options` have an effect only where the option `other` has one of `values`."""
 

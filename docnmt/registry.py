@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import difflib
-import functools
 import importlib
 import inspect
 import types
@@ -17,6 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+
+from docnmt.config import NoOptions
 
 if TYPE_CHECKING:  # the protocols need torch, which --help must not wait for
     from torch import nn
@@ -93,14 +94,13 @@ class Registry(Generic[T]):
         """The object registered under `name`, imported now if it was registered by reference."""
         return cast(T, _load(self._entry(name).target))
 
-    def config(self, name: str) -> Any:  # a dataclass, or None: of which options, only the component knows
-        """The configuration dataclass of `name`, or None; never imports the component itself."""
-        return _load(self._entry(name).config)
+    def config(self, name: str) -> Any:  # a dataclass: of which options, only the component knows
+        """The configuration dataclass of `name`, which may have no fields; never imports the component itself."""
+        return _load(self._entry(name).config) or NoOptions
 
     def options(self, name: str, config: object) -> dict[str, Any]:
         """The values that `config` has for the options of `name`'s own configuration class."""
-        own = self.config(name)
-        return {} if own is None else {field.name: getattr(config, field.name) for field in dataclasses.fields(own)}
+        return {field.name: getattr(config, field.name) for field in dataclasses.fields(self.config(name))}
 
     def help(self, name: str) -> str:
         """One line on what `name` is."""
@@ -240,33 +240,3 @@ def register_fusion(name: str, *, config: type | None = None) -> Callable[[T], T
 def register_merge(name: str) -> Callable[[T], T]:
     """Register how two tree nodes become their parent under `name` (`--merge`)."""
     return MERGES.register(name)
-
-
-def model_config(model: str, values: Mapping[str, Any]) -> Any:
-    """The configuration class of a model, with the options of the position family and of the fusion that it chooses.
-
-    Args:
-        values: settings of the model by name; where `position` or `position_fusion` is missing, its default is chosen.
-
-    Raises:
-        ValueError: no such model.
-    """
-    config = MODELS.config(model)
-    parts = []
-    for name, registry in (("position", POSITIONS), ("position_fusion", FUSIONS)):
-        chosen = values.get(name, getattr(config, name, None))
-        if hasattr(config, name) and chosen in registry and registry.config(chosen) is not None:
-            parts.append(registry.config(chosen))
-    return _extended(config, *parts) if parts else config
-
-
-@functools.cache
-def _extended(config: type, *parts: type) -> type:
-    """A configuration class that has the options, problems and conditions of others, too."""
-
-    def problems(self: object) -> list[str]:
-        return [found for part in (config, *parts) if hasattr(part, "problems") for found in part.problems(self)]
-
-    conditions = [condition for part in (config, *parts) for condition in getattr(part, "conditions", ())]
-    namespace = {"problems": problems, "conditions": conditions}
-    return dataclasses.make_dataclass(config.__name__, [], bases=(config, *parts), namespace=namespace, frozen=True)

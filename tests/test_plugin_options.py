@@ -14,8 +14,9 @@ from docnmt import registry
 from docnmt.cli.generate import main as generate
 from docnmt.cli.train import main as train
 from docnmt.config import below, option
+from docnmt.models.options import model_config
 from docnmt.modules.positions import Position, PositionSettings
-from docnmt.registry import model_config, register_fusion, register_position
+from docnmt.registry import register_fusion, register_position
 from docnmt.training.loading import load_model
 
 DATA = Path(__file__).parent / "compat" / "v1" / "data"

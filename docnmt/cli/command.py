@@ -26,12 +26,12 @@ class Choice:
 
     option: str
     chosen: str
-    configs: Mapping[str, type | None]
+    configs: Mapping[str, type]
 
     @property
     def sections(self) -> list[Section]:
-        """The options of every part that has some."""
-        return [Section(name, config) for name, config in self.configs.items() if config is not None]
+        """The options of every part."""
+        return [Section(name, config) for name, config in self.configs.items()]
 
     def explain(self, name: str) -> str:
         """What to say of an option that the chosen part does not have: which others do."""

@@ -14,19 +14,17 @@ from docnmt.cli.command import Choice, Command
 from docnmt.cli.given import Given
 from docnmt.config import Section
 from docnmt.errors import UsageError, UserError
+from docnmt.models.options import PARTS, model_config
 from docnmt.optim.config import OptimizationConfig
 from docnmt.registry import (
     ALL,
     ARCHITECTURES,
     CRITERIA,
-    FUSIONS,
     MODELS,
-    POSITIONS,
     TASKS,
     Registry,
-    model_config,
 )
-from docnmt.training.config import NoOptions, RunConfig, TrainingConfig
+from docnmt.training.config import RunConfig, TrainingConfig
 
 DESCRIPTION = """Train a model on a folder that docnmt-preprocess wrote. The same command again continues where the last
 checkpoint in --save-dir is, bit by bit as if it had never stopped; only the options of the group "run" may change.
@@ -44,9 +42,7 @@ EXAMPLES = (
 LIST = {"--list": "show every task, architecture, criterion, position ... by name"}
 
 #: The options that choose parts which bring options of their own.
-CHOSEN: dict[str, Registry[Any]] = {
-    "arch": MODELS, "task": TASKS, "criterion": CRITERIA, "position": POSITIONS, "position_fusion": FUSIONS,
-}  # fmt: skip
+CHOSEN: dict[str, Registry[Any]] = {"arch": MODELS, "task": TASKS, "criterion": CRITERIA, **PARTS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,7 +85,7 @@ def parse(given: Given) -> dict[str, Any]:
     arch = known(ARCHITECTURES, "--arch", str(given.get("arch")))
     architecture = ARCHITECTURES.get(arch)
     values = {**architecture.overrides(), **{n: given.get(n) for n in CHOSEN if given.get(n) is not None}}
-    model = Section("model", model_config(architecture.model, values) or NoOptions, architecture.overrides())
+    model = Section("model", model_config(architecture.model, values), architecture.overrides())
     given.parse([*general, model, *every])
     task = known(TASKS, "--task", str(given.get("task") or task_of_data(given) or default_task(architecture.model)))
     usual = getattr(TASKS.config(task), "default_criterion", "label_smoothed_cross_entropy")
@@ -98,12 +94,12 @@ def parse(given: Given) -> dict[str, Any]:
         run,
         Section("training", TrainingConfig, {"task": task, "criterion": criterion}),
         optimization,
-        Section("task", TASKS.config(task) or NoOptions),
+        Section("task", TASKS.config(task)),
         model,
-        Section("criterion", CRITERIA.config(criterion) or NoOptions),
+        Section("criterion", CRITERIA.config(criterion)),
     ]
-    positions = {name: values.get(name, getattr(model.config, name, "")) for name in ("position", "position_fusion")}
-    chosen = {"arch": arch, "task": task, "criterion": criterion, **positions}
+    of_model = {option: values.get(option, getattr(model.config, option, "")) for option in PARTS}
+    chosen = {"arch": arch, "task": task, "criterion": criterion, **of_model}
     choices = [Choice(option, str(chosen[option]), configs) for option, configs in parts.items()]
     return Command("docnmt-train", DESCRIPTION, EXAMPLES, flags=LIST).resolve(given, sections, choices=choices)
 

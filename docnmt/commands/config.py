@@ -18,7 +18,7 @@ class ModelsConfig:
         "checkpoint file, or a --save-dir (its best is taken); several, joined by ':', are averaged",
         metavar="CKPT[:CKPT...]",
     )
-    device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME", basic=True)
+    device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
     context_window: int | None = option(
         None,
         "read a sentence with at most N sentences of its document before it and N after it; models of several "
@@ -39,7 +39,7 @@ class GenerateConfig:
     results_path: str | None = option(
         None, "also write hypotheses.txt and scores.json into this folder", metavar="DIR", basic=True
     )
-    overwrite: bool = option(False, "replace the results that --results-path holds", basic=True)
+    overwrite: bool = option(False, "replace the results that --results-path holds")
     quiet: bool = option(False, "print the scores only", basic=True)
     lexical_consistency: bool = option(
         False, "also how many of the terms that a document repeats are translated the same way each time"

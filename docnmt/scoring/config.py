@@ -35,7 +35,7 @@ class ScoreConfig:
         dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several", metavar="FILE"
     )
     sys: str = option(dataclasses.MISSING, "the translation: the reference's lines, line by line", metavar="FILE")
-    src: str | None = option(None, "the source, for lexical consistency and COMET", metavar="FILE")
+    src: str | None = option(None, "the source, for lexical consistency and COMET", metavar="FILE", basic=True)
     samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]")
     seed: int | None = option(None, f"of the bootstrap [{SEED}]")
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
@@ -57,7 +57,7 @@ class ContrastiveConfig:
         metavar="FILE",
     )
     context: Literal["true", "shuffled", "foreign", "none"] = option(
-        "true", "give the model the true context, its sentences in another order, another group's, or none"
+        "true", "give the model the true context, its sentences in another order, another group's, or none", basic=True
     )
     contrapro_documents: str | None = option(
         None, "folder of OpenSubtitles documents, the context for ContraPro's JSON", metavar="DIR"

@@ -39,7 +39,7 @@ class BeamSearchConfig(SearchConfig):
     """Beam search."""
 
     beam: int = option(5, "hypotheses that live at every step", basic=True)
-    nbest: int = option(1, "hypotheses to give for a sentence, at most --beam", basic=True)
+    nbest: int = option(1, "hypotheses to give for a sentence, at most --beam")
 
     def problems(self) -> list[str]:
         found = super().problems()

@@ -12,6 +12,13 @@ from typing import Literal
 
 from docnmt.config import below, option
 
+#: What the sections of `docnmt-train` are called: in `--help`, in config.yaml and in a checkpoint's header.
+SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
+    "run", "training", "optimization", "task", "model", "criterion",
+)  # fmt: skip
+#: Metrics of which less is better; of all others, more is.
+LOWER_IS_BETTER = ("loss", "nll", "ppl", "ter")
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -22,7 +29,7 @@ class RunConfig:
     max_update: int | None = option(None, "stop after this many updates", basic=True)
     max_epoch: int | None = option(None, "stop after this many passes over the data", basic=True)
     patience: int | None = option(None, "stop after this many validations without a new best")
-    device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME", basic=True)
+    device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
     log_interval: int = option(100, "updates between two lines of train.jsonl")
     tensorboard_logdir: str | None = option(None, "also write the log for TensorBoard there", metavar="DIR")
     save_interval_updates: int | None = option(
@@ -57,7 +64,7 @@ class TrainingConfig:
     )
     max_tokens: int = option(4096, "largest batch, in subwords of its longer side", basic=True)
     max_sentences: int | None = option(None, "largest batch, in units of the data", aliases=("--batch-size",))
-    update_freq: int = option(1, "batches accumulated for one update", basic=True)
+    update_freq: int = option(1, "batches accumulated for one update")
     seed: int = option(1, "of initial weights, order and dropout")
     bf16: bool = option(False, "compute in bfloat16 where it is safe; weights stay in float32", basic=True)
     validate_interval: int = option(1, "epochs between two validations")
@@ -82,17 +89,3 @@ class TrainingConfig:
         if self.disable_validation and (self.eval_metrics or self.best_checkpoint_metric != "loss"):
             found.append("--disable-validation leaves nothing for --eval-metrics and --best-checkpoint-metric to judge")
         return found
-
-
-@dataclass(frozen=True)
-class NoOptions:
-    """The configuration of a component that has none."""
-
-
-#: Metrics of which less is better; of all others, more is.
-LOWER_IS_BETTER = ("loss", "nll", "ppl", "ter")
-
-#: What the sections of `docnmt-train` are called: in `--help`, in config.yaml and in a checkpoint's header.
-SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
-    "run", "training", "optimization", "task", "model", "criterion",
-)  # fmt: skip

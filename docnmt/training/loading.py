@@ -13,10 +13,10 @@ from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.config import from_dict
 from docnmt.errors import UserError
 from docnmt.migrate import gone
-from docnmt.registry import MODELS, TASKS, model_config
+from docnmt.models.options import model_config
+from docnmt.registry import MODELS, TASKS
 from docnmt.tasks.protocol import TaskState
 from docnmt.training.checkpoint import Checkpoint, load_checkpoint, load_state
-from docnmt.training.config import NoOptions
 
 #: The names of the checkpoints every run has.
 LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
@@ -98,7 +98,7 @@ def stored_model_config(checkpoint: Checkpoint) -> Any:
     return stored_config(checkpoint, "model", config)
 
 
-def stored_config(checkpoint: Checkpoint, section: str, config: type | None) -> Any:
+def stored_config(checkpoint: Checkpoint, section: str, config: type) -> Any:
     """A section of a checkpoint's configuration as a `config`; what newer code added has its default.
 
     Raises:
@@ -106,7 +106,7 @@ def stored_config(checkpoint: Checkpoint, section: str, config: type | None) -> 
     """
     stored = checkpoint.header["config"].get(section, {})
     where = f"{checkpoint.path}: configuration of the {section}"
-    return from_dict(config or NoOptions, stored, where=where, explain=gone)
+    return from_dict(config, stored, where=where, explain=gone)
 
 
 def _known(checkpoint: Checkpoint, registry: Any, kind: str) -> str:
