@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import functools
 import os
 import signal
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from docnmt.cli.given import Given, Parser, add_common, add_options
 from docnmt.config import Section, build, flag, underscored, without_effect
@@ -40,17 +42,22 @@ class Choice:
         return f": has no effect with {flag(self.option)} {self.chosen}; it belongs to {found}" if found else ""
 
 
+class Main(Protocol):
+    """A command: its words, without them those of the process, to the exit status."""
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int: ...
+
+
 @dataclass(frozen=True)
 class Command:
-    """A command's name, what it does in a sentence or two, and command lines shown at the end of `--help`.
+    """A command's name, what it does in a sentence or two, and examples, a line each, shown at the end of `--help`.
 
     `flags` are words that its body looks for itself, each with its help.
     """
 
     prog: str
     description: str
-    examples: Sequence[str]
-    epilog: str = ""
+    examples: str
     flags: Mapping[str, str] = field(default_factory=dict)
 
     def resolve(
@@ -60,18 +67,20 @@ class Command:
         *,
         choices: Sequence[Choice] = (),
         explain: Callable[[str], str] | None = None,
+        epilog: str = "",
     ) -> dict[str, Any]:
         """The configuration of every section, by section name; where `--help` was asked for, it is printed instead.
 
         Args:
             choices: the parts that were chosen by name, so that options of others are explained.
             explain: may say more of an unknown option (with a leading space or punctuation).
+            epilog: the end of the help.
 
         Raises:
             UsageError: with all problems found.
         """
         if given.help is not None:
-            print(self.help(sections, basic=given.help == "basic"))
+            print(self.help(sections, epilog, basic=given.help == "basic"))
             raise SystemExit(0)
         if not given.parsed:
             given.parse([*sections, *(section for choice in choices for section in choice.sections)])
@@ -100,7 +109,26 @@ class Command:
             raise UsageError(problems)
         return resolved
 
-    def help(self, sections: Sequence[Section], *, basic: bool) -> str:
+    def main(self, body: Callable[[Given], None]) -> Main:
+        """A decorator: the command as a function of its words that returns the exit status."""
+
+        def work(words: list[str]) -> None:
+            given = Given(self.prog, words)
+            import_plugins(given.user_dir)
+            try:
+                body(given)
+            except Exception:
+                if given.debug and "--debug" not in words:
+                    traceback.print_exc()
+                raise
+
+        @functools.wraps(body)
+        def main(argv: Sequence[str] | None = None) -> int:
+            return run(self.prog, work, argv)
+
+        return main
+
+    def help(self, sections: Sequence[Section], epilog: str = "", *, basic: bool) -> str:
         """What `--help` prints, or with `basic=False` `--help-all`."""
         positional = [f" [{s.option.metavar}]" for section in sections for s in section.settings if s.option.positional]
         parser = Parser(
@@ -112,8 +140,8 @@ class Command:
         for name, help in self.flags.items():
             common.add_argument(name, help=help, action="store_true")
         more = [f"{left} more options: --help-all"] if left else []
-        examples = "examples:\n" + "\n".join(f"  {example}" for example in self.examples)
-        parser.epilog = "\n\n".join(filter(None, [*more, examples, self.epilog]))
+        examples = "examples:\n" + textwrap.indent(self.examples.strip(), "  ")
+        parser.epilog = "\n\n".join(filter(None, [*more, examples, epilog]))
         return parser.format_help().rstrip("\n")
 
 
@@ -129,19 +157,16 @@ def _sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, old)
 
 
-def run(prog: str, body: Callable[[Given], int | None], argv: Sequence[str] | None = None) -> int:
-    """Import the plug-ins, run a command's body and turn every way it can end into its exit status.
+def run(prog: str, body: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
+    """Run a body on the words of the command line and turn every way it can end into the exit status.
 
     0 success, 2 usage error, 1 any other error, 143 after SIGTERM, 130 after Ctrl-C. A user's error is one line on
     stderr; `--debug` adds the traceback.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    given = None
     try:
         with _sigterm_raises():
-            given = Given(prog, words)
-            import_plugins(given.user_dir)
-            status = body(given) or 0
+            status = body(words) or 0
             if sys.stdout is not None:
                 sys.stdout.flush()  # or a full disk shows after the last line of Python that could say so
             return status
@@ -155,7 +180,7 @@ def run(prog: str, body: Callable[[Given], int | None], argv: Sequence[str] | No
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again while it exits
         return 1
     except Exception as error:
-        if "--debug" in words or (given is not None and given.debug):
+        if "--debug" in words:
             traceback.print_exc()
         text = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, OSError) and error.strerror:

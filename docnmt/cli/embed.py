@@ -5,29 +5,30 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.cli import command as cli
 from docnmt.cli.command import Command
 from docnmt.cli.given import Given
 from docnmt.config import Section, option
 from docnmt.files import check_new
 
-DESCRIPTION = """Encode text, a sentence a line, with a trained sentence encoder (task nli: inferlite and others).
+COMMAND = Command(
+    "docnmt-embed",
+    """Encode text, a sentence a line, with a trained sentence encoder (task nli: inferlite and others).
 --output writes a row a line to an .npy file: vectors in single precision, or with --codes packed binary codes, eight
 bits a byte (numpy.unpackbits). Text is read as it comes, so there may be millions of lines. --search finds the nearest
 rows of such a file for each line: query, rank, cosine or Hamming distance, row (all from 0) and, with --texts, that
-row's line; a terminal is answered line by line. --gates draws how much each embedding type counts for each word."""
-
-EXAMPLES = (
-    "docnmt-embed --path runs/inferlite --input corpus.txt --output corpus.npy",
-    "docnmt-embed --path runs/inferlite-hash --codes --output codes.npy < corpus.txt",
-    "docnmt-embed --path runs/inferlite-hash --search codes.npy --texts corpus.txt --top 5 < queries.txt",
-    "docnmt-embed --path runs/inferlite --gates gates.png < three-sentences.txt",
+row's line; a terminal is answered line by line. --gates draws how much each embedding type counts for each word.""",
+    """
+docnmt-embed --path runs/inferlite --input corpus.txt --output corpus.npy
+docnmt-embed --path runs/inferlite-hash --codes --output codes.npy < corpus.txt
+docnmt-embed --path runs/inferlite-hash --search codes.npy --texts corpus.txt --top 5 < queries.txt
+docnmt-embed --path runs/inferlite --gates gates.png < three-sentences.txt
+""",
 )
 
 
@@ -70,14 +71,10 @@ class EmbedConfig:
         return found
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    return cli.run("docnmt-embed", body, argv)
-
-
-def body(given: Given) -> int:
+@COMMAND.main
+def main(given: Given) -> None:
     """Parse, load the model, then write, search or draw."""
-    parsed = Command("docnmt-embed", DESCRIPTION, EXAMPLES).resolve(given, [Section("embed", EmbedConfig)])
+    parsed = COMMAND.resolve(given, [Section("embed", EmbedConfig)])
     config: EmbedConfig = parsed["embed"]
     for name in (config.output, config.gates):
         if name:
@@ -100,7 +97,6 @@ def body(given: Given) -> int:
             )  # fmt: skip
         elif config.gates:
             commands.draw(encoder, lines, Path(config.gates))
-    return 0
 
 
 @contextlib.contextmanager

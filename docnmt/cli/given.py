@@ -28,7 +28,8 @@ class Given:
 
     Attributes:
         help: which options `--help` is to show, None without it.
-        user_dir, debug: the values of the options that every command has.
+        user_dir: the folder of plug-ins.
+        debug: whether tracebacks are wanted.
         typed: what was typed, by field name: strings, lists of them, and true or false.
         file: what the file says, by its own keys.
         rest: the words that are not understood yet.

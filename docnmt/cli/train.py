@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.cli import command as cli
 from docnmt.cli.command import Choice, Command
 from docnmt.cli.given import Given
 from docnmt.config import Section
@@ -26,35 +24,33 @@ from docnmt.registry import (
 )
 from docnmt.training.config import RunConfig, TrainingConfig
 
-DESCRIPTION = """Train a model on a folder that docnmt-preprocess wrote. The same command again continues where the last
+COMMAND = Command(
+    "docnmt-train",
+    """Train a model on a folder that docnmt-preprocess wrote. The same command again continues where the last
 checkpoint in --save-dir is, bit by bit as if it had never stopped; only the options of the group "run" may change.
-SIGTERM and Ctrl-C save first. --arch NAME --help shows the options of that architecture, too."""
-
-EXAMPLES = (
-    "docnmt-train data-bin/bible --arch hier_cond_transformer_small --save-dir runs/bible --max-update 20000",
-    "docnmt-train data-bin/bible --arch transformer --save-dir runs/base --max-tokens 8192 --update-freq 4 --bf16",
-    "docnmt-train data-bin/bible --arch transformer --save-dir runs/bleu --best-checkpoint-metric bleu --patience 10",
-    "docnmt-train data-bin/bible --arch cond_transformer --save-dir runs/doc --finetune-from-model runs/base",
-    "docnmt-train data-bin/bible --arch doc_transformer --save-dir runs/mixed --resolutions 1 2 4 0",
-    "docnmt-train data-bin/bible --arch transformer --save-dir runs/base --dry-run",
-    "docnmt-train --list",
+SIGTERM and Ctrl-C save first. --arch NAME --help shows the options of that architecture, too.""",
+    """
+docnmt-train data-bin/bible --arch hier_cond_transformer_small --save-dir runs/bible --max-update 20000
+docnmt-train data-bin/bible --arch transformer --save-dir runs/base --max-tokens 8192 --update-freq 4 --bf16
+docnmt-train data-bin/bible --arch transformer --save-dir runs/bleu --best-checkpoint-metric bleu --patience 10
+docnmt-train data-bin/bible --arch cond_transformer --save-dir runs/doc --finetune-from-model runs/base
+docnmt-train data-bin/bible --arch doc_transformer --save-dir runs/mixed --resolutions 1 2 4 0
+docnmt-train data-bin/bible --arch transformer --save-dir runs/base --dry-run
+docnmt-train --list
+""",
+    {"--list": "show every task, architecture, criterion, position ... by name"},
 )
-LIST = {"--list": "show every task, architecture, criterion, position ... by name"}
 
 #: The options that choose parts which bring options of their own.
 CHOSEN: dict[str, Registry[Any]] = {"arch": MODELS, "task": TASKS, "criterion": CRITERIA, **PARTS}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    return cli.run("docnmt-train", body, argv)
-
-
-def body(given: Given) -> int:
+@COMMAND.main
+def main(given: Given) -> None:
     """Parse, then train, or print what would be."""
     if "--list" in given.rest:
         print(list_components())
-        return 0
+        return
     config = parse(given)
     from docnmt.training.main import dry_run, train_command
 
@@ -62,7 +58,6 @@ def body(given: Given) -> int:
         print(dry_run(config))
     else:
         train_command(config)
-    return 0
 
 
 def parse(given: Given) -> dict[str, Any]:
@@ -81,7 +76,7 @@ def parse(given: Given) -> dict[str, Any]:
             given.parse([*general, *every])
             raise UsageError([*no_data(given), f"--arch is required: {bases()} (--list shows all)"])
         names = f"architectures (--arch NAME --help shows the options of one):\n{lines_of(ARCHITECTURES)}"
-        return Command("docnmt-train", DESCRIPTION, EXAMPLES, names, LIST).resolve(given, general)
+        return COMMAND.resolve(given, general, epilog=names)
     arch = known(ARCHITECTURES, "--arch", str(given.get("arch")))
     architecture = ARCHITECTURES.get(arch)
     values = {**architecture.overrides(), **{n: given.get(n) for n in CHOSEN if given.get(n) is not None}}
@@ -101,7 +96,7 @@ def parse(given: Given) -> dict[str, Any]:
     of_model = {option: values.get(option, getattr(model.config, option, "")) for option in PARTS}
     chosen = {"arch": arch, "task": task, "criterion": criterion, **of_model}
     choices = [Choice(option, str(chosen[option]), configs) for option, configs in parts.items()]
-    return Command("docnmt-train", DESCRIPTION, EXAMPLES, flags=LIST).resolve(given, sections, choices=choices)
+    return COMMAND.resolve(given, sections, choices=choices)
 
 
 def bases() -> str:
