@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from functools import partial
+from collections.abc import Collection
 from typing import Any
 
 from docnmt.registry import (
     ARCHITECTURES,
-    CONTEXTS,
     CRITERIA,
     FUSIONS,
     GENERATORS,
@@ -23,11 +21,18 @@ from docnmt.registry import (
 SIZES = {"_tiny": (2, 128, 4, 512), "_small": (3, 256, 4, 1024), "": (6, 512, 8, 2048), "_big": (6, 1024, 16, 4096)}
 
 
-def _size(suffix: str) -> Mapping[str, Any]:
+def _size(suffix: str) -> dict[str, Any]:
     layers, width, heads, ffn = SIZES[suffix]
     return {
         "encoder_layers": layers, "decoder_layers": layers, "embed_dim": width, "heads": heads, "ffn_dim": ffn,
     }  # fmt: skip
+
+
+def _architecture(name: str, model: str, values: dict[str, Any], help: str) -> None:
+    def overrides() -> dict[str, Any]:
+        return dict(values)
+
+    ARCHITECTURES.add(name, Architecture(model, overrides), help=help)
 
 
 def register_sizes(name: str, suffixes: Collection[str] = ("_tiny", "_small", "_big")) -> None:
@@ -36,7 +41,7 @@ def register_sizes(name: str, suffixes: Collection[str] = ("_tiny", "_small", "_
     for suffix in suffixes:
         size = _size(suffix)
         note = "{encoder_layers}+{decoder_layers} layers, width {embed_dim}, {heads} heads".format(**size)
-        ARCHITECTURES.add(name + suffix, Architecture(name, partial(dict, size)), help=f"{help} ({note})")
+        _architecture(name + suffix, name, size, f"{help} ({note})")
 
 
 def _translation_model(name: str, target: str, config: str, help: str) -> None:
@@ -121,11 +126,7 @@ for _suffix, _overrides in {
     **{suffix: {k: v for k, v in _size(suffix).items() if k != "decoder_layers"} for suffix in SIZES if suffix},
 }.items():
     _note = "{encoder_layers} layers, width {embed_dim}, {heads} heads".format(**_overrides)
-    ARCHITECTURES.add(
-        "fusion_classifier" + _suffix,
-        Architecture("fusion_classifier", partial(dict, _overrides)),
-        help=f"{_CLASSIFIER} ({_note})",
-    )
+    _architecture("fusion_classifier" + _suffix, "fusion_classifier", _overrides, f"{_CLASSIFIER} ({_note})")
 CRITERIA.add(
     "classification",
     "docnmt.criterions.classification:Classification",
@@ -165,11 +166,6 @@ for _name, _class, _help in (
     ("multidim_source2token", "MultiDimSource2TokenMerge", "source2token feature by feature, shared by the whole tree"),
 ):
     MERGES.add(_name, f"docnmt.modules.source2token:{_class}", help=_help)
-for _name, _class, _help in (
-    ("summaries", "SummaryAttention", "over the summaries of the document's sentences"),
-    ("conditional", "ConditionalAttention", "over the words of the top t sentences, by summaries or by a tree of them"),
-):
-    CONTEXTS.add(_name, f"docnmt.modules.context:{_class}", help=_help)
 TASKS.add(
     "nli", "docnmt.sentence_vectors.task:Nli", config="docnmt.sentence_vectors.config:NliConfig",
     help="tell entailment, neutrality and contradiction of sentence pairs: training of sentence vectors",
@@ -189,10 +185,7 @@ for _name, _target, _config, _help in (
 ):  # fmt: skip
     _room = "docnmt.sentence_vectors"
     MODELS.add(_name, f"{_room}.model:{_target}", config=f"{_room}.config:{_config}", help=_help)
-    ARCHITECTURES.add(_name, Architecture(_name, dict), help=_help)
+    _architecture(_name, _name, {}, _help)
 for _suffix, _hidden, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_big", 512, 4096)):
-    ARCHITECTURES.add(
-        "inferlite" + _suffix,
-        Architecture("inferlite", partial(dict, hidden_dim=_hidden, output_dim=_output)),
-        help=f"{MODELS.help('inferlite')} (width {_hidden}, vectors of {_output:,})",
-    )
+    _note = f"{MODELS.help('inferlite')} (width {_hidden}, vectors of {_output:,})"
+    _architecture("inferlite" + _suffix, "inferlite", {"hidden_dim": _hidden, "output_dim": _output}, _note)

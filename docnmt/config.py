@@ -2,8 +2,8 @@
 
 A command has *sections*: (name, dataclass, the architecture's values). Values are taken in the order
 default < architecture < `--config` file < typed option. Every problem found is reported at once.
-A configuration class may have `problems(self) -> list[str]` for contradictions between its values, and `owners`: which
-options only some values of another option use, as (names, the other option, those values).
+A configuration class may have `problems(self) -> list[str]` for contradictions between its values, and `conditions`:
+which of its options have an effect only with some values of another one.
 """
 
 from __future__ import annotations
@@ -13,22 +13,37 @@ import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from docnmt.errors import UsageError
 
+# `Any` stands for dataclass instances and for option values, whose types are known to `Setting` only at run time.
 C = TypeVar("C")
+Choices = Sequence[str] | Callable[[], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Option:
+    """What the command line needs to know of a field besides its type and its default; see `option`."""
+
+    help: str = ""
+    choices: Choices | None = None
+    metavar: str | None = None
+    positional: bool = False
+    aliases: Sequence[str] = ()
+    basic: bool = False
 
 
 def option(
     default: Any,
     help: str,
     *,
-    choices: Sequence[str] | Callable[[], Sequence[str]] | None = None,
+    choices: Choices | None = None,
     metavar: str | None = None,
     positional: bool = False,
     aliases: Sequence[str] = (),
-) -> Any:
+    basic: bool = False,
+) -> Any:  # as dataclasses.field: a field of any type
     """A field of a configuration dataclass that is also a command-line option.
 
     Types understood: bool (`--flag/--no-flag`), int, float, str, Literal, `X | None`, `tuple[X, ...]` (several values).
@@ -38,9 +53,33 @@ def option(
         choices: allowed values, or a function that lists them when asked (a registry's `names`).
         positional: given by place instead of by name.
         aliases: other spellings (`--batch-size` for `--max-sentences`), with the dashes.
+        basic: `--help` shows it; of the others only `--help-all`. Required options are always shown, and so are all of
+            a class that marks none.
     """
-    metadata = {"help": help, "choices": choices, "metavar": metavar, "positional": positional, "aliases": aliases}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={"option": Option(help, choices, metavar, positional, aliases, basic)})
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The configuration of a component that has none."""
+
+
+class Condition(NamedTuple):
+    """`options` have an effect only where the option `other` has one of `values`."""
+
+    options: tuple[str, ...]
+    other: str
+    values: Collection[str | int]
+
+
+class Except(frozenset[Any]):
+    """All values but these, as the `values` of a `Condition`."""
+
+    def __contains__(self, value: object) -> bool:
+        return not super().__contains__(value)
+
+    def __str__(self) -> str:
+        return f"any but {', '.join(sorted(self))}"
 
 
 @dataclass(frozen=True)
@@ -52,19 +91,16 @@ class Setting:
     optional: bool
     several: bool
     choices: tuple[Any, ...] | None
-    field: dataclasses.Field[Any]
+    default: Any
+    option: Option
 
     @property
     def flag(self) -> str:
-        return self.name if self.field.metadata.get("positional") else "--" + self.name.replace("_", "-")
-
-    @property
-    def aliases(self) -> Sequence[str]:
-        return tuple(self.field.metadata.get("aliases", ()))
+        return self.name if self.option.positional else flag(self.name)
 
     @property
     def required(self) -> bool:
-        return self.field.default is dataclasses.MISSING and self.field.default_factory is dataclasses.MISSING
+        return self.default is dataclasses.MISSING
 
     def convert(self, value: Any) -> Any:
         """A typed value from a string (command line) or a YAML or JSON value.
@@ -75,7 +111,7 @@ class Setting:
         if value is None or (self.optional and value == "none" and "none" not in (self.choices or ())):
             if self.optional:
                 return None
-            raise ValueError(f"{self.flag}: expected {self._expected()}, got nothing")
+            raise ValueError(f"{self.flag}: expected {_EXPECTED[self.kind]}, got nothing")
         if self.several:
             return tuple(self._scalar(item) for item in (value if isinstance(value, (list, tuple)) else [value]))
         return self._scalar(value)
@@ -83,13 +119,13 @@ class Setting:
     def _scalar(self, value: Any) -> Any:
         converted = _convert(value, self.kind)
         if converted is None:
-            raise ValueError(f"{self.flag}: expected {self._expected()}, got {value!r}")
+            raise ValueError(f"{self.flag}: expected {_EXPECTED[self.kind]}, got {value!r}")
         if self.choices is not None and converted not in self.choices:
             raise ValueError(f"{self.flag}: expected one of {', '.join(map(str, self.choices))}, got {value!r}")
         return converted
 
-    def _expected(self) -> str:
-        return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[self.kind]
+
+_EXPECTED = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
 def _convert(value: Any, kind: type) -> Any:
@@ -107,6 +143,16 @@ def _convert(value: Any, kind: type) -> Any:
         return None
 
 
+def flag(name: str) -> str:
+    """The option of a field."""
+    return "--" + name.replace("_", "-")
+
+
+def underscored(word: str) -> str:
+    """The field of an option or of a YAML key."""
+    return word.lstrip("-").replace("-", "_")
+
+
 def settings(config: type) -> list[Setting]:
     """The settings of a configuration class, in its order."""
     hints = get_type_hints(config)
@@ -114,20 +160,21 @@ def settings(config: type) -> list[Setting]:
 
 
 def _setting(f: dataclasses.Field[Any], hint: Any) -> Setting:
+    option: Option = f.metadata.get("option", Option())
     optional = several = False
     if get_origin(hint) in (Union, types.UnionType):
         hint = next(a for a in get_args(hint) if a is not type(None))
         optional = True
     if get_origin(hint) is tuple:
         hint, several = get_args(hint)[0], True
-    choices = f.metadata.get("choices")
-    choices = choices() if callable(choices) else choices
+    choices = option.choices() if callable(option.choices) else option.choices
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         hint = type(choices[0])
-    if hint not in (bool, int, float, str):
+    if hint not in _EXPECTED:
         raise TypeError(f"option {f.name}: a configuration value is bool, int, float or str, not {hint}")
-    return Setting(f.name, hint, optional, several, tuple(choices) if choices is not None else None, f)
+    default = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+    return Setting(f.name, hint, optional, several, None if choices is None else tuple(choices), default, option)
 
 
 @dataclass(frozen=True)
@@ -137,6 +184,17 @@ class Section:
     name: str
     config: type
     values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The settings of its class."""
+        return settings(self.config)
+
+
+def aliases(sections: Sequence[Section]) -> dict[str, str]:
+    """Other spelling → name, of every option that has one."""
+    every = (setting for section in sections for setting in section.settings)
+    return {underscored(alias): setting.name for setting in every for alias in setting.option.aliases}
 
 
 def build(
@@ -153,35 +211,19 @@ def build(
         UsageError: with every problem found.
     """
     problems: list[str] = []
-    owners, other = {s.name for section in sections for s in settings(section.config)}, aliases(sections)
+    known, other = {s.name for section in sections for s in section.settings}, aliases(sections)
     spelt: dict[str, str] = {}  # the option → how the file spells it
     for key in file:
-        name = key.replace("-", "_")
-        name = other.get(name, name)
-        if name not in owners:
+        name = other.get(underscored(key), underscored(key))
+        if name not in known:
             problems.append(f"--config: unknown key '{key}'{explain(key)}")
         elif name in spelt:
             problems.append(f"--config: '{spelt[name]}' and '{key}' are one option; keep one of them")
         spelt[name] = key
-    file = {name: file[key] for name, key in spelt.items()}
-    resolved: dict[str, Any] = {}
-    for section in sections:
-        values: dict[str, Any] = {}
-        for setting in settings(section.config):
-            for source in (typed, file, section.values):
-                if setting.name in source:
-                    try:
-                        values[setting.name] = setting.convert(source[setting.name])
-                    except ValueError as error:
-                        problems.append(str(error))
-                        values[setting.name] = None if setting.required else setting.field.default
-                    break
-            else:
-                if setting.required:
-                    problems.append(f"{setting.flag} is required: {setting.field.metadata.get('help', '')}")
-                    values[setting.name] = None
-        resolved[section.name] = section.config(**values)
+    sources = (typed, {name: file[key] for name, key in spelt.items()})
+    values = {s.name: _values(s.settings, (*sources, s.values), problems) for s in sections}
     if not problems:
+        resolved = {section.name: section.config(**values[section.name]) for section in sections}
         for config in resolved.values():
             problems += config.problems() if hasattr(config, "problems") else []
     if problems:
@@ -189,38 +231,48 @@ def build(
     return resolved
 
 
-class Except(frozenset[Any]):
-    """All values but these, among `owners`."""
-
-    def __contains__(self, value: object) -> bool:
-        return not super().__contains__(value)
-
-    def __str__(self) -> str:
-        return f"any but {', '.join(sorted(self))}"
+def _values(wanted: Sequence[Setting], sources: Sequence[Mapping[str, Any]], problems: list[str]) -> dict[str, Any]:
+    """The value of each setting in the first source that has one; what is wrong is added to `problems`."""
+    values: dict[str, Any] = {}
+    for setting in wanted:
+        given = next((source[setting.name] for source in sources if setting.name in source), dataclasses.MISSING)
+        if given is not dataclasses.MISSING:
+            try:
+                values[setting.name] = setting.convert(given)
+            except ValueError as error:
+                problems.append(str(error))
+        elif setting.required:
+            problems.append(f"{setting.flag} is required: {setting.option.help}")
+    return values
 
 
 def without_effect(config: Any, given: Collection[str]) -> list[str]:
-    """Problems of the options `given` that nothing reads, by the `owners` of the configuration's class."""
+    """Problems of the options `given` that nothing reads, by the `conditions` of the configuration's class."""
     found: dict[str, str] = {}
-    for names, by, users in getattr(config, "owners", ()):
-        value = getattr(config, by)
+    for names, other, values in getattr(config, "conditions", ()):
+        value = getattr(config, other)
         for name in names:
-            if name in given and value not in users:
-                flag, own = name.replace("_", "-"), by.replace("_", "-")
-                belongs = str(users) if isinstance(users, Except) else ", ".join(map(str, users))
-                found.setdefault(name, f"--{flag} has no effect with --{own} {value}; it belongs to {belongs}")
+            if name in given and value not in values:
+                belongs = str(values) if isinstance(values, Except) else ", ".join(map(str, values))
+                problem = f"{flag(name)} has no effect with {flag(other)} {value}; it belongs to {belongs}"
+                found.setdefault(name, problem)
     return list(found.values())
 
 
-def aliases(sections: Sequence[Section]) -> dict[str, str]:
-    """Other spelling → name, of every option that has one."""
-    found = ((s, alias) for section in sections for s in settings(section.config) for alias in s.aliases)
-    return {alias.lstrip("-").replace("-", "_"): setting.name for setting, alias in found}
+def below(config: object, least: int, *names: str) -> list[str]:
+    """Problems of the values that are smaller than `least`; None is none."""
+    values = ((name, getattr(config, name)) for name in names)
+    return [
+        f"{flag(name)}: must be at least {least}, got {value}"
+        for name, value in values
+        if value is not None and value < least
+    ]
 
 
-def underscored(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys as Python spells them."""
-    return {key.replace("-", "_"): value for key, value in values.items()}
+def no_share(config: object, *names: str) -> list[str]:
+    """Problems of the values outside [0, 1)."""
+    values = ((name, getattr(config, name)) for name in names)
+    return [f"{flag(name)}: must be in [0, 1), got {value}" for name, value in values if not 0 <= value < 1]
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -228,17 +280,19 @@ def to_dict(config: Any) -> dict[str, Any]:
     return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(config).items()}
 
 
-def from_dict(config: type[C], values: Mapping[str, Any], *, where: str) -> C:
+def from_dict(
+    config: type[C], values: Mapping[str, Any], *, where: str, explain: Callable[[str], str] = lambda key: ""
+) -> C:
     """A configuration back from `to_dict`; a value that newer code added takes its default.
 
     Raises:
         UsageError: unknown keys or wrong types, all of them, named with `where` they stand.
     """
     try:
-        resolved: C = build([Section(where, config)], values, {}, lambda key: "")[where]
+        resolved: C = build([Section(where, config)], values, {}, explain)[where]
         return resolved
     except UsageError as error:
-        raise UsageError([f"{where}: {problem}" for problem in error.problems]) from None
+        raise UsageError([f"{where}: {problem.removeprefix('--config: ')}" for problem in error.problems]) from None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

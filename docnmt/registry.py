@@ -6,103 +6,101 @@ option parsing never pay for importing torch. Plug-ins use the decorators at the
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import difflib
 import importlib
 import inspect
-import sys
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+
+from docnmt.config import NoOptions
+
+if TYPE_CHECKING:  # the protocols need torch, which --help must not wait for
+    from torch import nn
+
+    from docnmt.criterions.protocol import Criterion
+    from docnmt.modules.fusion import Fusion
+    from docnmt.modules.positions import Position
+    from docnmt.tasks.protocol import Task
 
 T = TypeVar("T")
-
-
-def _load(reference: Any) -> Any:
-    """The object behind a `"module:object"` reference; anything that is not a string is returned as it is."""
-    if not isinstance(reference, str):
-        return reference
-    module, _, name = reference.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
-def _place(target: Any) -> str:
-    """What is registered, and in which line of which file: the same again when a module is imported again."""
-    what = target.overrides if isinstance(target, Architecture) else target
-    unnamed = f"{type(what).__name__} at {id(what):#x}"  # no two are the same
-    name = target if isinstance(target, str) else getattr(what, "__qualname__", unnamed)
-    if isinstance(target, Architecture):
-        name += f" (a setting of {target.model})"
-    frame = sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
-        frame = frame.f_back
-    return f"{name} in {frame.f_code.co_filename}, line {frame.f_lineno}"
-
-
-def _summary(target: Any) -> str:
-    """The first line of an object's docstring."""
-    return (inspect.getdoc(target) or "").partition("\n")[0]
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A registered name: the object or a reference to it, its configuration class likewise, one line of help, and the
-    place of the registration."""
+class Architecture:
+    """A model with named settings: `overrides()` gives the configuration values that differ from the model's."""
 
-    target: Any
-    config: Any
+    model: str
+    overrides: Callable[[], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Entry(Generic[T]):
+    """A registered name: the object or a reference to it, its configuration class likewise, one line of help."""
+
+    target: T | str
+    config: type | str | None
     help: str
-    place: str
 
 
-class Registry:
+class Registry(Generic[T]):
     """Names of one kind of component."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, Entry[T]] = {}
 
-    def add(self, name: str, target: Any, *, config: Any = None, help: str = "") -> None:
+    def add(self, name: str, target: T | str, *, config: type | str | None = None, help: str = "") -> None:
         """Register `target` (an object or a `"module:object"` reference) under `name`.
+
+        Args:
+            config: its configuration dataclass or a reference to it; without one, its attribute `Config`, if any.
+            help: one line on it; without one, the first line of its docstring.
 
         Raises:
             ValueError: `name` is taken by a different object; the message names both places. The same object, also
                 when its module was imported again, is fine.
         """
-        taken, place = self._entries.get(name), _place(target)
-        if taken is not None and taken.target is not target:
-            reimported = taken.place == place and ".py, " in place and "<locals>" not in place
-            if not reimported:
-                raise ValueError(
-                    f"{self.kind} '{name}' is registered twice: first {taken.place}, now {place}; rename one of them"
-                )
+        if name in self._entries and not _same(taken := self._entries[name].target, target):
+            first, now = _place(taken), _place(target, -1)
+            raise ValueError(f"{self.kind} '{name}' is registered twice: first {first}, now {now}; rename one of them")
         if not help and not isinstance(target, str):
-            help = _summary(target)
+            help = summary(target)
         config = config if config is not None else getattr(target, "Config", None)
-        self._entries[name] = Entry(target, config, help, place)
+        self._entries[name] = Entry(target, config, help)
 
-    def register(self, name: str) -> Callable[[T], T]:
+    def register(self, name: str, *, config: type | None = None) -> Callable[[R], R]:
         """Decorator form of `add`."""
 
-        def decorator(target: T) -> T:
-            self.add(name, target)
+        def decorator(target: R) -> R:
+            self.add(name, cast(T, target), config=config)
             return target
 
         return decorator
 
-    def _entry(self, name: str) -> Entry:
+    def _entry(self, name: str) -> Entry[T]:
         if name not in self._entries:
             close = difflib.get_close_matches(name, self._entries, n=1)
             hint = f"did you mean '{close[0]}'? " if close else ""
             raise ValueError(f"no {self.kind} named '{name}'; {hint}there are: {', '.join(self.names())}")
         return self._entries[name]
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> T:
         """The object registered under `name`, imported now if it was registered by reference."""
-        return _load(self._entry(name).target)
+        return cast(T, _load(self._entry(name).target))
 
-    def config(self, name: str) -> Any:
-        """The configuration dataclass of `name`, or None; never imports the component itself."""
-        return _load(self._entry(name).config)
+    def config(self, name: str) -> Any:  # a dataclass: of which options, only the component knows
+        """The configuration dataclass of `name`, which may have no fields; never imports the component itself."""
+        return _load(self._entry(name).config) or NoOptions
+
+    def options(self, name: str, config: object) -> dict[str, Any]:
+        """The values that `config` has for the options of `name`'s own configuration class."""
+        return {field.name: getattr(config, field.name) for field in dataclasses.fields(self.config(name))}
 
     def help(self, name: str) -> str:
         """One line on what `name` is."""
@@ -116,32 +114,74 @@ class Registry:
         return name in self._entries
 
 
-@dataclass(frozen=True)
-class Architecture:
-    """A model with named settings: `overrides()` gives the configuration values that differ from the model's."""
-
-    model: str
-    overrides: Callable[[], Mapping[str, Any]]
+def summary(target: object) -> str:
+    """The first line of an object's docstring."""
+    return (inspect.getdoc(target) or "").partition("\n")[0]
 
 
-TASKS = Registry("task")
-MODELS = Registry("model")
-ARCHITECTURES = Registry("architecture")
-CRITERIA = Registry("criterion")
-GENERATORS = Registry("generator")
-POSITIONS = Registry("position")
-FUSIONS = Registry("fusion")
-MERGES = Registry("merge")
-CONTEXTS = Registry("context attention")
+def _load(reference: object) -> object:
+    """The object behind a `"module:object"` reference; anything that is not a string is returned as it is."""
+    if not isinstance(reference, str):
+        return reference
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _same(taken: object, target: object) -> bool:
+    """One object, or one piece of code that was executed again; functions made inside others may differ all the same.
+
+    An architecture is as much the same as its function.
+    """
+    if isinstance(taken, Architecture) and isinstance(target, Architecture):
+        return taken.model == target.model and _same(taken.overrides, target.overrides)
+    if taken is target or isinstance(taken, str):
+        return taken == target
+    place = _place(taken)
+    alike = place == _place(taken, -1) == _place(target) == _place(target, -1)
+    return alike and ".py, line " in place and "<locals>" not in place
+
+
+def _place(target: object, which: Literal[0, -1] = 0) -> str:
+    """What is registered, and in which line of which file; of several definitions of a class the first or the last."""
+    if isinstance(target, Architecture):
+        return f"{_place(target.overrides, which)} (a setting of {target.model})"
+    name = target if isinstance(target, str) else getattr(target, "__qualname__", None)
+    if name is None:
+        return f"{type(target).__name__} at {id(target):#x}"  # no two are the same
+    if isinstance(target, types.FunctionType):
+        return f"{name} in {target.__code__.co_filename}, line {target.__code__.co_firstlineno}"
+    return f"{name} in {_definition(target, which)}" if isinstance(target, type) else name
+
+
+def _definition(target: type, which: Literal[0, -1]) -> str:
+    """File and line of a class: Python keeps the line only from 3.13 on, and that of methods always."""
+    try:
+        file = inspect.getfile(target)
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, TypeError, ValueError):
+        return target.__module__
+    inside = [f.__code__.co_firstlineno for f in vars(target).values() if isinstance(f, types.FunctionType)]
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == target.__name__]
+    around = [node for node in named if all(node.lineno <= line <= (node.end_lineno or 0) for line in inside)]
+    lines = [min([node.lineno, *(each.lineno for each in node.decorator_list)]) for node in around]
+    return f"{file}, line {lines[which]}" if lines else target.__module__
+
+
+TASKS: Registry[type[Task]] = Registry("task")
+MODELS: Registry[Any] = Registry("model")  # a class that its task can build: of a module, in each task's own way
+ARCHITECTURES: Registry[Architecture] = Registry("architecture")
+CRITERIA: Registry[type[Criterion]] = Registry("criterion")
+GENERATORS: Registry[Any] = Registry("generator")  # a class: its objects are made of its own configuration
+POSITIONS: Registry[Callable[..., Position]] = Registry("position")
+FUSIONS: Registry[Callable[..., Fusion]] = Registry("fusion")
+MERGES: Registry[Callable[..., nn.Module]] = Registry("merge")
 
 #: What `docnmt-train --list` prints, in this order.
-ALL: tuple[Registry, ...] = (
-    TASKS, MODELS, ARCHITECTURES, CRITERIA, GENERATORS, POSITIONS, FUSIONS, MERGES, CONTEXTS,
-)  # fmt: skip
+ALL: tuple[Registry[Any], ...] = (TASKS, MODELS, ARCHITECTURES, CRITERIA, GENERATORS, POSITIONS, FUSIONS, MERGES)
 
 
 def register_task(name: str) -> Callable[[T], T]:
-    """Register a task class under `name` (`--task`)."""
+    """Register a task class under `name` (`--task`); its `Config`, if any, holds its options."""
     return TASKS.register(name)
 
 
@@ -149,34 +189,54 @@ def register_model(name: str) -> Callable[[T], T]:
     """Register a model class; it is also an architecture of its own with the defaults of its `Config`."""
 
     def decorator(model: T) -> T:
-        there = name in ARCHITECTURES and ARCHITECTURES.get(name).model == name
-        if not there:
-            ARCHITECTURES.add(name, Architecture(name, dict), help=_summary(model))
+        if name not in ARCHITECTURES or ARCHITECTURES.get(name).model != name:
+            ARCHITECTURES.add(name, Architecture(name, dict), help=summary(model))
         MODELS.add(name, model)
         return model
 
     return decorator
 
 
-def register_architecture(model: str, name: str) -> Callable[[Callable[[], Mapping[str, Any]]], Any]:
+def register_architecture(model: str, name: str) -> Callable[[T], T]:
     """Register a function without arguments that returns the settings by which `--arch name` differs from `model`."""
 
-    def decorator(overrides: Callable[[], Mapping[str, Any]]) -> Callable[[], Mapping[str, Any]]:
-        taken = ARCHITECTURES._entries.get(name)
-        same = taken is not None and taken.target.overrides is overrides and taken.target.model == model
-        if not same:
-            help = _summary(overrides) or f"a setting of {model}"
-            ARCHITECTURES.add(name, Architecture(model, overrides), help=help)
+    def decorator(overrides: T) -> T:
+        function = cast(Callable[[], Mapping[str, Any]], overrides)
+        ARCHITECTURES.add(name, Architecture(model, function), help=summary(overrides) or f"a setting of {model}")
         return overrides
 
     return decorator
 
 
 def register_criterion(name: str) -> Callable[[T], T]:
-    """Register a criterion class under `name` (`--criterion`)."""
+    """Register a criterion class under `name` (`--criterion`); its `Config`, if any, holds its options."""
     return CRITERIA.register(name)
 
 
 def register_generator(name: str) -> Callable[[T], T]:
     """Register a generator (a search over target sequences) under `name` (`--generator`)."""
     return GENERATORS.register(name)
+
+
+def register_position(name: str, *, config: type | None = None) -> Callable[[T], T]:
+    """Register a position family under `name` (`--position`).
+
+    It is called with `docnmt.modules.positions.PositionSettings` and, by name, with the values of the options of
+    `config`, and returns a `Position`. `config` is a frozen dataclass of `docnmt.config.option` fields: they are on the
+    command line, and stored with the model, where the family is chosen.
+    """
+    return POSITIONS.register(name, config=config)
+
+
+def register_fusion(name: str, *, config: type | None = None) -> Callable[[T], T]:
+    """Register how positions join embeddings under `name` (`--position-fusion`).
+
+    It is called with the width and, by name, with the values of the options of `config` (see `register_position`), and
+    returns a module: `fusion(embeddings, positions, offsets)`.
+    """
+    return FUSIONS.register(name, config=config)
+
+
+def register_merge(name: str) -> Callable[[T], T]:
+    """Register how two tree nodes become their parent under `name` (`--merge`)."""
+    return MERGES.register(name)

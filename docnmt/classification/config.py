@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from docnmt.config import option
+from docnmt.config import Condition, below, no_share, option
 from docnmt.models.position_rules import NOTHING_TO_FUSE, fusion_problems, width_problems
 from docnmt.registry import FUSIONS, POSITIONS
 
@@ -21,8 +21,7 @@ class TextClassificationConfig:
 
     def problems(self) -> list[str]:
         """Values out of range."""
-        wrong = self.max_length is not None and self.max_length < 1
-        return [f"--max-length: must be at least 1, got {self.max_length}"] if wrong else []
+        return below(self, 1, "max_length")
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,7 @@ class ClassificationPreprocessConfig:
 
     def problems(self) -> list[str]:
         """Values out of range."""
-        found = [
-            f"--{name.replace('_', '-')}: must be at least {least}, got {value}"
-            for name, least in (("vocab_size", 2), ("min_frequency", 1))
-            if (value := getattr(self, name)) is not None and value < least
-        ]
+        found = below(self, 2, "vocab_size") + below(self, 1, "min_frequency")
         if self.min_frequency is not None and self.vocabulary != "words":
             found.append(f"--min-frequency has no effect with --vocabulary {self.vocabulary}; it belongs to words")
         return found
@@ -59,29 +54,23 @@ class FusionClassifierConfig:
     """An encoder with a mean over its words (Hallam and Tseng 2026, the notebooks' setting for AG News and IMDB)."""
 
     default_task: ClassVar[str] = "text_classification"
-    owners: ClassVar[tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]] = (
-        (("gate_conv_radius", "gate_conv_scalar"), "position_fusion", ("gate_conv",)),
-        (("levels", "position_count"), "position", ("multi_level",)),
-        (("max_positions",), "position", ("learned", "relative_input")),
-        (("relative_distance",), "position", ("relative",)),
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(("gate_conv_radius", "gate_conv_scalar"), "position_fusion", ("gate_conv",)),
+        Condition(("levels", "position_count"), "position", ("multi_level",)),
+        Condition(("max_positions",), "position", ("learned", "relative_input")),
+        Condition(("relative_horizon",), "position", ("relative",)),
     )
-
-    #: The smallest value of each whole number.
-    least: ClassVar[dict[str, int]] = {
-        "encoder_layers": 0, "embed_dim": 1, "heads": 1, "ffn_dim": 1, "gate_conv_radius": 0, "levels": 1,
-        "max_positions": 1, "relative_distance": 1,
-    }  # fmt: skip
 
     encoder_layers: int = option(4, "layers of the encoder")
     embed_dim: int = option(256, "width of the model")
     heads: int = option(8, "attention heads; divides --embed-dim")
     ffn_dim: int = option(1024, "inner width of the feed-forward blocks")
-    dropout: float = option(0.1, "dropout on the output of every block and on the pooled text")
+    dropout: float = option(0.1, "dropout on the output of every block and on the pooled text", basic=True)
     activation: Literal["relu", "gelu"] = option("gelu", "of the feed-forward blocks")
     norm: Literal["pre", "post"] = option("post", "layer norm before a block, or after its residual sum")
     attention: Literal["softmax", "linear"] = option("softmax", "softmax attention, or kernelised in linear time")
-    position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
-    position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names)
+    position: str = option("sinusoidal", "position family", choices=POSITIONS.names, basic=True)
+    position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names, basic=True)
     norm_after_fusion: bool = option(False, "a layer norm on the fused embeddings")
     scale_embeddings: bool = option(True, "multiply embeddings by the square root of their width")
     embedding_std: float = option(1.0, "of the embeddings' initial values, before that factor (the notebooks have 1)")
@@ -92,19 +81,15 @@ class FusionClassifierConfig:
         None, "multi_level: words count inside their sentence, or from the text's start [unit]"
     )
     max_positions: int | None = option(None, "learned, relative_input: rows of the table [4096]")
-    relative_distance: int | None = option(None, "relative: distances beyond it share an embedding [16]")
+    relative_horizon: int | None = option(None, "relative: farther words share an embedding [16]", metavar="R")
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = [
-            f"--{name.replace('_', '-')}: must be at least {least}, got {value}"
-            for name, least in self.least.items()
-            if (value := getattr(self, name)) is not None and value < least
-        ]
+        found = below(self, 0, "encoder_layers", "gate_conv_radius")
+        found += below(self, 1, "embed_dim", "heads", "ffn_dim", "levels", "max_positions", "relative_horizon")
         if not found and self.embed_dim % self.heads:
             found.append(f"--heads {self.heads} does not divide --embed-dim {self.embed_dim}")
-        if not 0 <= self.dropout < 1:
-            found.append(f"--dropout: must be in [0, 1), got {self.dropout}")
+        found += no_share(self, "dropout")
         if self.embedding_std <= 0:
             found.append(f"--embedding-std: must be above 0, got {self.embedding_std}")
         if self.levels is not None and self.levels > 2:
@@ -144,7 +129,7 @@ class ClassifyConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = [] if self.max_tokens >= 1 else [f"--max-tokens: must be at least 1, got {self.max_tokens}"]
+        found = below(self, 1, "max_tokens")
         if self.labelled and self.input is None:
             found.append("--labelled needs the table's FILE: its ending says how to read it")
         if self.results is not None and not self.labelled:

@@ -26,6 +26,7 @@ from docnmt.modules.layers import FeedForward, Layer, Residual, plain_layer
 from docnmt.modules.linear_attention import LinearSelfAttention
 from docnmt.modules.positions import Position, build_position
 from docnmt.modules.sublayer import Reads
+from docnmt.registry import FUSIONS, POSITIONS
 
 
 class ClassificationTask(Protocol):
@@ -52,9 +53,10 @@ class FusionClassifier(nn.Module):
         super().__init__()
         width, fusion = config.embed_dim, None
         with random_stream("position"):
+            options = POSITIONS.options(config.position, config)
             position = build_position(
-                config.position, width, levels=config.levels or 2, max_positions=config.max_positions or 4096,
-                max_distance=config.relative_distance or 16,
+                config.position, width, options=options, levels=config.levels or 2,
+                max_positions=config.max_positions or 4096, max_distance=config.relative_horizon or 16,
                 std=1.0,  # as embeddings have it before their √d, and the notebooks' tables
             )  # fmt: skip
         with random_stream("embedding"):
@@ -63,6 +65,7 @@ class FusionClassifier(nn.Module):
         if position.input is not None:
             own = {"radius": config.gate_conv_radius, "scalar": config.gate_conv_scalar}
             given = {name: value for name, value in own.items() if value is not None}
+            given |= FUSIONS.options(config.position_fusion, config)
             with random_stream("fusion"):
                 fusion = build_fusion(config.position_fusion, width, norm_after=config.norm_after_fusion, **given)
         self.embedding = Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=0.0)

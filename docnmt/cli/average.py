@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docnmt.cli import command as cli
+from docnmt.cli.command import Command
+from docnmt.cli.given import Given
 from docnmt.config import Section, option
 from docnmt.files import check_new
 
-DESCRIPTION = """Write the mean of the weights of several checkpoints of one run, which often translates better than any
-of them. The result is a checkpoint to generate with, not to train on."""
-
-EXAMPLES = (
-    "docnmt-average --save-dir runs/bible --last 5 --output mean.safetensors   (trained with --keep-last 5)",
-    "docnmt-average --inputs a.safetensors b.safetensors --output mean.safetensors",
+COMMAND = Command(
+    "docnmt-average",
+    """Write the mean of the weights of several checkpoints of one run, which often translates better than any
+of them. The result is a checkpoint to generate with, not to train on.""",
+    """
+docnmt-average --save-dir runs/bible --last 5 --output mean.safetensors   (trained with --keep-last 5)
+docnmt-average --inputs a.safetensors b.safetensors --output mean.safetensors
+""",
 )
 
 
@@ -40,15 +42,10 @@ class AverageConfig:
         return [f"--last: must be at least 1, got {self.last}"] if self.last is not None and self.last < 1 else []
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    return cli.run("docnmt-average", body, argv)
-
-
-def body(argv: list[str]) -> int:
+@COMMAND.main
+def main(given: Given) -> None:
     """Average and say what was averaged."""
-    command = cli.Command("docnmt-average", DESCRIPTION, EXAMPLES)
-    config = command.parse(argv, [Section("average", AverageConfig)])["average"]
+    config = COMMAND.resolve(given, [Section("average", AverageConfig)])["average"]
     output = Path(config.output)
     check_new(output, overwrite=config.overwrite)
     from docnmt.training.averaging import average_checkpoints, last_checkpoints
@@ -56,7 +53,6 @@ def body(argv: list[str]) -> int:
     inputs = [Path(name) for name in config.inputs] or last_checkpoints(Path(config.save_dir), config.last)
     average_checkpoints(inputs, output)
     print(f"{output}: mean of {', '.join(path.name for path in inputs)}", file=sys.stderr)
-    return 0
 
 
 if __name__ == "__main__":

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from docnmt.classification.config import ClassifyConfig
-from docnmt.cli import command as cli
+from docnmt.cli.command import Command
+from docnmt.cli.given import Given
 from docnmt.config import Section
 from docnmt.files import check_new
 
-DESCRIPTION = """Label texts with a trained text classifier. Texts come from a file or stdin, one a line; for each a
+COMMAND = Command(
+    "docnmt-classify",
+    """Label texts with a trained text classifier. Texts come from a file or stdin, one a line; for each a
 line with its label and the label's probability goes to stdout, in the same order. With --labelled the file is a table
-of texts and labels: accuracy, macro-F1 and confusion matrix go to stderr."""
-
-EXAMPLES = (
-    "docnmt-classify --path runs/news < texts.txt > labels.tsv",
-    "docnmt-classify --path runs/news texts.txt --all-probabilities",
-    "docnmt-classify --path runs/news --labelled test.tsv --results scores.json > labels.tsv",
+of texts and labels: accuracy, macro-F1 and confusion matrix go to stderr.""",
+    """
+docnmt-classify --path runs/news < texts.txt > labels.tsv
+docnmt-classify --path runs/news texts.txt --all-probabilities
+docnmt-classify --path runs/news --labelled test.tsv --results scores.json > labels.tsv
+""",
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    return cli.run("docnmt-classify", body, argv)
-
-
-def body(argv: list[str]) -> int:
+@COMMAND.main
+def main(given: Given) -> None:
     """Parse and label."""
-    parsed = cli.Command("docnmt-classify", DESCRIPTION, EXAMPLES).parse(argv, [Section("options", ClassifyConfig)])
-    config: ClassifyConfig = parsed["options"]
+    config: ClassifyConfig = COMMAND.resolve(given, [Section("options", ClassifyConfig)])["options"]
     if config.results is not None:
         check_new(Path(config.results), overwrite=config.overwrite)
     from docnmt.classification.label import classify
@@ -38,7 +35,6 @@ def body(argv: list[str]) -> int:
 
     print(tune(), file=sys.stderr)
     classify(config, sys.stdout)
-    return 0
 
 
 if __name__ == "__main__":

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docnmt.cli import command as cli
+from docnmt.cli.command import Command
+from docnmt.cli.given import Given
 from docnmt.config import Section, option
 from docnmt.errors import UserError
 
-DESCRIPTION = """Print what a checkpoint holds (architecture, parameters, options, progress, scores), or what a folder
-of preprocessed data holds. Of a training run's folder its best checkpoint is shown."""
-
-EXAMPLES = (
-    "docnmt-inspect runs/bible/checkpoint_best.safetensors",
-    "docnmt-inspect runs/bible",
-    "docnmt-inspect data-bin/bible",
+COMMAND = Command(
+    "docnmt-inspect",
+    """Print what a checkpoint holds (architecture, parameters, options, progress, scores), or what a folder
+of preprocessed data holds. Of a training run's folder its best checkpoint is shown.""",
+    """
+docnmt-inspect runs/bible/checkpoint_best.safetensors
+docnmt-inspect runs/bible
+docnmt-inspect data-bin/bible
+""",
 )
 
 
@@ -29,14 +31,10 @@ class InspectConfig:
     path: str = option(dataclasses.MISSING, "a checkpoint, --save-dir or data folder", positional=True, metavar="PATH")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    return cli.run("docnmt-inspect", body, argv)
-
-
-def body(argv: list[str]) -> int:
+@COMMAND.main
+def main(given: Given) -> None:
     """Print the description."""
-    config = cli.Command("docnmt-inspect", DESCRIPTION, EXAMPLES).parse(argv, [Section("inspect", InspectConfig)])
+    config = COMMAND.resolve(given, [Section("inspect", InspectConfig)])
     path = Path(config["inspect"].path)
     if not path.exists():
         raise UserError(f"{path}: no such file or folder")
@@ -44,12 +42,11 @@ def body(argv: list[str]) -> int:
         from docnmt.data.describe import describe_folder
 
         print(describe_folder(path))
-        return 0
+        return
     from docnmt.training.describe import describe_checkpoint
     from docnmt.training.loading import find_checkpoint
 
     print(describe_checkpoint(find_checkpoint(path)))
-    return 0
 
 
 if __name__ == "__main__":

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from docnmt.cli import command as cli
+from docnmt.cli.command import Choice, Command
+from docnmt.cli.given import Given
 from docnmt.config import Section, option
 from docnmt.errors import UsageError
 from docnmt.registry import Registry
 
-DESCRIPTION = """Check a corpus, train its vocabulary and write it to a folder of arrays that docnmt-train reads.
+COMMAND = Command(
+    "docnmt-preprocess",
+    """Check a corpus, train its vocabulary and write it to a folder of arrays that docnmt-train reads.
 Nothing is written unless everything is in order, and the folder appears whole or not at all.
 
 Parallel documents (the default task) are PREFIX.en and PREFIX.de: UTF-8, a sentence a line, an empty line between
 documents. Sections and paragraphs may stand in PREFIX.levels.tsv, a row a line, or be opened by <p> lines; <d> lines
 may open documents instead of empty lines; WMT files are PREFIX.en-de.xml; several references PREFIX.de0, PREFIX.de1.
-Other tasks have other options: docnmt-preprocess --task nli --help."""
-
-EXAMPLES = (
-    "docnmt-preprocess -s en -t de --trainpref text/train --validpref text/dev --testpref text/test --destdir data-bin",
-    "docnmt-preprocess -s en -t de --trainpref text/train --validpref text/dev --destdir data-bin --vocab-size 16000",
-    "docnmt-preprocess -s en -t de --testpref other/test --srcdict data-bin --destdir data-other",
-    "docnmt-preprocess --task text_classification --train train.tsv --valid valid.tsv --destdir data-bin",
+Other tasks have other options: docnmt-preprocess --task nli --help.""",
+    """
+docnmt-preprocess -s en -t de --trainpref text/train --validpref text/dev --testpref text/test --destdir data-bin
+docnmt-preprocess -s en -t de --trainpref text/train --validpref text/dev --destdir data-bin --vocab-size 16000
+docnmt-preprocess -s en -t de --testpref other/test --srcdict data-bin --destdir data-other
+docnmt-preprocess --task text_classification --train train.tsv --valid valid.tsv --destdir data-bin
+""",
 )
 
 #: What preprocesses for a task: a function of its options (a configuration class) and of `say`, which takes the report
 #: line by line.
-PREPROCESSORS = Registry("task to preprocess for")
+PREPROCESSORS: Registry[Callable[[Any, Callable[[str], None]], None]] = Registry("task to preprocess for")
 PREPROCESSORS.add(
     "document_translation",
     "docnmt.data.preprocess:preprocess_translation",
@@ -51,24 +55,21 @@ class TaskConfig:
     """For what the data is prepared."""
 
     task: str = option(
-        "document_translation", "what the data is for; it is stored with it", choices=PREPROCESSORS.names
+        "document_translation", "what the data is for; it is stored with it", choices=PREPROCESSORS.names, basic=True
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    return cli.run("docnmt-preprocess", body, argv)
-
-
-def body(argv: list[str]) -> int:
+@COMMAND.main
+def main(given: Given) -> None:
     """Parse the options of the task, then preprocess."""
-    task = cli.peek(argv, "task").get("task", "document_translation")
+    given.choose("task")
+    task = str(given.get("task") or "document_translation")
     if task not in PREPROCESSORS:
         raise UsageError(f"--task {task}: expected one of {', '.join(PREPROCESSORS.names())}")
     sections = [Section("task", TaskConfig), Section(f"options of {task}", PREPROCESSORS.config(task))]
-    config = cli.Command("docnmt-preprocess", DESCRIPTION, EXAMPLES).parse(argv, sections)
+    choice = Choice("task", task, {name: PREPROCESSORS.config(name) for name in PREPROCESSORS.names()})
+    config = COMMAND.resolve(given, sections, choices=[choice])
     PREPROCESSORS.get(task)(config[sections[1].name], lambda line: print(line, file=sys.stderr, flush=True))
-    return 0
 
 
 if __name__ == "__main__":

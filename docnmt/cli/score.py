@@ -9,51 +9,47 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from docnmt.cli import command as cli
 from docnmt.cli.command import Command
+from docnmt.cli.given import Given
 from docnmt.commands.config import ModelsConfig
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
 from docnmt.scoring.config import CONTEXT_SEED, ContrastiveConfig, ReportConfig, ScoreConfig
 
-DESCRIPTION = """Score a translation (--sys) against references (--ref): s-BLEU, chrF and TER by sentence, d-BLEU by
+COMMAND = Command(
+    "docnmt-score",
+    """Score a translation (--sys) against references (--ref): s-BLEU, chrF and TER by sentence, d-BLEU by
 document, with sacreBLEU's signatures; or have a model (--path) choose between right and wrong translations
 (--contrastive). Files hold a sentence a line and empty lines between documents; the reference says which empty line of
---sys is a break and which a missing translation."""
-
-EXAMPLES = (
-    "docnmt-score --ref test.de --sys results/hypotheses.txt",
-    "docnmt-score --ref test.de0 test.de1 --sys hypotheses.txt --src test.en --paired other.txt",
-    "docnmt-score --contrastive contrastive.tsv --path runs/bible",
-    "docnmt-score --contrastive contrastive.tsv --path runs/bible --context foreign --json",
+--sys is a break and which a missing translation.""",
+    """
+docnmt-score --ref test.de --sys results/hypotheses.txt
+docnmt-score --ref test.de0 test.de1 --sys hypotheses.txt --src test.en --paired other.txt
+docnmt-score --contrastive contrastive.tsv --path runs/bible
+docnmt-score --contrastive contrastive.tsv --path runs/bible --context foreign --json
+""",
 )
 TRANSLATION = (Section("translation", ScoreConfig), Section("report", ReportConfig))
 CONTRASTIVE = (Section("contrastive", ContrastiveConfig), Section("models", ModelsConfig))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    return cli.run("docnmt-score", body, argv)
-
-
-def body(argv: list[str]) -> int:
+@COMMAND.main
+def main(given: Given) -> None:
     """Parse, score, print."""
-    command = Command("docnmt-score", DESCRIPTION, EXAMPLES)
-    both = [*TRANSLATION, *CONTRASTIVE]
-    if {"-h", "--help", "--version"} & set(argv):
-        command.parse(argv, both)
+    given.choose("contrastive")
+    if given.help is not None:
+        COMMAND.resolve(given, [*TRANSLATION, *CONTRASTIVE])
     report: Any
-    if "contrastive" in command.given(argv, both):
-        config = command.parse(argv, CONTRASTIVE, explain=_belongs(TRANSLATION, "with --contrastive"))
+    if given.get("contrastive") is not None:
+        config = COMMAND.resolve(given, CONTRASTIVE, explain=_belongs(TRANSLATION, "with --contrastive"))
         as_json, report = config["contrastive"].json, _contrastive(config["contrastive"], config["models"])
     else:
-        config = command.parse(argv, TRANSLATION, explain=_belongs(CONTRASTIVE, "without --contrastive FILE"))
+        config = COMMAND.resolve(given, TRANSLATION, explain=_belongs(CONTRASTIVE, "without --contrastive FILE"))
         from docnmt.scoring.report import score_translation
 
         as_json = config["translation"].json
         report = score_translation(config["translation"], config["report"])
     print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
-    return 0
 
 
 def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> Any:

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.config import option
+from docnmt.config import below, option
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,12 @@ class ModelsConfig:
     context_window: int | None = option(
         None,
         "read a sentence with at most N sentences of its document before it and N after it; models of several "
-        "sentences as one text: N + 1 as one [as trained]",
+        "sentences as one text: N + 1 as one [as trained]", basic=True,
     )
 
     def problems(self) -> list[str]:
         """Values out of range."""
-        window = self.context_window
-        return [] if window is None or window >= 0 else [f"--context-window: must be at least 0, got {window}"]
+        return below(self, 0, "context_window")
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,18 @@ class GenerateConfig:
     """What `docnmt-generate` can be told besides its search."""
 
     data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
-    gen_subset: str = option("test", "split to translate", metavar="NAME")
-    results_path: str | None = option(None, "also write hypotheses.txt and scores.json into this folder", metavar="DIR")
+    gen_subset: str = option("test", "split to translate", metavar="NAME", basic=True)
+    results_path: str | None = option(
+        None, "also write hypotheses.txt and scores.json into this folder", metavar="DIR", basic=True
+    )
     overwrite: bool = option(False, "replace the results that --results-path holds")
-    quiet: bool = option(False, "print the scores only")
+    quiet: bool = option(False, "print the scores only", basic=True)
     lexical_consistency: bool = option(
         False, "also how many of the terms that a document repeats are translated the same way each time"
     )
-    scoring: Literal["sacrebleu", "none"] = option("sacrebleu", "s-BLEU, d-BLEU, chrF and TER by sacreBLEU, or nothing")
+    scoring: Literal["sacrebleu", "none"] = option(
+        "sacrebleu", "s-BLEU, d-BLEU, chrF and TER by sacreBLEU, or nothing", basic=True
+    )
     sacrebleu: bool = option(False, "the same as --scoring sacrebleu")
     sacrebleu_tokenize: str | None = option(
         None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docnmt.config import option
+from docnmt.config import below, no_share, option
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class CrossEntropyConfig:
 class LabelSmoothedCrossEntropyConfig:
     """Cross-entropy against a softened truth."""
 
-    label_smoothing: float = option(0.1, "share of the probability given to all labels alike")
+    label_smoothing: float = option(0.1, "share of the probability given to all labels alike", basic=True)
     r_drop: float = option(
         0.0, "R-Drop: two passes an update, and this weight on how differently they predict (5 in its paper)",
         metavar="ALPHA",
@@ -24,6 +24,4 @@ class LabelSmoothedCrossEntropyConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        inside = 0 <= self.label_smoothing < 1
-        found = [] if inside else [f"--label-smoothing: must be in [0, 1), got {self.label_smoothing}"]
-        return found + ([f"--r-drop: must be at least 0, got {self.r_drop}"] if self.r_drop < 0 else [])
+        return no_share(self, "label_smoothing") + below(self, 0, "r_drop")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from torch import Tensor
+from typing_extensions import Self
 
 
 class Criterion(Protocol):
@@ -14,6 +15,10 @@ class Criterion(Protocol):
     """
 
     metrics: tuple[str, ...]
+
+    @classmethod
+    def build(cls, config: Any, task: Any) -> Self:  # Any: each criterion has a configuration class of its own
+        """The criterion of a configuration, for the labels of a task."""
 
     def __call__(self, model: Any, batch: Any) -> tuple[Tensor, int, dict[str, float]]:  # Any: those that it judges
         """The summed loss, the sample size it is divided by, and further sums to log (divided likewise)."""

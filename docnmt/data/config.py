@@ -20,24 +20,24 @@ class TranslationPreprocessConfig:
         dataclasses.MISSING, "source language: the ending of its files", metavar="SRC", aliases=("-s",)
     )
     target_lang: str = option(dataclasses.MISSING, "target language likewise", metavar="TGT", aliases=("-t",))
-    destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR")
+    destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR", basic=True)
     trainpref: str | None = option(
-        None, "training files without their ending; needed unless --srcdict is given", metavar="PREFIX"
+        None, "training files without their ending; needed unless --srcdict is given", metavar="PREFIX", basic=True
     )
-    validpref: tuple[str, ...] = option((), "validation files: split valid, valid1, ...", metavar="PREFIX")
+    validpref: tuple[str, ...] = option((), "validation files: split valid, valid1, ...", metavar="PREFIX", basic=True)
     testpref: tuple[str, ...] = option(
-        (), "test files: split test, test1, ...; may have no target side", metavar="PREFIX"
+        (), "test files: split test, test1, ...; may have no target side", metavar="PREFIX", basic=True
     )
-    overwrite: bool = option(False, "replace the folder if it is one of ours")
-    workers: int = option(1, "processes that cut text into subwords; the result does not depend on it")
+    overwrite: bool = option(False, "replace the folder if it is one of ours", basic=True)
+    workers: int = option(1, "processes that cut text into subwords; the result does not depend on it", basic=True)
 
     vocab_size: int | None = option(
         None, "entries of the vocabulary, the five special ones included "
-        f"[{DEFAULT_VOCAB_SIZE}, or as many as the text supports]", metavar="N",
+        f"[{DEFAULT_VOCAB_SIZE}, or as many as the text supports]", metavar="N", basic=True,
     )  # fmt: skip
-    joined_dictionary: bool = option(True, "one vocabulary for both languages")
+    joined_dictionary: bool = option(True, "one vocabulary for both languages", basic=True)
     srcdict: str | None = option(
-        None, "take the source's (or joined) vocabulary from a data folder or .model file", metavar="PATH"
+        None, "take the source's (or joined) vocabulary from a data folder or .model file", metavar="PATH", basic=True
     )
     tgtdict: str | None = option(None, "take the target's vocabulary likewise", metavar="PATH")
     subword_model: Literal["unigram", "bpe"] = option("unigram", "kind of SentencePiece model")

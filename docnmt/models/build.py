@@ -24,6 +24,7 @@ from docnmt.modules.sublayer import Sublayer
 from docnmt.modules.target_context import EarlierSentences, EarlierSummaries
 from docnmt.modules.word_dropout import WordDropout
 from docnmt.reading import ReadingPlan
+from docnmt.registry import FUSIONS, POSITIONS
 
 
 class Vocabularies(Protocol):
@@ -118,7 +119,8 @@ def embeddings(
     output.weight = target.weight
 
     def embedding(tokens: nn.Embedding) -> Embedding:
-        fusion = None if position.input is None else build_fusion(config.position_fusion, width)
+        own = FUSIONS.options(config.position_fusion, config)
+        fusion = None if position.input is None else build_fusion(config.position_fusion, width, **own)
         return Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout)
 
     return embedding(source), embedding(target), output
@@ -137,7 +139,8 @@ def encoder_decoder(
         reading, position_settings = context.config.reading, context.config.position_settings
     assert reading is not None
     lengths = {"max_distance": config.horizon or 16, "max_positions": config.max_positions}
-    position = build_position(config.position, config.embed_dim, **lengths, **position_settings)
+    options = POSITIONS.options(config.position, config)
+    position = build_position(config.position, config.embed_dim, options=options, **lengths, **position_settings)
     source, target, output = embeddings(config, task, position)
     in_encoder = context if context is not None and context.config.context_sides != "decoder" else None
     in_decoder = context if context is not None and context.config.context_sides != "encoder" else None

@@ -5,26 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from docnmt.config import Except, option
+from docnmt.config import Condition, below, no_share, option
 from docnmt.models.position_rules import READ_POSITIONS, fusion_problems, width_problems
 from docnmt.reading import PositionCount, ReadingPlan
 from docnmt.registry import FUSIONS, MERGES, POSITIONS
 
-#: Options that only some values of another option use: (names, the other one, those values); see `docnmt.config`.
-Owners = tuple[tuple[tuple[str, ...], str, tuple[str | int, ...] | Except], ...]
-_LEVEL_OWNERS: Owners = (
-    (("levels", "learned_levels", "level_dropout", "level_scale"), "position", ("multi_level",)),
-    (("level_dropout",), "levels", (3, 4)),
-    (("learned_levels", "level_scale"), "levels", (2, 3, 4)),
-    (("levels", "learned_levels", "level_dropout", "level_scale", "position_count"), "position_fusion", READ_POSITIONS),
+_OF_LEVELS = ("levels", "learned_levels", "level_dropout", "level_scale")
+_LEVEL_CONDITIONS = (
+    Condition(_OF_LEVELS, "position", ("multi_level",)),
+    Condition(("level_dropout",), "levels", (3, 4)),
+    Condition(("learned_levels", "level_scale"), "levels", (2, 3, 4)),
+    Condition((*_OF_LEVELS, "position_count"), "position_fusion", READ_POSITIONS),
 )
 #: What `--target-top-t` is when nobody says.
 DEFAULT_TARGET_TOP_T = 4
-
-
-def _share(flag: str, value: float) -> list[str]:
-    """The problem of a share that is none."""
-    return [] if 0 <= value < 1 else [f"{flag}: must be in [0, 1), got {value}"]
 
 
 @dataclass(frozen=True)
@@ -33,9 +27,9 @@ class TransformerConfig:
 
     default_task: ClassVar[str] = "document_translation"
 
-    owners: ClassVar[Owners] = (
-        (("max_positions",), "position", ("learned", "relative_input")),
-        (("max_positions",), "position_fusion", READ_POSITIONS),
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(("max_positions",), "position", ("learned", "relative_input")),
+        Condition(("max_positions",), "position_fusion", READ_POSITIONS),
     )
 
     encoder_layers: int = option(6, "layers of the encoder")
@@ -43,7 +37,7 @@ class TransformerConfig:
     embed_dim: int = option(512, "width of the model")
     heads: int = option(8, "attention heads; divides --embed-dim")
     ffn_dim: int = option(2048, "inner width of the feed-forward blocks")
-    dropout: float = option(0.1, "dropout on embeddings and on the output of every block")
+    dropout: float = option(0.1, "dropout on embeddings and on the output of every block", basic=True)
     activation: Literal["relu", "gelu"] = option("relu", "of the feed-forward blocks")
     norm: Literal["pre", "post"] = option("pre", "layer norm before a block, or after its residual sum")
     share_embeddings: bool = option(True, "one matrix for source, target and output (needs a joined dictionary)")
@@ -62,16 +56,12 @@ class TransformerConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = [
-            f"--{name.replace('_', '-')}: must be at least 1, got {getattr(self, name)}"
-            for name in ("encoder_layers", "decoder_layers", "embed_dim", "heads", "ffn_dim", "max_positions")
-            if getattr(self, name) < 1
-        ]
+        found = below(self, 1, "encoder_layers", "decoder_layers", "embed_dim", "heads", "ffn_dim", "max_positions")
         if not found and self.embed_dim % self.heads:
             found.append(f"--heads {self.heads} does not divide --embed-dim {self.embed_dim}")
         if not found:
             found += width_problems(self.position, self.embed_dim, self.heads)
-        found += _share("--dropout", self.dropout)
+        found += no_share(self, "dropout")
         found += fusion_problems(self.position, self.position_fusion) + self._attention_problems()
         if self.position_fusion == "gate_conv":
             found.append(
@@ -102,10 +92,10 @@ class TransformerConfig:
 class StructuredConfig(TransformerConfig):
     """Texts of several sentences, whose structure positions can know."""
 
-    owners: ClassVar[Owners] = (
-        *TransformerConfig.owners,
-        *_LEVEL_OWNERS,
-        (("position_count",), "position", ("multi_level",)),
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        *TransformerConfig.conditions,
+        *_LEVEL_CONDITIONS,
+        Condition(("position_count",), "position", ("multi_level",)),
     )
 
     position: str = option("multi_level", "position family", choices=POSITIONS.names)
@@ -146,10 +136,13 @@ class ConcatConfig(StructuredConfig):
     """A few sentences as one sequence (Tiedemann and Scherrer 2017)."""
 
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
-    source_context: int = option(1, "source sentences that are read before the last one translated", metavar="K")
-    target_window: int = option(
-        1, "sentences translated together, the last of those read (2-to-1: K=1 J=1; 2-to-2: K=1 J=2)", metavar="J"
+    source_context: int = option(
+        1, "source sentences that are read before the last one translated", metavar="K", basic=True
     )
+    target_window: int = option(
+        1, "sentences translated together, the last of those read (2-to-1: K=1 J=1; 2-to-2: K=1 J=2)", metavar="J",
+        basic=True,
+    )  # fmt: skip
     window_stride: int | None = option(
         None, "windows begin so many sentences after one another; where they overlap, a translation is kept from the "
         "first that has it (1: sliding) [J: no overlap]", metavar="N",
@@ -160,9 +153,8 @@ class ConcatConfig(StructuredConfig):
 
     def problems(self) -> list[str]:
         found = super().problems()
-        if self.source_context < 0:
-            found.append(f"--source-context: must be at least 0, got {self.source_context}")
-        found += _share("--context-word-dropout", self.context_word_dropout)
+        found += below(self, 0, "source_context")
+        found += no_share(self, "context_word_dropout")
         if self.context_word_dropout and self.target_window == self.source_context + 1:
             found.append("--context-word-dropout has no effect where all sentences that are read are translated")
         if self.target_window < 1:
@@ -201,11 +193,13 @@ class HierTransformerConfig(StructuredConfig):
     nearest sentence, not the one about the same thing. Where sentences are joined, places must tell them apart.
     """
 
-    owners: ClassVar[Owners] = (
-        *TransformerConfig.owners,
-        *_LEVEL_OWNERS,
-        (("position_count",), "position", ("multi_level", "sinusoidal", "learned", "rope_input", "relative_input")),
-        (("summary_input",), "context_sides", ("both", "encoder")),
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        *TransformerConfig.conditions,
+        *_LEVEL_CONDITIONS,
+        Condition(
+            ("position_count",), "position", ("multi_level", "sinusoidal", "learned", "rope_input", "relative_input")
+        ),
+        Condition(("summary_input",), "context_sides", ("both", "encoder")),
     )
 
     level_scale: float = option(0.1, "what positions above the word are multiplied by at the start; learned")
@@ -224,16 +218,15 @@ class HierTransformerConfig(StructuredConfig):
     )
     target_context: Literal["none", "summaries", "conditional"] = option(
         "none", "what the decoder reads of the translations before its sentence: their summaries, or the words of the "
-        "most relevant ones (eq. 7); the reference's in training, the model's own in decoding",
+        "most relevant ones (eq. 7); the reference's in training, the model's own in decoding", basic=True,
     )  # fmt: skip
     target_top_t: int | None = option(
         None, "sentences that each word and head keeps with --target-context conditional [4]"
     )
 
     def problems(self) -> list[str]:
-        found = super().problems() + _share("--context-word-dropout", self.context_word_dropout)
-        if self.context_heads is not None and self.context_heads < 1:
-            found.append(f"--context-heads: must be at least 1, got {self.context_heads}")
+        found = super().problems() + no_share(self, "context_word_dropout")
+        found += below(self, 1, "context_heads", "target_top_t")
         if self.context_placement == "replace" and (self.context_heads or 1) >= self.heads:
             found.append(
                 f"--context-placement replace: --context-heads {self.context_heads or 1} leaves no self-attention "
@@ -241,8 +234,6 @@ class HierTransformerConfig(StructuredConfig):
             )
         if self.target_top_t is not None and self.target_context != "conditional":
             found.append("--target-top-t has no effect without --target-context conditional")
-        if self.target_top_t is not None and self.target_top_t < 1:
-            found.append(f"--target-top-t: must be at least 1, got {self.target_top_t}")
         return found
 
     @property
@@ -255,7 +246,7 @@ class HierTransformerConfig(StructuredConfig):
 class CondTransformerConfig(HierTransformerConfig):
     """ConditionalAttention (002, eq. 7)."""
 
-    top_t: int = option(4, "sentences that each word and head keeps")
+    top_t: int = option(4, "sentences that each word and head keeps", basic=True)
     read_all_updates: int = option(
         0, "read every sentence of a document in the first so many updates, then only --top-t (short documents only: "
         "this costs quadratic time)"
@@ -265,7 +256,7 @@ class CondTransformerConfig(HierTransformerConfig):
     )
 
     def problems(self) -> list[str]:
-        found = super().problems() + ([f"--top-t: must be at least 1, got {self.top_t}"] if self.top_t < 1 else [])
+        found = super().problems() + below(self, 1, "top_t")
         if self.read_all_updates < 0:
             found.append(f"--read-all-updates: must not be negative, got {self.read_all_updates}")
         if self.always_own_sentence and self.top_t == 1:

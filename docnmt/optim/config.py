@@ -12,17 +12,16 @@ from docnmt.config import option
 class OptimizationConfig:
     """AdamW and a schedule. No schedule depends on a limit, so a run can be prolonged without changing its past."""
 
-    lr: float = option(5e-4, "peak learning rate")
+    lr: float = option(5e-4, "peak learning rate", basic=True)
     lr_scheduler: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = option(
         "inverse_sqrt", "how the rate falls after the warm-up"
     )
-    warmup_updates: int = option(4000, "updates over which the rate rises linearly from 0; 0 for none")
+    warmup_updates: int = option(4000, "updates over which the rate rises linearly from 0; 0 for none", basic=True)
     lr_period_updates: int | None = option(None, "cosine: updates from the peak down to --min-lr (required)")
     min_lr: float | None = option(None, "cosine, plateau: the rate never falls below it [0]")
     lr_shrink: float | None = option(None, "plateau: factor when the validation metric stalls [0.5]")
     lr_patience: int | None = option(None, "plateau: validations without a new best before the rate shrinks [1]")
     adam_betas: tuple[float, ...] = option((0.9, 0.98), "decay rates of Adam's two moments", metavar="F")
-    adam_eps: float = option(1e-8, "added to Adam's denominator")
     weight_decay: float = option(0.0, "decoupled (AdamW), on matrices only")
     clip_norm: float = option(1.0, "largest norm of the gradient; 0 does not clip")
 
@@ -31,7 +30,7 @@ class OptimizationConfig:
         found = []
         if not self.lr > 0:
             found.append(f"--lr: must be above 0, got {self.lr}")
-        for name in ("warmup_updates", "weight_decay", "clip_norm", "adam_eps", "min_lr", "lr_patience"):
+        for name in ("warmup_updates", "weight_decay", "clip_norm", "min_lr", "lr_patience"):
             if (getattr(self, name) or 0) < 0:
                 found.append(f"--{name.replace('_', '-')}: must not be negative, got {getattr(self, name)}")
         if len(self.adam_betas) != 2 or not all(0 <= beta < 1 for beta in self.adam_betas):

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.config import option
+from docnmt.config import below, option
 
 #: Of the bootstrap, where nobody says.
 SAMPLES, SEED = 1000, 12345
@@ -19,7 +19,7 @@ class ReportConfig:
     """What is said of a translation besides its scores."""
 
     paired: str | None = option(
-        None, "another system's translation to compare with, by document bootstrap", metavar="FILE"
+        None, "another system's translation to compare with, by document bootstrap", metavar="FILE", basic=True
     )
     per_document: bool = option(False, "also every document's own scores")
     comet: str | None = option(
@@ -35,7 +35,7 @@ class ScoreConfig:
         dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several", metavar="FILE"
     )
     sys: str = option(dataclasses.MISSING, "the translation: the reference's lines, line by line", metavar="FILE")
-    src: str | None = option(None, "the source, for lexical consistency and COMET", metavar="FILE")
+    src: str | None = option(None, "the source, for lexical consistency and COMET", metavar="FILE", basic=True)
     samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]")
     seed: int | None = option(None, f"of the bootstrap [{SEED}]")
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
@@ -43,10 +43,7 @@ class ScoreConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = []
-        if self.samples is not None and self.samples < 1:
-            found.append(f"--samples: must be at least 1, got {self.samples}")
-        return found
+        return below(self, 1, "samples")
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class ContrastiveConfig:
         metavar="FILE",
     )
     context: Literal["true", "shuffled", "foreign", "none"] = option(
-        "true", "give the model the true context, its sentences in another order, another group's, or none"
+        "true", "give the model the true context, its sentences in another order, another group's, or none", basic=True
     )
     contrapro_documents: str | None = option(
         None, "folder of OpenSubtitles documents, the context for ContraPro's JSON", metavar="DIR"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docnmt.config import option
+from docnmt.config import below, option
 from docnmt.registry import GENERATORS
 
 
@@ -12,7 +12,9 @@ from docnmt.registry import GENERATORS
 class SearchConfig:
     """What every generator understands."""
 
-    lenpen: float = option(1.0, "length penalty: a score is the sum of log-probabilities / length ** lenpen")
+    lenpen: float = option(
+        1.0, "length penalty: a score is the sum of log-probabilities / length ** lenpen", basic=True
+    )
     unkpen: float = option(0.0, "subtracted from the log-probability of <unk>")
     max_len_a: float = option(1.5, "a sentence has at most a * (source tokens) + b tokens: a")
     max_len_b: int = option(10, "b of the same")
@@ -20,11 +22,7 @@ class SearchConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = [
-            f"--{name.replace('_', '-')}: must not be negative, got {getattr(self, name)}"
-            for name in ("lenpen", "max_len_a", "max_len_b", "min_len")
-            if getattr(self, name) < 0
-        ]
+        found = below(self, 0, "lenpen", "max_len_a", "max_len_b", "min_len")
         if not found and self.max_len_a == 0 and self.max_len_b < max(self.min_len, 1):
             found.append(
                 f"--max-len-b {self.max_len_b} leaves no room for a sentence of --min-len {self.min_len}; raise it"
@@ -40,14 +38,13 @@ class SearchConfig:
 class BeamSearchConfig(SearchConfig):
     """Beam search."""
 
-    beam: int = option(5, "hypotheses that live at every step")
+    beam: int = option(5, "hypotheses that live at every step", basic=True)
     nbest: int = option(1, "hypotheses to give for a sentence, at most --beam")
 
     def problems(self) -> list[str]:
         found = super().problems()
-        if self.beam < 1:
-            found.append(f"--beam: must be at least 1, got {self.beam}")
-        elif not 1 <= self.nbest <= self.beam:
+        found += below(self, 1, "beam")
+        if self.beam >= 1 and not 1 <= self.nbest <= self.beam:
             found.append(f"--nbest: must be 1 to --beam ({self.beam}), got {self.nbest}")
         return found
 
@@ -62,21 +59,16 @@ class SamplingConfig(SearchConfig):
     """Tokens drawn from the model. A sentence's draws depend on the seed and its number, never on its neighbours."""
 
     nbest: int = option(1, "independent samples to draw for a sentence")
-    temperature: float = option(1.0, "above 1 flattens the distribution, below 1 sharpens it")
-    top_k: int = option(0, "draw from the k most probable tokens; 0: from all", aliases=("--sampling-topk",))
-    top_p: float = option(
-        1.0, "draw from the fewest most probable tokens that hold this much probability", aliases=("--sampling-topp",)
-    )
+    temperature: float = option(1.0, "above 1 flattens the distribution, below 1 sharpens it", basic=True)
+    top_k: int = option(0, "draw from the k most probable tokens; 0: from all")
+    top_p: float = option(1.0, "draw from the fewest most probable tokens that hold this much probability")
     seed: int = option(1, "of the random streams")
 
     def problems(self) -> list[str]:
         found = super().problems()
-        if self.nbest < 1:
-            found.append(f"--nbest: must be at least 1, got {self.nbest}")
+        found += below(self, 1, "nbest") + below(self, 0, "top_k")
         if self.temperature <= 0:
             found.append(f"--temperature: must be above 0, got {self.temperature}; --generator greedy takes the best")
-        if self.top_k < 0:
-            found.append(f"--top-k: must not be negative, got {self.top_k}")
         if not 0 < self.top_p <= 1:
             found.append(f"--top-p: must be above 0 and at most 1, got {self.top_p}")
         return found
@@ -84,16 +76,12 @@ class SamplingConfig(SearchConfig):
 
 @dataclass(frozen=True)
 class GenerationConfig:
-    """How much is worked on at once; none of it changes a result."""
+    """The search, and how much is worked on at once, which changes no result."""
 
-    generator: str = option("beam_search", "how target text is searched", choices=GENERATORS.names)
+    generator: str = option("beam_search", "how target text is searched", choices=GENERATORS.names, basic=True)
     max_tokens: int = option(8000, "source subwords encoded at once; a larger document is encoded by itself")
-    batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",))
+    batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",), basic=True)
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        return [
-            f"--{name.replace('_', '-')}: must be at least 1, got {getattr(self, name)}"
-            for name in ("max_tokens", "batch_size")
-            if getattr(self, name) < 1
-        ]
+        return below(self, 1, "max_tokens", "batch_size")

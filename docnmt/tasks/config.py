@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docnmt.config import option
+from docnmt.config import below, no_share, option
 
 
 @dataclass(frozen=True)
@@ -12,8 +12,9 @@ class DocumentTranslationConfig:
     """How documents are cut, and how translations are judged in training."""
 
     max_doc_tokens: int | None = option(
-        None, "cut training documents at sentence ends into pieces of at most this many subwords [never cut]"
-    )
+        None, "cut training documents at sentence ends into pieces of at most this many subwords [never cut]",
+        basic=True,
+    )  # fmt: skip
     resolutions: tuple[int, ...] = option(
         (), "train on every document several times an epoch, in pieces of each of these numbers of sentences; 0: the "
         "whole document (1 2 4 0) [0]", metavar="N",
@@ -37,16 +38,11 @@ class DocumentTranslationConfig:
 
     def problems(self) -> list[str]:
         """Values out of range."""
-        found = [
-            f"--{name.replace('_', '-')}: must be at least 1, got {value}"
-            for name in ("max_doc_tokens", "source_mask_epochs", "eval_bleu_beam", "eval_bleu_documents")
-            if (value := getattr(self, name)) is not None and value < 1
-        ]
+        found = below(self, 1, "max_doc_tokens", "source_mask_epochs", "eval_bleu_beam", "eval_bleu_documents")
+        found += no_share(self, "source_mask")
         if any(size < 0 for size in self.resolutions) or len(set(self.resolutions)) < len(self.resolutions):
             sizes = " ".join(map(str, self.resolutions))
             found.append(f"--resolutions {sizes}: expected different numbers of sentences, 0 for whole documents")
-        if not 0 <= self.source_mask < 1:
-            found.append(f"--source-mask: must be in [0, 1), got {self.source_mask}")
         if self.source_mask_epochs is not None and not self.source_mask:
             found.append("--source-mask-epochs has no effect without --source-mask")
         if self.subword_sampling is not None and not 0 < self.subword_sampling <= 1:

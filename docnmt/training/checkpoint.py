@@ -20,13 +20,15 @@ from torch import Tensor, nn
 
 from docnmt.errors import UserError
 from docnmt.files import replacing
+from docnmt.migrate import CONFIG_VERSION, migrate, migrate_tensor
 from docnmt.version import __version__
 
 #: Version of the layout described here; a reader refuses any other.
 FORMAT = 1
 
 #: The header's keys and their types: names of the registered parts, `config` by section and name, the task's state,
-#: progress (None where the optimizer is left out), the hash of the data, threads and device of the training process.
+#: progress, the hash of the data, threads and device of the training process. `config_version` says of which version
+#: (`docnmt.migrate`) the names of options and tensors are; it is missing in files of version 1.
 HEADER: dict[str, tuple[type, ...]] = {
     "format": (int,), "docnmt": (str,), "arch": (str,), "model": (str,), "criterion": (str,), "task": (str,),
     "config": (dict,), "task_state": (dict,), "progress": (dict,), "fingerprint": (str,), "threads": (int,),
@@ -58,7 +60,8 @@ def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str,
     Raises:
         UserError: the system refused (disk full, no permission); an earlier file at `path` is untouched.
     """
-    text = json.dumps({**header, "format": FORMAT, "docnmt": __version__}, ensure_ascii=False)
+    versions = {"format": FORMAT, "config_version": CONFIG_VERSION, "docnmt": __version__}
+    text = json.dumps({**header, **versions}, ensure_ascii=False)
     stored = {name: _storable(tensor) for name, tensor in tensors.items()}
     with replacing(path) as temporary:
         try:
@@ -85,8 +88,8 @@ def read_header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]
         UserError: there is no such file, or it is not a checkpoint that this version reads.
     """
     with _opened(path) as file:
-        header = _checked(path, file.metadata())
-        return header, {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        header, names = _checked(path, file)
+        return header, {name: tuple(file.get_slice(stored).get_shape()) for name, stored in names.items()}
 
 
 def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
@@ -96,9 +99,9 @@ def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
         UserError: there is no such file, or it is not a checkpoint that this version reads.
     """
     with _opened(path) as file:
-        header = _checked(path, file.metadata())
-        names = [name for name in file.keys() if optimizer or not name.startswith("optimizer.")]  # noqa: SIM118
-        return Checkpoint(path, header, {name: file.get_tensor(name) for name in names})
+        header, names = _checked(path, file)
+        wanted = [name for name in names if optimizer or not name.startswith("optimizer.")]
+        return Checkpoint(path, header, {name: file.get_tensor(names[name]) for name in wanted})
 
 
 def _opened(path: Path) -> Any:
@@ -110,9 +113,10 @@ def _opened(path: Path) -> Any:
         raise UserError(f"{path}: is not a whole safetensors file: {error}; use another checkpoint") from error
 
 
-def _checked(path: Path, metadata: Mapping[str, str] | None) -> dict[str, Any]:
+def _checked(path: Path, file: Any) -> tuple[dict[str, Any], dict[str, str]]:  # safetensors has no types
+    """The header with today's names, and the tensors: today's name → the stored one."""
     try:
-        header = json.loads((metadata or {})["docnmt"])
+        header = json.loads((file.metadata() or {})["docnmt"])
     except KeyError:
         raise UserError(f"{path}: is a safetensors file, but not written by docnmt") from None
     except (ValueError, RecursionError) as error:
@@ -130,7 +134,14 @@ def _checked(path: Path, metadata: Mapping[str, str] | None) -> dict[str, Any]:
     for section, values in header["config"].items():
         if not isinstance(values, dict):
             raise UserError(f"{path}: the configuration of '{section}' in its header is not a mapping")
-    return header
+    version, model = header.get("config_version", 1), header["model"]
+    if not isinstance(version, int) or version > CONFIG_VERSION:
+        raise UserError(
+            f"{path}: its options are of version {version} (written by docnmt {header.get('docnmt')}); "
+            f"docnmt {__version__} knows versions up to {CONFIG_VERSION}"
+        )
+    names = {migrate_tensor(name, version, model): name for name in file.keys()}  # noqa: SIM118
+    return {**header, "config": migrate(header["config"], version, model)}, names
 
 
 def unique_state(model: nn.Module) -> dict[str, Tensor]:

@@ -10,12 +10,14 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.config import option
+from docnmt.config import below, option
 
-
-def _below(config: object, minimum: int, *names: str) -> list[str]:
-    values = ((name.replace("_", "-"), getattr(config, name)) for name in names)
-    return [f"--{flag}: must be at least {minimum}, got {v}" for flag, v in values if v is not None and v < minimum]
+#: What the sections of `docnmt-train` are called: in `--help`, in config.yaml and in a checkpoint's header.
+SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
+    "run", "training", "optimization", "task", "model", "criterion",
+)  # fmt: skip
+#: Metrics of which less is better; of all others, more is.
+LOWER_IS_BETTER = ("loss", "nll", "ppl", "ter")
 
 
 @dataclass(frozen=True)
@@ -24,29 +26,25 @@ class RunConfig:
 
     data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
     save_dir: str = option(dataclasses.MISSING, "for checkpoints and logs; a run in it is continued", metavar="DIR")
-    max_update: int | None = option(None, "stop after this many updates")
-    max_epoch: int | None = option(None, "stop after this many passes over the data")
+    max_update: int | None = option(None, "stop after this many updates", basic=True)
+    max_epoch: int | None = option(None, "stop after this many passes over the data", basic=True)
     patience: int | None = option(None, "stop after this many validations without a new best")
     device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
     log_interval: int = option(100, "updates between two lines of train.jsonl")
     tensorboard_logdir: str | None = option(None, "also write the log for TensorBoard there", metavar="DIR")
-    save_interval_updates: int | None = option(None, "save every N updates, besides at every validation and at the end")
-    save_interval_minutes: float = option(15, "save when the last checkpoint is older than this")
-    keep_last: int = option(
-        0, "also keep the N last checkpoints under names of their own, for docnmt-average",
-        aliases=("--keep-last-epochs",),
-    )  # fmt: skip
-    keep_best: int = option(
-        0, "also keep the N best checkpoints under names of their own", aliases=("--keep-best-checkpoints",)
+    save_interval_updates: int | None = option(
+        None, "save every N updates, besides at every validation, at the end and every 15 minutes"
     )
+    keep_last: int = option(0, "also keep the N last checkpoints under names of their own, for docnmt-average")
+    keep_best: int = option(0, "also keep the N best checkpoints under names of their own")
     dry_run: bool = option(False, "print options, parameters, batches and memory, and write nothing")
     overwrite: bool = option(False, "start anew: delete the checkpoints and logs that --save-dir holds")
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         return [
-            *_below(self, 0, "max_update", "max_epoch", "keep_last", "keep_best", "save_interval_minutes"),
-            *_below(self, 1, "patience", "log_interval", "save_interval_updates"),
+            *below(self, 0, "max_update", "max_epoch", "keep_last", "keep_best"),
+            *below(self, 1, "patience", "log_interval", "save_interval_updates"),
         ]
 
 
@@ -59,22 +57,22 @@ class TrainingConfig:
     criterion: str | None = option(None, "loss [the task's]", metavar="NAME")
     finetune_from_model: str | None = option(
         None, "start from the weights of this checkpoint or --save-dir: a sentence 'transformer' for a document model, "
-        "which then begins exactly where that one is, or a model of the same kind", metavar="CKPT",
+        "which then begins exactly where that one is, or a model of the same kind", metavar="CKPT", basic=True,
     )  # fmt: skip
     finetune_lr_scale: float | None = option(
         None, "the learning rate of the parts that a sentence model has, too, as a share of --lr (0.2; 0 freezes them)"
     )
-    max_tokens: int = option(4096, "largest batch, in subwords of its longer side")
+    max_tokens: int = option(4096, "largest batch, in subwords of its longer side", basic=True)
     max_sentences: int | None = option(None, "largest batch, in units of the data", aliases=("--batch-size",))
     update_freq: int = option(1, "batches accumulated for one update")
     seed: int = option(1, "of initial weights, order and dropout")
-    bf16: bool = option(False, "compute in bfloat16 where it is safe; weights stay in float32")
+    bf16: bool = option(False, "compute in bfloat16 where it is safe; weights stay in float32", basic=True)
     validate_interval: int = option(1, "epochs between two validations")
     validate_interval_updates: int | None = option(None, "validate every N updates, too")
     disable_validation: bool = option(False, "never validate: there is no best checkpoint then")
     best_checkpoint_metric: str = option(
         "loss", "what chooses checkpoint_best and drives --patience: loss, nll, or a metric of the task such as bleu",
-        metavar="NAME",
+        metavar="NAME", basic=True,
     )  # fmt: skip
     eval_metrics: bool = option(
         False, "compute the task's own metrics (BLEU) at each validation, also when they choose nothing",
@@ -83,25 +81,11 @@ class TrainingConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = _below(
+        found = below(
             self, 1, "max_tokens", "max_sentences", "update_freq", "validate_interval", "validate_interval_updates"
-        ) + _below(self, 0, "seed", "finetune_lr_scale")
+        ) + below(self, 0, "seed", "finetune_lr_scale")
         if self.finetune_lr_scale is not None and self.finetune_from_model is None:
             found.append("--finetune-lr-scale has no effect without --finetune-from-model")
         if self.disable_validation and (self.eval_metrics or self.best_checkpoint_metric != "loss"):
             found.append("--disable-validation leaves nothing for --eval-metrics and --best-checkpoint-metric to judge")
         return found
-
-
-@dataclass(frozen=True)
-class NoOptions:
-    """The configuration of a component that has none."""
-
-
-#: Metrics of which less is better; of all others, more is.
-LOWER_IS_BETTER = ("loss", "nll", "ppl", "ter")
-
-#: What the sections of `docnmt-train` are called: in `--help`, in config.yaml and in a checkpoint's header.
-SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
-    "run", "training", "optimization", "task", "model", "criterion",
-)  # fmt: skip

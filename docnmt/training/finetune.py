@@ -12,15 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from docnmt.config import from_dict
 from docnmt.errors import UsageError, UserError
 from docnmt.models.encoder_decoder import EncoderDecoder
 from docnmt.models.start import own_parameters, settings_that_differ, start_as_sentence_model, start_problems
-from docnmt.registry import ARCHITECTURES, MODELS
+from docnmt.registry import ARCHITECTURES
 from docnmt.tasks.protocol import Task, TaskState
 from docnmt.training.checkpoint import Checkpoint, load_checkpoint, unique_state
-from docnmt.training.config import NoOptions, TrainingConfig
-from docnmt.training.loading import find_checkpoint
+from docnmt.training.config import TrainingConfig
+from docnmt.training.loading import find_checkpoint, stored_model_config
 
 #: The model that others can start from.
 SENTENCE_MODEL = "transformer"
@@ -39,10 +38,10 @@ def start_from(model: nn.Module, model_config: Any, task: Task, training: Traini
     kind, theirs = ARCHITECTURES.get(training.arch).model, checkpoint.header["model"]
     new_parts: set[str] = set()
     if theirs == kind:
-        problems = settings_that_differ(_config(checkpoint), model_config)
+        problems = settings_that_differ(stored_model_config(checkpoint), model_config)
     elif theirs == SENTENCE_MODEL and isinstance(model, EncoderDecoder):
         new_parts = own_parameters(model)
-        problems = start_problems(_config(checkpoint), model_config)
+        problems = start_problems(stored_model_config(checkpoint), model_config)
     else:
         raise UserError(
             f"--finetune-from-model {checkpoint.path}: is a '{theirs}'; a '{kind}' starts from a '{SENTENCE_MODEL}' "
@@ -98,12 +97,6 @@ def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> 
 
 def _same(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], name: str) -> bool:
     return name in ours and name in theirs and torch.equal(ours[name], theirs[name])
-
-
-def _config(checkpoint: Checkpoint) -> Any:
-    stored = checkpoint.header["config"].get("model", {})
-    config = MODELS.config(checkpoint.header["model"]) or NoOptions
-    return from_dict(config, stored, where=f"{checkpoint.path}: configuration of the model")
 
 
 def tensors_that_differ(own: Mapping[str, Tensor], theirs: Mapping[str, Tensor], new_parts: set[str]) -> list[str]:

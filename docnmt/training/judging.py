@@ -61,10 +61,10 @@ def keep(run: Run) -> None:
 
 
 def save_is_due(run: Run) -> bool:
-    """Whether `--save-interval-updates` or `--save-interval-minutes` asks for a checkpoint here."""
-    every, minutes = run.limits.save_interval_updates, run.limits.save_interval_minutes
+    """Whether `--save-interval-updates` asks for a checkpoint here, or the last is older than a quarter of an hour."""
+    every = run.limits.save_interval_updates
     due = every is not None and run.state.update % every == 0
-    return due or time.monotonic() - run.saved_at > 60 * minutes
+    return due or time.monotonic() - run.saved_at > 15 * 60
 
 
 def save_last(run: Run) -> None:

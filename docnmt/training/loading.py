@@ -12,10 +12,11 @@ from torch import nn
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.config import from_dict
 from docnmt.errors import UserError
+from docnmt.migrate import gone
+from docnmt.models.options import model_config
 from docnmt.registry import MODELS, TASKS
 from docnmt.tasks.protocol import TaskState
 from docnmt.training.checkpoint import Checkpoint, load_checkpoint, load_state
-from docnmt.training.config import NoOptions
 
 #: The names of the checkpoints every run has.
 LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
@@ -68,7 +69,7 @@ def restore_task(checkpoint: Checkpoint) -> Any:
         UserError: the task is not known here, or what the checkpoint holds of it is damaged.
     """
     name = _known(checkpoint, TASKS, "task")
-    config = _config(checkpoint, TASKS.config(name), "task")
+    config = stored_config(checkpoint, "task", TASKS.config(name))
     try:
         return TASKS.get(name).restore(config, TaskState(checkpoint.header["task_state"], checkpoint.task_tensors))
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
@@ -78,7 +79,7 @@ def restore_task(checkpoint: Checkpoint) -> Any:
 def restore_model(checkpoint: Checkpoint, task: Any) -> tuple[nn.Module, Any]:
     """The model of a checkpoint with its weights, on the CPU, and its configuration."""
     name = _known(checkpoint, MODELS, "model")
-    config = _config(checkpoint, MODELS.config(name), "model")
+    config = stored_model_config(checkpoint)
     try:
         model: nn.Module = task.build_model(MODELS.get(name), config)
     except (RuntimeError, ValueError, MemoryError, OverflowError) as error:
@@ -87,9 +88,25 @@ def restore_model(checkpoint: Checkpoint, task: Any) -> tuple[nn.Module, Any]:
     return model, config
 
 
-def _config(checkpoint: Checkpoint, config: type | None, section: str) -> Any:
+def stored_model_config(checkpoint: Checkpoint) -> Any:
+    """The configuration of a checkpoint's model.
+
+    Raises:
+        UsageError: as `stored_config`.
+    """
+    config = model_config(checkpoint.header["model"], checkpoint.header["config"].get("model", {}))
+    return stored_config(checkpoint, "model", config)
+
+
+def stored_config(checkpoint: Checkpoint, section: str, config: type) -> Any:
+    """A section of a checkpoint's configuration as a `config`; what newer code added has its default.
+
+    Raises:
+        UsageError: it has options that this version does not know, or values that they cannot have; it names all.
+    """
     stored = checkpoint.header["config"].get(section, {})
-    return from_dict(config or NoOptions, stored, where=f"{checkpoint.path}: configuration of the {section}")
+    where = f"{checkpoint.path}: configuration of the {section}"
+    return from_dict(config, stored, where=where, explain=gone)
 
 
 def _known(checkpoint: Checkpoint, registry: Any, kind: str) -> str:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from docnmt.batching.plan import plan_batches
-from docnmt.config import Section, build, settings, to_dict
+from docnmt.config import to_dict
 from docnmt.criterions.protocol import Criterion
 from docnmt.errors import UsageError, UserError
 from docnmt.optim.config import OptimizationConfig
@@ -30,6 +30,14 @@ from docnmt.training.checkpoint import (
     optimizer_tensors,
     save_checkpoint,
     unique_state,
+)
+from docnmt.training.checks import (
+    check_criterion,
+    check_judged,
+    check_metric,
+    check_noise,
+    check_same,
+    check_validation,
 )
 from docnmt.training.config import SECTIONS, RunConfig, TrainingConfig
 from docnmt.training.finetune import learning_rate_scales, start_from
@@ -169,107 +177,6 @@ def restore(run: Run, checkpoint: Checkpoint) -> None:
                 f"warning: {checkpoint.path} was trained with {name} {checkpoint.header[name]}, this process has "
                 f"{now}: the run continues, but not bit by bit as without the interruption", file=sys.stderr,
             )  # fmt: skip
-
-
-def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
-    """Refuse to continue a run under other options; those of the section `run` may change.
-
-    Raises:
-        UsageError: naming every option that differs with its old and its new value.
-    """
-    problems = []
-    for name in SECTIONS[1:]:  # the first is `run`
-        stored = checkpoint.header["config"].get(name, {})
-        # what newer code added has its default; what is no longer known is left out of the comparison
-        known = {s.name for s in settings(type(config[name]))}
-        values = {key: value for key, value in stored.items() if key in known}
-        old = to_dict(build([Section(name, type(config[name]))], values, {}, lambda key: "")[name])
-        for key, new in to_dict(config[name]).items():
-            if old[key] != new:
-                problems.append(f"--{key.replace('_', '-')} was {old[key]} and is now {new}")
-        if any(old.get(part) != getattr(config[name], part, None) for part in ("arch", "task", "criterion")):
-            break  # other parts have other options
-    if problems:
-        where = f"{checkpoint.path} holds a run with other options; give the same, or another --save-dir"
-        raise UsageError([f"{where}: {problem}" for problem in problems[:1]] + problems[1:])
-
-
-def check_criterion(training: TrainingConfig, model: nn.Module, criterion: Criterion) -> None:
-    """Refuse a criterion that judges something else than the model predicts; plug-ins need not say what they do.
-
-    Raises:
-        UsageError: naming both.
-    """
-    predicted, judged = getattr(model, "predicts", None), getattr(criterion, "predicts", None)
-    if predicted and judged and predicted != judged:
-        raise UsageError(
-            f"--criterion {training.criterion} judges {judged}, and --arch {training.arch} predicts {predicted}; leave "
-            "--criterion out to take the task's own"
-        )
-
-
-def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> None:
-    """Refuse a misspelt `--best-checkpoint-metric` before anything is trained.
-
-    Raises:
-        UsageError: naming the metrics there are.
-    """
-    there = ("loss", *criterion.metrics, *(("ppl",) if "nll" in criterion.metrics else ()), *task.metrics)
-    if training.best_checkpoint_metric not in there:
-        raise UsageError(
-            f"--best-checkpoint-metric: there is no '{training.best_checkpoint_metric}' with --task {training.task} "
-            f"and --criterion {training.criterion}; there are {', '.join(there)}"
-        )
-
-
-def check_validation(limits: RunConfig, training: TrainingConfig, task: Task, model: nn.Module) -> None:
-    """Refuse a run that could not validate, or asks for what only validation gives, before an epoch is spent on it.
-
-    Raises:
-        UserError: there is no validation split.
-    """
-    if training.disable_validation:
-        useless = [
-            flag for flag, asked in (("--patience", limits.patience), ("--keep-best", limits.keep_best)) if asked
-        ]
-        if useless:
-            raise UsageError(f"--disable-validation leaves nothing for {' and '.join(useless)} to judge by")
-        return
-    try:
-        task.dataset("valid", model, seed=training.seed)
-    except UserError as error:
-        raise UserError(f"{error}; preprocess a validation split, or train with --disable-validation") from error
-
-
-def asks_task_metrics(training: TrainingConfig, task: Task) -> bool:
-    """Whether validation computes the task's own metrics, BLEU among them."""
-    return training.eval_metrics or training.best_checkpoint_metric in task.metrics
-
-
-def check_judged(config: Mapping[str, Any], task: Task) -> None:
-    """Refuse settings of a BLEU that no validation computes.
-
-    Raises:
-        UsageError: naming the option.
-    """
-    training: TrainingConfig = config["training"]
-    beam, documents = (getattr(config["task"], f"eval_bleu_{name}", None) for name in ("beam", "documents"))
-    computed = asks_task_metrics(training, task) and not training.disable_validation
-    if not computed and ((beam or 1) > 1 or documents is not None):
-        flag = "--eval-bleu-beam" if documents is None else "--eval-bleu-documents"
-        raise UsageError(
-            f"{flag} has no effect where validation computes no BLEU; give --eval-metrics or make BLEU the metric"
-        )
-
-
-def check_noise(config: Mapping[str, Any]) -> None:
-    """Refuse to compare two passes that are the same.
-
-    Raises:
-        UsageError: `--r-drop` without dropout.
-    """
-    if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
-        raise UsageError("--r-drop compares passes with other dropout, and there is none: give --dropout")
 
 
 def seed_everything(seed: int, update: int) -> None:

@@ -7,8 +7,9 @@ import math
 import torch
 
 from docnmt.errors import UserError
+from docnmt.training.checks import asks_task_metrics
 from docnmt.training.config import LOWER_IS_BETTER
-from docnmt.training.run import Run, asks_task_metrics
+from docnmt.training.run import Run
 from docnmt.training.state import TrainingState, averages
 
 

@@ -142,12 +142,14 @@ def test_one_unit_that_is_too_large(data: Path, tmp_path: Path, capsys: pytest.C
 
 def test_probing_leaves_the_model_alone(data: Path, tmp_path: Path) -> None:
     """Weights, gradients and the batch norm's running mean are as before; so is resuming, which probes again."""
+    from docnmt.cli.given import Given
     from docnmt.cli.train import parse
     from docnmt.training.probe import largest_batches, probe
     from docnmt.training.run import prepare
     from docnmt.training.trainer import open_epoch
 
-    run = prepare(parse([str(data), "--arch", "toy", "--save-dir", str(tmp_path / "run"), "--max-tokens", "40"]))
+    words = [str(data), "--arch", "toy", "--save-dir", str(tmp_path / "run"), "--max-tokens", "40"]
+    run = prepare(parse(Given("docnmt-train", words)))
     before = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
     epoch = open_epoch(run)
     probed = probe(run, epoch.data, epoch.plan)
@@ -234,12 +236,12 @@ def test_a_file_of_options_knows_every_spelling(data: Path, tmp_path: Path, caps
         str(file),
     ]
     file.write_text(
-        f"keep-last-epochs: 2\ndebug: false\nuser-dir: {Path(__file__).parents[2] / 'examples' / 'plugin'}\n"
+        f"batch-size: 2\ndebug: false\nuser-dir: {Path(__file__).parents[2] / 'examples' / 'plugin'}\n"
     )
     assert main(command) == 0
-    file.write_text("keep-last: 1\nkeep_last_epochs: 2\n")
+    file.write_text("max-sentences: 1\nbatch_size: 2\n")
     assert main(command) == 2
-    assert "'keep-last' and 'keep_last_epochs' are one option" in capsys.readouterr().err
+    assert "'max-sentences' and 'batch_size' are one option" in capsys.readouterr().err
     file.write_text("user-dir: nowhere\n")
     assert main(command) == 2
     assert "--user-dir nowhere: no such folder" in capsys.readouterr().err
@@ -272,7 +274,8 @@ def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     for options, there, absent in (
         (["--help"], "hier_cond_transformer_small", "--poison"),
         (["--arch", "toy_other", "--help"], "--poison", "--top-t"),
-        (["--arch", "hier_cond_transformer_tiny", "--help"], "--top-t", "--poison"),
+        (["--arch", "hier_cond_transformer_tiny", "--help"], "--top-t", "--adam-betas"),
+        (["--arch", "hier_cond_transformer_tiny", "--help-all"], "--adam-betas", "--poison"),
     ):
         with pytest.raises(SystemExit) as stopped:
             main(options)
@@ -284,13 +287,14 @@ def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_options_of_one_name_take_a_value_or_none_do() -> None:
     """Else the command line could not be read before it is known which architecture it is for."""
-    from docnmt.cli.train import every_section
+    from docnmt.cli.train import CHOSEN
     from docnmt.config import settings as settings_of
 
     forms: dict[str, set[tuple[bool, bool]]] = {}
-    for section in every_section():
-        for setting in settings_of(section.config):
-            forms.setdefault(setting.name, set()).add((setting.kind is bool, setting.several))
+    for registry in CHOSEN.values():
+        for config in filter(None, map(registry.config, registry.names())):
+            for setting in settings_of(config):
+                forms.setdefault(setting.name, set()).add((setting.kind is bool, setting.several))
     assert {name: form for name, form in forms.items() if len(form) > 1} == {}
 
 

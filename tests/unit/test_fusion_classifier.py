@@ -163,7 +163,7 @@ def test_scale_of_embeddings() -> None:
         ({"position": "alibi", "position_fusion": "concat"}, "has nothing to fuse: ALiBi acts"),
         ({"position": "relative", "position_fusion": "mlp"}, "use relative_input"),
         ({"position": "none", "position_fusion": "gate_mlp"}, "there are no positions"),
-        ({"relative_distance": 0, "position": "relative"}, "--relative-distance: must be at least 1, got 0"),
+        ({"relative_horizon": 0, "position": "relative"}, "--relative-horizon: must be at least 1, got 0"),
         ({"position": "multi_level", "levels": 3}, r"--levels: must be 1 or 2 \(a table's texts have .* got 3"),
         ({"position": "alibi", "norm_after_fusion": True}, "--norm-after-fusion has no effect with --position alibi"),
         ({"embed_dim": 15, "heads": 3}, "--embed-dim: --position sinusoidal needs an even width, got 15"),

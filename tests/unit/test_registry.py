@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from docnmt import builtin, registry
-from docnmt.cli.command import import_plugins
 from docnmt.errors import UsageError
+from docnmt.plugins import import_plugins
 from docnmt.registry import (
     Architecture,
     Registry,
@@ -31,11 +31,12 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def imported(path: Path) -> ModuleType:
-    """A file as a fresh module."""
+    """A file as a fresh module, under its name as Python's own import has it."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
 
@@ -60,7 +61,7 @@ def test_other_objects_are_refused_with_both_places() -> None:
     names = Registry("thing")
     names.add("x", "module:object")
     names.add("x", names._entries["x"].target)
-    with pytest.raises(ValueError, match=r"thing 'x' is registered twice: first module:object in .*test_registry\.py"):
+    with pytest.raises(ValueError, match=r"thing 'x' is registered twice: first module:object, now object at"):
         names.register("x")(object())
     with pytest.raises(ValueError, match=r"builtin\.py, line .*now .*test_registry\.py"):
         register_architecture("transformer", "transformer_tiny")(lambda: {"embed_dim": 8})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,14 +46,16 @@ class Position:
     attention: Callable[[int, int], AttentionPosition] | None = None
 
 
-def build_position(name: str, d_model: int, **settings: Any) -> Position:
+def build_position(name: str, d_model: int, *, options: Mapping[str, Any] | None = None, **settings: Any) -> Position:
     """The family `name` (registry of positions) with `PositionSettings`.
+
+    Args:
+        options: values of the options that a family brings itself (`docnmt.registry.register_position`).
 
     Raises:
         ValueError: no such family, or a setting out of its range.
     """
-    position: Position = POSITIONS.get(name)(PositionSettings(d_model=d_model, **settings))
-    return position
+    return POSITIONS.get(name)(PositionSettings(d_model=d_model, **settings), **(options or {}))
 
 
 def none(settings: PositionSettings) -> Position:

@@ -1,0 +1,129 @@
+"""What a command is given: the words typed and the `--config` file, each read once."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from docnmt.config import Section, Setting, flag, read_yaml, underscored
+from docnmt.errors import UsageError
+from docnmt.version import __version__
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are `UsageError`s; options that are not given leave no value."""
+
+    def __init__(self, **more: Any) -> None:  # as argparse.ArgumentParser
+        super().__init__(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS, **more)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage and ending the process."""
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+class Given:
+    """The words of a command line, sorted out step by step, and the options of its `--config` file.
+
+    Attributes:
+        help: which options `--help` is to show, None without it.
+        user_dir: the folder of plug-ins.
+        debug: whether tracebacks are wanted.
+        typed: what was typed, by field name: strings, lists of them, and true or false.
+        file: what the file says, by its own keys.
+        rest: the words that are not understood yet.
+        parsed: whether `parse` has had its turn.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+
+    def __init__(self, prog: str, words: Sequence[str]) -> None:
+        parser = Parser(prog=prog)
+        add_common(parser)
+        known, self.rest = parser.parse_known_args(list(words))
+        common = vars(known)
+        self.prog = prog
+        self.help: Literal["basic", "all"] | None = common.get("help")
+        self.file = read_yaml(Path(common["config"])) if "config" in common else {}
+        ours = {underscored(key): self.file.pop(key) for key in list(self.file) if underscored(key) in _IN_FILES}
+        self.user_dir: str | None = common.get("user_dir", ours.get("user_dir"))
+        self.debug = bool(common.get("debug", ours.get("debug", False)))
+        self.typed: dict[str, Any] = {}
+        self.parsed = False
+
+    def choose(self, *names: str) -> None:
+        """Read these options, each of one value, before it is known which others there are: they decide it."""
+        parser = Parser(prog=self.prog)
+        for name in names:
+            parser.add_argument(flag(name))
+        self._take(parser)
+
+    def parse(self, sections: Sequence[Section]) -> None:
+        """Read the options of all sections that may apply; of two of one name the first says how it is read."""
+        parser = Parser(prog=self.prog)
+        add_options(parser, sections)
+        self._take(parser)
+        self.parsed = True
+
+    def _take(self, parser: Parser) -> None:
+        known, self.rest = parser.parse_known_args(self.rest)
+        self.typed |= vars(known)
+
+    def get(self, name: str) -> Any:  # a string as typed, or whatever the file has
+        """The value of a field as it is given, unchecked, or None."""
+        in_file = {underscored(key): value for key, value in self.file.items()}
+        return self.typed.get(name, in_file.get(name))
+
+
+#: The common options that a `--config` file may have, too.
+_IN_FILES = ("user_dir", "debug")
+
+
+def add_common(parser: Parser) -> argparse._ArgumentGroup:
+    """The options that every command has, as a group of their own."""
+    common = parser.add_argument_group("common")
+    common.add_argument("-h", "--help", action="store_const", const="basic", help="show the options that matter most")
+    common.add_argument("--help-all", dest="help", action="store_const", const="all", help="show all options")
+    common.add_argument("--version", action="version", version=f"docnmt {__version__}", help="show the version")
+    common.add_argument("--config", metavar="FILE.yaml", help="options by name; typed ones win")
+    common.add_argument("--user-dir", metavar="DIR", help="import plug-ins from this folder first")
+    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return common
+
+
+def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = False) -> int:
+    """The options of sections, a group each; with `basic` only those that are marked so. Returns how many were not."""
+    seen: set[str] = set()
+    left = 0
+    for section in sections:
+        own = section.settings
+        marked = [s for s in own if s.required or s.option.positional or s.option.basic]
+        shown = marked if basic and any(setting.option.basic for setting in own) else own
+        left += len(own) - len(shown)
+        group = parser.add_argument_group(section.name)
+        for setting in shown:
+            if setting.name not in seen:  # an option two sections share is given once and reaches both
+                _add_option(group, setting, section.values.get(setting.name, setting.default))
+            seen.add(setting.name)
+    return left
+
+
+def _add_option(group: argparse._ArgumentGroup, setting: Setting, default: object) -> None:
+    about = setting.option
+    shown = "" if setting.required or default in (None, "", (), False) else f" [{default}]"
+    help = (about.help + shown).replace("%", "%%")
+    if about.positional:
+        nargs = "*" if setting.several else "?"
+        group.add_argument(setting.name, metavar=about.metavar, help=help, nargs=nargs)
+        return
+    names = [setting.flag, *about.aliases]
+    if setting.kind is bool:
+        group.add_argument(*names, dest=setting.name, action=argparse.BooleanOptionalAction, help=help)
+        return
+    metavar = about.metavar or {int: "N", float: "F", str: "TEXT"}[setting.kind]
+    if setting.choices is not None and about.metavar is None:
+        metavar = "{" + ",".join(map(str, setting.choices)) + "}"
+    several = "+" if setting.several else None
+    group.add_argument(*names, dest=setting.name, metavar=metavar, nargs=several, help=help)

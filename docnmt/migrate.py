@@ -1,0 +1,127 @@
+"""What earlier versions stored, as this one reads it: options by their names of today, tensors likewise.
+
+A configuration carries the version that its names are of (`CONFIG_VERSION` when it is written; 1 where none is
+stored). To drop or rename an option, raise the version and add a line to `CHANGES`; to rename tensors, add one to
+`TENSOR_CHANGES`. Nothing else in the package knows of earlier names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from docnmt.config import flag, underscored
+
+#: Version of the names that this code writes.
+CONFIG_VERSION = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """An option that is no more what it was.
+
+    Attributes:
+        version: the first version with the change.
+        section, name: where it stood. In the section "model" only `models` had it.
+        new: its name of today; None where it was dropped.
+        same_as: values that mean what is done today, so that the option can be left out; None stands for all.
+        instead: what there is instead, for the user who asks for it.
+    """
+
+    version: int
+    section: str
+    name: str
+    new: str | None = None
+    models: tuple[str, ...] = ()
+    same_as: tuple[Any, ...] | None = None
+    instead: str = ""
+
+
+CHANGES: tuple[Change, ...] = (
+    Change(version=2, section="run", name="save_interval_minutes", instead="a run saves every 15 minutes"),
+    Change(version=2, section="run", name="keep_last_epochs", new="keep_last"),
+    Change(version=2, section="run", name="keep_best_checkpoints", new="keep_best"),
+    Change(version=2, section="optimization", name="adam_eps", same_as=(1e-8,), instead="it is 1e-8"),
+    Change(version=2, section="search", name="sampling_topk", new="top_k"),
+    Change(version=2, section="search", name="sampling_topp", new="top_p"),
+    Change(
+        version=2, section="model", name="relative_distance", new="relative_horizon", models=("fusion_classifier",)
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorChange:
+    """Parameters of another name: `pattern` (a regular expression on the whole name in the model) → `new`."""
+
+    version: int
+    models: tuple[str, ...]
+    pattern: str
+    new: str
+
+
+TENSOR_CHANGES: tuple[TensorChange, ...] = ()
+
+
+def migrate(config: Mapping[str, Mapping[str, Any]], version: int, model: str) -> dict[str, dict[str, Any]]:
+    """A stored configuration by sections, with the options of today.
+
+    An option whose value today's code cannot honour stays, so that whoever reads its section refuses it.
+
+    Args:
+        version: the version that `config` was stored with.
+        model: the name of the model, to which the options in the section "model" belong.
+    """
+    migrated = {section: dict(values) for section, values in config.items()}
+    for change in CHANGES:
+        if change.version > version and (not change.models or model in change.models):
+            _apply(change, migrated.get(change.section, {}), change.name)
+    return migrated
+
+
+def _apply(change: Change, values: dict[str, Any], key: str) -> None:
+    if key not in values:
+        return
+    if change.new is not None:
+        values[change.new] = values.pop(key)
+    elif change.same_as is None or values[key] in change.same_as:
+        del values[key]
+
+
+def migrate_file(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The content of a `--config` file, which may be of any version; names that are `known` mean what they mean today.
+
+    A file that has an option by both its names is not touched there.
+    """
+    migrated = dict(values)
+    there = {underscored(key) for key in values}
+    for change in CHANGES:
+        for key in values:
+            if underscored(key) == change.name and not {change.name} & set(known) and change.new not in there:
+                _apply(change, migrated, key)
+    return migrated
+
+
+def gone(name: str) -> str:
+    """What to say of an option that this version does not know and an earlier one did; else nothing."""
+    for change in CHANGES:
+        if change.name == name:
+            return f": is now {flag(change.new)}" if change.new else f": is no more; {change.instead}"
+    return ""
+
+
+def migrate_tensor(name: str, version: int, model: str) -> str:
+    """The name of today of a tensor of a checkpoint: `model.<parameter>`, `optimizer.<moment>.<parameter>` or other."""
+    kind, parameter = _split(name)
+    for change in TENSOR_CHANGES:
+        if kind and change.version > version and model in change.models:
+            parameter = re.sub(f"^(?:{change.pattern})$", change.new, parameter)
+    return kind + parameter
+
+
+def _split(name: str) -> tuple[str, str]:
+    """`optimizer.exp_avg.output.weight` → `optimizer.exp_avg.` and `output.weight`; a task's own tensor: "", itself."""
+    found = re.match(r"model\.|optimizer\.[^.]+\.", name)
+    return (name[: found.end()], name[found.end() :]) if found else ("", name)

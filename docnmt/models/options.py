@@ -1,0 +1,43 @@
+"""The options of a model: its own, and those of the parts that it chooses by name. No torch here."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any  # values of options, and classes that hold them
+
+from docnmt.config import NoOptions
+from docnmt.registry import FUSIONS, MODELS, POSITIONS, Registry
+
+#: The options by which a model chooses parts that bring options of their own.
+PARTS: dict[str, Registry[Any]] = {"position": POSITIONS, "position_fusion": FUSIONS}
+
+
+def model_config(model: str, values: Mapping[str, Any]) -> Any:
+    """The configuration class of a model, with the options of the position family and of the fusion that it chooses.
+
+    Args:
+        values: settings of the model by name; where `position` or `position_fusion` is missing, its default is chosen.
+
+    Raises:
+        ValueError: no such model.
+    """
+    config = MODELS.config(model)
+    chosen = [(registry, values.get(name, getattr(config, name, None))) for name, registry in PARTS.items()]
+    parts = [registry.config(name) for registry, name in chosen if name in registry]
+    return _extended(config, *(part for part in parts if part is not NoOptions))
+
+
+@functools.cache
+def _extended(config: type, *parts: type) -> type:
+    """A configuration class that has the options, problems and conditions of others, too."""
+    if not parts:
+        return config
+
+    def problems(self: object) -> list[str]:
+        return [found for part in (config, *parts) if hasattr(part, "problems") for found in part.problems(self)]
+
+    conditions = [condition for part in (config, *parts) for condition in getattr(part, "conditions", ())]
+    namespace = {"problems": problems, "conditions": conditions}
+    return dataclasses.make_dataclass(config.__name__, [], bases=(config, *parts), namespace=namespace, frozen=True)

@@ -1,0 +1,119 @@
+"""What may not be: parts and options that cannot be trained together, or not as the run went on until now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any  # configurations by section: their classes are those of the parts that were chosen
+
+from torch import nn
+
+from docnmt.config import flag, to_dict
+from docnmt.criterions.protocol import Criterion
+from docnmt.errors import UsageError, UserError
+from docnmt.tasks.protocol import Task
+from docnmt.training.checkpoint import Checkpoint
+from docnmt.training.config import SECTIONS, RunConfig, TrainingConfig
+from docnmt.training.loading import stored_config, stored_model_config
+
+
+def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
+    """Refuse to continue a run under other options; those of the section `run` may change.
+
+    Raises:
+        UsageError: naming every option that differs with its old and its new value, or what the checkpoint has of
+            options that this version does not know.
+    """
+    problems = []
+    for name in SECTIONS[1:]:  # the first is `run`
+        old, new = to_dict(_stored(name, config, checkpoint)), to_dict(config[name])
+        different = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+        problems += [f"{flag(key)} was {old.get(key)} and is now {new.get(key)}" for key in different]
+        if {"arch", "task", "criterion"} & set(different):
+            break  # other parts have other options
+    if problems:
+        where = f"{checkpoint.path} holds a run with other options; give the same, or another --save-dir"
+        raise UsageError([f"{where}: {problem}" for problem in problems[:1]] + problems[1:])
+
+
+def _stored(section: str, config: Mapping[str, Any], checkpoint: Checkpoint) -> Any:
+    if section == "model":
+        return stored_model_config(checkpoint)
+    return stored_config(checkpoint, section, type(config[section]))
+
+
+def check_criterion(training: TrainingConfig, model: nn.Module, criterion: Criterion) -> None:
+    """Refuse a criterion that judges something else than the model predicts; plug-ins need not say what they do.
+
+    Raises:
+        UsageError: naming both.
+    """
+    predicted, judged = getattr(model, "predicts", None), getattr(criterion, "predicts", None)
+    if predicted and judged and predicted != judged:
+        raise UsageError(
+            f"--criterion {training.criterion} judges {judged}, and --arch {training.arch} predicts {predicted}; leave "
+            "--criterion out to take the task's own"
+        )
+
+
+def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> None:
+    """Refuse a misspelt `--best-checkpoint-metric` before anything is trained.
+
+    Raises:
+        UsageError: naming the metrics there are.
+    """
+    there = ("loss", *criterion.metrics, *(("ppl",) if "nll" in criterion.metrics else ()), *task.metrics)
+    if training.best_checkpoint_metric not in there:
+        raise UsageError(
+            f"--best-checkpoint-metric: there is no '{training.best_checkpoint_metric}' with --task {training.task} "
+            f"and --criterion {training.criterion}; there are {', '.join(there)}"
+        )
+
+
+def check_validation(limits: RunConfig, training: TrainingConfig, task: Task, model: nn.Module) -> None:
+    """Refuse a run that could not validate, or asks for what only validation gives, before an epoch is spent on it.
+
+    Raises:
+        UserError: there is no validation split.
+    """
+    if training.disable_validation:
+        useless = [
+            flag for flag, asked in (("--patience", limits.patience), ("--keep-best", limits.keep_best)) if asked
+        ]
+        if useless:
+            raise UsageError(f"--disable-validation leaves nothing for {' and '.join(useless)} to judge by")
+        return
+    try:
+        task.dataset("valid", model, seed=training.seed)
+    except UserError as error:
+        raise UserError(f"{error}; preprocess a validation split, or train with --disable-validation") from error
+
+
+def asks_task_metrics(training: TrainingConfig, task: Task) -> bool:
+    """Whether validation computes the task's own metrics, BLEU among them."""
+    return training.eval_metrics or training.best_checkpoint_metric in task.metrics
+
+
+def check_judged(config: Mapping[str, Any], task: Task) -> None:
+    """Refuse settings of a BLEU that no validation computes.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    training: TrainingConfig = config["training"]
+    beam, documents = (getattr(config["task"], f"eval_bleu_{name}", None) for name in ("beam", "documents"))
+    computed = asks_task_metrics(training, task) and not training.disable_validation
+    if not computed and ((beam or 1) > 1 or documents is not None):
+        flag = "--eval-bleu-beam" if documents is None else "--eval-bleu-documents"
+        raise UsageError(
+            f"{flag} has no effect where validation computes no BLEU; give --eval-metrics or make BLEU the metric"
+        )
+
+
+def check_noise(config: Mapping[str, Any]) -> None:
+    """Refuse to compare two passes that are the same.
+
+    Raises:
+        UsageError: `--r-drop` without dropout.
+    """
+    if getattr(config["criterion"], "r_drop", 0) and not getattr(config["model"], "dropout", 0):
+        raise UsageError("--r-drop compares passes with other dropout, and there is none: give --dropout")

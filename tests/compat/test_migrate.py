@@ -1,0 +1,116 @@
+"""Names of earlier versions are understood, in checkpoints and in files of options; names of none are refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from docnmt import migrate
+from docnmt.cli.given import Given
+from docnmt.cli.train import main as train
+from docnmt.cli.train import parse
+from docnmt.errors import UsageError, UserError
+from docnmt.migrate import CHANGES, CONFIG_VERSION, TensorChange
+from docnmt.training.checkpoint import load_checkpoint, read_header
+from docnmt.training.loading import load_model
+
+V1 = Path(__file__).parent / "v1"
+CONTINUE = ["--config", "resume/config.yaml", "--max-update", "7"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(V1, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "resume" / "checkpoint_last.safetensors"
+
+
+def change(path: Path, header: Callable[[dict[str, Any]], object]) -> None:
+    """Alter a checkpoint's header."""
+    with safetensors.safe_open(path, framework="pt") as file:
+        values = json.loads(file.metadata()["docnmt"])
+    header(values)
+    safetensors.torch.save_file(safetensors.torch.load_file(path), path, metadata={"docnmt": json.dumps(values)})
+
+
+@pytest.mark.parametrize("each", CHANGES, ids=lambda each: each.name)
+def test_every_change(each: migrate.Change) -> None:
+    model = each.models[0] if each.models else "any"
+    value = (each.same_as or (7,))[0]
+    stored = {each.section: {each.name: value, "other": 1}}
+    kept = {"other": 1} if each.new is None else {each.new: value, "other": 1}
+    assert migrate.migrate(stored, each.version - 1, model) == {each.section: kept}
+    assert migrate.migrate(stored, each.version, model) == stored
+    assert migrate.migrate_file({each.name.replace("_", "-"): value}, []) == ({each.new: value} if each.new else {})
+    assert migrate.migrate_file({each.name: value}, [each.name]) == {each.name: value}  # a plug-in's, say
+    assert migrate.gone(each.name)
+
+
+def test_an_option_of_another_model_is_not_touched() -> None:
+    stored = {"model": {"relative_distance": 3}}
+    assert migrate.migrate(stored, 1, "mine") == stored
+
+
+def test_what_is_written_is_of_today(folder: Path) -> None:
+    assert train(CONTINUE) == 0
+    header, _ = read_header(folder)
+    assert header["config_version"] == CONFIG_VERSION
+    assert "adam_eps" not in header["config"]["optimization"]
+
+
+def test_an_unknown_option_stops_translating_and_resuming(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(folder, lambda h: h["config"]["model"].update(depth=3))
+    with pytest.raises(
+        UsageError, match=r"checkpoint_last\.safetensors: configuration of the model: unknown key 'depth'"
+    ):
+        load_model(folder)
+    assert train(CONTINUE) == 2
+    assert "checkpoint_last.safetensors: configuration of the model: unknown key 'depth'" in capsys.readouterr().err
+
+
+def test_a_dropped_option_that_was_used_stops_resuming_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(folder, lambda h: h["config"]["optimization"].update(adam_eps=1e-6))
+    load_model(folder)
+    assert train(CONTINUE) == 2
+    assert (
+        "configuration of the optimization: unknown key 'adam_eps': is no more; it is 1e-8" in capsys.readouterr().err
+    )
+
+
+def test_a_newer_version_is_refused(folder: Path) -> None:
+    change(folder, lambda h: h.update(config_version=CONFIG_VERSION + 1))
+    with pytest.raises(UserError, match=r"its options are of version 3 \(written by docnmt 0\.1\.0\)"):
+        load_checkpoint(folder)
+
+
+def test_typed_options_of_earlier_versions_are_explained(tmp_path: Path) -> None:
+    words = ["data", "--arch", "transformer_tiny", "--save-dir", "new", "--keep-last-epochs", "3", "--adam-eps", "1e-6"]
+    with pytest.raises(UsageError) as caught:
+        parse(Given("docnmt-train", words))
+    assert "--keep-last-epochs: is now --keep-last" in str(caught.value)
+    assert "--adam-eps: is no more; it is 1e-8" in str(caught.value)
+
+
+def test_tensors_of_another_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if version 3 called the last layer norm of encoder and decoder `last`: model and optimizer follow."""
+    old = load_checkpoint(folder)
+    renamed = TensorChange(
+        version=CONFIG_VERSION + 1,
+        models=("transformer",),
+        pattern=r"(encoder|decoder)\.norm\.(\w+)",
+        new=r"\1.last.\2",
+    )
+    monkeypatch.setattr(migrate, "TENSOR_CHANGES", (renamed,))
+    new = load_checkpoint(folder)
+    assert torch.equal(new.tensors["model.encoder.last.weight"], old.tensors["model.encoder.norm.weight"])
+    assert "optimizer.exp_avg.decoder.last.bias" in new.tensors
+    assert "model.encoder.norm.weight" not in new.tensors
+    assert "model.encoder.last.weight" in read_header(folder)[1]
+    assert len(new.tensors) == len(old.tensors)

@@ -1,0 +1,116 @@
+"""Position families and fusions of plug-ins bring options: typed, checked, stored, and handed to what they build."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from docnmt import registry
+from docnmt.cli.generate import main as generate
+from docnmt.cli.train import main as train
+from docnmt.config import below, option
+from docnmt.models.options import model_config
+from docnmt.modules.positions import Position, PositionSettings
+from docnmt.registry import register_fusion, register_position
+from docnmt.training.loading import load_model
+
+DATA = Path(__file__).parent / "compat" / "v1" / "data"
+SIZE = ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24"]
+SMALL = [*SIZE, "--max-tokens", "300", "--max-update", "2", "--device", "cpu"]
+
+
+@dataclass(frozen=True)
+class PeriodConfig:
+    """Options of the family `period`."""
+
+    period: int = option(10, "words after which an encoding is repeated")
+
+    def problems(self) -> list[str]:
+        return below(self, 1, "period")
+
+
+class Period(nn.Module):
+    """A learned encoding of a word's index modulo a period."""
+
+    def __init__(self, d_model: int, period: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(period, d_model)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        encoded: Tensor = self.table(positions[:, 0] % self.table.num_embeddings)
+        return encoded
+
+
+@dataclass(frozen=True)
+class WeightedConfig:
+    """Options of the fusion `weighted`."""
+
+    position_weight: float = option(1.0, "what encodings are multiplied by")
+
+
+class Weighted(nn.Module):
+    """E + wP."""
+
+    def __init__(self, d_model: int, *, position_weight: float) -> None:
+        super().__init__()
+        self.weight = position_weight
+
+    def forward(self, e: Tensor, p: Tensor, offsets: Tensor | None = None) -> Tensor:
+        return e + self.weight * p
+
+
+def period_family(settings: PositionSettings, *, period: int) -> Position:
+    """A learned encoding that repeats itself."""
+    return Position(input=Period(settings.d_model, period))
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in registry.ALL:
+        monkeypatch.setattr(each, "_entries", dict(each._entries))
+    register_position("period", config=PeriodConfig)(period_family)
+    register_fusion("weighted", config=WeightedConfig)(Weighted)
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_transformer_tiny"])
+def test_options_reach_what_is_built(arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(tmp_path / "run")
+    words = [str(DATA), "--arch", arch, *SMALL, "--save-dir", run, "--position", "period"]
+    words += ["--position-fusion", "weighted", "--position-weight", "0.5"]
+    assert train([*words, "--period", "3"]) == 0
+    loaded = load_model(run)
+    assert (loaded.model_config.period, loaded.model_config.position_weight) == (3, 0.5)
+    embedding = loaded.model.encoder.embedding
+    assert embedding.position.table.weight.shape == (3, 16)
+    assert embedding.fusion.weight == 0.5
+    assert generate([str(DATA), "--path", run, "--scoring", "none", "--device", "cpu"]) == 0
+    capsys.readouterr()
+    assert train([*words, "--period", "4", "--max-update", "3"]) == 2
+    assert "--period was 3 and is now 4" in capsys.readouterr().err
+    shutil.rmtree(run)
+    assert train([*words, "--period", "0"]) == 2
+    assert "--period: must be at least 1, got 0" in capsys.readouterr().err
+
+
+def test_options_of_a_family_that_is_not_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(DATA), "--arch", "transformer_tiny", "--save-dir", str(tmp_path / "run"), "--period", "3"]
+    assert train(words) == 2
+    assert "--period: has no effect with --position sinusoidal; it belongs to period" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        train([*words, "--position", "period", "--help-all"])
+    assert "--period N" in capsys.readouterr().out
+
+
+def test_a_configuration_has_the_options_of_its_parts() -> None:
+    plain = model_config("transformer", {})
+    assert plain is registry.MODELS.config("transformer")
+    extended = model_config("transformer", {"position": "period"})
+    assert issubclass(extended, plain)
+    assert registry.POSITIONS.options("period", extended(period=7)) == {"period": 7}
+    assert registry.POSITIONS.options("sinusoidal", extended()) == {}
+    assert torch.equal(Weighted(2, position_weight=2.0)(torch.ones(1, 2), torch.ones(1, 2)), torch.full((1, 2), 3.0))
