@@ -19,7 +19,7 @@ from docnmt.cli.given import Given, Parser, add_common, add_options
 from docnmt.config import Section, build, flag, underscored, without_effect
 from docnmt.errors import Terminated, UsageError, UserError
 from docnmt.migrate import gone, migrate_file
-from docnmt.plugins import import_plugins
+from docnmt.user_dir import import_plugins
 
 
 @dataclass(frozen=True)

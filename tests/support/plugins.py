@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import docnmt.builtin  # noqa: F401
-from docnmt.plugins import import_plugins
+from docnmt.user_dir import import_plugins
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 import_plugins(str(EXAMPLES / "baselines"))

@@ -11,7 +11,6 @@ import pytest
 
 from docnmt import builtin, registry
 from docnmt.errors import UsageError
-from docnmt.plugins import import_plugins
 from docnmt.registry import (
     Architecture,
     Registry,
@@ -19,6 +18,7 @@ from docnmt.registry import (
     register_criterion,
     register_model,
 )
+from docnmt.user_dir import import_plugins
 
 assert builtin
 
