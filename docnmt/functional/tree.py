@@ -69,15 +69,8 @@ class TreeIndex:
     @cached_property
     def levels(self) -> tuple[Tensor, ...]:
         """The nodes of each level of all documents, leaves first; level 0 is the sentences in order."""
-        return tuple(
-            self._tensor(np.repeat(start - (np.cumsum(size) - size), size) + np.arange(size.sum()))
-            for start, size in zip(self.level_start, self.level_size, strict=True)
-        )
-
-    def document_levels(self, document: int) -> list[slice]:
-        """The nodes of each level of one document, leaves first; one empty level where there is no sentence."""
-        starts, sizes = (x[:, document : document + 1].sum(1).tolist() for x in (self.level_start, self.level_size))
-        return [slice(start, start + size) for start, size in zip(starts, sizes, strict=True) if size] or [slice(0, 0)]
+        levels = zip(self.level_start, self.level_size, strict=True)
+        return tuple(self._tensor(np.repeat(start, size) + _count_up(size)) for start, size in levels)
 
     @property
     def leaves(self) -> Tensor:
@@ -103,12 +96,11 @@ class TreeIndex:
         children = np.full((self.num_nodes, 2), -1)
         for level in range(1, self.num_levels):
             size, below = self.level_size[level], self.level_size[level - 1]
-            nodes = self.levels[level].cpu().numpy()
-            index = nodes - np.repeat(self.level_start[level], size)
-            left = np.repeat(self.level_start[level - 1], size) + 2 * index
-            has_right = 2 * index + 1 < np.repeat(below, size)
-            children[nodes, 0] = left
-            children[nodes, 1] = np.where(has_right, left + 1, -1)
+            place = _count_up(size)
+            nodes, left = np.repeat(self.level_start[level], size) + place, 2 * place
+            first = np.repeat(self.level_start[level - 1], size)
+            children[nodes, 0] = first + left
+            children[nodes, 1] = np.where(left + 1 < np.repeat(below, size), first + left + 1, -1)
         return self._tensor(children)
 
     @cached_property
@@ -125,7 +117,7 @@ class TreeIndex:
         tokens, first = layout.sentences.host, layout.document_sentences.host
         filled = np.zeros(self.num_nodes, bool)
         for level, size in enumerate(self.level_size):
-            place = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+            place = _count_up(size)
             begin = np.repeat(first[:-1], size) + (place << level)
             end = np.minimum(begin + (1 << level), np.repeat(first[1:], size))
             filled[np.repeat(self.level_start[level], size) + place] = tokens[end] > tokens[begin]
@@ -133,6 +125,12 @@ class TreeIndex:
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.document_offsets.device)
+
+
+def _count_up(lengths: np.ndarray) -> np.ndarray:
+    """0, 1, … for each length: [2, 0, 3] → 0 1 0 1 2."""
+    counts: np.ndarray = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return counts
 
 
 @dataclass(frozen=True, eq=False)
