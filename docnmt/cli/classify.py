@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from docnmt.classification.config import ClassifyConfig
@@ -22,11 +22,6 @@ EXAMPLES = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    return cli.run("docnmt-classify", body, argv)
-
-
 def body(argv: list[str]) -> int:
     """Parse and label."""
     parsed = cli.Command("docnmt-classify", DESCRIPTION, EXAMPLES).parse(argv, [Section("options", ClassifyConfig)])
@@ -40,6 +35,9 @@ def body(argv: list[str]) -> int:
     classify(config, sys.stdout)
     return 0
 
+
+#: Entry point: `main(argv=None)` returns the exit status.
+main = partial(cli.run, "docnmt-classify", body)
 
 if __name__ == "__main__":
     sys.exit(main())

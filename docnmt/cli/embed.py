@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from docnmt.cli import command as cli
@@ -25,11 +25,6 @@ EXAMPLES = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    return cli.run("docnmt-embed", body, argv)
-
-
 def body(argv: list[str]) -> int:
     """Parse, load the model, then write, search or draw."""
     parsed = cli.Command("docnmt-embed", DESCRIPTION, EXAMPLES).parse(argv, [Section("embed", EmbedConfig)])
@@ -44,6 +39,9 @@ def body(argv: list[str]) -> int:
     embed(config, sys.stdout)
     return 0
 
+
+#: Entry point: `main(argv=None)` returns the exit status.
+main = partial(cli.run, "docnmt-embed", body)
 
 if __name__ == "__main__":
     sys.exit(main())

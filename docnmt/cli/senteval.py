@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 
 from docnmt.cli import command as cli
 from docnmt.config import Section
@@ -23,11 +23,6 @@ EXAMPLES = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    return cli.run("docnmt-senteval", body, argv)
-
-
 def body(argv: list[str]) -> int:
     """Parse, evaluate, print the table."""
     config = cli.Command("docnmt-senteval", DESCRIPTION, EXAMPLES).parse(argv, [Section("senteval", SentEvalConfig)])
@@ -38,6 +33,9 @@ def body(argv: list[str]) -> int:
     print(run_transfer(config["senteval"]))
     return 0
 
+
+#: Entry point: `main(argv=None)` returns the exit status.
+main = partial(cli.run, "docnmt-senteval", body)
 
 if __name__ == "__main__":
     sys.exit(main())
