@@ -35,14 +35,9 @@ class SentenceEncoder:
     """
 
     def __init__(
-        self,
-        model: SentencePairModel,
-        embeddings: Embeddings,
-        *,
-        device: torch.device | str = "cpu",
-        max_tokens: int = 4096,
-        cache_words: int = 20_000,
-    ) -> None:
+        self, model: SentencePairModel, embeddings: Embeddings, *,
+        device: torch.device | str = "cpu", max_tokens: int = 4096, cache_words: int = 20_000,
+    ) -> None:  # fmt: skip
         self.model, self.embeddings, self.max_tokens = model.to(device).eval(), embeddings, max_tokens
         self.device = torch.device(device)
         self.width = model.encoder.d_output

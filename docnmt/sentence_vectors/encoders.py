@@ -49,13 +49,9 @@ class BagOfWords(WordEncoder):
     probability: Tensor
 
     def __init__(
-        self,
-        *,
-        dims: Sequence[int],
-        pooling: Literal["mean", "max", "sif"],
-        probability: Tensor,
+        self, *, dims: Sequence[int], pooling: Literal["mean", "max", "sif"], probability: Tensor,
         smoothing: float = 1e-3,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         if pooling not in ("mean", "max", "sif"):
             raise ValueError(f"pooling must be mean, max or sif, got {pooling!r}")

@@ -98,17 +98,9 @@ class InferLiteEncoder(WordEncoder):
     """
 
     def __init__(
-        self,
-        *,
-        dims: Sequence[int],
-        d_model: int,
-        d_output: int,
-        layers: int,
-        width: int,
-        gate: bool = True,
-        skip: bool = True,
-        pooling: Literal["max", "mean"] = "max",
-    ) -> None:
+        self, *, dims: Sequence[int], d_model: int, d_output: int, layers: int, width: int,
+        gate: bool = True, skip: bool = True, pooling: Literal["max", "mean"] = "max",
+    ) -> None:  # fmt: skip
         super().__init__()
         if layers < 1:
             raise ValueError(f"the encoder's last layer is a convolution, so at least 1 is needed, got {layers}")
