@@ -21,6 +21,7 @@ exclude_patterns = ["measured"]
 html_theme = "furo"
 html_title = f"docnmt {release}"
 html_copy_source = False
+html_show_copyright = False
 highlight_language = "text"
 smartquotes = False  # --option stays --option
 default_role = "code"  # docstrings write `names` as Markdown does
@@ -42,6 +43,8 @@ def _without_outside_links(app: object, docname: str, source: list[str]) -> None
 
 def _plain(app: object, what: str, name: str, item: object, options: object, lines: list[str]) -> None:
     """Docstrings are plain text with `code`: nothing else in them is markup."""
+    if what in ("attribute", "property", "data"):
+        lines.insert(0, "")  # or napoleon takes what stands before a colon for a type
     lines[:] = [_MARKUP.sub(lambda m: m[1] or f"{m[2][:-1]}\\{m[2][-1]}", line) for line in lines]
 
 

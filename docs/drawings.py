@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -61,8 +61,10 @@ def rows(page: str) -> list[tuple[list[str], str]]:
     return [([name.strip("/") for name in re.findall(r"`([^`]+)`", first)], last) for first, *_, last in cells]
 
 
-def imports(package: Path) -> Iterator[tuple[str, str]]:
+@cache
+def imports(package: Path) -> list[tuple[str, str]]:
     """Every import inside the package, those inside functions too: the file, and the module of `docnmt` it names."""
+    found = []
     for path in sorted(package.rglob("*.py")):
         here = str(path.relative_to(package))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -74,7 +76,8 @@ def imports(package: Path) -> Iterator[tuple[str, str]]:
                 names = [node.module or ""]
             else:
                 continue
-            yield from ((here, name.split(".", 1)[1]) for name in names if name.startswith(package.name + "."))
+            found += [(here, name.split(".", 1)[1]) for name in names if name.startswith(package.name + ".")]
+    return found
 
 
 def room(place: str) -> str:

@@ -34,7 +34,10 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import docnmt
 
 PACKAGE = os.path.dirname(os.path.abspath(docnmt.__file__)) + os.sep
-WORDS = ["the", "a", "dog", "cat", "house", "tree", "sees", "finds", "old", "new", "in", "under", "and", "walks"]
+WORDS = (
+    "the", "a", "dog", "cat", "house", "tree", "sees", "finds", "old", "new", "in", "under", "and", "then", "it", "he",
+    "they", "walks", "sleeps", "river",
+)  # fmt: skip
 TEXT = "The cat sleeps.\nIt walks.\n"
 
 
@@ -76,7 +79,7 @@ def prepare(folder: Path) -> Path:
         corpus(folder / split, documents, seed)
     files = ["--trainpref", str(folder / "train"), "--validpref", str(folder / "valid")]
     if main(["-s", "en", "-t", "de", *files, "--destdir", str(folder / "data"), "--vocab-size", "60"]):
-        sys.exit(1)
+        sys.exit("error: docnmt-preprocess failed")
     return folder / "data"
 
 
@@ -138,7 +141,7 @@ def main() -> None:
         translation(arguments.translate)
         return
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
-        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        with contextlib.redirect_stdout(nowhere):  # what goes wrong stands on stderr
             data = prepare(Path(folder))
             calls = update(data, Path(folder) / "run", arguments.arch)
         print("| | files | functions | calls | switches of file |\n| --- | --- | --- | --- | --- |")
