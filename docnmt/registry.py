@@ -160,7 +160,8 @@ def _definition(target: type, which: Literal[0, -1]) -> str:
         tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     except (OSError, TypeError, ValueError):
         return target.__module__
-    inside = [f.__code__.co_firstlineno for f in vars(target).values() if isinstance(f, types.FunctionType)]
+    methods = [f.__code__ for f in vars(target).values() if isinstance(f, types.FunctionType)]
+    inside = [code.co_firstlineno for code in methods if code.co_filename == file]  # not those that dataclasses write
     named = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == target.__name__]
     around = [node for node in named if all(node.lineno <= line <= (node.end_lineno or 0) for line in inside)]
     lines = [min([node.lineno, *(each.lineno for each in node.decorator_list)]) for node in around]

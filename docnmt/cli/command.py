@@ -19,6 +19,7 @@ from docnmt.cli.given import Given, Parser, add_common, add_options
 from docnmt.config import Section, build, flag, underscored, without_effect
 from docnmt.errors import Terminated, UsageError, UserError
 from docnmt.migrate import gone, migrate_file
+from docnmt.registry import Registry
 from docnmt.user_dir import import_plugins
 
 
@@ -28,12 +29,12 @@ class Choice:
 
     option: str
     chosen: str
-    configs: Mapping[str, type]
+    registry: Registry[Any]
 
     @property
     def sections(self) -> list[Section]:
         """The options of every part."""
-        return [Section(name, config) for name, config in self.configs.items()]
+        return [Section(name, self.registry.config(name)) for name in self.registry.names()]
 
     def explain(self, name: str) -> str:
         """What to say of an option that the chosen part does not have: which others do."""

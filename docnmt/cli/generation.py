@@ -23,9 +23,8 @@ def parse(command: Command, given: Given, own: type, *more: Section) -> dict[str
     chosen = str(given.get("generator") or GenerationConfig.generator)
     if chosen not in GENERATORS:
         raise UsageError(f"--generator: no generator named '{chosen}'; there are {', '.join(GENERATORS.names())}")
-    choice = Choice("generator", chosen, {name: GENERATORS.config(name) for name in GENERATORS.names()})
     sections = [
         Section("command", own), Section("models", ModelsConfig), Section("generation", GenerationConfig),
         Section("search", GENERATORS.config(chosen)), *more,
     ]  # fmt: skip
-    return command.resolve(given, sections, choices=[choice])
+    return command.resolve(given, sections, choices=[Choice("generator", chosen, GENERATORS)])

@@ -67,8 +67,7 @@ def main(given: Given) -> None:
     if task not in PREPROCESSORS:
         raise UsageError(f"--task {task}: expected one of {', '.join(PREPROCESSORS.names())}")
     sections = [Section("task", TaskConfig), Section(f"options of {task}", PREPROCESSORS.config(task))]
-    choice = Choice("task", task, {name: PREPROCESSORS.config(name) for name in PREPROCESSORS.names()})
-    config = COMMAND.resolve(given, sections, choices=[choice])
+    config = COMMAND.resolve(given, sections, choices=[Choice("task", task, PREPROCESSORS)])
     PREPROCESSORS.get(task)(config[sections[1].name], lambda line: print(line, file=sys.stderr, flush=True))
 
 

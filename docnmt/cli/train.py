@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def main(given: Given) -> None:
     if "--list" in given.rest:
         print(list_components())
         return
-    config = parse(given)
+    config = resolve(given)
     from docnmt.training.main import dry_run, train_command
 
     if config["run"].dry_run:
@@ -60,8 +61,17 @@ def main(given: Given) -> None:
         train_command(config)
 
 
-def parse(given: Given) -> dict[str, Any]:
-    """The resolved sections of the command line.
+def parse(words: Sequence[str]) -> dict[str, Any]:
+    """The resolved sections of a command line; plug-ins must be imported.
+
+    Raises:
+        UsageError: with every problem found.
+    """
+    return resolve(Given(COMMAND.prog, words))
+
+
+def resolve(given: Given) -> dict[str, Any]:
+    """The resolved sections of what is given.
 
     Raises:
         UsageError: with every problem found.
@@ -69,8 +79,7 @@ def parse(given: Given) -> dict[str, Any]:
     given.choose(*CHOSEN)
     run, optimization = Section("run", RunConfig), Section("optimization", OptimizationConfig)
     general = [run, Section("training", TrainingConfig), optimization]
-    parts = {option: {name: each.config(name) for name in each.names()} for option, each in CHOSEN.items()}
-    every = [section for option, configs in parts.items() for section in Choice(option, "", configs).sections]
+    every = [Section(name, parts.config(name)) for parts in CHOSEN.values() for name in parts.names()]
     if given.get("arch") is None:
         if given.help is None:
             given.parse([*general, *every])
@@ -95,7 +104,7 @@ def parse(given: Given) -> dict[str, Any]:
     ]
     of_model = {option: values.get(option, getattr(model.config, option, "")) for option in PARTS}
     chosen = {"arch": arch, "task": task, "criterion": criterion, **of_model}
-    choices = [Choice(option, str(chosen[option]), configs) for option, configs in parts.items()]
+    choices = [Choice(option, str(chosen[option]), parts) for option, parts in CHOSEN.items()]
     return COMMAND.resolve(given, sections, choices=choices)
 
 

@@ -59,7 +59,7 @@ class TranslationPreprocessConfig:
         "sides into equally many pieces; documents at sentence ends. truncate: the rest is cut off. skip: left out on "
         "both sides. Test sets are never changed: too long is an error under 'error' and else kept with a warning",
     )  # fmt: skip
-    max_sentence_tokens: int = option(1024, "longest sentence, in subwords of its longer side", metavar="N")
+    max_sentence_tokens: int = option(1024, "longest sentence, in subwords of its longer side", metavar="N", basic=True)
     max_document_tokens: int | None = option(
         None, "longest document, likewise; by default any, as docnmt-train --max-doc-tokens cuts at sentence ends",
         metavar="N",

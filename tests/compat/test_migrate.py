@@ -13,7 +13,6 @@ import safetensors.torch
 import torch
 
 from docnmt import migrate
-from docnmt.cli.given import Given
 from docnmt.cli.train import main as train
 from docnmt.cli.train import parse
 from docnmt.errors import UsageError, UserError
@@ -93,7 +92,7 @@ def test_a_newer_version_is_refused(folder: Path) -> None:
 def test_typed_options_of_earlier_versions_are_explained(tmp_path: Path) -> None:
     words = ["data", "--arch", "transformer_tiny", "--save-dir", "new", "--keep-last-epochs", "3", "--adam-eps", "1e-6"]
     with pytest.raises(UsageError) as caught:
-        parse(Given("docnmt-train", words))
+        parse(words)
     assert "--keep-last-epochs: is now --keep-last" in str(caught.value)
     assert "--adam-eps: is no more; it is 1e-8" in str(caught.value)
 

@@ -142,14 +142,13 @@ def test_one_unit_that_is_too_large(data: Path, tmp_path: Path, capsys: pytest.C
 
 def test_probing_leaves_the_model_alone(data: Path, tmp_path: Path) -> None:
     """Weights, gradients and the batch norm's running mean are as before; so is resuming, which probes again."""
-    from docnmt.cli.given import Given
     from docnmt.cli.train import parse
     from docnmt.training.probe import largest_batches, probe
     from docnmt.training.run import prepare
     from docnmt.training.trainer import open_epoch
 
     words = [str(data), "--arch", "toy", "--save-dir", str(tmp_path / "run"), "--max-tokens", "40"]
-    run = prepare(parse(Given("docnmt-train", words)))
+    run = prepare(parse(words))
     before = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
     epoch = open_epoch(run)
     probed = probe(run, epoch.data, epoch.plan)

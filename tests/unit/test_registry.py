@@ -115,3 +115,14 @@ def test_a_plugin_that_fails_may_be_mended(tmp_path: Path) -> None:
         import_plugins(str(tmp_path))
     file.write_text("")
     import_plugins(str(tmp_path))
+
+
+def test_a_dataclass_has_a_place(tmp_path: Path) -> None:
+    """Python writes some of its methods, which have no line of their own."""
+    file = tmp_path / "data_class.py"
+    lines = "@register_criterion('data')\n@dataclass\nclass A:\n    x: int = 0\n    def f(self):\n        pass\n"
+    file.write_text(f"from dataclasses import dataclass\nfrom docnmt.registry import register_criterion\n{lines}")
+    imported(file)
+    imported(file)
+    with pytest.raises(ValueError, match=r"first A in .*data_class\.py, line 3, now object at"):
+        register_criterion("data")(object())

@@ -1,0 +1,40 @@
+"""The words of a command line and its file of options are read once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docnmt.cli import given as module
+from docnmt.cli.given import Given
+from docnmt.cli.train import main as train
+from docnmt.config import NoOptions, Section
+from docnmt.search.config import BeamSearchConfig, SamplingConfig
+
+
+def test_the_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    there = module.read_yaml
+    monkeypatch.setattr(module, "read_yaml", lambda path: read.append(path) or there(path))
+    (tmp_path / "options.yaml").write_text("arch: transformer_tiny\ndebug: false\nlr: much\n")
+    assert train(["nowhere", "--task", "nli", "--config", str(tmp_path / "options.yaml")]) == 2
+    assert len(read) == 1
+
+
+def test_words_are_sorted_out_step_by_step() -> None:
+    given = Given("test", ["--beam", "3", "--generator", "sampling", "--top-k=5", "--debug", "--strange", "-1"])
+    assert given.debug
+    given.choose("generator")
+    assert given.get("generator") == "sampling"
+    given.parse([Section("beam_search", BeamSearchConfig), Section("sampling", SamplingConfig)])
+    assert given.typed == {"generator": "sampling", "beam": "3", "top_k": "5"}
+    assert given.rest == ["--strange", "-1"]
+
+
+def test_help_is_noticed_and_common_words_are_taken() -> None:
+    assert Given("test", ["-h"]).help == "basic"
+    assert Given("test", ["--help-all", "x"]).help == "all"
+    given = Given("test", ["a", "--user-dir", "plugins", "b"])
+    given.parse([Section("none", NoOptions)])
+    assert (given.user_dir, given.rest, given.help) == ("plugins", ["a", "b"], None)
