@@ -87,7 +87,7 @@ _add(
 )  # fmt: skip
 _add(MODELS, "docnmt.sentence_vectors", *_SENTENCE_PAIRS)
 
-for _name, *_ in _TRANSLATION:
+for _name, _, _, _ in _TRANSLATION:
     register_sizes(_name, SIZES)
 for _suffix, (_layers, _width, _heads, _ffn, _more) in {
     "": (4, 256, 8, 1024, {"activation": "gelu"}), "_arxiv": (2, 128, 8, 256, {"activation": "relu"}),
