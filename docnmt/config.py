@@ -246,10 +246,15 @@ def _values(wanted: Sequence[Setting], sources: Sequence[Mapping[str, Any]], pro
     return values
 
 
+def collected(config: type, name: str) -> list[Any]:
+    """What a configuration class and those that it extends have in the tuple `name`, the most general first."""
+    return [entry for part in reversed(config.__mro__) for entry in vars(part).get(name, ())]
+
+
 def without_effect(config: Any, given: Collection[str]) -> list[str]:
     """Problems of the options `given` that nothing reads, by the `conditions` of the configuration's class."""
     found: dict[str, str] = {}
-    for names, other, values in getattr(config, "conditions", ()):
+    for names, other, values in collected(type(config), "conditions"):
         value = getattr(config, other)
         for name in names:
             if name in given and value not in values:

@@ -1,4 +1,8 @@
-"""What each translation architecture can be told. No torch here: these dataclasses are also the command line."""
+"""What each translation architecture can be told. No torch here: these dataclasses are also the command line.
+
+An architecture's configuration is put together from groups of options; every group extends `TransformerConfig`. A group
+that changes a default or adds a condition says so itself.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,6 @@ from docnmt.models.position_rules import READ_POSITIONS, fusion_problems, width_
 from docnmt.reading import PositionCount, ReadingPlan
 from docnmt.registry import FUSIONS, MERGES, POSITIONS
 
-_OF_LEVELS = ("levels", "learned_levels", "level_dropout", "level_scale")
-_LEVEL_CONDITIONS = (
-    Condition(_OF_LEVELS, "position", ("multi_level",)),
-    Condition(("level_dropout",), "levels", (3, 4)),
-    Condition(("learned_levels", "level_scale"), "levels", (2, 3, 4)),
-    Condition((*_OF_LEVELS, "position_count"), "position_fusion", READ_POSITIONS),
-)
 #: What `--target-top-t` is when nobody says.
 DEFAULT_TARGET_TOP_T = 4
 
@@ -27,6 +24,8 @@ class TransformerConfig:
 
     default_task: ClassVar[str] = "document_translation"
 
+    #: Options that do not change what weights mean: a model may start from weights that were trained with others.
+    free: ClassVar[tuple[str, ...]] = ("checkpoint_activations",)
     conditions: ClassVar[tuple[Condition, ...]] = (
         Condition(("max_positions",), "position", ("learned", "relative_input")),
         Condition(("max_positions",), "position_fusion", READ_POSITIONS),
@@ -43,7 +42,7 @@ class TransformerConfig:
     share_embeddings: bool = option(True, "one matrix for source, target and output (needs a joined dictionary)")
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
     attention: Literal["softmax", "linear"] = option(
-        "softmax", "over a word's own span and its source's: softmax, or kernelised in linear time (004)"
+        "softmax", "over a word's own span and its source's: softmax, or kernelised in linear time"
     )
     relative_horizon: int | None = option(
         None, "r of relative positions: farther words share an embedding [16 with --position relative]", metavar="R"
@@ -88,14 +87,19 @@ class TransformerConfig:
         return []
 
 
-@dataclass(frozen=True)
-class StructuredConfig(TransformerConfig):
-    """Texts of several sentences, whose structure positions can know."""
+_OF_LEVELS = ("levels", "learned_levels", "level_dropout", "level_scale")
 
+
+@dataclass(frozen=True)
+class LevelOptions(TransformerConfig):
+    """Positions that know the structure of a text of several sentences."""
+
+    free: ClassVar[tuple[str, ...]] = ("level_scale",)
     conditions: ClassVar[tuple[Condition, ...]] = (
-        *TransformerConfig.conditions,
-        *_LEVEL_CONDITIONS,
-        Condition(("position_count",), "position", ("multi_level",)),
+        Condition(_OF_LEVELS, "position", ("multi_level",)),
+        Condition(("level_dropout",), "levels", (3, 4)),
+        Condition(("learned_levels", "level_scale"), "levels", (2, 3, 4)),
+        Condition((*_OF_LEVELS, "position_count"), "position_fusion", READ_POSITIONS),
     )
 
     position: str = option("multi_level", "position family", choices=POSITIONS.names)
@@ -122,8 +126,14 @@ class StructuredConfig(TransformerConfig):
     @property
     def position_settings(self) -> dict[str, Any]:
         """What the position family is told."""
-        names = ("levels", "learned_levels", "level_dropout", "level_scale")
-        return {name: getattr(self, name) for name in names} if self.position == "multi_level" else {}
+        return {name: getattr(self, name) for name in _OF_LEVELS} if self.position == "multi_level" else {}
+
+
+@dataclass(frozen=True)
+class StructuredConfig(LevelOptions):
+    """Texts of several sentences that are one sequence."""
+
+    conditions: ClassVar[tuple[Condition, ...]] = (Condition(("position_count",), "position", ("multi_level",)),)
 
     @property
     def joined_count(self) -> PositionCount:
@@ -173,7 +183,7 @@ class ConcatConfig(StructuredConfig):
 
 @dataclass(frozen=True)
 class ScaleformerConfig(StructuredConfig):
-    """Linear attention with relative positions in encoder and decoder (004)."""
+    """Linear attention with relative positions in encoder and decoder (Favier and Dal'Maz Silva)."""
 
     position: str = option("none", "position family of the embeddings, besides relative ones", choices=POSITIONS.names)
     attention: Literal["softmax", "linear"] = option("linear", "linear: a Scaleformer has no other")
@@ -186,23 +196,12 @@ class ScaleformerConfig(StructuredConfig):
 
 
 @dataclass(frozen=True)
-class HierTransformerConfig(StructuredConfig):
-    """Whole documents: structural positions and a context attention in encoder and decoder (002, figure 1).
+class ContextOptions(TransformerConfig):
+    """A context attention in encoder and decoder."""
 
-    What two sentences say must at first weigh more than where they stand: else attention over the document finds the
-    nearest sentence, not the one about the same thing. Where sentences are joined, places must tell them apart.
-    """
+    free: ClassVar[tuple[str, ...]] = ("target_top_t",)
+    conditions: ClassVar[tuple[Condition, ...]] = (Condition(("summary_input",), "context_sides", ("both", "encoder")),)
 
-    conditions: ClassVar[tuple[Condition, ...]] = (
-        *TransformerConfig.conditions,
-        *_LEVEL_CONDITIONS,
-        Condition(
-            ("position_count",), "position", ("multi_level", "sinusoidal", "learned", "rope_input", "relative_input")
-        ),
-        Condition(("summary_input",), "context_sides", ("both", "encoder")),
-    )
-
-    level_scale: float = option(0.1, "what positions above the word are multiplied by at the start; learned")
     context_placement: Literal["block", "heads", "replace"] = option(
         "block", "context attention as a block of its own, as extra heads, or in place of self-attention heads"
     )
@@ -236,6 +235,25 @@ class HierTransformerConfig(StructuredConfig):
             found.append("--target-top-t has no effect without --target-context conditional")
         return found
 
+
+@dataclass(frozen=True)
+class HierTransformerConfig(ContextOptions, LevelOptions):
+    """Whole documents: structural positions and a context attention (Trankova and Rykunov, figure 1).
+
+    What two sentences say must at first weigh more than where they stand: else attention over the document finds the
+    nearest sentence, not the one about the same thing. Where sentences are joined, places must tell them apart.
+    """
+
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(
+            ("position_count",), "position", ("multi_level", "sinusoidal", "learned", "rope_input", "relative_input")
+        ),
+    )
+
+    # groups that extend one class bring all its defaults again, so what a group changed must be said once more
+    position: str = option("multi_level", "position family", choices=POSITIONS.names)
+    level_scale: float = option(0.1, "what positions above the word are multiplied by at the start; learned")
+
     @property
     def reading(self) -> ReadingPlan:
         """Whole documents, each sentence a sequence of its own."""
@@ -244,7 +262,9 @@ class HierTransformerConfig(StructuredConfig):
 
 @dataclass(frozen=True)
 class CondTransformerConfig(HierTransformerConfig):
-    """ConditionalAttention (002, eq. 7)."""
+    """ConditionalAttention (Trankova and Rykunov, eq. 7)."""
+
+    free: ClassVar[tuple[str, ...]] = ("top_t", "read_all_updates", "always_own_sentence")
 
     top_t: int = option(4, "sentences that each word and head keeps", basic=True)
     read_all_updates: int = option(
@@ -276,7 +296,7 @@ class CondTransformerConfig(HierTransformerConfig):
 
 @dataclass(frozen=True)
 class HierCondTransformerConfig(CondTransformerConfig):
-    """HierarchicalCondAtt (002, section 3.3)."""
+    """HierarchicalCondAtt (Trankova and Rykunov, section 3.3)."""
 
     merge: str = option("source2token", "Merge(left, right) of the tree", choices=MERGES.names)
     select_on: Literal["cumulative", "node"] = option(

@@ -38,6 +38,5 @@ def _extended(config: type, *parts: type) -> type:
     def problems(self: object) -> list[str]:
         return [found for part in (config, *parts) if hasattr(part, "problems") for found in part.problems(self)]
 
-    conditions = [condition for part in (config, *parts) for condition in getattr(part, "conditions", ())]
-    namespace = {"problems": problems, "conditions": conditions}
+    namespace = {"problems": problems}
     return dataclasses.make_dataclass(config.__name__, [], bases=(config, *parts), namespace=namespace, frozen=True)

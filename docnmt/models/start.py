@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection
-from typing import Any
+from dataclasses import replace
 
 from torch import nn
 
+from docnmt.config import collected, flag, settings
+from docnmt.models.config import ContextOptions, LevelOptions, TransformerConfig
 from docnmt.modules.document_part import DocumentPart
 from docnmt.modules.layers import Layer
-
-#: Settings that do not change what weights mean.
-FREE = ("checkpoint_activations", "top_t", "read_all_updates", "level_scale", "always_own_sentence", "target_top_t")
 
 
 def own_parameters(model: nn.Module) -> set[str]:
@@ -36,36 +34,42 @@ def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
             module.start_closed()
 
 
-def settings_that_differ(old: Any, new: Any) -> list[str]:
-    """Settings of `old` under which its weights would mean something else in `new`."""
-    names = [f.name for f in dataclasses.fields(old) if f.name not in FREE and not f.name.endswith("dropout")]
+def settings_that_differ(old: object, new: object) -> list[str]:
+    """Settings of a configuration `old` under which its weights would mean something else in `new`.
+
+    Configurations name in `free` the options that do not change what weights mean; dropout never does.
+    """
+    free = collected(type(old), "free")
+    every = [setting.name for setting in settings(type(old))]
+    names = [name for name in every if name not in free and not name.endswith("dropout")]
     return [
-        f"--{name.replace('_', '-')} is {getattr(old, name)} there and {getattr(new, name)} here"
+        f"{flag(name)} is {getattr(old, name)} there and {getattr(new, name)} here"
         for name in names
         if getattr(old, name) != getattr(new, name)
     ]
 
 
-def start_problems(sentence: Any, document: Any) -> list[str]:
+def start_problems(sentence: TransformerConfig, document: TransformerConfig) -> list[str]:
     """Why a document model of this configuration cannot start where a sentence model is."""
-    wanted = dataclasses.replace(sentence, relative_horizon=document.relative_horizon)
+    wanted = replace(sentence, relative_horizon=document.relative_horizon)
     if sentence.position == "sinusoidal" and document.position == "multi_level":
-        wanted = dataclasses.replace(wanted, position="multi_level")  # its levels above the word can begin with 0
+        wanted = replace(wanted, position="multi_level")  # its levels above the word can begin with 0
     found = settings_that_differ(wanted, document)
     if sentence.horizon != document.horizon:
         found.append(f"--relative-horizon is {sentence.horizon} there and {document.horizon} here")
-    placement = getattr(document, "context_placement", None)
-    if placement == "replace":
+    context = document if isinstance(document, ContextOptions) else None
+    if context is not None and context.context_placement == "replace":
         found.append(
             "--context-placement replace takes heads away that the sentence model has; give --context-placement block "
             "or heads"
         )
-    if placement == "block" and document.norm == "post":
+    if context is not None and context.context_placement == "block" and context.norm == "post":
         found.append(
             "--norm post: the context block's own layer norm changes what it is given; give --context-placement heads"
         )
-    if getattr(document, "target_context", "none") != "none" and document.norm == "post":
+    if context is not None and context.target_context != "none" and context.norm == "post":
         found.append("--norm post: the layer norm of --target-context changes what it is given; give none")
-    if getattr(document, "position_count", "unit") == "document" and (placement or document.position == "multi_level"):
+    counts = isinstance(document, LevelOptions) and document.position_count == "document"
+    if counts and (context is not None or document.position == "multi_level"):
         found.append("--position-count document: the sentence model's words count from their sentence's start")
     return found
