@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar, TypedDict, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+from typing_extensions import NotRequired, Unpack
 
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.data.tokenizer import BOS
@@ -20,6 +21,17 @@ from docnmt.modules.layers import Layer
 from docnmt.modules.source2token import Source2Token
 from docnmt.modules.sublayer import Reads, Slots, Step
 from docnmt.reading import ReadingPlan
+
+
+class StackParts(TypedDict):
+    """The arguments of a `Stack`."""
+
+    embedding: Embedding
+    layers: Sequence[Layer]
+    norm: nn.Module
+    summarise: NotRequired[nn.Module | None]
+    hide: NotRequired[nn.Module | None]
+    checkpoint_activations: NotRequired[bool]
 
 
 class Stack(nn.Module):
@@ -83,21 +95,8 @@ class Decoder(Stack):
 
     summarise_target: nn.Module | None
 
-    def __init__(
-        self,
-        *,
-        embedding: Embedding,
-        layers: Sequence[Layer],
-        norm: nn.Module,
-        summarise: nn.Module | None = None,
-        summarise_target: nn.Module | None = None,
-        hide: nn.Module | None = None,
-        checkpoint_activations: bool = False,
-    ) -> None:
-        super().__init__(
-            embedding=embedding, layers=layers, norm=norm, summarise=summarise, hide=hide,
-            checkpoint_activations=checkpoint_activations,
-        )  # fmt: skip
+    def __init__(self, *, summarise_target: nn.Module | None = None, **stack: Unpack[StackParts]) -> None:
+        super().__init__(**stack)
         self.summarise_target = summarise_target
 
     def store(self, states: Tensor, layout: DocumentLayout) -> DocumentStore | None:

@@ -52,11 +52,15 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.pre = norm == "pre"
 
-    def forward(self, x: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.pre:
-            added: Tensor = x + self.dropout(block(self.norm(x)))
-            return added
-        normed: Tensor = self.norm(x + self.dropout(block(x)))
+    def enter(self, x: Tensor) -> Tensor:
+        """What the block reads of x (T, d)."""
+        read: Tensor = self.norm(x) if self.pre else x
+        return read
+
+    def leave(self, x: Tensor, added: Tensor) -> Tensor:
+        """x (T, d) and what the block made of it, (T, d) → (T, d)."""
+        x = x + self.dropout(added)
+        normed: Tensor = x if self.pre else self.norm(x)
         return normed
 
 
@@ -96,6 +100,10 @@ class Layer(nn.Module):
         """The sublayer of that name."""
         return cast(Sublayer, getattr(self, name))
 
+    def residual(self, block: tuple[str, ...]) -> Residual:
+        """The residual connection around a block."""
+        return cast(Residual, getattr(self, f"{block[0]}_residual"))
+
     @property
     def names(self) -> list[str]:
         """The sublayers, in the order of the pass."""
@@ -105,14 +113,21 @@ class Layer(nn.Module):
     def document_residuals(self) -> list[nn.Module]:
         """The residual connections of blocks that a sentence model lacks."""
         return [
-            self.get_submodule(f"{block[0]}_residual")
+            self.residual(block)
             for block in self.blocks
             if all(isinstance(self.sublayer(name), DocumentPart) for name in block)
         ]
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d), all tokens of a packed row → (T, d)."""
-        return self._pass(x, lambda name, h: self.sublayer(name)(h, reads))
+        for block in self.blocks:
+            residual = self.residual(block)
+            h = residual.enter(x)
+            added = self.sublayer(block[0])(h, reads)
+            for beside in block[1:]:
+                added = added + self.sublayer(beside)(h, reads)
+            x = residual.leave(x, added)
+        return x
 
     def remember(self, reads: Reads) -> dict[str, Any]:
         """By sublayer, what decoding reads of source documents: each keeps what it likes."""
@@ -124,12 +139,13 @@ class Layer(nn.Module):
 
     def step(self, x: Tensor, caches: Mapping[str, Cache], at: Step) -> Tensor:
         """One new token a row: x (R, d) → (R, d)."""
-        return self._pass(x, lambda name, h: self.sublayer(name).step(h, caches[name], at))
-
-    def _pass(self, x: Tensor, run: Callable[[str, Tensor], Tensor]) -> Tensor:
         for block in self.blocks:
-            residual = cast(Residual, getattr(self, f"{block[0]}_residual"))
-            x = residual(x, lambda h, block=block: sum_of([run(name, h) for name in block]))
+            residual = self.residual(block)
+            h = residual.enter(x)
+            added = self.sublayer(block[0]).step(h, caches[block[0]], at)
+            for beside in block[1:]:
+                added = added + self.sublayer(beside).step(h, caches[beside], at)
+            x = residual.leave(x, added)
         return x
 
 
@@ -137,11 +153,3 @@ def plain_layer(*, attention: Sublayer, feed_forward: FeedForward, residual: Cal
     """A layer of the Transformer's encoder (Vaswani et al. 2017): self-attention, feed-forward."""
     sublayers = {"attention": attention, "feed_forward": feed_forward}
     return Layer(sublayers, [("attention",), ("feed_forward",)], residual=residual)
-
-
-def sum_of(parts: Sequence[Tensor]) -> Tensor:
-    """The sum of one tensor or several."""
-    total, *others = parts
-    for other in others:
-        total = total + other
-    return total
