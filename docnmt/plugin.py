@@ -33,8 +33,11 @@ from docnmt.registry import (
     POSITIONS,
     register_architecture,
     register_criterion,
+    register_fusion,
     register_generator,
+    register_merge,
     register_model,
+    register_position,
     register_task,
 )
 from docnmt.tasks.protocol import Batch, Dataset, Task, TaskState
@@ -88,8 +91,11 @@ __all__ = [
     "packed_attention",
     "register_architecture",
     "register_criterion",
+    "register_fusion",
     "register_generator",
+    "register_merge",
     "register_model",
+    "register_position",
     "register_sizes",
     "register_task",
     "round_up",

@@ -21,6 +21,7 @@ from joined_text import SourceSentences, by_sentence
 from torch import Tensor, nn
 
 from docnmt.plugin import (
+    POSITIONS,
     CrossAttention,
     CrossKeys,
     Decoder,
@@ -252,7 +253,10 @@ class GTransformer(EncoderDecoder):
     @classmethod
     def build(cls, config: GTransformerConfig, task: Vocabularies) -> GTransformer:
         horizon = {"max_distance": config.horizon or 16}
-        position = build_position(config.position, config.embed_dim, **horizon, **config.position_settings)
+        options = POSITIONS.options(config.position, config)
+        position = build_position(
+            config.position, config.embed_dim, options=options, **horizon, **config.position_settings
+        )
         source, target, output = embeddings(config, task, position)
         parts = Parts(config, position)
         encoder = Encoder(embedding=source, **parts.stack(parts.encoder_layer, config.encoder_layers))

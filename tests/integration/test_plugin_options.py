@@ -19,7 +19,7 @@ from docnmt.modules.positions import Position, PositionSettings
 from docnmt.registry import register_fusion, register_position
 from docnmt.training.loading import load_model
 
-DATA = Path(__file__).parent / "compat" / "v1" / "data"
+DATA = Path(__file__).parents[1] / "compat" / "v1" / "data"
 SIZE = ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24"]
 SMALL = [*SIZE, "--max-tokens", "300", "--max-update", "2", "--device", "cpu"]
 
