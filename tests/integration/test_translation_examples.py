@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import re
@@ -11,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from joined_text import by_sentence
 from parallel_text import ParallelText
 from plugins import EXAMPLES
 from test_joined_units import batch, build
@@ -24,6 +24,7 @@ from docnmt.layout import DocumentLayout
 from docnmt.modules.sublayer import Reads
 from docnmt.registry import MODELS
 
+by_sentence = importlib.import_module("joined_text").by_sentence  # of the plug-ins, which stand on the path now
 ARCHITECTURES = ["g_transformer", "han", "han_encoder"]
 SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"
 
