@@ -30,6 +30,7 @@ class Transformer(EncoderDecoder):
 
     @classmethod
     def build(cls, config: TransformerConfig, task: Vocabularies) -> Self:
+        """The model with random weights."""
         return cls(**encoder_decoder(config, task, reading=ReadingPlan(written=1), levels=1))
 
 
@@ -45,6 +46,7 @@ class ConcatTransformer(EncoderDecoder):
 
     @classmethod
     def build(cls, config: ConcatConfig, task: Vocabularies) -> Self:
+        """The model with random weights."""
         reading = ReadingPlan(
             written=config.target_window,
             earlier=config.source_context + 1 - config.target_window,
@@ -64,6 +66,7 @@ class DocTransformer(EncoderDecoder):
 
     @classmethod
     def build(cls, config: StructuredConfig, task: Vocabularies) -> Self:
+        """The model with random weights."""
         reading = ReadingPlan(written=None, joined=True, positions=config.joined_count)
         return cls(**encoder_decoder(config, task, reading=reading, **config.position_settings))
 
@@ -83,6 +86,7 @@ class HierTransformer(EncoderDecoder):
 
     @classmethod
     def build(cls, config: HierTransformerConfig, task: Vocabularies) -> Self:
+        """The model with random weights."""
         return cls(**encoder_decoder(config, task, context=Context(config, SummaryAttention)))
 
 
@@ -110,6 +114,7 @@ class CondTransformer(EncoderDecoder):
 
     @classmethod
     def build(cls, config: CondTransformerConfig, task: Vocabularies) -> Self:
+        """The model with random weights."""
         attention = partial(ConditionalAttention, **_selection(config))
         return cls(**encoder_decoder(config, task, context=Context(config, attention)))
 
@@ -122,5 +127,6 @@ class HierCondTransformer(EncoderDecoder):
 
     @classmethod
     def build(cls, config: HierCondTransformerConfig, task: Vocabularies) -> Self:
+        """The model with random weights."""
         attention = partial(ConditionalAttention, **_selection(config), select_on=config.select_on)
         return cls(**encoder_decoder(config, task, context=Context(config, attention, merge=config.merge)))

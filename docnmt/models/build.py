@@ -31,13 +31,16 @@ class Vocabularies(Protocol):
     """What a model must know of a translation task."""
 
     @property
-    def source_vocabulary_size(self) -> int: ...
+    def source_vocabulary_size(self) -> int:
+        """Rows of the source embedding."""
 
     @property
-    def target_vocabulary_size(self) -> int: ...
+    def target_vocabulary_size(self) -> int:
+        """Rows of the target embedding and of the output layer."""
 
     @property
-    def joined(self) -> bool: ...
+    def joined(self) -> bool:
+        """Both languages share one vocabulary."""
 
 
 class Parts(TypedDict):
@@ -69,6 +72,7 @@ class Context:
 
     @property
     def heads(self) -> int:
+        """Heads of the context attention."""
         c = self.config
         return c.context_heads or (c.heads // 2 if c.context_placement == "replace" else c.heads)
 
@@ -78,10 +82,12 @@ class Context:
         return self.config.heads - (self.heads if self.config.context_placement == "replace" else 0)
 
     def make_attention(self) -> ContextAttention:
+        """One layer's context attention."""
         width = self.config.embed_dim
         return self.attention(d_model=width, heads=self.heads, d_head=width // self.config.heads)
 
     def make_summaries(self) -> SummaryEncoder:
+        """Source2token summaries of all sentences, with the tree over them."""
         sizes = {"d_model": self.config.embed_dim, "heads": self.config.heads}
         return SummaryEncoder(**sizes, merge=None if self.merge is None else build_merge(self.merge, **sizes))
 
@@ -94,6 +100,7 @@ class Context:
         return EarlierSentences(**sizes, top_t=c.target_top_t or DEFAULT_TARGET_TOP_T)
 
     def make_hide(self) -> nn.Module:
+        """What hides words from those who read them as context."""
         return WordDropout(self.config.context_word_dropout)
 
 

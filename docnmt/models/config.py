@@ -116,6 +116,7 @@ class LevelOptions(TransformerConfig):
     level_scale: float = option(0.7, "what positions above the word are multiplied by at the start; learned")
 
     def problems(self) -> list[str]:
+        """Contradictions between the values."""
         found = super().problems()
         if not 1 <= self.levels <= 4:
             found.append(f"--levels: must be 1 to 4, got {self.levels}")
@@ -162,6 +163,7 @@ class ConcatConfig(StructuredConfig):
     )
 
     def problems(self) -> list[str]:
+        """Contradictions between the values."""
         found = super().problems()
         found += below(self, 0, "source_context")
         found += no_share(self, "context_word_dropout")
@@ -190,6 +192,7 @@ class ScaleformerConfig(StructuredConfig):
     relative_horizon: int | None = option(16, "r of relative positions inside attention; 0 for none", metavar="R")
 
     def problems(self) -> list[str]:
+        """Contradictions between the values."""
         if self.attention != "linear":
             return ["scaleformer needs --attention linear; for softmax take doc_transformer"]
         return super().problems()
@@ -224,6 +227,7 @@ class ContextOptions(TransformerConfig):
     )
 
     def problems(self) -> list[str]:
+        """Contradictions between the values."""
         found = super().problems() + no_share(self, "context_word_dropout")
         found += below(self, 1, "context_heads", "target_top_t")
         if self.context_placement == "replace" and (self.context_heads or 1) >= self.heads:
@@ -276,6 +280,7 @@ class CondTransformerConfig(HierTransformerConfig):
     )
 
     def problems(self) -> list[str]:
+        """Contradictions between the values."""
         found = super().problems() + below(self, 1, "top_t")
         if self.read_all_updates < 0:
             found.append(f"--read-all-updates: must not be negative, got {self.read_all_updates}")

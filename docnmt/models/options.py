@@ -14,7 +14,7 @@ from docnmt.registry import FUSIONS, MODELS, POSITIONS, Registry
 PARTS: dict[str, Registry[Any]] = {"position": POSITIONS, "position_fusion": FUSIONS}
 
 
-def model_config(model: str, values: Mapping[str, Any]) -> Any:
+def model_config(model: str, values: Mapping[str, Any]) -> type:
     """The configuration class of a model, with the options of the position family and of the fusion that it chooses.
 
     Args:
@@ -36,6 +36,7 @@ def _extended(config: type, *parts: type) -> type:
         return config
 
     def problems(self: object) -> list[str]:
+        """Contradictions between the values, of every part."""
         return [found for part in (config, *parts) if hasattr(part, "problems") for found in part.problems(self)]
 
     namespace = {"problems": problems}

@@ -60,9 +60,11 @@ class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
     def step(self, tokens: Tensor, state: StateT) -> Tensor:
         """Every row reads one token (R,) → scores of the next one (R, V)."""
 
-    def parameters(self) -> Iterator[nn.Parameter]: ...
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """The weights."""
 
-    def train(self, mode: bool = True) -> Any: ...  # Any: nn.Module returns itself
+    def train(self, mode: bool = True) -> object:
+        """Switch dropout on, or off."""
 
 
 #: A model whose own types do not matter to who holds it: models of an ensemble differ in them.

@@ -74,7 +74,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, extra: Tensor | Non
     return torch.matmul(scores.softmax(-1).to(v.dtype), v)
 
 
-class SelfAttention(Sublayer):
+class SelfAttention(Sublayer[None, KeyValueCache]):
     """Multi-head self-attention inside each span.
 
     Args:
@@ -187,7 +187,7 @@ class PackedKeys:
         return CrossKeys.gather(self.keys, self.values, self.spans, sentences)
 
 
-class CrossAttention(Sublayer):
+class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
     """Multi-head attention of each target sentence to the source sentence of the same number."""
 
     def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:

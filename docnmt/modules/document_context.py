@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from docnmt.modules.context import ContextAttention, ContextKeys, DocumentStore
 from docnmt.modules.document_part import DocumentPart
-from docnmt.modules.sublayer import NoCache, Reads, Slots, Step, Sublayer
+from docnmt.modules.sublayer import CacheT, NoCache, Reads, RememberedT, Slots, Step, Sublayer
 from docnmt.modules.target_context import Earlier
 
 
-class ContextSublayer(Sublayer, DocumentPart):
+class ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
     """A context attention in a layer. It begins without an effect where its last projection is 0."""
 
     def __init__(self, attention: ContextAttention) -> None:
@@ -24,12 +24,13 @@ class ContextSublayer(Sublayer, DocumentPart):
         return mixed
 
     def start_closed(self) -> None:
+        """The last projection is 0."""
         with torch.no_grad():
             for parameter in self.attention.output.parameters():
                 parameter.zero_()
 
 
-class EncoderContext(ContextSublayer):
+class EncoderContext(ContextSublayer[None, NoCache]):
     """Attention of a source word to its document.
 
     Args:
@@ -45,6 +46,7 @@ class EncoderContext(ContextSublayer):
         self.summarise, self.hide = summarise, hide
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (T, d) → (T, d)."""
         words = self.hide(x)
         if self.summarise is not None:
             return self.attend(x, self.summarise(words, reads.layout), reads)
@@ -52,7 +54,16 @@ class EncoderContext(ContextSublayer):
             raise ValueError("context attention without summaries of its own needs those of the embeddings")
         return self.attend(x, DocumentStore(words, reads.layout, reads.store.summaries, reads.store.tree), reads)
 
+    def begin(self, remembered: None, slots: Slots) -> NoCache:
+        """An encoder does not decode."""
+        return NoCache()
+
     def step(self, x: Tensor, cache: NoCache, at: Step) -> Tensor:
+        """An encoder does not decode.
+
+        Raises:
+            TypeError: always.
+        """
         raise TypeError("an encoder's context attention has no decoding step")
 
 
@@ -63,19 +74,23 @@ class SourceKeys(NoCache):
         self.keys = keys
 
 
-class DecoderContext(ContextSublayer):
+class DecoderContext(ContextSublayer[SourceKeys, SourceKeys]):
     """Attention of a target word to the source document of the sentence that it translates."""
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (Tq, d) → (Tq, d)."""
         return self.attend(x, _store(reads.store), reads)
 
     def remember(self, reads: Reads) -> SourceKeys:
+        """Keys, values and relevance keys of all source documents."""
         return SourceKeys(self.attention.project(_store(reads.store)).stored())
 
     def begin(self, remembered: SourceKeys, slots: Slots) -> SourceKeys:
+        """All slots read the same."""
         return remembered
 
     def step(self, x: Tensor, cache: SourceKeys, at: Step) -> Tensor:
+        """One query a row: x (R, d) → (R, d)."""
         return self.attention.step(x, cache.keys, at.sentences)
 
 
@@ -86,24 +101,29 @@ class EarlierText:
         self.earlier = earlier
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """Only these slots stay."""
         if slots is not None:
             self.earlier = self.earlier.select(slots)
 
     def append(self, other: EarlierText) -> None:
+        """Put the other slots behind."""
         self.earlier = self.earlier.append(other.earlier)
 
 
-class EarlierContext(ContextSublayer):
+class EarlierContext(ContextSublayer[None, EarlierText]):
     """Attention of a target word to the translations before its sentence: the reference's in training, the model's own
     in decoding."""
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (Tq, d) → (Tq, d)."""
         return self.attend(x, _store(reads.written), reads)
 
     def begin(self, remembered: None, slots: Slots) -> EarlierText:
+        """What was kept of the sentences before those of the slots."""
         return EarlierText(Earlier([list(slot) for slot in slots.earlier] or [[] for _ in slots.sentences]))
 
     def step(self, x: Tensor, cache: EarlierText, at: Step) -> Tensor:
+        """One query a row: x (R, d) → (R, d); 0 where no slot has earlier sentences."""
         keys = cache.earlier.keys
         if keys is None:
             return torch.zeros_like(x)

@@ -8,12 +8,12 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from docnmt.modules.document_part import DocumentPart
-from docnmt.modules.sublayer import Cache, Reads, Slots, Step, Sublayer
+from docnmt.modules.sublayer import Cache, NoCache, Reads, Slots, Step, Sublayer
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
 
 
-class FeedForward(Sublayer):
+class FeedForward(Sublayer[None, NoCache]):
     """W2·act(W1 x + b1) + b2.
 
     Raises:
@@ -33,7 +33,12 @@ class FeedForward(Sublayer):
         output: Tensor = self.output(self.activation(self.inner(x)))
         return output
 
-    def step(self, x: Tensor, cache: Any, at: Step) -> Tensor:
+    def begin(self, remembered: None, slots: Slots) -> NoCache:
+        """A token is all that it reads."""
+        return NoCache()
+
+    def step(self, x: Tensor, cache: NoCache, at: Step) -> Tensor:
+        """(R, d) → (R, d)."""
         return self.forward(x)
 
 

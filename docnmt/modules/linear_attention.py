@@ -35,7 +35,7 @@ class LinearCache:
         self.state = self.state.append(other.state)
 
 
-class LinearSelfAttention(Sublayer):
+class LinearSelfAttention(Sublayer[None, LinearCache]):
     """Multi-head kernelised self-attention inside each span, in time linear in its length (Scaleformer, eq. 9-11).
 
     Args:
@@ -99,7 +99,7 @@ class LinearSource:
         self.spans = torch.cat([self.spans, other.spans])
 
 
-class LinearCrossAttention(Sublayer):
+class LinearCrossAttention(Sublayer[LinearMemory, LinearSource]):
     """Multi-head kernelised attention of each target span to the source span of the same number (L_Q ≠ L_K).
 
     Args:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from torch import Tensor, nn
-from typing_extensions import Self
+from typing_extensions import Self, TypeVar
 
 from docnmt.layout import DocumentLayout
 
@@ -63,6 +63,7 @@ class Slots:
 
     @property
     def rows(self) -> int:
+        """How many rows the slots have together."""
         return len(self.sentences) * self.beam
 
 
@@ -93,29 +94,36 @@ class Cache(Protocol):
 class NoCache:
     """The cache of a sublayer that keeps nothing, or nothing that depends on rows."""
 
-    def keep(self, rows: Tensor, slots: Tensor | None) -> None: ...
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """Nothing changes."""
 
-    def append(self, other: Self) -> None: ...
+    def append(self, other: Self) -> None:
+        """Nothing changes."""
 
 
-class Sublayer(nn.Module, ABC):
-    """One part of a layer. In an encoder only `forward` is called.
+RememberedT = TypeVar("RememberedT", default=Any)
+CacheT = TypeVar("CacheT", bound=Cache, default=Any)
 
-    What `remember` gives and what `begin` makes of it is each sublayer's own matter: its layer hands both back unread.
+
+class Sublayer(nn.Module, ABC, Generic[RememberedT, CacheT]):
+    """One part of a layer. An encoder calls `forward` only.
+
+    `RememberedT` is what the sublayer keeps of source documents, `CacheT` what it keeps of live rows and slots. Its
+    layer hands both back unread.
     """
 
     @abstractmethod
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d), all tokens of a packed row → (T, d)."""
 
-    def remember(self, reads: Reads) -> Any:
+    def remember(self, reads: Reads) -> RememberedT | None:
         """What decoding reads of source documents, made once and never reordered. `reads.layout` is the source's."""
         return None
 
-    def begin(self, remembered: Any, slots: Slots) -> Any:
-        """The `Cache` of new slots, whose rows have no tokens yet."""
-        return NoCache()
+    @abstractmethod
+    def begin(self, remembered: RememberedT, slots: Slots) -> CacheT:
+        """The cache of new slots, whose rows have no tokens yet."""
 
     @abstractmethod
-    def step(self, x: Tensor, cache: Any, at: Step) -> Tensor:
+    def step(self, x: Tensor, cache: CacheT, at: Step) -> Tensor:
         """One new token a row: x (R, d) → (R, d), the same numbers as the full pass gives."""

@@ -20,7 +20,7 @@ from docnmt.models.protocol import AnyTranslationModel, TranslationModel
 from docnmt.reading import ReadingPlan
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.mixture import Mixture
-from docnmt.tasks.protocol import TaskState
+from docnmt.tasks.protocol import ModelClass, TaskState
 from docnmt.tasks.translation_data import TrainingData, TranslationDataset, check_training
 
 
@@ -56,6 +56,7 @@ class DocumentTranslation:
         )
 
     def of_folder(self, data_dir: Path) -> DocumentTranslation:
+        """The same task with another data folder."""
         return self.load(self.config, data_dir)
 
     @classmethod
@@ -80,10 +81,12 @@ class DocumentTranslation:
 
     @property
     def languages(self) -> tuple[str, str]:
+        """From which to which."""
         return self.source_lang, self.target_lang
 
     @property
     def max_doc_tokens(self) -> int | None:
+        """Where models of whole documents cut them."""
         return self.config.max_doc_tokens
 
     @property
@@ -93,10 +96,12 @@ class DocumentTranslation:
 
     @property
     def source_vocabulary_size(self) -> int:
+        """Entries of the source vocabulary."""
         return self.source_tokenizer.vocab_size
 
     @property
     def target_vocabulary_size(self) -> int:
+        """Entries of the target vocabulary."""
         return self.target_tokenizer.vocab_size
 
     @cached_property
@@ -107,13 +112,13 @@ class DocumentTranslation:
             return self._fingerprint
         return hashlib.sha256(" ".join([self._fingerprint, *others]).encode()).hexdigest()[:32]
 
-    def build_model(self, model_class: Any, model_config: Any) -> nn.Module:  # Any: each model has its own options
+    def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
         """A new model, for training or for weights to be loaded.
 
         Raises:
             UserError: the model, or the folders of `--mix-data`, do not fit the task's configuration.
         """
-        model: nn.Module = model_class.build(model_config, self)
+        model = model_class.build(model_config, self)
         if self.data_dir is not None:
             tokenizers = (self.source_tokenizer, self.target_tokenizer)
             assert isinstance(model, TranslationModel)

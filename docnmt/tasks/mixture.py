@@ -11,17 +11,14 @@ import numpy as np
 
 from docnmt.batch import TranslationBatch
 from docnmt.batching.join import join_batches
+from docnmt.tasks.protocol import Dataset
 
 
-class Part(Protocol):
-    """The units of one corpus."""
+class Part(Dataset, Protocol):
+    """The units of one corpus, in batches that can be joined."""
 
-    @property
-    def sizes(self) -> np.ndarray: ...
-
-    def batch(self, units: np.ndarray) -> TranslationBatch: ...
-
-    def describe(self, units: np.ndarray) -> str: ...
+    def batch(self, units: np.ndarray) -> TranslationBatch:
+        """The batch of these units."""
 
 
 @dataclass(frozen=True, eq=False)

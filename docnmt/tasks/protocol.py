@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from typing_extensions import Self
+from typing_extensions import Self, TypeVar
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,11 @@ class Batch(Protocol):
     """What a model reads in one go."""
 
     @property
-    def num_tokens(self) -> int: ...
+    def num_tokens(self) -> int:
+        """What `tokens_per_second` counts."""
 
-    def to(self, device: torch.device | str) -> Self: ...
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch on a device."""
 
 
 class Dataset(Protocol):
@@ -49,8 +51,19 @@ class Dataset(Protocol):
         """Which documents and lines these are, for messages."""
 
 
-class Task(Protocol):
-    """What binds data, model and evaluation.
+class ModelClass(Protocol):
+    """What a registered model is: something that builds modules from its configuration."""
+
+    def build(self, config: Any, task: Any) -> nn.Module:  # Any: both are of types that the model names
+        """A model with random weights."""
+
+
+ConfigT = TypeVar("ConfigT", contravariant=True, default=Any)
+ModelT = TypeVar("ModelT", contravariant=True, default=Any)
+
+
+class Task(Protocol[ConfigT, ModelT]):
+    """What binds data, model and evaluation: `ConfigT` are its options, `ModelT` the models that it trains.
 
     `metrics` are the names that `evaluate` returns (`("bleu",)`), so that a misspelt one is refused before training.
     """
@@ -61,27 +74,26 @@ class Task(Protocol):
     def fingerprint(self) -> str:
         """A hash of the data folder, compared on resume."""
 
-    # Any below: every task and every model has a configuration class, and reads models, of its own.
     @classmethod
-    def load(cls, config: Any, data_dir: Path) -> Self:
+    def load(cls, config: ConfigT, data_dir: Path) -> Self:
         """The task of a folder that docnmt-preprocess wrote."""
 
     @classmethod
-    def restore(cls, config: Any, state: TaskState) -> Self:
+    def restore(cls, config: ConfigT, state: TaskState) -> Self:
         """The task of a checkpoint, without the folder."""
 
     def state(self) -> TaskState:
         """What a checkpoint must hold for `restore`."""
 
-    def build_model(self, model_class: Any, model_config: Any) -> nn.Module:
+    def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
         """A new model, `model_class.build(model_config, self)`.
 
         Raises:
             UserError: it does not fit the task's own configuration.
         """
 
-    def dataset(self, split: str, model: Any, *, seed: int = 0, epoch: int = 0, training: bool = False) -> Dataset:
+    def dataset(self, split: str, model: ModelT, *, seed: int = 0, epoch: int = 0, training: bool = False) -> Dataset:
         """A split as `model` reads it."""
 
-    def evaluate(self, model: Any, split: str, options: Mapping[str, int]) -> dict[str, float]:
+    def evaluate(self, model: ModelT, split: str, options: Mapping[str, int]) -> dict[str, float]:
         """The task's own metrics on a split, `max_tokens` at a time; the model comes back in the mode it was in."""
