@@ -25,8 +25,10 @@ from docnmt.functional.selective import select
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.context import ConditionalAttention, SummaryEncoder
-from docnmt.modules.layers import EncoderLayer, FeedForward, Residual
+from docnmt.modules.document_context import EncoderContext
+from docnmt.modules.layers import FeedForward, Residual, plain_layer
 from docnmt.modules.source2token import build_merge
+from docnmt.modules.sublayer import Reads, Sublayer
 
 HEADS, WIDTH, WORDS, TOP_T = 8, 64, 25, 4
 LONGEST_DENSE = 3_200  # words at which (heads × words × words) tensors are still small enough to hold many
@@ -156,31 +158,20 @@ def tree_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     return {"flat": lambda: select(asked, flat, policy), "tree": lambda: select(asked, tree, policy)}
 
 
-class DocumentHeads(nn.Module):
-    """Attention heads that read the whole document, in place of self-attention: plain, conditional or hierarchical."""
-
-    def __init__(self, layout: DocumentLayout, merge: str | None) -> None:
-        super().__init__()
-        self.layout = layout
-        width = HEADS * WIDTH
-        made = build_merge(merge, d_model=width, heads=HEADS) if merge else None
-        self.summarise = SummaryEncoder(d_model=width, heads=HEADS, merge=made)
-        self.attention = ConditionalAttention(d_model=width, heads=HEADS, d_head=WIDTH, top_t=TOP_T)
-
-    def forward(self, x: Tensor, spans: Spans) -> Tensor:
-        del spans  # of the sentences
-        keys = self.attention.project(self.summarise(x, self.layout))
-        mixed: Tensor = self.attention(x, keys, self.layout)
-        return mixed
+def document_heads(merge: str | None) -> EncoderContext:
+    """Attention heads that read the whole document, in place of self-attention: conditional, or over a tree."""
+    width = HEADS * WIDTH
+    made = build_merge(merge, d_model=width, heads=HEADS) if merge else None
+    summarise = SummaryEncoder(d_model=width, heads=HEADS, merge=made)
+    attention = ConditionalAttention(d_model=width, heads=HEADS, d_head=WIDTH, top_t=TOP_T)
+    return EncoderContext(attention, summarise=summarise, hide=nn.Identity())
 
 
 class WholeDocument(SelfAttention):
     """Self-attention over the document instead of the sentence."""
 
-    layout: DocumentLayout
-
-    def forward(self, x: Tensor, spans: Spans) -> Tensor:
-        return super().forward(x, self.layout.documents)
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        return self.within(x, reads.layout.documents)
 
 
 def layer_ways(sentences: int, timed: Timed) -> dict[str, Way]:
@@ -188,21 +179,19 @@ def layer_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     layout = DocumentLayout.from_lengths([[WORDS] * sentences])
     width = HEADS * WIDTH
     x = torch.randn(layout.num_tokens, width, requires_grad=True)
-    whole = WholeDocument(d_model=width, heads=HEADS, d_head=WIDTH)
-    whole.layout = layout
-    attentions = {
+    attentions: dict[str, Sublayer] = {
         "sentence by sentence": SelfAttention(d_model=width, heads=HEADS, d_head=WIDTH),
-        "whole document": whole,
-        "conditional": DocumentHeads(layout, None),
-        "hierarchical conditional": DocumentHeads(layout, "source2token"),
+        "whole document": WholeDocument(d_model=width, heads=HEADS, d_head=WIDTH),
+        "conditional": document_heads(None),
+        "hierarchical conditional": document_heads("source2token"),
     }
     ways = {}
     for name, attention in attentions.items():
-        layer = EncoderLayer(
+        layer = plain_layer(
             attention=attention,
             feed_forward=FeedForward(d_model=width, d_inner=4 * width, activation="relu"),
             residual=lambda: Residual(d_model=width, dropout=0.0, norm="pre"),
         )
         inputs = [x, *layer.parameters()]
-        ways[name] = timed(lambda x, *_, layer=layer: layer(x, layout), inputs)
+        ways[name] = timed(lambda x, *_, layer=layer: layer(x, Reads(layout)), inputs)
     return ways
