@@ -22,7 +22,7 @@ from docnmt.functional import (
 from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.selective import select
-from docnmt.layout import DocumentLayout, Spans
+from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.context import ConditionalAttention, SummaryEncoder
 from docnmt.modules.document_context import EncoderContext
