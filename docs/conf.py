@@ -45,7 +45,14 @@ def _plain(app: object, what: str, name: str, item: object, options: object, lin
     """Docstrings are plain text with `code`: nothing else in them is markup."""
     if what in ("attribute", "property", "data"):
         lines.insert(0, "")  # or napoleon takes what stands before a colon for a type
-    lines[:] = [_MARKUP.sub(lambda m: m[1] or f"{m[2][:-1]}\\{m[2][-1]}", line) for line in lines]
+    lines[:] = [_MARKUP.sub(_escaped, line) for line in lines]
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Code with a blank that is not shown before a letter (`Name`s); anything else with a backslash."""
+    if found[1]:
+        return found[1] + "\\ " * found.string[found.end() :][:1].isalnum()
+    return f"{found[2][:-1]}\\{found[2][-1]}"
 
 
 def setup(app: object) -> None:

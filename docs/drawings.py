@@ -63,11 +63,18 @@ def rows(page: str) -> list[tuple[list[str], str]]:
 
 @cache
 def imports(package: Path) -> list[tuple[str, str]]:
-    """Every import inside the package, those inside functions too: the file, and the module of `docnmt` it names."""
+    """Every import inside the package, those inside functions too: the file, and the module of `docnmt` it names.
+
+    Imports that only type checkers see are left out.
+    """
     found = []
     for path in sorted(package.rglob("*.py")):
         here = str(path.relative_to(package))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                node.body = []
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module == package.name:

@@ -18,6 +18,9 @@ ROOT = Path(__file__).parent.parent
 
 #: Modules and packages whose public names are the API, with what stands in them.
 API = {
+    "docnmt.plugin": "What plug-ins build on",
+    "docnmt.reading": "What a model reads at once",
+    "docnmt.units": "Ranges of sentences",
     "docnmt.layout": "How a row is divided",
     "docnmt.batch": "Batches",
     "docnmt.functional": "Equations on tensors",
@@ -30,6 +33,8 @@ API = {
     "docnmt.tasks": "Tasks",
     "docnmt.criterions": "Criteria",
     "docnmt.training": "Training",
+    "docnmt.classification": "Text classification",
+    "docnmt.sentence_vectors": "Sentence vectors",
     "docnmt.registry": "Registries",
     "docnmt.config": "Configurations",
     "docnmt.runtime": "How this process computes",

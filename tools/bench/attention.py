@@ -1,4 +1,4 @@
-"""Paper 002's table 1 measured, and what conditional attention and the tree cost against what else one could use.
+"""Table 1 of Trankova and Rykunov, measured, and what conditional attention and the tree cost against other ways.
 
     OMP_NUM_THREADS=1 python tools/bench/attention.py [--what table1 conditional tree layer …] [--plot docs]
 
@@ -133,7 +133,7 @@ def draw(points: dict[str, dict[int, float]], path: Path, *, title: str, axes: t
 
 PARTS: dict[str, tuple[Callable[[int, Timed], dict[str, Way]], str, str, int, tuple[tuple[str, str], ...]]] = {
     # ways, title, unit, words a size, ratios
-    "table1": (table1_ways, "Table 1 of paper 002, measured", "sentences", 1, ()),
+    "table1": (table1_ways, "Table 1 of Trankova and Rykunov, measured", "sentences", 1, ()),
     "conditional": (
         conditional_ways,
         "Conditional attention",
