@@ -106,6 +106,7 @@ class ArrayWriter:
 
     def __init__(self, path: Path, dtype: np.dtype[Any] | str) -> None:
         self.path, self.dtype, self.length = path, np.dtype(dtype), 0
+        path.unlink(missing_ok=True)  # arrays mapped from a file that it replaces stay as they are
         self._file, self._digest = path.open("wb"), hashlib.sha256()
 
     def append(self, values: np.ndarray) -> None:
@@ -138,9 +139,8 @@ class RaggedWriter:
 
     def append_lines(self, lines: Sequence[str]) -> None:
         """More rows of text."""
-        encoded = [line.encode() for line in lines]
-        lengths = np.array([len(line) for line in encoded], dtype=np.int64)
-        self.append(np.frombuffer(b"".join(encoded), dtype=np.uint8), lengths)
+        text = TextArray.from_lines(lines)
+        self.append(text.data, np.diff(text.offsets))
 
     def close(self) -> dict[str, dict[str, Any]]:
         """The files' entries in `meta.json`."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import sentencepiece
 
+from docnmt.data.store import TokenArray
 from docnmt.errors import UserError
 
 #: `<brk>` and `<mask>` are control symbols, as `<s>` and `</s>` are: no text is ever encoded to them.
@@ -99,6 +100,7 @@ class Tokenizer:
 
     @functools.cached_property
     def vocab_size(self) -> int:
+        """V, the number of entries, special ones included."""
         return int(self._processor.get_piece_size())
 
     def vocabulary(self) -> list[str]:
@@ -125,6 +127,10 @@ class Tokenizer:
             return result
         tokens = dict(zip(different, result, strict=True))
         return [tokens[line] for line in lines]
+
+    def encode_array(self, lines: Sequence[str]) -> TokenArray:
+        """The subwords of each line as one array."""
+        return TokenArray.from_lists(self.encode(lines), self.vocab_size)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of subwords; control symbols leave none."""

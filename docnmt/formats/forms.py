@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.errors import UserError
-from docnmt.formats.events import Event, Facts, Sentence
 from docnmt.formats.plain_text import kind_of, read_text
+from docnmt.formats.structure import Event, Facts, Sentence
 from docnmt.formats.text import TextLines
 from docnmt.formats.wmt_xml import read_xml
 

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from docnmt.errors import UserError
-from docnmt.formats.events import Blank, Event, Facts, Mark, Sentence
+from docnmt.formats.structure import Blank, Event, Facts, Mark, Sentence
 from docnmt.formats.text import TextLines, is_blank
 
 
@@ -23,7 +23,9 @@ def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts
         if any(kind_of(text) != kind for text in texts[1:]):
             raise UserError(lockstep.unequal(texts, number))
         if kind == "text":
-            yield Sentence(texts, *rows.parse(lines[-1], number)) if rows else Sentence(texts, (str(paragraph),))
+            units, labels = rows.parse(lines[-1], number) if rows else ((str(paragraph),), "")
+            facts.labels = rows is not None and rows.columns > rows.units
+            yield Sentence(texts, units, labels)
             continue
         if rows and not is_blank(lines[-1]):
             raise UserError(f"{rows.name}:{number}: expected an empty row, as {sides[0].name}:{number} is empty")
@@ -33,7 +35,6 @@ def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts
     for file in lockstep.files:
         _note(file, facts)
     facts.levels = "<p>" in kinds.seen or rows is not None
-    facts.labels = rows is not None and rows.has_labels
 
 
 def _note(file: TextLines, facts: Facts) -> None:
@@ -122,10 +123,6 @@ class LevelRows:
     def __init__(self, lines: TextLines) -> None:
         self.name = lines.name
         self.columns = self.units = 0
-
-    @property
-    def has_labels(self) -> bool:
-        return self.columns > self.units
 
     def parse(self, row: str, number: int) -> tuple[tuple[str, ...], str]:
         """The labels of the units, outermost first, and the other columns.

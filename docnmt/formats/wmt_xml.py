@@ -11,7 +11,7 @@ from typing import Any, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from docnmt.errors import UserError
-from docnmt.formats.events import Event, Facts, Mark, Sentence
+from docnmt.formats.structure import Event, Facts, Mark, Sentence
 from docnmt.formats.text import BLOCK, is_blank
 
 _LINE_BREAKS = re.compile(r"\s*[\n\r]+\s*")
@@ -46,7 +46,7 @@ def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None 
             yield Sentence(texts, (str(paragraph),))
     if not found:
         raise UserError(f"{path}: holds no <doc> with <src> segments")
-    facts.levels = facts.names = True
+    facts.levels = True
     if folded:
         facts.notes.append(f"{path}: {folded:,} segments hold line breaks, which become spaces")
 
