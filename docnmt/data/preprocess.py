@@ -61,7 +61,7 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
 def _encode(splits: list[Split], tokenizers: dict[str, Tokenizer], workers: int) -> None:
     """Second pass: cut the source and the first reference of every split into subwords."""
     with Encoder(tokenizers, workers) as encoder:
-        for split, side in ((split, side) for split in splits for side in split.sides[:2]):
+        for split, side in [(each, side) for each in splits for side in each.sides[:2]]:
             text, dtype = split.files.text(side), token_dtype(tokenizers[side].vocab_size)
             label = f"cutting {split.name}.{side}"
             with split.files.writer(f"{side}.tokens", dtype) as writer, Progress(len(text), label, unit="lines") as bar:
