@@ -21,7 +21,6 @@ from docnmt.batching.units import last_sentence_units
 from docnmt.commands.config import ModelsConfig
 from docnmt.commands.models import load_models
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TokenArray
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.progress import Progress
 from docnmt.scoring.contrastive import ForcedExample
@@ -114,8 +113,7 @@ def corpus_of(examples: Sequence[ForcedExample], task: TranslationTask) -> tuple
         source_context, target_context = example.contexts()
         sources.append([*source_context, example.source])
         targets += [*target_context, example.target]
-    tokenizer = task.target_tokenizer
-    target = TokenArray.from_lists(tokenizer.encode(targets), tokenizer.vocab_size)
+    target = task.target_tokenizer.encode_array(targets)
     corpus = replace(ParallelCorpus.from_lines(sources, task.source_tokenizer), target=target)
     return corpus, target.lengths()[corpus.document_offsets[1:] - 1] + 1
 
@@ -129,6 +127,7 @@ def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]
     loaded = load_models(config)
 
     def score(examples: list[ForcedExample]) -> list[float]:
+        """Scores with a bar."""
         with Progress(len(examples), "scoring", unit="translations") as bar:
             window = config.context_window
             return forced_scores(loaded.models, loaded.task, examples, context_window=window, progress=bar.update)

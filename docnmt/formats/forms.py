@@ -1,4 +1,4 @@
-"""The forms in which a split of a parallel corpus comes, found by the names of its files (contract, section 4)."""
+"""The forms in which a split of a parallel corpus comes, found by the names of its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain text: a sentence a line, an empty line or `<d>` between documents (contract, section 4)."""
+"""Plain text: a sentence a line, an empty line or `<d>` between documents."""
 
 from __future__ import annotations
 
@@ -33,17 +33,12 @@ def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts
         if kind != "<p>":
             yield Blank() if kind == "" else Mark()
     for file in lockstep.files:
-        _note(file, facts)
+        facts.inputs[file.name] = {"bytes": file.bytes, "lines": file.lines, "sha256": file.sha256}
+        if file.crlf:
+            facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
+        if file.bom:
+            facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
     facts.levels = "<p>" in kinds.seen or rows is not None
-
-
-def _note(file: TextLines, facts: Facts) -> None:
-    """Write down what reading a file to its end has shown."""
-    facts.inputs[file.name] = {"bytes": file.bytes, "lines": file.lines, "sha256": file.sha256}
-    if file.crlf:
-        facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
-    if file.bom:
-        facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
 
 
 def kind_of(line: str) -> str:
@@ -90,14 +85,14 @@ class _Lockstep:
         """
         for number, lines in enumerate(itertools.zip_longest(*self._streams), 1):
             if None in lines:
-                told = [
-                    f"{file.name}:{number} {'is missing' if line is None else _described(line)}"
-                    for file, line in zip(self.files, lines, strict=True)
-                ]
-                raise UserError(
-                    f"expected the same number of lines on all sides: {', but '.join(told)}; lines: {self._counts()}"
-                )
+                told = self._told(lines, number)
+                raise UserError(f"expected the same number of lines on all sides: {told}; lines: {self._counts()}")
             yield lines
+
+    def _told(self, texts: Sequence[str | None], number: int) -> str:
+        """What stands in line `number` of each file."""
+        files = zip(self.files, texts, strict=False)  # the last one is levels.tsv, which may not be asked for
+        return ", but ".join(f"{file.name}:{number} {_described(text)}" for file, text in files)
 
     def _counts(self) -> str:
         for stream in self._streams:
@@ -106,13 +101,14 @@ class _Lockstep:
 
     def unequal(self, texts: Sequence[str], number: int) -> str:
         """What is wrong with a line that is empty, or a mark, on some sides only."""
-        told = [f"{file.name}:{number} {_described(text)}" for file, text in zip(self.files, texts, strict=False)]
-        problem = f"documents must break at the same lines on all sides: {', but '.join(told)}"
+        problem = f"documents must break at the same lines on all sides: {self._told(texts, number)}"
         counts = self._counts()
         return problem if len({file.lines for file in self.files}) == 1 else f"{problem}; lines: {counts}"
 
 
-def _described(text: str) -> str:
+def _described(text: str | None) -> str:
+    if text is None:
+        return "is missing"
     kind = kind_of(text)
     return {"text": f"reads '{text[:40]}'", "": "is empty"}.get(kind, f"is {kind}")
 
