@@ -107,7 +107,7 @@ def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count:
     """(S, 4) int64: word, sentence, paragraph and section index of the first token of each of `sentences`.
 
     `count="unit"`: each index counts inside its parent unit (the default); `"document"`: each counts from
-    the document's start (the PE with bases 135, 4, 2XX); `"sequence"`: as `"unit"`, for joined units whose word index is set by
+    the document's start (PE135,4,2); `"sequence"`: as `"unit"`, for joined units whose word index is set by
     `pack_joined`. A target sentence takes its source line's, the word index included.
     An unknown level is -1. Cutting a document changes no position.
     """

@@ -21,6 +21,7 @@ from docnmt.batching.units import last_sentence_units
 from docnmt.commands.config import ModelsConfig
 from docnmt.commands.models import load_models
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.store import TokenArray
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.progress import Progress
 from docnmt.scoring.contrastive import ForcedExample
@@ -113,7 +114,7 @@ def corpus_of(examples: Sequence[ForcedExample], task: TranslationTask) -> tuple
         source_context, target_context = example.contexts()
         sources.append([*source_context, example.source])
         targets += [*target_context, example.target]
-    target = task.target_tokenizer.encode_array(targets)
+    target = TokenArray.from_lists(task.target_tokenizer.encode(targets), task.target_tokenizer.vocab_size)
     corpus = replace(ParallelCorpus.from_lines(sources, task.source_tokenizer), target=target)
     return corpus, target.lengths()[corpus.document_offsets[1:] - 1] + 1
 

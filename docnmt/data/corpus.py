@@ -84,5 +84,5 @@ class ParallelCorpus(Structure):
 
     @classmethod
     def _of_source(cls, structure: Structure, lines: list[str], tokenizer: Tokenizer) -> ParallelCorpus:
-        source, text = tokenizer.encode_array(lines), TextArray.from_lines(lines)
-        return cls(**vars(structure), source=source, target=None, source_text=text)
+        source = TokenArray.from_lists(tokenizer.encode(lines), tokenizer.vocab_size)
+        return cls(**vars(structure), source=source, target=None, source_text=TextArray.from_lines(lines))

@@ -52,7 +52,7 @@ class Encoder:
         """The subwords of one chunk of lines after the other, in order."""
         chunks = (text[first : first + CHUNK] for first in range(0, len(text), CHUNK))
         if self._pool is None:
-            yield from (self._tokenizers[side].encode_array(chunk) for chunk in chunks)
+            yield from (_encode(self._tokenizers[side], chunk) for chunk in chunks)
             return
         waiting: list[Future[TokenArray]] = []
         try:
@@ -90,4 +90,8 @@ def _end_with(parent: BaseProcess) -> None:
 
 
 def _work(side: str, lines: list[str]) -> TokenArray:
-    return _of_worker[side].encode_array(lines)
+    return _encode(_of_worker[side], lines)
+
+
+def _encode(tokenizer: Tokenizer, lines: list[str]) -> TokenArray:
+    return TokenArray.from_lists(tokenizer.encode(lines), tokenizer.vocab_size)

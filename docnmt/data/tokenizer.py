@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import sentencepiece
 
-from docnmt.data.store import TokenArray
 from docnmt.errors import UserError
 
 #: `<brk>` and `<mask>` are control symbols, as `<s>` and `</s>` are: no text is ever encoded to them.
@@ -127,10 +126,6 @@ class Tokenizer:
             return result
         tokens = dict(zip(different, result, strict=True))
         return [tokens[line] for line in lines]
-
-    def encode_array(self, lines: Sequence[str]) -> TokenArray:
-        """The subwords of each line as one array."""
-        return TokenArray.from_lists(self.encode(lines), self.vocab_size)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of subwords; control symbols leave none."""
