@@ -14,12 +14,15 @@ from docnmt.formats.text import TextLines, is_blank
 def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts) -> Iterator[Event]:
     """Plain text: the source, the references, and the rows of levels.tsv if there is one."""
     rows = LevelRows(levels) if levels is not None else None
-    kinds = _Kinds(sides[0].name, levels.name if levels is not None else None)
+    seen: set[str] = set()
     lockstep = _Lockstep([*sides, *([levels] if levels is not None else [])])
     paragraph = 0
     for number, lines in enumerate(lockstep, 1):
         texts = lines[: len(sides)]
-        kind = kinds.check(texts[0], number)
+        kind = kind_of(texts[0])
+        if kind not in seen:
+            seen.add(kind)
+            _check_kinds(seen, kind, f"{sides[0].name}:{number}", levels)
         if any(kind_of(text) != kind for text in texts[1:]):
             raise UserError(lockstep.unequal(texts, number))
         if kind == "text":
@@ -38,7 +41,7 @@ def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts
             facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
         if file.bom:
             facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
-    facts.levels = "<p>" in kinds.seen or rows is not None
+    facts.levels = "<p>" in seen or rows is not None
 
 
 def kind_of(line: str) -> str:
@@ -47,28 +50,17 @@ def kind_of(line: str) -> str:
     return bare if bare in ("", "<p>", "<d>") else "text"
 
 
-class _Kinds:
-    """Which kinds of lines there were, so that two sources of structure at once are noticed."""
+def _check_kinds(seen: set[str], kind: str, here: str, levels: TextLines | None) -> None:
+    """Whether the kind of the line `here` goes together with those that were `seen` up to it.
 
-    def __init__(self, name: str, levels: str | None) -> None:
-        self.name, self.levels = name, levels
-        self.seen: set[str] = set()
-
-    def check(self, line: str, number: int) -> str:
-        """The line's kind.
-
-        Raises:
-            UserError: it does not go together with what was there before.
-        """
-        kind = kind_of(line)
-        if kind not in self.seen:
-            self.seen.add(kind)
-            here = f"{self.name}:{number}: two sources of structure at once:"
-            if {"", "<d>"} <= self.seen:
-                raise UserError(f"{here} <d> lines and empty lines; keep one of them to mark documents")
-            if kind in ("<p>", "<d>") and self.levels:
-                raise UserError(f"{here} {kind} lines and {self.levels}; keep one of them")
-        return kind
+    Raises:
+        UserError: there are two sources of structure at once.
+    """
+    here += ": two sources of structure at once:"
+    if {"", "<d>"} <= seen:
+        raise UserError(f"{here} <d> lines and empty lines; keep one of them to mark documents")
+    if kind in ("<p>", "<d>") and levels is not None:
+        raise UserError(f"{here} {kind} lines and {levels.name}; keep one of them")
 
 
 class _Lockstep:

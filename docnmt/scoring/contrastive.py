@@ -73,6 +73,14 @@ class Accuracy:
         """Solved groups, in percent."""
         return 100 * self.solved / self.groups
 
+    def line(self, name: str) -> str:
+        """A row of the table that is printed."""
+        return f"{name:<24} {self.percent:7.1f}% {self.chance:7.1f}% {self.groups:8,}"
+
+    def to_dict(self) -> dict[str, float]:
+        """What is written as JSON."""
+        return {"accuracy": self.percent, "chance": self.chance, "groups": self.groups}
+
 
 @dataclass(frozen=True, eq=False)
 class ContrastiveReport:
@@ -103,21 +111,19 @@ class ContrastiveReport:
         return [name for name in self.groups[0].labels if all(name in group.labels for group in self.groups)]
 
     def __str__(self) -> str:
-        lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", _line("all", self.overall)]
+        lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", self.overall.line("all")]
         for name in self.label_names:
-            lines += ["", *(_line(f"{name} {value or '-'}", cell) for (value,), cell in self.by(name).items())]
+            lines += ["", *(cell.line(f"{name} {value or '-'}") for (value,), cell in self.by(name).items())]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Accuracies overall and by each label, and of every group whether it was solved."""
         return {
-            **_as_dict(self.overall),
+            **self.overall.to_dict(),
             "by": {
-                name: {value: _as_dict(cell) for (value,), cell in self.by(name).items()} for name in self.label_names
+                name: {value: cell.to_dict() for (value,), cell in self.by(name).items()} for name in self.label_names
             },
-            "solved": [
-                {**group.labels, "solved": solved} for group, solved in zip(self.groups, self.solved, strict=True)
-            ],
+            "solved": [{**group.labels, "solved": done} for group, done in zip(self.groups, self.solved, strict=True)],
         }
 
 
@@ -206,11 +212,3 @@ def _natural(value: str) -> tuple[bool, float, str]:
         return False, float(value), value
     except ValueError:
         return True, 0.0, value
-
-
-def _line(name: str, cell: Accuracy) -> str:
-    return f"{name:<24} {cell.percent:7.1f}% {cell.chance:7.1f}% {cell.groups:8,}"
-
-
-def _as_dict(cell: Accuracy) -> dict[str, float]:
-    return {"accuracy": cell.percent, "chance": cell.chance, "groups": cell.groups}
