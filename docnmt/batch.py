@@ -1,13 +1,17 @@
-"""What a model reads: packed text, and pairs of it. Tensors only; how they were made is `docnmt.data`'s matter."""
+"""What a model reads: packed text, and pairs of it. Tensors only; `docnmt.batching` makes them of a corpus."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from docnmt.layout import DocumentLayout
+
+#: A label that no loss counts.
+IGNORE = -100
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,7 @@ class PackedText:
     begins: Tensor | None = None
 
     def to(self, device: torch.device | str) -> PackedText:
+        """The same text on `device`."""
         begins = None if self.begins is None else self.begins.to(device)
         return PackedText(self.tokens.to(device), self.layout.to(device), self.positions.to(device), begins)
 
@@ -58,10 +63,44 @@ class TranslationBatch:
         return int((self.labels != IGNORE).sum())
 
     def to(self, device: torch.device | str) -> TranslationBatch:
+        """The same batch on `device`; `units` stay on the host."""
         return replace(
             self, source=self.source.to(device), target=self.target.to(device), labels=self.labels.to(device)
         )
 
 
-#: A label that no loss counts.
-IGNORE = -100
+def join_batches(batches: Sequence[TranslationBatch]) -> TranslationBatch:
+    """The documents of all batches in one, in their order; `units` are the batches' own numbers."""
+    if len(batches) == 1:
+        return batches[0]
+    return TranslationBatch(
+        source=_join([batch.source for batch in batches]),
+        target=_join([batch.target for batch in batches]),
+        labels=torch.cat([batch.labels for batch in batches]),
+        units=torch.cat([batch.units for batch in batches]),
+    )
+
+
+def _join(texts: Sequence[PackedText]) -> PackedText:
+    layout = DocumentLayout(
+        _joined_offsets([text.layout.sentence_offsets for text in texts]),
+        _joined_offsets([text.layout.document_offsets for text in texts]),
+    )
+    begins = [text.begins for text in texts if text.begins is not None]
+    return PackedText(
+        torch.cat([text.tokens for text in texts]),
+        layout,
+        torch.cat([text.positions for text in texts]),
+        _joined_begins(begins) if begins else None,
+    )
+
+
+def _joined_offsets(parts: Sequence[Tensor]) -> Tensor:
+    """[0, 2, 3] and [0, 4] → [0, 2, 3, 7]."""
+    return torch.cat([parts[0][:1], torch.cat([part.diff() for part in parts]).cumsum(0)])
+
+
+def _joined_begins(begins: Sequence[Tensor]) -> Tensor:
+    """(S, n, 4) each, their last position repeated to the largest n."""
+    most = max(each.shape[1] for each in begins)
+    return torch.cat([each[:, torch.arange(most).clamp(max=each.shape[1] - 1)] for each in begins])

@@ -11,7 +11,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from docnmt.errors import UserError
 
@@ -85,7 +84,7 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write a JSON file whole or not at all, readable by a person."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
@@ -159,7 +158,9 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
         return
     if not path.is_dir():
         raise UserError(f"{path}: is a file, expected a folder; choose another name")
-    if any(path.iterdir()) and not (path / marker).exists():
+    if not any(path.iterdir()):
+        return
+    if not (path / marker).exists():
         raise UserError(f"{path}: is not empty and was not written by docnmt ({marker} is missing); choose another")
-    if any(path.iterdir()) and not overwrite:
+    if not overwrite:
         raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another folder")

@@ -68,6 +68,7 @@ class Spans:
 
     @property
     def num_tokens(self) -> int:
+        """T."""
         return int(self.host[-1])
 
     def __len__(self) -> int:
@@ -136,29 +137,32 @@ class DocumentLayout:
 
     @property
     def num_tokens(self) -> int:
+        """T."""
         return self.sentences.num_tokens
 
     @property
     def num_sentences(self) -> int:
+        """S."""
         return len(self.sentence_offsets) - 1
 
     @property
     def num_documents(self) -> int:
+        """D."""
         return len(self.document_offsets) - 1
 
     @property
     def sentence_of_token(self) -> Tensor:
-        """(T,) int64."""
+        """(T,) int64: the sentence of each token."""
         return self.sentences.span_of_token
 
     @property
     def document_of_sentence(self) -> Tensor:
-        """(S,) int64."""
+        """(S,) int64: the document of each sentence."""
         return self.document_sentences.span_of_token
 
     @property
     def document_of_token(self) -> Tensor:
-        """(T,) int64."""
+        """(T,) int64: the document of each token."""
         return self.documents.span_of_token
 
     def to(self, device: torch.device | str) -> DocumentLayout:

@@ -86,43 +86,32 @@ class Progress:
         print(", ".join(p for p in [*parts, self._note] if p), file=self.file, flush=True)
 
     def _amount(self) -> str:
-        unit = f" {self.unit}" if self.unit else ""
-        return f"{self.done:,}{unit}"
+        return f"{self.done:,} {self.unit}".rstrip()
 
     def _rate(self, now: float) -> str:
         elapsed = now - self._start
-        if elapsed <= 0 or self.done == self.initial:
-            return ""
-        rate = (self.done - self.initial) / elapsed
+        rate = (self.done - self.initial) / elapsed if elapsed > 0 else 0.0
         return f"{format_count(rate)} {self.unit}/s".replace(" /s", "/s") if rate > 0.5 else ""  # or it says 0
-
-    def _line(self, now: float) -> str:
-        parts = [self._rate(now), self._left(now), self._note]
-        tail = ", ".join(part for part in parts if part)
-        if not self.total and not self.done:
-            return f"{self.label}: {format_seconds(now - self._start)}"
-        if not self.total:
-            return f"{self.label}: {self._amount()}, {tail}"
-        share = min(self.done / self.total, 1.0)
-        bar = ""
-        if self._terminal:
-            filled = round(20 * share)
-            bar = f" [{'#' * filled}{'.' * (20 - filled)}]"
-        return f"{self.label}{bar} {100 * share:3.0f}% of {format_count(self.total)}, {tail}"
 
     def _left(self, now: float) -> str:
         done = self.done - self.initial
         if not self.total or done <= 0:
             return ""
-        left = (now - self._start) * max(self.total - self.done, 0) / done
-        return f"{format_seconds(left)} left"
+        return f"{format_seconds((now - self._start) * max(self.total - self.done, 0) / done)} left"
+
+    def _line(self, now: float) -> str:
+        tail = ", ".join(part for part in (self._rate(now), self._left(now), self._note) if part)
+        if not self.total:
+            return f"{self.label}: " + (f"{self._amount()}, {tail}" if self.done else format_seconds(now - self._start))
+        share = min(self.done / self.total, 1.0)
+        bar = f" [{'#' * round(20 * share):.<20}]" if self._terminal else ""
+        return f"{self.label}{bar} {100 * share:3.0f}% of {format_count(self.total)}, {tail}"
 
     def _show(self, line: str) -> None:
+        self._clear()
         if self._terminal:
-            width = shutil.get_terminal_size().columns
-            print(f"\r\x1b[K{line[: width - 1]}", end="", file=self.file, flush=True)
-        else:
-            print(line, file=self.file, flush=True)
+            line = line[: shutil.get_terminal_size().columns - 1]
+        print(line, end="" if self._terminal else "\n", file=self.file, flush=True)
 
     def _clear(self) -> None:
         if self._terminal:
@@ -136,6 +125,7 @@ def waiting(label: str, *, file: TextIO | None = None) -> Iterator[None]:
     with Progress(None, label, file=file) as bar:
 
         def show() -> None:
+            """Redraw the time until the call is done."""
             while not done.wait(TERMINAL_INTERVAL):
                 bar.update(0)
 

@@ -39,17 +39,11 @@ class Units:
         return len(self.first)
 
 
-def document_units(document_offsets: np.ndarray, costs: np.ndarray | None = None, limit: int | None = None) -> Units:
-    """Every document with sentences by itself; with a `limit`, cut as `cut_units` does.
-
-    Args:
-        costs: (S,) tokens of each sentence, needed with a limit.
-    """
+def document_units(document_offsets: np.ndarray) -> Units:
+    """Every document with sentences by itself."""
     offsets = np.asarray(document_offsets, dtype=np.int64)
     document = np.flatnonzero(np.diff(offsets) > 0)
-    first, last = offsets[document], offsets[document + 1]
-    units = Units.of(first, last, document)
-    return units if limit is None or costs is None else cut_units(units, costs, limit)
+    return Units.of(offsets[document], offsets[document + 1], document)
 
 
 def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:

@@ -22,10 +22,10 @@ from docnmt.errors import UserError
 from docnmt.files import write_text
 from docnmt.formats.forms import side
 from docnmt.formats.text import TextLines
-from docnmt.scoring.aligned import Layout, read_layout
+from docnmt.scoring.aligned import LineLayout, read_layout
 
 
-def order(layout: Layout, seed: int, within: bool) -> list[int]:
+def order(layout: LineLayout, seed: int, within: bool) -> list[int]:
     """The numbers of all sentences in the order that their number and the seed alone decide."""
     generator = random.Random(seed)
     numbers = list(range(layout.document_offsets[-1]))
@@ -35,24 +35,24 @@ def order(layout: Layout, seed: int, within: bool) -> list[int]:
     return [number for part in parts for number in part]
 
 
-def foreign(layout: Layout, numbers: Sequence[int]) -> str:
+def foreign(layout: LineLayout, numbers: Sequence[int]) -> str:
     """The text with its sentences in this order."""
     sentences = layout.sentences
     return in_documents([sentences[number] for number in numbers], layout)
 
 
-def restored(layout: Layout, numbers: Sequence[int], path: Path) -> str:
+def restored(layout: LineLayout, numbers: Sequence[int], path: Path) -> str:
     """The text of `path`, a translation of what `foreign` gives, with its sentences where they are in `layout`.
 
     Raises:
         UserError: it is no such translation, line by line.
     """
     rows = tuple(foreign(layout, numbers).splitlines())
-    translated = Layout(layout.path, rows, layout.document_offsets, tuple(map(bool, rows))).align(path)
+    translated = LineLayout(layout.path, rows, layout.document_offsets, tuple(map(bool, rows))).align(path)
     return in_documents([sentence for _, sentence in sorted(zip(numbers, translated, strict=True))], layout)
 
 
-def in_documents(sentences: Sequence[str], layout: Layout) -> str:
+def in_documents(sentences: Sequence[str], layout: LineLayout) -> str:
     """A sentence a line, an empty line between documents."""
     documents = (sentences[a:b] for a, b in pairwise(layout.document_offsets))
     return "\n".join("".join(f"{sentence}\n" for sentence in document) for document in documents)

@@ -10,7 +10,7 @@ import torch
 
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TokenArray
+from docnmt.data.store import TokenArray, offsets_of
 from docnmt.data.tokenizer import BOS, BRK, EOS
 from docnmt.layout import DocumentLayout
 from docnmt.reading import ReadingPlan
@@ -25,7 +25,8 @@ def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: Read
     """
     if corpus.target is None:
         raise ValueError("a training batch needs a target side, and this corpus has none")
-    sentences, layout = _sentences(units.first[chosen], units.last[chosen])
+    first, last = units.first[chosen], units.last[chosen]
+    sentences, layout = ranges(first, last), offsets_of(last - first)
     structure = structure_positions(corpus, sentences, count=plan.positions)
     packs = partial(pack_joined, running=plan.positions == "sequence") if plan.joined else pack
     return TranslationBatch(
@@ -38,29 +39,25 @@ def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: Read
 
 def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> PackedText:
     """The source side of the units `chosen` of a plan: what search encodes."""
-    sentences, layout = _sentences(units.source_first[chosen], units.source_last[chosen])
+    first, last = units.source_first[chosen], units.source_last[chosen]
+    sentences, layout = ranges(first, last), offsets_of(last - first)  # (S,) of the corpus; (U+1,)
     structure = structure_positions(corpus, sentences, count=plan.positions)
     if not plan.joined:
         return pack(corpus.source, sentences, layout, structure, begin=False)
     running = plan.positions == "sequence"
     source = pack_joined(corpus.source, sentences, layout, structure, begin=False, running=running)
     written = (units.last - units.first)[chosen]
-    last = layout[1:] - 1
-    place = last[:, None] - np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n)
+    ends = layout[1:] - 1
+    place = ends[:, None] - np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n)
     return replace(source, begins=torch.from_numpy(structure[place]))
 
 
 def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """All numbers of the half-open ranges, one after the other: [3, 8), [0, 2) → 3 4 5 6 7 0 1."""
     lengths = last - first
-    starts = np.repeat(first - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
-    numbers: np.ndarray = starts + np.arange(int(lengths.sum()), dtype=np.int64)
+    offsets = offsets_of(lengths)
+    numbers: np.ndarray = np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
     return numbers
-
-
-def _sentences(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The corpus's sentence numbers (S,) and document offsets (U+1,) of a packed batch: a unit is a document there."""
-    return ranges(first, last), np.concatenate([[0], np.cumsum(last - first)]).astype(np.int64)
 
 
 def pack(
@@ -74,7 +71,7 @@ def pack(
     """
     first, last = side.offsets[sentences], side.offsets[sentences + 1]
     lengths = last - first + 1
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = offsets_of(lengths)
     tokens = np.full(int(offsets[-1]), BOS if begin else EOS, dtype=np.int64)
     words = np.ones(len(tokens), dtype=bool)
     words[offsets[:-1] if begin else offsets[1:] - 1] = False
@@ -109,8 +106,8 @@ def pack_joined(
 def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count: str) -> np.ndarray:
     """(S, 4) int64: word, sentence, paragraph and section index of the first token of each of `sentences`.
 
-    `count="unit"`: each index counts inside its parent unit (our default); `"document"`: each counts from
-    the document's start (the paper's PE135,4,2); `"sequence"`: as `"unit"`, for joined units whose word index is set by
+    `count="unit"`: each index counts inside its parent unit (the default); `"document"`: each counts from
+    the document's start (PE135,4,2); `"sequence"`: as `"unit"`, for joined units whose word index is set by
     `pack_joined`. A target sentence takes its source line's, the word index included.
     An unknown level is -1. Cutting a document changes no position.
     """
@@ -158,8 +155,7 @@ def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
 
 def unit_sizes(corpus: ParallelCorpus, units: Units) -> np.ndarray:
     """(U,) max(source, target) subwords of each unit, the end of every sentence included."""
-
-    source = _costs(corpus.source, units.source_first, units.source_last)
+    source = source_costs(corpus, units)
     return source if corpus.target is None else np.maximum(source, _costs(corpus.target, units.first, units.last))
 
 

@@ -11,7 +11,7 @@ import torch
 from docnmt.batch import PackedText
 from docnmt.batching.collate import ranges
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TextArray, TokenArray, offsets_of, token_dtype
+from docnmt.data.store import TextArray, TokenArray, offsets_of
 from docnmt.data.tokenizer import MASK, Tokenizer
 from docnmt.progress import Progress
 from docnmt.units import Units
@@ -75,13 +75,12 @@ def resegmented(
 
 
 def _drawn(text: TextArray, tokenizer: Tokenizer, alpha: float, seeds: list[int], bar: Progress) -> TokenArray:
-    parts = [np.zeros(0, dtype=token_dtype(tokenizer.vocab_size))]
-    lengths = [np.zeros(0, dtype=np.int64)]
+    parts = [TokenArray.from_lists([], tokenizer.vocab_size)]
     for begin in range(0, len(text), CHUNK):
         lines = text[begin : begin + CHUNK]
         seed = int(np.random.SeedSequence([*seeds, begin]).generate_state(1)[0])
         drawn = tokenizer.encode(lines, sample=True, alpha=alpha, seed=seed)
-        lengths.append(np.array([len(line) for line in drawn], dtype=np.int64))
-        parts.append(np.fromiter((token for line in drawn for token in line), parts[0].dtype, int(lengths[-1].sum())))
+        parts.append(TokenArray.from_lists(drawn, tokenizer.vocab_size))
         bar.update(len(lines))
-    return TokenArray(np.concatenate(parts), offsets_of(np.concatenate(lengths)))
+    lengths = np.concatenate([part.lengths() for part in parts])
+    return TokenArray(np.concatenate([part.tokens for part in parts]), offsets_of(lengths))

@@ -6,6 +6,7 @@ import numpy as np
 
 from docnmt.batching.collate import ranges, sentence_costs
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.store import offsets_of
 from docnmt.reading import ReadingPlan
 from docnmt.units import Units, context_units, cut_units, document_units, last_units, window_units
 
@@ -45,8 +46,7 @@ def last_sentence_units(
         return last_units(first, last, narrow.written, narrow.earlier)
     fits = last - first
     if limit is not None:  # by the source alone, as in translation; variants must be judged in the same context
-        lengths = np.diff(corpus.source.offsets) + 1
-        total = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        total = offsets_of(corpus.source.lengths() + 1)
         fits = np.maximum(last - np.searchsorted(total, total[last] - limit), 1)
     return last_units(first, last, fits if window is None else np.minimum(fits, window + 1), 0)
 

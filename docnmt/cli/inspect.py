@@ -39,7 +39,7 @@ def main(given: Given) -> None:
     if not path.exists():
         raise UserError(f"{path}: no such file or folder")
     if (path / "meta.json").is_file():
-        from docnmt.data.describe import describe_folder
+        from docnmt.data.report import describe_folder
 
         print(describe_folder(path))
         return

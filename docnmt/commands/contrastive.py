@@ -53,10 +53,24 @@ def forced_scores(
             so everything else, stay as they are.
         progress: called with a number of examples whenever they are done.
     """
+    device = next(models[0].parameters()).device
     scores: list[float] = []
     for portion in _portions(examples):
         corpus, lengths = corpus_of(portion, task)
-        scores += _portion_scores(models, task, corpus, lengths, max_tokens, lenpen, context_window, progress)
+        datasets = []
+        for model in models:
+            units = last_sentence_units(model.reading, corpus, limit=task.max_doc_tokens, window=context_window)
+            datasets.append(TranslationDataset(corpus, units, model.reading, "contrastive"))
+        sizes = np.maximum.reduce([data.sizes for data in datasets])
+        for chosen in plan_batches(sizes, max_tokens, seed=0, epoch=0, shuffle=False):
+            parts = zip(models, datasets, strict=True)
+            each = [gold_log_probs(model, data.batch(chosen).to(device), lengths[chosen]) for model, data in parts]
+            log_probs = torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
+            begins = np.cumsum(lengths[chosen]) - lengths[chosen]
+            sums = np.add.reduceat(log_probs.double().cpu().numpy(), begins)
+            scores += (sums / lengths[chosen] ** lenpen).tolist()
+            if progress is not None:
+                progress(len(chosen))
     return scores
 
 
@@ -67,36 +81,6 @@ def _portions(examples: Sequence[ForcedExample]) -> Iterator[Sequence[ForcedExam
     for begin, end in pairwise([0, *bounds.tolist(), len(examples)]):
         if begin < end:
             yield examples[begin:end]
-
-
-def _portion_scores(
-    models: Sequence[AnyTranslationModel],
-    task: TranslationTask,
-    corpus: ParallelCorpus,
-    lengths: np.ndarray,
-    max_tokens: int,
-    lenpen: float,
-    context_window: int | None,
-    progress: Callable[[int], object] | None,
-) -> list[float]:
-    """`forced_scores` of the last sentences of a corpus's documents, which have `lengths` tokens."""
-    device = next(models[0].parameters()).device
-    datasets = []
-    for model in models:
-        units = last_sentence_units(model.reading, corpus, limit=task.max_doc_tokens, window=context_window)
-        datasets.append(TranslationDataset(corpus, units, model.reading, "contrastive"))
-    sizes = np.maximum.reduce([data.sizes for data in datasets])
-    scores: list[float] = []
-    for chosen in plan_batches(sizes, max_tokens, seed=0, epoch=0, shuffle=False):
-        parts = zip(models, datasets, strict=True)
-        each = [gold_log_probs(model, data.batch(chosen).to(device), lengths[chosen]) for model, data in parts]
-        log_probs = torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
-        begins = np.cumsum(lengths[chosen]) - lengths[chosen]
-        sums = np.add.reduceat(log_probs.double().cpu().numpy(), begins)
-        scores += (sums / lengths[chosen] ** lenpen).tolist()
-        if progress is not None:
-            progress(len(chosen))
-    return scores
 
 
 def gold_log_probs(model: AnyTranslationModel, batch: TranslationBatch, lengths: np.ndarray) -> Tensor:
@@ -114,8 +98,7 @@ def corpus_of(examples: Sequence[ForcedExample], task: TranslationTask) -> tuple
         source_context, target_context = example.contexts()
         sources.append([*source_context, example.source])
         targets += [*target_context, example.target]
-    tokenizer = task.target_tokenizer
-    target = TokenArray.from_lists(tokenizer.encode(targets), tokenizer.vocab_size)
+    target = TokenArray.from_lists(task.target_tokenizer.encode(targets), task.target_tokenizer.vocab_size)
     corpus = replace(ParallelCorpus.from_lines(sources, task.source_tokenizer), target=target)
     return corpus, target.lengths()[corpus.document_offsets[1:] - 1] + 1
 
@@ -129,6 +112,7 @@ def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]
     loaded = load_models(config)
 
     def score(examples: list[ForcedExample]) -> list[float]:
+        """Scores with a bar."""
         with Progress(len(examples), "scoring", unit="translations") as bar:
             window = config.context_window
             return forced_scores(loaded.models, loaded.task, examples, context_window=window, progress=bar.update)

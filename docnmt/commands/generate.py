@@ -16,12 +16,11 @@ from docnmt.config import to_dict
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UsageError
 from docnmt.files import check_folder, replacing_folder, write_json
-from docnmt.scoring.aligned import Layout
+from docnmt.scoring.aligned import LineLayout
 from docnmt.scoring.comet import require_comet
 from docnmt.scoring.config import ReportConfig
-from docnmt.scoring.languages import bleu_tokenizer
-from docnmt.scoring.metrics import evaluate
-from docnmt.scoring.report import Translation, TranslationReport, report_on
+from docnmt.scoring.metrics import bleu_tokenizer, evaluate
+from docnmt.scoring.report import TranslationReport, report_on
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.translate import SentenceResult, translate_corpus
 
@@ -38,6 +37,7 @@ class Speed:
     tokens: int
 
     def to_dict(self) -> dict[str, float]:
+        """What `scores.json` holds."""
         return {
             "seconds": round(self.seconds, 3),
             "sentences_per_second": round(self.sentences / self.seconds, 2),
@@ -110,7 +110,10 @@ def _scoring(
     layout = _layout(corpus, Path(config.data) / config.gen_subset)
     other = None if wanted.paired is None else layout.align(Path(wanted.paired))
     return lambda texts: report_on(
-        Translation(layout, texts, corpus.references, other),
+        layout,
+        texts,
+        corpus.references,
+        other,
         tokenize=tokenize,
         per_document=wanted.per_document,
         consistency=config.lexical_consistency,
@@ -118,12 +121,12 @@ def _scoring(
     )
 
 
-def _layout(corpus: ParallelCorpus, path: Path) -> Layout:
+def _layout(corpus: ParallelCorpus, path: Path) -> LineLayout:
     """Which lines of the source file, and so of all its translations, are sentences."""
     lines = [count > 0 for count in sentences_of_lines(corpus)]
     sentences = iter(corpus.source_text)
     rows = [next(sentences) if line else "" for line in lines]
-    return Layout(path, tuple(rows), tuple(corpus.document_offsets.tolist()), tuple(lines))
+    return LineLayout(path, tuple(rows), tuple(corpus.document_offsets.tolist()), tuple(lines))
 
 
 def _translate(

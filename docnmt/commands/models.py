@@ -12,7 +12,7 @@ from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
 from docnmt.models.protocol import AnyTranslationModel, TranslationModel, TranslationTask
 from docnmt.runtime import pick_device, row_invariant, tune
-from docnmt.training.loading import LoadedModel, find_checkpoint, load_model
+from docnmt.training.loading import find_checkpoint, load_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,21 +35,25 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     device = pick_device(config.device)
     if device.type == "cpu" and not row_invariant():
         print("note: on this machine the batch size can change the last digits of scores", file=sys.stderr)
-    loaded = [load_model(path, device=device) for path in paths]
-    parts = [_translator(path, each) for path, each in zip(paths, loaded, strict=True)]
-    models, tasks = [model for model, _ in parts], [task for _, task in parts]
-    for path, task in zip(paths, tasks, strict=True):
-        _check(paths[0], tasks[0], path, task)
+    models: list[AnyTranslationModel] = []
+    tasks: list[TranslationTask] = []
+    for path in paths:
+        loaded = load_model(path, device=device)
+        if not isinstance(loaded.model, TranslationModel) or not isinstance(loaded.task, TranslationTask):
+            arch, task = loaded.arch, loaded.header["task"]
+            raise UserError(f"{path}: is a '{arch}' for the task '{task}', which writes no text")
+        models.append(loaded.model)
+        tasks.append(loaded.task)
+        _check(paths[0], tasks[0], path, loaded.task)
     readers = [n for n, model in enumerate(models) if model.reading.whole_documents] or [0]
     for n in readers:  # the task says where documents are cut
-        _check_pieces(paths[readers[0]], tasks[readers[0]], paths[n], tasks[n])
+        limits = tasks[readers[0]].max_doc_tokens, tasks[n].max_doc_tokens
+        if limits[0] != limits[1]:
+            raise UserError(
+                f"{paths[readers[0]]} and {paths[n]} were trained with --max-doc-tokens {limits[0]} and {limits[1]} "
+                "and would read different pieces of a document; translate with each by itself"
+            )
     return LoadedModels(paths, tuple(models), tasks[readers[0]])
-
-
-def _translator(path: Path, loaded: LoadedModel) -> tuple[AnyTranslationModel, TranslationTask]:
-    if not isinstance(loaded.model, TranslationModel) or not isinstance(loaded.task, TranslationTask):
-        raise UserError(f"{path}: is a '{loaded.arch}' for the task '{loaded.header['task']}', which writes no text")
-    return loaded.model, loaded.task
 
 
 def split_path(path: str) -> list[str]:
@@ -80,15 +84,6 @@ def _check(first_path: Path, first: TranslationTask, path: Path, task: Translati
         )
     if first.languages != task.languages:
         raise UserError(f"{first_path} translates {_direction(first)} and {path} {_direction(task)}: not together")
-
-
-def _check_pieces(first_path: Path, first: TranslationTask, path: Path, task: TranslationTask) -> None:
-    limits = [one.max_doc_tokens for one in (first, task)]
-    if limits[0] != limits[1]:
-        raise UserError(
-            f"{first_path} and {path} were trained with --max-doc-tokens {limits[0]} and {limits[1]} and would read "
-            "different pieces of a document; translate with each by itself"
-        )
 
 
 def _direction(task: TranslationTask) -> str:

@@ -13,22 +13,17 @@ from docnmt.data.split_folder import SplitFolder, reference_names
 from docnmt.data.store import TextArray, TokenArray, offsets_of
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
-from docnmt.formats.events import Facts, sentences_of
 from docnmt.formats.plain_text import read_text
-from docnmt.formats.structure import Structure, StructureBuilder
+from docnmt.formats.structure import Facts, Structure, StructureBuilder
 from docnmt.formats.text import TextLines
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelCorpus:
+class ParallelCorpus(Structure):
     """Sentences, their translations if there are any, and the documents they stand in.
 
     Attributes:
         source: subwords of the S source sentences. target: of their (first) translations.
-        document_offsets: (D+1,) int64, the sentence where each document begins.
-        levels: (S, K) int32, the K known levels above the sentence, outermost first (section, paragraph): the index of
-            the unit inside its parent. K = 0: nothing is known.
-        blank_lines: (D+1,) int32, empty lines of the source file before each document and after the last.
         source_text: the source sentences as they were given. references: every reference likewise.
         labels: further columns of levels.tsv, tab-separated, a line a sentence.
         document_names: where the input names its documents.
@@ -36,21 +31,10 @@ class ParallelCorpus:
 
     source: TokenArray
     target: TokenArray | None
-    document_offsets: np.ndarray
-    levels: np.ndarray
-    blank_lines: np.ndarray
     source_text: TextArray
     references: list[TextArray] = field(default_factory=list)
     labels: TextArray | None = None
     document_names: Sequence[str] | None = None
-
-    @property
-    def num_sentences(self) -> int:
-        return len(self.source)
-
-    @property
-    def num_documents(self) -> int:
-        return len(self.document_offsets) - 1
 
     @classmethod
     def open(cls, folder: Path, split: str) -> ParallelCorpus:
@@ -67,18 +51,15 @@ class ParallelCorpus:
             raise UserError(f"{folder}: made for the task {meta['task']}, not for translation")
         source, target = meta["source_lang"], meta["target_lang"]
         files = SplitFolder(folder, split, meta["files"])
-        structure = files.structure()
         references = [files.text(name) for name in reference_names(target, meta["splits"][split]["references"])]
         return cls(
+            **vars(files.structure()),
             source=files.tokens(source),
             target=files.tokens(target) if references else None,
-            document_offsets=structure.document_offsets,
-            levels=structure.levels,
-            blank_lines=structure.blank_lines,
             source_text=files.text(source),
             references=references,
-            labels=files.text("labels") if files.has_text("labels") else None,
-            document_names=files.text("names") if files.has_text("names") else None,
+            labels=files.text_if_known("labels"),
+            document_names=files.text_if_known("names"),
         )
 
     @classmethod
@@ -92,22 +73,16 @@ class ParallelCorpus:
 
     @classmethod
     def from_text(cls, lines: TextLines, tokenizer: Tokenizer) -> ParallelCorpus:
-        """One side in plain text as section 4 of the contract has it (empty lines, `<d>`, `<p>`), in memory.
+        """One side in plain text (empty lines or `<d>` between documents, `<p>` between paragraphs), in memory.
 
         Raises:
             UserError: the text is not clean; the line is named.
         """
         facts, builder = Facts(), StructureBuilder()
-        texts = [event.texts[0] for event in sentences_of(read_text([lines], None, facts), builder, [])]
+        texts = [sentence.texts[0] for sentence in builder.sentences(read_text([lines], None, facts))]
         return cls._of_source(builder.build(known=facts.levels), texts, tokenizer)
 
     @classmethod
     def _of_source(cls, structure: Structure, lines: list[str], tokenizer: Tokenizer) -> ParallelCorpus:
-        return cls(
-            source=TokenArray.from_lists(tokenizer.encode(lines), tokenizer.vocab_size),
-            target=None,
-            document_offsets=structure.document_offsets,
-            levels=structure.levels,
-            blank_lines=structure.blank_lines,
-            source_text=TextArray.from_lines(lines),
-        )
+        source = TokenArray.from_lists(tokenizer.encode(lines), tokenizer.vocab_size)
+        return cls(**vars(structure), source=source, target=None, source_text=TextArray.from_lines(lines))

@@ -13,9 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from types import TracebackType
 
-import numpy as np
-
-from docnmt.data.store import TextArray, token_dtype
+from docnmt.data.store import TextArray, TokenArray
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
 
@@ -30,16 +28,16 @@ class Encoder:
     """Cuts lines into subwords with `workers` processes; a context manager, for it ends them.
 
     Args:
-        models: the SentencePiece model of each side.
+        tokenizers: of each side.
     """
 
-    def __init__(self, models: Mapping[str, bytes], workers: int) -> None:
-        self._workers = workers
+    def __init__(self, tokenizers: Mapping[str, Tokenizer], workers: int) -> None:
+        self._tokenizers, self._workers = tokenizers, workers
         self._pool: ProcessPoolExecutor | None = None
         if workers > 1:
+            models = {side: tokenizer.to_bytes() for side, tokenizer in tokenizers.items()}
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(workers, context, _start_worker, (dict(models),))
-        self._tokenizers = {} if self._pool else _load(models)
+            self._pool = ProcessPoolExecutor(workers, context, _start_worker, (models,))
 
     def __enter__(self) -> Encoder:
         return self
@@ -50,13 +48,13 @@ class Encoder:
         if self._pool is not None:
             self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
-    def encode(self, text: TextArray, side: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(tokens, lengths) of one chunk of lines after the other, in order."""
+    def encode(self, text: TextArray, side: str) -> Iterator[TokenArray]:
+        """The subwords of one chunk of lines after the other, in order."""
         chunks = (text[first : first + CHUNK] for first in range(0, len(text), CHUNK))
         if self._pool is None:
             yield from (_encode(self._tokenizers[side], chunk) for chunk in chunks)
             return
-        waiting: list[Future[tuple[np.ndarray, np.ndarray]]] = []
+        waiting: list[Future[TokenArray]] = []
         try:
             for chunk in chunks:
                 with _interrupts_blocked():  # a worker may start here
@@ -83,7 +81,7 @@ def _start_worker(models: Mapping[str, bytes]) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    _of_worker.update(_load(models))
+    _of_worker.update({side: Tokenizer.from_bytes(model) for side, model in models.items()})
 
 
 def _end_with(parent: BaseProcess) -> None:
@@ -91,16 +89,9 @@ def _end_with(parent: BaseProcess) -> None:
     os._exit(1)
 
 
-def _work(side: str, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def _work(side: str, lines: list[str]) -> TokenArray:
     return _encode(_of_worker[side], lines)
 
 
-def _load(models: Mapping[str, bytes]) -> dict[str, Tokenizer]:
-    return {side: Tokenizer.from_bytes(model) for side, model in models.items()}
-
-
-def _encode(tokenizer: Tokenizer, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    sentences = tokenizer.encode(lines)
-    lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-    tokens = (token for sentence in sentences for token in sentence)
-    return np.fromiter(tokens, token_dtype(tokenizer.vocab_size), count=int(lengths.sum())), lengths
+def _encode(tokenizer: Tokenizer, lines: list[str]) -> TokenArray:
+    return TokenArray.from_lists(tokenizer.encode(lines), tokenizer.vocab_size)

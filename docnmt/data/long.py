@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from docnmt.data.config import TranslationPreprocessConfig
-from docnmt.data.rewrite import Edits, rewrite
+from docnmt.data.rewrite import Row, rewrite
 from docnmt.data.scan import Split
 from docnmt.data.store import TextArray, TokenArray
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
 from docnmt.formats.forms import locate
-from docnmt.units import document_units
+from docnmt.units import cut_units, document_units
 
 
 def apply_long_policy(
@@ -25,28 +25,31 @@ def apply_long_policy(
     Raises:
         UserError: something is too long under the policy `error`, or cannot be split.
     """
-    sides = [config.source_lang, *([config.target_lang] if split.references else [])]
-    tokens = {side: split.files.tokens(side) for side in sides}
+    tokens = {side: split.files.tokens(side) for side in split.sides[:2]}
     costs = np.maximum.reduce([side.lengths() for side in tokens.values()])
     sentences = np.flatnonzero(costs > config.max_sentence_tokens)
-    edits = Edits({side: {} for side in sides})
-    if len(sentences):
-        _refuse(split, config.long_policy, "sentence", config.max_sentence_tokens, sentences, costs[sentences])
-        if not split.is_test:
-            edits = _edit_sentences(split, sentences, tokens, tokenizers, config)
-            costs = _edited_costs(costs, edits)
+    _refuse(split, config.long_policy, "sentence", config.max_sentence_tokens, sentences, costs[sentences])
+    edits: dict[int, list[Row]] = {}
+    if not split.is_test:
+        texts = {side: split.files.text(side) for side in split.sides}
+        edits = {i: _new_rows(split, i, texts, tokens, tokenizers, config) for i in sentences.tolist()}
+    for sentence, rows in edits.items():
+        costs[sentence] = max(sum(len(row[f"{side}.tokens"]) for row in rows) for side in tokens)
+    limit = config.max_document_tokens or int(costs.sum())
     offsets = split.files.structure().document_offsets
-    limit = config.max_document_tokens
     lengths = np.add.reduceat(costs, offsets[:-1])
-    documents = np.flatnonzero(lengths > limit) if limit is not None else np.zeros(0, dtype=np.int64)
-    if len(documents) and limit is not None:
-        _refuse(split, config.long_policy, "document", limit, offsets[documents], lengths[documents])
-        if not split.is_test:
-            _edit_documents(edits, offsets, documents, costs, limit, config.long_policy)
+    documents = np.flatnonzero(lengths > limit)
+    _refuse(split, config.long_policy, "document", limit, offsets[documents], lengths[documents])
     if not len(sentences) and not len(documents):
         return []
     if not split.is_test:
-        rewrite(split.files, split.references, edits)
+        cut = config.long_policy == "split" and len(documents) > 0
+        for first, last in [] if cut else zip(offsets[documents], offsets[documents + 1], strict=True):
+            kept = first
+            if config.long_policy == "truncate":
+                kept += cut_units(document_units(np.array([0, last - first])), costs[first:last], limit).last[0]
+            edits |= {sentence: [] for sentence in range(int(kept), int(last))}
+        rewrite(split.files, edits, limit if cut else None)
     note = _note(split, config, sentences, offsets[documents])
     say(note)
     return [note]
@@ -58,9 +61,9 @@ def _refuse(split: Split, policy: str, what: str, limit: int, found: np.ndarray,
         found, costs: the first sentence, and the length, of each `what` that is too long.
 
     Raises:
-        UserError: the policy is `error`.
+        UserError: there are some, and the policy is `error`.
     """
-    if policy == "error":
+    if policy == "error" and len(found):
         raise UserError(
             f"{locate(split.input, int(found[0]))}: a {what} of {costs[0]:,} subwords, the limit is {limit:,} "
             f"(--max-{what}-tokens); {len(found):,} of {split.name} in all; raise the limit or choose "
@@ -68,49 +71,30 @@ def _refuse(split: Split, policy: str, what: str, limit: int, found: np.ndarray,
         )
 
 
-def _edit_sentences(
-    split: Split,
-    sentences: np.ndarray,
-    tokens: Mapping[str, TokenArray],
-    tokenizers: Mapping[str, Tokenizer],
-    config: TranslationPreprocessConfig,
-) -> Edits:
-    edits = Edits({side: {} for side in tokens})
-    limit = config.max_sentence_tokens
-    texts = {side: split.files.text(side) for side in (config.source_lang, *split.references)}
-    if config.long_policy == "split":
-        edits.texts = {side: {} for side in texts}
-    for sentence in map(int, sentences):
-        if config.long_policy == "skip":
-            edits.leave_out(sentence)
-        elif config.long_policy == "truncate":
-            for side, array in tokens.items():
-                edits.tokens[side][sentence] = [array[sentence][:limit].tolist()]
-        else:
-            _split_sentence(split, sentence, texts, tokenizers, limit, edits)
-    return edits
-
-
-def _split_sentence(
+def _new_rows(
     split: Split,
     sentence: int,
     texts: Mapping[str, TextArray],
+    tokens: Mapping[str, TokenArray],
     tokenizers: Mapping[str, Tokenizer],
-    limit: int,
-    edits: Edits,
-) -> None:
-    """Into as few pieces as keep every side's within the limit."""
+    config: TranslationPreprocessConfig,
+) -> list[Row]:
+    """What becomes of a sentence that is too long; when split, as few pieces as keep every side's within the limit."""
+    limit = config.max_sentence_tokens
+    if config.long_policy == "skip":
+        return []
+    if config.long_policy == "truncate":
+        return [{f"{side}.tokens": array[sentence][:limit] for side, array in tokens.items()}]
     lines = {side: text[sentence] for side, text in texts.items()}
-    most = min(len(line.split()) for line in lines.values())
-    for count in range(2, most + 1):
+    for count in range(2, min(len(line.split()) for line in lines.values()) + 1):
         pieces = {side: split_text(line, count) for side, line in lines.items()}
-        rows = {side: tokenizers[side].encode(pieces[side]) for side in edits.tokens}
-        if max(len(row) for side in rows.values() for row in side) <= limit:
-            for side, new in rows.items():
-                edits.tokens[side][sentence] = new
-            for side, parts in pieces.items():
-                edits.texts[side][sentence] = parts
-            return
+        subwords = {side: tokenizers[side].encode(pieces[side]) for side in tokens}
+        if max(len(row) for side in subwords.values() for row in side) <= limit:
+            return [
+                {f"{side}.text": np.frombuffer(text[k].encode(), dtype=np.uint8) for side, text in pieces.items()}
+                | {f"{side}.tokens": np.array(rows[k], dtype=np.int64) for side, rows in subwords.items()}
+                for k in range(count)
+            ]
     raise UserError(
         f"{locate(split.input, sentence)}: cannot be split at spaces into pieces of {limit:,} subwords on all sides; "
         "choose --long-policy truncate or skip"
@@ -124,40 +108,18 @@ def split_text(text: str, count: int) -> list[str]:
     return [" ".join(words[a:b]) for a, b in itertools.pairwise(cuts)]
 
 
-def _edited_costs(costs: np.ndarray, edits: Edits) -> np.ndarray:
-    """(S,) subwords of each sentence after the edits, all its pieces together."""
-    costs = costs.copy()
-    for sentence in next(iter(edits.tokens.values())):
-        costs[sentence] = max(sum(map(len, rows[sentence])) for rows in edits.tokens.values())
-    return costs
-
-
-def _edit_documents(
-    edits: Edits, offsets: np.ndarray, documents: np.ndarray, costs: np.ndarray, limit: int, policy: str
-) -> None:
-    if policy == "split":
-        edits.max_document_tokens = limit
-        return
-    for first, last in zip(offsets[documents], offsets[documents + 1], strict=True):
-        kept = first
-        if policy == "truncate":
-            kept = first + document_units(np.array([0, last - first]), costs[first:last], limit).last[0]
-        for sentence in range(int(kept), int(last)):
-            edits.leave_out(sentence)
-
-
 def _note(split: Split, config: TranslationPreprocessConfig, sentences: np.ndarray, documents: np.ndarray) -> str:
+    """What was found and done; `documents` are their first sentences."""
     done = {"split": "split", "truncate": "cut off", "skip": "left out"}[config.long_policy]
-    found = []
-    if len(sentences):
-        first = locate(split.input, int(sentences[0]))
-        found.append(
-            f"{len(sentences):,} sentences of more than {config.max_sentence_tokens:,} subwords (the first: {first})"
-        )
-    if len(documents):
-        first = locate(split.input, int(documents[0]))
-        found.append(
-            f"{len(documents):,} documents of more than {config.max_document_tokens:,} subwords (the first: {first})"
-        )
-    done = "kept whole, because test sets are never changed" if split.is_test else done
-    return f"warning: {split.name}: {' and '.join(found)} are {done}"
+    if split.is_test:
+        done = "kept whole, because test sets are never changed"
+    kinds = (
+        ("sentences", config.max_sentence_tokens, sentences),
+        ("documents", config.max_document_tokens, documents),
+    )
+    parts = [
+        f"{len(found):,} {what} of more than {limit:,} subwords (the first: {locate(split.input, int(found[0]))})"
+        for what, limit, found in kinds
+        if len(found)
+    ]
+    return f"warning: {split.name}: {' and '.join(parts)} are {done}"

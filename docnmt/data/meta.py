@@ -54,7 +54,7 @@ def file_entry(content: bytes) -> dict[str, Any]:
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]], **content: Any) -> dict[str, Any]:
+def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]], **content: object) -> dict[str, Any]:
     """Write `meta.json` with the format, docnmt's version and a fingerprint of the data; returns it.
 
     Args:

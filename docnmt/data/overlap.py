@@ -62,9 +62,5 @@ def _pairs(hashes: np.ndarray) -> np.ndarray:
 
 def _hashes(text: TextArray) -> np.ndarray:
     """(S,) uint64, one of each line's words."""
-    hashes = np.empty(len(text), dtype=np.uint64)
-    for first in range(0, len(text), 4096):
-        for i, line in enumerate(text[first : first + 4096], first):
-            digest = hashlib.blake2b(" ".join(line.split()).encode(), digest_size=8).digest()
-            hashes[i] = int.from_bytes(digest, "little")
-    return hashes
+    digests = (hashlib.blake2b(" ".join(line.split()).encode(), digest_size=8).digest() for line in text)
+    return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64, len(text))

@@ -16,17 +16,15 @@ from docnmt.data.overlap import overlap_with_training
 from docnmt.data.report import describe_split, statistics
 from docnmt.data.scan import Split, scan
 from docnmt.data.split_folder import SplitFolder
-from docnmt.data.store import TextArray, token_dtype
+from docnmt.data.store import token_dtype
 from docnmt.data.subwords import make_tokenizers
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.files import check_folder, replacing_folder
 from docnmt.formats.forms import find_split
 from docnmt.progress import Progress
 
-Say = Callable[[str], None]
 
-
-def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> None:
+def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[str], None]) -> None:
     """Write the data folder of parallel documents; `say` is given the report line by line.
 
     Everything is checked before the folder appears, and it appears whole or not at all.
@@ -47,42 +45,29 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Say) -> Non
             scan(split, config.source_lang, config.target_lang)
             for note in split.facts.notes:
                 say(note)
-        tokenizers = make_tokenizers(config, _training_text(splits, config), say)
-        encode(splits, tokenizers, config)
+        train = splits[0].files if splits[0].name == "train" else None
+        training = [] if train is None else [train.text(side) for side in splits[0].sides]
+        tokenizers = make_tokenizers(config, training, say)
+        _encode(splits, tokenizers, config.workers)
         for split in splits:
             split.facts.notes += apply_long_policy(split, tokenizers, config, say)
-        if splits[0].name == "train":
+        if train is not None:
             for split in splits[1:]:
-                split.facts.notes += overlap_with_training(split.files, splits[0].files, config.source_lang, say)
+                split.facts.notes += overlap_with_training(split.files, train, config.source_lang, say)
         _write_meta(folder, splits, files, tokenizers, config, say)
     say(f"{destination}: written")
 
 
-def _training_text(splits: list[Split], config: TranslationPreprocessConfig) -> list[TextArray]:
-    """Both sides of the training split, or nothing without one."""
-    if splits[0].name != "train":
-        return []
-    return [splits[0].files.text(side) for side in (config.source_lang, config.target_lang)]
-
-
-def encode(splits: list[Split], tokenizers: dict[str, Tokenizer], config: TranslationPreprocessConfig) -> None:
-    """Second pass: cut both sides of every split into subwords."""
-    models = {side: tokenizer.to_bytes() for side, tokenizer in tokenizers.items()}
-    with Encoder(models, config.workers) as encoder:
-        for split in splits:
-            for side in _sides(split, config):
-                text = split.files.text(side)
-                writer = split.files.writer(f"{side}.tokens", token_dtype(tokenizers[side].vocab_size))
-                with Progress(len(text), f"cutting {split.name}.{side}", unit="lines") as bar:
-                    for tokens, lengths in encoder.encode(text, side):
-                        writer.append(tokens, lengths)
-                        bar.update(len(lengths))
-                split.files.close(writer)
-
-
-def _sides(split: Split, config: TranslationPreprocessConfig) -> list[str]:
-    """The sides that are cut into subwords: the source and, if there is one, the first reference."""
-    return [config.source_lang, *([config.target_lang] if split.references else [])]
+def _encode(splits: list[Split], tokenizers: dict[str, Tokenizer], workers: int) -> None:
+    """Second pass: cut the source and the first reference of every split into subwords."""
+    with Encoder(tokenizers, workers) as encoder:
+        for split, side in [(each, side) for each in splits for side in each.sides[:2]]:
+            text, dtype = split.files.text(side), token_dtype(tokenizers[side].vocab_size)
+            label = f"cutting {split.name}.{side}"
+            with split.files.writer(f"{side}.tokens", dtype) as writer, Progress(len(text), label, unit="lines") as bar:
+                for sentences in encoder.encode(text, side):
+                    writer.append(sentences.tokens, sentences.lengths())
+                    bar.update(len(sentences))
 
 
 def _write_meta(
@@ -91,7 +76,7 @@ def _write_meta(
     files: dict[str, dict[str, Any]],
     tokenizers: dict[str, Tokenizer],
     config: TranslationPreprocessConfig,
-    say: Say,
+    say: Callable[[str], None],
 ) -> None:
     """The tokenizers' files and `meta.json`."""
     source, target = (tokenizers[side] for side in (config.source_lang, config.target_lang))
@@ -101,7 +86,7 @@ def _write_meta(
     for name, tokenizer in zip(names.values(), (source, target), strict=True):
         (folder / name).write_bytes(tokenizer.to_bytes())
         files[name] = file_entry(tokenizer.to_bytes())
-    counts = {split.name: statistics(split, _sides(split, config)) for split in splits}
+    counts = {split.name: statistics(split) for split in splits}
     for split in splits:
         say(describe_split(split.name, counts[split.name]))
     write_meta(

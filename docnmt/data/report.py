@@ -1,21 +1,23 @@
-"""Counts and lengths of a split, for `meta.json` and for people."""
+"""What a data folder holds: counts and lengths, for `meta.json` and for people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from docnmt.data.meta import read_meta
 from docnmt.data.scan import Split
 from docnmt.data.tokenizer import UNK
 
 
-def statistics(split: Split, sides: Sequence[str]) -> dict[str, Any]:
+def statistics(split: Split) -> dict[str, Any]:
     """A split's entry in `meta.json`: counts, lengths in subwords, inputs and notes."""
     structure = split.files.structure()
     lengths: dict[str, Any] = {}
-    for side in sides:
+    for side in split.sides[:2]:
         tokens = split.files.tokens(side)
         documents = np.diff(tokens.offsets[structure.document_offsets])
         sentences = tokens.lengths()
@@ -24,14 +26,14 @@ def statistics(split: Split, sides: Sequence[str]) -> dict[str, Any]:
             "unknown": _count(tokens.tokens, UNK),
             "longest_sentence": int(sentences.max()),
             "longest_document": int(documents.max()),
-            "sentence_percentiles": [int(p) for p in np.percentile(sentences, (50, 90, 99))],
-            "document_percentiles": [int(p) for p in np.percentile(documents, (50, 90, 99))],
+            "sentence_percentiles": np.percentile(sentences, (50, 90, 99)).astype(int).tolist(),
+            "document_percentiles": np.percentile(documents, (50, 90, 99)).astype(int).tolist(),
         }
     return {
         "documents": structure.num_documents,
         "sentences": structure.num_sentences,
         "levels": structure.levels.shape[1],
-        "references": len(split.references),
+        "references": len(split.sides) - 1,
         "lengths": lengths,
         "inputs": split.facts.inputs,
         "notes": split.facts.notes,
@@ -60,3 +62,48 @@ def describe_split(name: str, counts: Mapping[str, Any]) -> str:
             f"longest document {lengths['longest_document']:,})"
         )
     return "; ".join(parts)
+
+
+def describe_folder(folder: Path) -> str:
+    """A page on a data folder of any task.
+
+    Raises:
+        UserError: not a data folder, or a damaged one.
+    """
+    meta = read_meta(Path(folder))
+    size = sum(file.stat().st_size for file in Path(folder).iterdir())
+    lines = [
+        f"{folder}: data for {meta['task']}, {size / 1e6:,.1f} MB, made by docnmt {meta.get('docnmt', '?')}",
+        f"fingerprint: {meta.get('fingerprint', 'none')}",
+    ]
+    if "source_lang" in meta:
+        vocabulary = meta["vocabulary"]
+        sizes = f"{vocabulary['source']:,} subwords, joined"
+        if not vocabulary["joined"]:
+            sizes = f"{vocabulary['source']:,} and {vocabulary['target']:,} subwords"
+        lines += [f"languages: {meta['source_lang']} to {meta['target_lang']}", f"vocabulary: {sizes}"]
+    for name, counts in meta.get("splits", {}).items():
+        shown = _split(counts) if "lengths" in counts else counts
+        lines += ["", f"split {name}", *_indented(shown if isinstance(shown, Mapping) else {"rows": shown})]
+    if meta.get("options"):
+        lines += ["", "options", *_indented({k: v for k, v in meta["options"].items() if v not in (None, [], "")})]
+    return "\n".join(lines)
+
+
+def _split(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """A translation split's counts, in words."""
+    shown: dict[str, Any] = {name: counts[name] for name in ("documents", "sentences", "levels", "references")}
+    for side, lengths in counts["lengths"].items():
+        shown[f"{side} subwords"] = f"{lengths['tokens']:,}, {lengths['unknown']:,} of them unknown"
+        for what in ("sentence", "document"):
+            median, ninety, most = lengths[f"{what}_percentiles"]
+            shown[f"{side} {what} length"] = (
+                f"median {median:,}, 90 % {ninety:,}, 99 % {most:,}, longest {lengths[f'longest_{what}']:,}"
+            )
+    for file, entry in counts["inputs"].items():
+        shown[f"input {file}"] = f"{entry['bytes']:,} bytes, sha256 {entry['sha256'][:12]}…"
+    return shown | {f"note {i}": note for i, note in enumerate(counts["notes"], 1)}
+
+
+def _indented(values: Mapping[str, Any]) -> list[str]:
+    return [f"  {key}: {f'{value:,}' if type(value) is int else value}" for key, value in values.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,9 +10,8 @@ from pathlib import Path
 from docnmt.data.split_folder import SplitFolder, reference_names
 from docnmt.data.store import RaggedWriter
 from docnmt.errors import UserError
-from docnmt.formats.events import Facts, Sentence, sentences_of
 from docnmt.formats.forms import SplitFiles, read_split
-from docnmt.formats.structure import StructureBuilder
+from docnmt.formats.structure import Facts, StructureBuilder
 from docnmt.progress import Progress
 
 _CHUNK = 4096
@@ -19,12 +19,15 @@ _CHUNK = 4096
 
 @dataclass
 class Split:
-    """A split that was read: where its files are and what was found."""
+    """A split that was read: where its files are and what was found.
+
+    `sides` are the source's language and the names of the references; the first two are cut into subwords.
+    """
 
     name: str
     input: SplitFiles
     files: SplitFolder
-    references: list[str] = field(default_factory=list)
+    sides: list[str] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
 
     @property
@@ -40,51 +43,35 @@ def scan(split: Split, source_lang: str, target_lang: str) -> None:
         UserError: a file is not clean, the sides do not fit together, or there is no target side where it is needed.
     """
     total = sum(_size(path) for path in split.input.paths)
-    builder, names = StructureBuilder(), list[str]()
+    builder = StructureBuilder()
     writers: list[RaggedWriter] = []
-    with Progress(total, f"reading {split.name}", unit="bytes") as bar:
-        events = read_split(split.input, split.facts, bar.update)
-        sentences = sentences_of(events, builder, names)
+    with Progress(total, f"reading {split.name}", unit="bytes") as bar, contextlib.ExitStack() as files:
+        sentences = builder.sentences(read_split(split.input, split.facts, bar.update))
         while chunk := list(itertools.islice(sentences, _CHUNK)):
             if not writers:
-                split.references = reference_names(target_lang, len(chunk[0].texts) - 1)
-                _check_references(split)
-                sides = [source_lang, *split.references, "labels"]
-                writers = [split.files.writer(f"{side}.text", "u1") for side in sides]
-            _append(chunk, writers)
-    for writer in writers:
-        split.files.close(writer)
-    if not split.facts.labels:
-        _remove(split, "labels")
-    if split.facts.names:
-        writer = split.files.writer("names.text", "u1")
-        writer.append_lines(names)
-        split.files.close(writer)
+                references = len(chunk[0].texts) - 1
+                _check_references(split, references)
+                split.sides = [source_lang, *reference_names(target_lang, references)]
+                texts = [*split.sides, *(["labels"] if split.facts.labels else [])]
+                writers = [files.enter_context(split.files.writer(f"{side}.text", "u1")) for side in texts]
+            columns = [*zip(*(sentence.texts for sentence in chunk), strict=True), [row.labels for row in chunk]]
+            for writer, lines in zip(writers, columns, strict=False):
+                writer.append_lines(lines)
+    if builder.names:
+        split.files.write_lines("names", builder.names)
     split.files.write_structure(builder.build(known=split.facts.levels))
 
 
-def _append(chunk: list[Sentence], writers: list[RaggedWriter]) -> None:
-    columns = zip(*(sentence.texts for sentence in chunk), strict=True)
-    for writer, lines in zip(writers, [*columns, [s.labels for s in chunk]], strict=True):
-        writer.append_lines(lines)
-
-
-def _check_references(split: Split) -> None:
+def _check_references(split: Split, count: int) -> None:
     """
     Raises:
         UserError: training or validation data without a target side, or training data with several.
     """
     where = split.input.paths[0]
-    if not split.references and not split.is_test:
+    if not count and not split.is_test:
         raise UserError(f"{where}: no target side; {split.name} data needs one, only test data may have none")
-    if split.name == "train" and len(split.references) > 1:
-        raise UserError(f"{where}: {len(split.references)} references; training data has one target side")
-
-
-def _remove(split: Split, side: str) -> None:
-    for name in (f"{split.name}.{side}.text.bin", f"{split.name}.{side}.text.offsets.bin"):
-        (split.files.folder / name).unlink()
-        del split.files.files[name]
+    if split.name == "train" and count > 1:
+        raise UserError(f"{where}: {count} references; training data has one target side")
 
 
 def _size(path: Path) -> int:

@@ -7,13 +7,15 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from docnmt.data.meta import file_entry
 from docnmt.data.store import RaggedWriter, TextArray, TokenArray, map_array
 from docnmt.formats.structure import Structure
 
@@ -31,13 +33,13 @@ class SplitFolder:
     split: str
     files: dict[str, dict[str, Any]]
 
-    def has_text(self, side: str) -> bool:
-        """There is raw text of this name."""
-        return f"{self.split}.{side}.text.bin" in self.files
-
     def text(self, side: str) -> TextArray:
         """Raw text of a side (a language), mapped into memory."""
         return TextArray(*self.rows(f"{side}.text"))
+
+    def text_if_known(self, side: str) -> TextArray | None:
+        """The same of what only some corpora have: `labels` and `names`."""
+        return self.text(side) if f"{self.split}.{side}.text.bin" in self.files else None
 
     def tokens(self, side: str) -> TokenArray:
         """Subwords of a side, mapped into memory."""
@@ -46,6 +48,12 @@ class SplitFolder:
     def rows(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Values and offsets of `SPLIT.NAME.bin`, mapped into memory."""
         return self._array(name), self._array(f"{name}.offsets")
+
+    def sentence_rows(self) -> list[str]:
+        """The names of the arrays that have a row a sentence: `en.text`, `en.tokens`, …"""
+        names = [name.removesuffix(".offsets.bin") for name in self.files if name.endswith(".offsets.bin")]
+        own = [name.removeprefix(f"{self.split}.") for name in names if name.startswith(f"{self.split}.")]
+        return [name for name in own if name != "names.text"]
 
     def structure(self) -> Structure:
         """The documents, mapped into memory."""
@@ -59,33 +67,29 @@ class SplitFolder:
 
     def write_structure(self, structure: Structure) -> None:
         """Write the structure file."""
-        data = b"".join(
-            np.ascontiguousarray(array, dtype=dtype).tobytes()
-            for array, dtype in (
-                (structure.document_offsets, "<i8"), (structure.blank_lines, "<i4"), (structure.levels, "<i4"),
-            )
-        )  # fmt: skip
+        arrays = ((structure.document_offsets, "<i8"), (structure.blank_lines, "<i4"), (structure.levels, "<i4"))
+        data = b"".join(np.ascontiguousarray(array, dtype=dtype).tobytes() for array, dtype in arrays)
         name = f"{self.split}.structure.bin"
         (self.folder / name).write_bytes(data)
         self.files[name] = {
             "documents": structure.num_documents, "sentences": structure.num_sentences,
-            "levels": structure.levels.shape[1], "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(),
+            "levels": structure.levels.shape[1], **file_entry(data),
         }  # fmt: skip
 
-    def writer(self, name: str, dtype: np.dtype[Any] | str, *, replace: bool = False) -> RaggedWriter:
-        """A writer of `SPLIT.NAME.bin`; give it to `close` when it is complete.
+    @contextmanager
+    def writer(self, name: str, dtype: np.dtype[Any] | str) -> Iterator[RaggedWriter]:
+        """A writer of `SPLIT.NAME.bin`, which is complete at the end of the block.
 
-        Args:
-            replace: there is such a file, and arrays mapped from it stay as they are.
+        It may take the place of such a file: arrays mapped from that one stay as they are.
         """
-        name = f"{self.split}.{name}"
-        for file in (f"{name}.bin", f"{name}.offsets.bin") if replace else ():
-            (self.folder / file).unlink()
-        return RaggedWriter(self.folder, name, dtype)
-
-    def close(self, writer: RaggedWriter) -> None:
-        """The writer's files are complete."""
+        writer = RaggedWriter(self.folder, f"{self.split}.{name}", dtype)
+        yield writer
         self.files.update(writer.close())
+
+    def write_lines(self, side: str, lines: Sequence[str]) -> None:
+        """Write the raw text of a side at once."""
+        with self.writer(f"{side}.text", "u1") as writer:
+            writer.append_lines(lines)
 
     def _array(self, name: str) -> np.ndarray:
         name = f"{self.split}.{name}.bin"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from docnmt.errors import UserError
 
-_BLOCK = 1 << 20
+_BLOCK, _LINES = 1 << 20, 4096
 
 
 class TokenArray:
@@ -74,14 +74,16 @@ class TextArray(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            first, last, step = index.indices(len(self))
-            if step != 1:
-                return [self[i] for i in range(first, last, step)]
-            return self._lines(first, max(first, last))
+            rows = range(len(self))[index]
+            return self._lines(rows.start, max(rows) + 1) if rows.step == 1 and rows else [self[i] for i in rows]
         i = int(index) + len(self) if index < 0 else int(index)
         if not 0 <= i < len(self):
             raise IndexError(f"line {index} of {len(self)}")
         return self._lines(i, i + 1)[0]
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self), _LINES):
+            yield from self._lines(first, min(first + _LINES, len(self)))
 
     def _lines(self, first: int, last: int) -> list[str]:
         """A range of lines, read at once."""
@@ -106,6 +108,7 @@ class ArrayWriter:
 
     def __init__(self, path: Path, dtype: np.dtype[Any] | str) -> None:
         self.path, self.dtype, self.length = path, np.dtype(dtype), 0
+        path.unlink(missing_ok=True)  # arrays mapped from a file that it replaces stay as they are
         self._file, self._digest = path.open("wb"), hashlib.sha256()
 
     def append(self, values: np.ndarray) -> None:
@@ -138,9 +141,8 @@ class RaggedWriter:
 
     def append_lines(self, lines: Sequence[str]) -> None:
         """More rows of text."""
-        encoded = [line.encode() for line in lines]
-        lengths = np.array([len(line) for line in encoded], dtype=np.int64)
-        self.append(np.frombuffer(b"".join(encoded), dtype=np.uint8), lengths)
+        text = TextArray.from_lines(lines)
+        self.append(text.data, np.diff(text.offsets))
 
     def close(self) -> dict[str, dict[str, Any]]:
         """The files' entries in `meta.json`."""

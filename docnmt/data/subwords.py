@@ -44,11 +44,10 @@ def _reused(path: str | None, language: str) -> Tokenizer | None:
     file = Path(path)
     if file.is_dir():
         meta = read_meta(file)
-        languages = {meta.get(side): meta.get("tokenizers", {}).get(side.removesuffix("_lang")) for side in _SIDES}
-        if languages.get(language) is None:
-            raise UserError(
-                f"{file / META}: no vocabulary of '{language}' there; it has {', '.join(map(str, languages))}"
-            )
+        languages = {meta[f"{side}_lang"]: name for side, name in meta.get("tokenizers", {}).items()}
+        if language not in languages:
+            there = ", ".join(languages) or "none"
+            raise UserError(f"{file / META}: no vocabulary of '{language}' there; it has {there}")
         file = file / languages[language]
     try:
         return Tokenizer.from_bytes(file.read_bytes())
@@ -56,9 +55,6 @@ def _reused(path: str | None, language: str) -> Tokenizer | None:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}") from error
     except UserError as error:
         raise UserError(f"{file}: {error}") from error
-
-
-_SIDES = ("source_lang", "target_lang")
 
 
 def _trained(config: TranslationPreprocessConfig, texts: Sequence[TextArray], say: Callable[[str], None]) -> Tokenizer:

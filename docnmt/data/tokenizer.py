@@ -99,6 +99,7 @@ class Tokenizer:
 
     @functools.cached_property
     def vocab_size(self) -> int:
+        """V, the number of entries, special ones included."""
         return int(self._processor.get_piece_size())
 
     def vocabulary(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The forms in which a split of a parallel corpus comes, found by the names of its files (contract, section 4)."""
+"""The forms in which a split of a parallel corpus comes, found by the names of its files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.errors import UserError
-from docnmt.formats.events import Event, Facts, Sentence
 from docnmt.formats.plain_text import kind_of, read_text
+from docnmt.formats.structure import Event, Facts, Sentence
 from docnmt.formats.text import TextLines
 from docnmt.formats.wmt_xml import read_xml
 
@@ -89,25 +89,17 @@ def read_split(files: SplitFiles, facts: Facts, progress: Callable[[int], object
         UserError: the files are damaged or do not fit together; file and line are named.
     """
     if files.xml is not None:
-        return read_xml(files.xml, facts, progress)
+        yield from read_xml(files.xml, facts, progress)
+        return
     assert files.source is not None
     sides = [TextLines(path, progress=progress) for path in (files.source, *files.references)]
     levels = TextLines(files.levels, progress=progress) if files.levels else None
-    return _with_sentences(read_text(sides, levels, facts), sides[0].name)
-
-
-def _with_sentences(events: Iterator[Event], name: str) -> Iterator[Event]:
-    """The same events.
-
-    Raises:
-        UserError: none is a sentence.
-    """
     found = False
-    for event in events:
+    for event in read_text(sides, levels, facts):
         found = found or isinstance(event, Sentence)
         yield event
     if not found:
-        raise UserError(f"{name}: holds no sentence, expected one a line")
+        raise UserError(f"{files.source}: holds no sentence, expected one a line")
 
 
 def locate(files: SplitFiles, sentence: int) -> str:

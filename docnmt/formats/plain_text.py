@@ -1,4 +1,4 @@
-"""Plain text: a sentence a line, an empty line or `<d>` between documents (contract, section 4)."""
+"""Plain text: a sentence a line, an empty line or `<d>` between documents."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from docnmt.errors import UserError
-from docnmt.formats.events import Blank, Event, Facts, Mark, Sentence
+from docnmt.formats.structure import Blank, Event, Facts, Mark, Sentence
 from docnmt.formats.text import TextLines, is_blank
 
 
 def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts) -> Iterator[Event]:
     """Plain text: the source, the references, and the rows of levels.tsv if there is one."""
     rows = LevelRows(levels) if levels is not None else None
-    kinds = _Kinds(sides[0].name, levels.name if levels is not None else None)
+    seen: set[str] = set()
     lockstep = _Lockstep([*sides, *([levels] if levels is not None else [])])
     paragraph = 0
     for number, lines in enumerate(lockstep, 1):
         texts = lines[: len(sides)]
-        kind = kinds.check(texts[0], number)
+        kind = kind_of(texts[0])
+        if kind not in seen:
+            seen.add(kind)
+            _check_kinds(seen, kind, f"{sides[0].name}:{number}", levels)
         if any(kind_of(text) != kind for text in texts[1:]):
             raise UserError(lockstep.unequal(texts, number))
         if kind == "text":
-            yield Sentence(texts, *rows.parse(lines[-1], number)) if rows else Sentence(texts, (str(paragraph),))
+            units, labels = rows.parse(lines[-1], number) if rows else ((str(paragraph),), "")
+            facts.labels = rows is not None and rows.columns > rows.units
+            yield Sentence(texts, units, labels)
             continue
         if rows and not is_blank(lines[-1]):
             raise UserError(f"{rows.name}:{number}: expected an empty row, as {sides[0].name}:{number} is empty")
@@ -31,18 +36,12 @@ def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts
         if kind != "<p>":
             yield Blank() if kind == "" else Mark()
     for file in lockstep.files:
-        _note(file, facts)
-    facts.levels = "<p>" in kinds.seen or rows is not None
-    facts.labels = rows is not None and rows.has_labels
-
-
-def _note(file: TextLines, facts: Facts) -> None:
-    """Write down what reading a file to its end has shown."""
-    facts.inputs[file.name] = {"bytes": file.bytes, "lines": file.lines, "sha256": file.sha256}
-    if file.crlf:
-        facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
-    if file.bom:
-        facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
+        facts.inputs[file.name] = {"bytes": file.bytes, "lines": file.lines, "sha256": file.sha256}
+        if file.crlf:
+            facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
+        if file.bom:
+            facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
+    facts.levels = "<p>" in seen or rows is not None
 
 
 def kind_of(line: str) -> str:
@@ -51,28 +50,17 @@ def kind_of(line: str) -> str:
     return bare if bare in ("", "<p>", "<d>") else "text"
 
 
-class _Kinds:
-    """Which kinds of lines there were, so that two sources of structure at once are noticed."""
+def _check_kinds(seen: set[str], kind: str, here: str, levels: TextLines | None) -> None:
+    """Whether the kind of the line `here` goes together with those that were `seen` up to it.
 
-    def __init__(self, name: str, levels: str | None) -> None:
-        self.name, self.levels = name, levels
-        self.seen: set[str] = set()
-
-    def check(self, line: str, number: int) -> str:
-        """The line's kind.
-
-        Raises:
-            UserError: it does not go together with what was there before.
-        """
-        kind = kind_of(line)
-        if kind not in self.seen:
-            self.seen.add(kind)
-            here = f"{self.name}:{number}: two sources of structure at once:"
-            if {"", "<d>"} <= self.seen:
-                raise UserError(f"{here} <d> lines and empty lines; keep one of them to mark documents")
-            if kind in ("<p>", "<d>") and self.levels:
-                raise UserError(f"{here} {kind} lines and {self.levels}; keep one of them")
-        return kind
+    Raises:
+        UserError: there are two sources of structure at once.
+    """
+    here += ": two sources of structure at once:"
+    if {"", "<d>"} <= seen:
+        raise UserError(f"{here} <d> lines and empty lines; keep one of them to mark documents")
+    if kind in ("<p>", "<d>") and levels is not None:
+        raise UserError(f"{here} {kind} lines and {levels.name}; keep one of them")
 
 
 class _Lockstep:
@@ -89,14 +77,14 @@ class _Lockstep:
         """
         for number, lines in enumerate(itertools.zip_longest(*self._streams), 1):
             if None in lines:
-                told = [
-                    f"{file.name}:{number} {'is missing' if line is None else _described(line)}"
-                    for file, line in zip(self.files, lines, strict=True)
-                ]
-                raise UserError(
-                    f"expected the same number of lines on all sides: {', but '.join(told)}; lines: {self._counts()}"
-                )
+                told = self._told(lines, number)
+                raise UserError(f"expected the same number of lines on all sides: {told}; lines: {self._counts()}")
             yield lines
+
+    def _told(self, texts: Sequence[str | None], number: int) -> str:
+        """What stands in line `number` of each file."""
+        files = zip(self.files, texts, strict=False)  # the last one is levels.tsv, which may not be asked for
+        return ", but ".join(f"{file.name}:{number} {_described(text)}" for file, text in files)
 
     def _counts(self) -> str:
         for stream in self._streams:
@@ -105,13 +93,14 @@ class _Lockstep:
 
     def unequal(self, texts: Sequence[str], number: int) -> str:
         """What is wrong with a line that is empty, or a mark, on some sides only."""
-        told = [f"{file.name}:{number} {_described(text)}" for file, text in zip(self.files, texts, strict=False)]
-        problem = f"documents must break at the same lines on all sides: {', but '.join(told)}"
+        problem = f"documents must break at the same lines on all sides: {self._told(texts, number)}"
         counts = self._counts()
         return problem if len({file.lines for file in self.files}) == 1 else f"{problem}; lines: {counts}"
 
 
-def _described(text: str) -> str:
+def _described(text: str | None) -> str:
+    if text is None:
+        return "is missing"
     kind = kind_of(text)
     return {"text": f"reads '{text[:40]}'", "": "is empty"}.get(kind, f"is {kind}")
 
@@ -122,10 +111,6 @@ class LevelRows:
     def __init__(self, lines: TextLines) -> None:
         self.name = lines.name
         self.columns = self.units = 0
-
-    @property
-    def has_labels(self) -> bool:
-        return self.columns > self.units
 
     def parse(self, row: str, number: int) -> tuple[tuple[str, ...], str]:
         """The labels of the units, outermost first, and the other columns.

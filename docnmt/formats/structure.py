@@ -1,11 +1,54 @@
-"""Structure above the sentence: documents, and sections and paragraphs where they are known."""
+"""What a parallel corpus holds, whatever the form of its files: sentences, and the structure above them."""
 
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
+
+
+class Sentence(NamedTuple):
+    """One sentence on all sides: the source first, then the references.
+
+    `units` are the labels of the units it stands in, outermost first; `labels` whatever else is known of it.
+    """
+
+    texts: tuple[str, ...]
+    units: tuple[str, ...] = ()
+    labels: str = ""
+
+
+class Blank(NamedTuple):
+    """An empty line: a document ends here if one is open."""
+
+
+class Mark(NamedTuple):
+    """A document begins here; `name` where the form has names."""
+
+    name: str | None = None
+
+
+Event = Sentence | Blank | Mark
+
+
+@dataclass
+class Facts:
+    """What reading a split has shown, complete when the last event was read.
+
+    Attributes:
+        levels, labels: whether sections or paragraphs are known, and labels of sentences; `labels` is right from the
+            first sentence on.
+        notes: what was changed or left out while reading, for the report.
+        inputs: size and hash of each file read.
+    """
+
+    levels: bool = False
+    labels: bool = False
+    notes: list[str] = field(default_factory=list)
+    inputs: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,17 +67,20 @@ class Structure:
 
     @property
     def num_sentences(self) -> int:
+        """S."""
         return int(self.document_offsets[-1])
 
     @property
     def num_documents(self) -> int:
+        """D."""
         return len(self.document_offsets) - 1
 
 
 class StructureBuilder:
-    """Builds a `Structure` line by line."""
+    """Builds a `Structure` line by line. `names` are those of the documents, where the form has names."""
 
     def __init__(self) -> None:
+        self.names: list[str] = []
         self._documents = array("q")
         self._blank_lines = array("i")
         self._levels = array("i")
@@ -43,15 +89,28 @@ class StructureBuilder:
         self._units: tuple[str, ...] = ()
         self._index: list[int] = []
 
+    def sentences(self, events: Iterator[Event]) -> Iterator[Sentence]:
+        """Only the sentences of what a reader says; the builder takes the structure."""
+        for event in events:
+            if isinstance(event, Sentence):
+                self.sentence(event.units)
+                yield event
+            elif isinstance(event, Mark):
+                self.mark(event.name)
+            else:
+                self.blank()
+
     def blank(self) -> None:
         """An empty line: the document is at its end."""
         self._blank += 1
         self._inside = False
 
-    def mark(self) -> None:
+    def mark(self, name: str | None = None) -> None:
         """A line or element that opens a document; when written as plain text it becomes one empty line."""
         self._blank = 1 if self._sentences else 0
         self._inside = False
+        if name is not None:
+            self.names.append(name)
 
     def sentence(self, units: tuple[str, ...] = ()) -> None:
         """A sentence, with the labels of the units it stands in, outermost first.

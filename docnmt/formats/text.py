@@ -1,4 +1,4 @@
-"""Lines of a UTF-8 text file, checked while they are read (contract, section 4).
+"""Lines of a UTF-8 text file, checked while they are read (`docs/data.md` says what a corpus is).
 
 Lines end at `\\n` only, so U+2028, U+0085 and form feeds are ordinary text. CRLF is stripped and counted, a byte order
 mark at the beginning is taken off and noted; a lone `\\r`, NUL or a byte that is not UTF-8 is an error that names the
@@ -10,9 +10,9 @@ from __future__ import annotations
 import codecs
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, NoReturn
 
 from docnmt.errors import UserError
 
@@ -41,14 +41,15 @@ class TextLines:
         self.sha256 = ""
 
     def __iter__(self) -> Iterator[str]:
-        """
+        """Each line in order.
+
         Raises:
             UserError: the file cannot be read or is not clean UTF-8 text.
         """
         digest = hashlib.sha256()
         rest = b""
         try:
-            with self._open() as file:
+            with self._source.open("rb") if isinstance(self._source, Path) else nullcontext(self._source) as file:
                 while block := file.read(BLOCK):
                     digest.update(block)
                     if self._progress:
@@ -61,11 +62,6 @@ class TextLines:
             raise UserError(f"{self.name}: cannot be read: {error.strerror or error}") from error
         yield from self._split(rest)
         self.sha256 = digest.hexdigest()
-
-    def _open(self) -> AbstractContextManager[BinaryIO]:
-        if isinstance(self._source, Path):
-            return self._source.open("rb")
-        return nullcontext(self._source)
 
     def _split(self, block: bytes) -> list[str]:
         """The lines of a block of whole lines, checked."""
@@ -91,7 +87,7 @@ class TextLines:
         self.bytes += len(block)
         return lines
 
-    def _refuse(self, block: bytes, at: int, what: str) -> Any:
+    def _refuse(self, block: bytes, at: int, what: str) -> NoReturn:
         line = self.lines + block.count(b"\n", 0, at) + 1
         column = at - (block.rfind(b"\n", 0, at) + 1) + 1
         raise UserError(f"{self.name}:{line}: byte {column} of the line (0x{block[at]:02X}): {what}")
@@ -104,7 +100,7 @@ def _not_utf8(block: bytes, beginning: bool) -> str:
 
 
 def is_blank(line: str) -> bool:
-    """Nothing but white space: the contract's empty line."""
+    """Nothing but white space: what counts as an empty line."""
     return not line or line.isspace()
 
 

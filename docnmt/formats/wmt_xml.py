@@ -11,7 +11,7 @@ from typing import Any, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from docnmt.errors import UserError
-from docnmt.formats.events import Event, Facts, Mark, Sentence
+from docnmt.formats.structure import Event, Facts, Mark, Sentence
 from docnmt.formats.text import BLOCK, is_blank
 
 _LINE_BREAKS = re.compile(r"\s*[\n\r]+\s*")
@@ -23,10 +23,10 @@ def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None 
     Raises:
         UserError: not well-formed, or a reference's segments are not those of its source.
     """
-    source, target = _languages(path)
+    source, _, target = path.name.split(".")[-2].partition("-")  # PREFIX.en-de.xml
     references = _common_references(path, facts, source, target)
     folded = found = 0
-    for document in _Documents(path, facts, progress):
+    for document in _documents(path, facts, progress):
         name = _name(document)
         where = f"{path}: document '{name}'"
         translations = _references(document, target)
@@ -46,49 +46,38 @@ def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None 
             yield Sentence(texts, (str(paragraph),))
     if not found:
         raise UserError(f"{path}: holds no <doc> with <src> segments")
-    facts.levels = facts.names = True
+    facts.levels = True
     if folded:
         facts.notes.append(f"{path}: {folded:,} segments hold line breaks, which become spaces")
 
 
-class _Documents:
+def _documents(path: Path, facts: Facts, progress: Callable[[int], object] | None = None) -> Iterator[Element]:
     """The `<doc>` elements of a file, one in memory at a time."""
-
-    def __init__(self, path: Path, facts: Facts, progress: Callable[[int], object] | None = None) -> None:
-        self.path, self.facts, self.progress = path, facts, progress
-
-    def __iter__(self) -> Iterator[Element]:
-        parser: XMLPullParser[Any] = XMLPullParser(["end"])
-        digest, size = hashlib.sha256(), 0
-        try:
-            with self.path.open("rb") as file:
-                while block := file.read(BLOCK):
-                    digest.update(block)
-                    size += len(block)
-                    if self.progress:
-                        self.progress(len(block))
-                    parser.feed(block)
-                    for _, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
-                        if element.tag == "doc":
-                            yield element
-                            element.clear()
-            parser.close()
-        except ParseError as error:
-            line, column = error.position
-            raise UserError(f"{self.path}:{line}: not well-formed XML at column {column + 1}: {error}") from error
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot be read: {error.strerror or error}") from error
-        self.facts.inputs[str(self.path)] = {"bytes": size, "sha256": digest.hexdigest()}
+    parser: XMLPullParser[Any] = XMLPullParser(["end"])
+    digest, size = hashlib.sha256(), 0
+    try:
+        with path.open("rb") as file:
+            while block := file.read(BLOCK):
+                digest.update(block)
+                size += len(block)
+                if progress:
+                    progress(len(block))
+                parser.feed(block)
+                for _, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
+                    if element.tag == "doc":
+                        yield element
+                        element.clear()
+        parser.close()
+    except ParseError as error:
+        line, column = error.position
+        raise UserError(f"{path}:{line}: not well-formed XML at column {column + 1}: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    facts.inputs[str(path)] = {"bytes": size, "sha256": digest.hexdigest()}
 
 
 def _name(document: Element) -> str:
     return document.get("id") or document.get("docid") or ""
-
-
-def _languages(path: Path) -> tuple[str, str]:
-    """`PREFIX.en-de.xml` → en, de."""
-    source, _, target = path.name.split(".")[-2].partition("-")
-    return source, target
 
 
 def _is(element: Element, language: str) -> bool:
@@ -115,7 +104,7 @@ def _common_references(path: Path, facts: Facts, source: str, target: str) -> li
     """
     counts: Counter[str] = Counter()
     documents = foreign = 0
-    for document in _Documents(path, facts):
+    for document in _documents(path, facts):
         src = document.find("src")
         if src is None:
             raise UserError(f"{path}: document '{_name(document)}' has no <src>")

@@ -2,7 +2,7 @@
 
 An empty line in a file of hypotheses is a document break or a missing translation; only the reference (or the source),
 where no sentence is empty, tells which. So its lines say what the lines of the others are. Lines that are only `<d>` or
-`<p>` mark documents and paragraphs as in section 4 of the contract, and need not be in the other files.
+`<p>` mark documents and paragraphs as in the text of a corpus, and need not be in the other files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DOCUMENT, PARAGRAPH = "<d>", "<p>"
 
 
 @dataclass(frozen=True)
-class Layout:
+class LineLayout:
     """Which lines of a file are sentences, and which documents they form.
 
     Attributes:
@@ -35,6 +35,7 @@ class Layout:
 
     @property
     def sentences(self) -> list[str]:
+        """The lines that are sentences, in their order."""
         return [row for row in self.rows if row]
 
     def align(self, path: Path) -> list[str]:
@@ -75,7 +76,7 @@ class Layout:
         yield between
 
 
-def read_layout(path: Path, *, may_be_empty: bool = False) -> Layout:
+def read_layout(path: Path, *, may_be_empty: bool = False) -> LineLayout:
     """The sentences and documents of a text file; of translations all `may_be_empty`.
 
     Raises:
@@ -96,4 +97,4 @@ def read_layout(path: Path, *, may_be_empty: bool = False) -> Layout:
         raise UserError(f"{path}: holds no sentence")
     if offsets[-1] != sentences:
         offsets.append(sentences)
-    return Layout(path, tuple(rows), tuple(offsets), tuple(lines))
+    return LineLayout(path, tuple(rows), tuple(offsets), tuple(lines))

@@ -7,8 +7,7 @@ Sentences of a document are not independent, so documents are resampled. The p-v
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,9 +31,6 @@ class Comparison:
     low: float
     high: float
     p_value: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def paired_bootstrap(
@@ -83,10 +79,10 @@ def format_comparisons(comparisons: Sequence[Comparison], documents: int, sample
         interval = f"[{c.low:+6.2f}, {c.high:+6.2f}]"
         rows.append(f"{c.metric:<7} {c.system:7.2f} {c.other:7.2f} {c.difference:+7.2f}  {interval}  {c.p_value:.4f}")
     rows.append(f"(paired bootstrap over {documents:,} documents, {samples:,} samples)")
-    return "\n".join([*rows, *warnings(documents)])
+    return "\n".join([*rows, *reservations(documents)])
 
 
-def warnings(documents: int) -> list[str]:
+def reservations(documents: int) -> list[str]:
     """What is to be said of a comparison on so many documents."""
     few = f"with fewer than {FEW_DOCUMENTS} documents to draw from, intervals are too narrow and p is too small"
     return [few] if documents < FEW_DOCUMENTS else []

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
 
 from docnmt.errors import UserError
 
 
-def require_comet() -> Any:
+def require_comet() -> ModuleType:
     """The package.
 
     Raises:
         UserError: it is not installed.
     """
     try:
-        import comet
+        return importlib.import_module("comet")
     except ImportError as error:
         raise UserError("COMET is not installed; pip install 'docnmt[comet]', or leave --comet away") from error
-    return comet
 
 
 def comet_score(model: str, sources: Sequence[str], hypotheses: Sequence[str], reference: Sequence[str]) -> float:

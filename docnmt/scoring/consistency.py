@@ -39,6 +39,7 @@ class Consistency:
         return f"{self.ratio:.1f} % of {self.pairs:,} pairs of occurrences of {self.terms:,} repeated terms"
 
     def to_dict(self) -> dict[str, Any]:
+        """What `scores.json` holds; the ratio is None where no term is repeated."""
         return {"ratio": self.ratio if self.pairs else None, "pairs": self.pairs, "terms": self.terms}
 
 

@@ -2,7 +2,7 @@
 
 A group is one source sentence in its context with several translations, exactly one of them right. The model scores
 each; the group counts as solved when the right one scores strictly best (Sennrich 2017; Müller et al. 2018).
-Reading the files is `contrastive_files.py`, scoring is the generation package's matter.
+`contrastive_files.py` reads the files; `docnmt.commands.contrastive` scores.
 """
 
 from __future__ import annotations
@@ -70,7 +70,16 @@ class Accuracy:
 
     @property
     def percent(self) -> float:
+        """Solved groups, in percent."""
         return 100 * self.solved / self.groups
+
+    def line(self, name: str) -> str:
+        """A row of the table that is printed."""
+        return f"{name:<24} {self.percent:7.1f}% {self.chance:7.1f}% {self.groups:8,}"
+
+    def to_dict(self) -> dict[str, float]:
+        """What is written as JSON."""
+        return {"accuracy": self.percent, "chance": self.chance, "groups": self.groups}
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +91,7 @@ class ContrastiveReport:
 
     @property
     def overall(self) -> Accuracy:
+        """Accuracy on all groups."""
         return self.by()[()]
 
     def by(self, *names: str) -> dict[tuple[str, ...], Accuracy]:
@@ -101,23 +111,19 @@ class ContrastiveReport:
         return [name for name in self.groups[0].labels if all(name in group.labels for group in self.groups)]
 
     def __str__(self) -> str:
-        lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", _line("all", self.overall)]
+        lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", self.overall.line("all")]
         for name in self.label_names:
-            lines += ["", *(_line(f"{name} {value or '-'}", cell) for (value,), cell in self.by(name).items())]
+            lines += ["", *(cell.line(f"{name} {value or '-'}") for (value,), cell in self.by(name).items())]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Accuracies overall and by each label, and of every group whether it was solved."""
         return {
-            "accuracy": self.overall.percent,
-            "chance": self.overall.chance,
-            "groups": self.overall.groups,
+            **self.overall.to_dict(),
             "by": {
-                name: {value: _as_dict(cell) for (value,), cell in self.by(name).items()} for name in self.label_names
+                name: {value: cell.to_dict() for (value,), cell in self.by(name).items()} for name in self.label_names
             },
-            "solved": [
-                {**group.labels, "solved": solved} for group, solved in zip(self.groups, self.solved, strict=True)
-            ],
+            "solved": [{**group.labels, "solved": done} for group, done in zip(self.groups, self.solved, strict=True)],
         }
 
 
@@ -152,59 +158,52 @@ def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = 
         ValueError: `kind` is none of these.
         UserError: no foreign context is to be had, or no context has two different sentences to be shuffled.
     """
-    if kind not in _CONTEXTS:
-        raise ValueError(f"no context '{kind}'; there are {', '.join(_CONTEXTS)}")
-    if kind == "shuffled" and not any(_can_be_shuffled(group) for group in groups):
-        raise UserError("no group has two different context sentences that could be shuffled; use another context")
     rng = random.Random(seed)
-    return [_CONTEXTS[kind](groups, index, rng) for index in range(len(groups))]
+    if kind == "true":
+        return list(groups)
+    if kind == "none":
+        return [_in_context(group, (), ()) for group in groups]
+    if kind == "shuffled":
+        if not any(_can_be_shuffled(group) for group in groups):
+            raise UserError("no group has two different context sentences that could be shuffled; use another context")
+        return [_shuffled(group, rng) for group in groups]
+    if kind == "foreign":
+        others = (_asking_otherwise(groups, group.variants[0].source, rng) for group in groups)
+        return [
+            _in_context(group, other.source_context, other.target_context)
+            for group, other in zip(groups, others, strict=True)
+        ]
+    raise ValueError(f"no context '{kind}'; there are true, shuffled, foreign, none")
 
 
-def _true(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
-    return groups[index]
+def _in_context(group: ContrastiveGroup, source: tuple[str, ...], target: tuple[str, ...]) -> ContrastiveGroup:
+    variants = (replace(variant, source_context=source, target_context=target) for variant in group.variants)
+    return replace(group, variants=tuple(variants))
 
 
 def _can_be_shuffled(group: ContrastiveGroup) -> bool:
     return len(set(group.variants[0].source_context)) > 1
 
 
-def _shuffled(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
-    group = groups[index]
+def _shuffled(group: ContrastiveGroup, rng: random.Random) -> ContrastiveGroup:
     context = group.variants[0].source_context
     order = list(range(len(context)))
     while _can_be_shuffled(group) and tuple(context[i] for i in order) == context:
         rng.shuffle(order)
-
-    def change(variant: ForcedExample) -> ForcedExample:
+    variants = []
+    for variant in group.variants:
         source, target = (tuple(side[i] for i in order) for side in variant.contexts())
-        return replace(variant, source_context=source, target_context=target if variant.target_context else ())
-
-    return replace(group, variants=tuple(change(variant) for variant in group.variants))
-
-
-def _foreign(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
-    own = groups[index].variants[0].source
-    others = (groups[rng.randrange(len(groups))].variants[0] for _ in range(1000))
-    other = next((variant for variant in others if variant.source != own), None)
-    if other is None:
-        raise UserError(f"no other group's context can replace that of '{own}': all ask about the same sentence")
-    source, target = other.source_context, other.target_context
-    variants = (replace(v, source_context=source, target_context=target) for v in groups[index].variants)
-    return replace(groups[index], variants=tuple(variants))
+        target = target if variant.target_context else ()
+        variants.append(replace(variant, source_context=source, target_context=target))
+    return replace(group, variants=tuple(variants))
 
 
-def _none(groups: Sequence[ContrastiveGroup], index: int, rng: random.Random) -> ContrastiveGroup:
-    variants = (replace(v, source_context=(), target_context=()) for v in groups[index].variants)
-    return replace(groups[index], variants=tuple(variants))
-
-
-#: Kinds of context, each a function of all groups, the index of one, and a random generator.
-_CONTEXTS: dict[str, Callable[[Sequence[ContrastiveGroup], int, random.Random], ContrastiveGroup]] = {
-    "true": _true,
-    "shuffled": _shuffled,
-    "foreign": _foreign,
-    "none": _none,
-}
+def _asking_otherwise(groups: Sequence[ContrastiveGroup], source: str, rng: random.Random) -> ForcedExample:
+    """A random group's example, of those with another source sentence."""
+    for _ in range(1000):
+        if (other := groups[rng.randrange(len(groups))].variants[0]).source != source:
+            return other
+    raise UserError(f"no other group's context can replace that of '{source}': all ask about the same sentence")
 
 
 def _natural(value: str) -> tuple[bool, float, str]:
@@ -213,11 +212,3 @@ def _natural(value: str) -> tuple[bool, float, str]:
         return False, float(value), value
     except ValueError:
         return True, 0.0, value
-
-
-def _line(name: str, cell: Accuracy) -> str:
-    return f"{name:<24} {cell.percent:7.1f}% {cell.chance:7.1f}% {cell.groups:8,}"
-
-
-def _as_dict(cell: Accuracy) -> dict[str, float]:
-    return {"accuracy": cell.percent, "chance": cell.chance, "groups": cell.groups}

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -22,41 +23,37 @@ from docnmt.errors import UserError
 
 #: Names of the metrics in the order in which they are shown.
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
+#: sacreBLEU's own choices for a target language; every other language is cut by `13a`.
+_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 
 
-@dataclass(frozen=True)
-class Score:
-    """One number of one metric with sacreBLEU's signature, which says how it was computed."""
-
-    name: str
-    value: float
-    signature: str
-
-    def __str__(self) -> str:
-        return f"{self.name} = {self.value:.2f}  {self.signature}"
+def bleu_tokenizer(language: str) -> str:
+    """The name of the sacreBLEU tokenizer that goes with a target language."""
+    return _TOKENIZERS.get(language.lower().replace("_", "-").partition("-")[0], "13a")
 
 
 @dataclass(frozen=True)
 class Scores:
-    """A system's scores on a corpus."""
+    """A system's scores on a corpus, by metric, with sacreBLEU's signatures, which say how each was computed."""
 
-    scores: tuple[Score, ...]
+    values: dict[str, float]
+    signatures: dict[str, str]
     sentences: int
     documents: int
 
     def __getitem__(self, name: str) -> float:
-        return next(score.value for score in self.scores if score.name == name)
+        return self.values[name]
 
     def __str__(self) -> str:
-        width = max(len(score.name) for score in self.scores)
-        lines = [f"{s.name:<{width}} = {s.value:6.2f}  {s.signature}" for s in self.scores]
+        width = max(map(len, self.values))
+        lines = [f"{name:<{width}} = {value:6.2f}  {self.signatures[name]}" for name, value in self.values.items()]
         return "\n".join([*lines, f"({self.sentences:,} sentences in {self.documents:,} documents)"])
 
     def to_dict(self) -> dict[str, Any]:
         """What `scores.json` holds: every metric under its name, signatures and counts."""
         return {
-            **{score.name: score.value for score in self.scores},
-            "signatures": {score.name: score.signature for score in self.scores},
+            **self.values,
+            "signatures": self.signatures,
             "sentences": self.sentences,
             "documents": self.documents,
         }
@@ -73,11 +70,12 @@ class Evaluation:
     """
 
     counts: dict[str, np.ndarray]
-    metrics: dict[str, Any]
+    metrics: dict[str, Metric]
     document_offsets: np.ndarray
 
     @property
     def documents(self) -> int:
+        """D."""
         return len(self.document_offsets) - 1
 
     def score(self, name: str, counts: np.ndarray) -> float:
@@ -87,11 +85,9 @@ class Evaluation:
     @cached_property
     def scores(self) -> Scores:
         """Of the whole corpus."""
-        values = (
-            Score(name, self.score(name, self.counts[name].sum(axis=0)), str(self.metrics[name].get_signature()))
-            for name in self.counts
-        )
-        return Scores(tuple(values), int(self.document_offsets[-1]), self.documents)
+        values = {name: self.score(name, counts.sum(axis=0)) for name, counts in self.counts.items()}
+        signatures = {name: str(self.metrics[name].get_signature()) for name in self.counts}
+        return Scores(values, signatures, int(self.document_offsets[-1]), self.documents)
 
     def of_documents(self) -> list[dict[str, float]]:
         """Every document's own scores."""
@@ -122,8 +118,9 @@ def evaluate(
     """
     offsets = np.asarray(document_offsets, dtype=np.int64)
     _check(hypotheses, references, offsets)
-    joined = [join_documents(side, offsets) for side in (hypotheses, *references)]
-    metrics: dict[str, Any] = {"s-BLEU": _bleu(tokenize), "d-BLEU": _bleu(tokenize), "chrF": CHRF(), "TER": TER()}
+    spans = list(pairwise(offsets))  # a missing sentence leaves no trace in its document
+    joined = [[" ".join(filter(None, side[a:b])) for a, b in spans] for side in (hypotheses, *references)]
+    metrics: dict[str, Metric] = {"s-BLEU": _bleu(tokenize), "d-BLEU": _bleu(tokenize), "chrF": CHRF(), "TER": TER()}
     counts = {}
     for name, metric in metrics.items():
         if name == "d-BLEU":
@@ -131,11 +128,6 @@ def evaluate(
         else:
             counts[name] = _sum_documents(_counts(metric, hypotheses, references), offsets)
     return Evaluation(counts, metrics, offsets)
-
-
-def join_documents(sentences: Sequence[str], document_offsets: np.ndarray) -> list[str]:
-    """Every document as one line, its sentences joined by a space; missing sentences leave no trace."""
-    return [" ".join(filter(None, sentences[first:last])) for first, last in pairwise(document_offsets)]
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[Sequence[str]], offsets: np.ndarray) -> None:
@@ -164,7 +156,7 @@ def _bleu(tokenize: str) -> BLEU:
         ) from error
 
 
-def _counts(metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+def _counts(metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
     """(n, K) additive counts of every line: what sacreBLEU itself sums up, and resamples in its own bootstrap."""
     return np.asarray(metric._extract_corpus_statistics(list(hypotheses), list(references)), dtype=np.float64)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from docnmt.errors import UsageError
-from docnmt.scoring.aligned import Layout, read_layout
-from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, warnings
+from docnmt.scoring.aligned import LineLayout, read_layout
+from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
 from docnmt.scoring.comet import comet_score
 from docnmt.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
 from docnmt.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
-from docnmt.scoring.metrics import Evaluation, Scores, evaluate
+from docnmt.scoring.metrics import Scores, evaluate
 
 
 @dataclass(frozen=True)
@@ -54,31 +54,18 @@ class TranslationReport:
         if self.consistency:
             content["lexical_consistency"] = {who: each.to_dict() for who, each in self.consistency.items()}
         if self.comparisons:
-            metrics, said = [each.to_dict() for each in self.comparisons], warnings(self.scores.documents)
+            metrics, said = [asdict(each) for each in self.comparisons], reservations(self.scores.documents)
             content["paired"] = {"samples": self.samples, "metrics": metrics, "warnings": said}
         if self.documents:
             content["of_documents"] = list(self.documents)
         return content
 
 
-@dataclass(frozen=True)
-class Translation:
-    """A system's sentences beside the references, in documents.
-
-    Attributes:
-        layout: which lines are sentences, and the documents; of the source where what is asked for needs one.
-        hypotheses, references: the sentences, and those of each reference.
-        other: the sentences of another system to compare with.
-    """
-
-    layout: Layout
-    hypotheses: Sequence[str]
-    references: Sequence[Sequence[str]]
-    other: Sequence[str] | None = None
-
-
 def report_on(
-    text: Translation,
+    layout: LineLayout,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    other: Sequence[str] | None = None,
     *,
     tokenize: str,
     per_document: bool = False,
@@ -90,6 +77,9 @@ def report_on(
     """Score a translation, and say of it what else is asked for.
 
     Args:
+        layout: which lines are sentences, and the documents; of the source where what is asked for needs one.
+        hypotheses, references: the system's sentences, and those of each reference.
+        other: the sentences of another system to compare with.
         tokenize: sacreBLEU's tokenizer for BLEU.
         consistency: lexical consistency. comet: name or path of a COMET model. Both need the source.
         samples, seed: of the bootstrap, if there is another system.
@@ -97,22 +87,19 @@ def report_on(
     Raises:
         UserError: COMET is not installed, or its model cannot be had.
     """
-    offsets, sources = text.layout.document_offsets, text.layout.sentences
-
-    def evaluation(sentences: Sequence[str]) -> Evaluation:
-        return evaluate(sentences, text.references, offsets, tokenize=tokenize)
-
-    system = evaluation(text.hypotheses)
+    offsets, sources = layout.document_offsets, layout.sentences
+    system = evaluate(hypotheses, references, offsets, tokenize=tokenize)
     of_documents = system.of_documents() if per_document else []
     compared: list[Comparison] = []
-    if text.other is not None:
-        compared = paired_bootstrap(system, evaluation(text.other), samples=samples, seed=seed)
+    if other is not None:
+        against = evaluate(other, references, offsets, tokenize=tokenize)
+        compared = paired_bootstrap(system, against, samples=samples, seed=seed)
     shares = {}
     if consistency:
-        lexicon = learn_lexicon(sources, text.references[0])  # not of the system's text: all are measured alike
-        for who, sentences in (("system", text.hypotheses), ("reference", text.references[0])):
+        lexicon = learn_lexicon(sources, references[0])  # not of the system's text: all are measured alike
+        for who, sentences in (("system", hypotheses), ("reference", references[0])):
             shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
-    learned = None if comet is None else comet_score(comet, sources, text.hypotheses, text.references[0])
+    learned = None if comet is None else comet_score(comet, sources, hypotheses, references[0])
     return TranslationReport(system.scores, of_documents, learned, shares, compared, samples)
 
 
@@ -134,7 +121,10 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
     hypotheses = layout.align(Path(config.sys))
     other = None if wanted.paired is None else layout.align(Path(wanted.paired))
     return report_on(
-        Translation(layout, hypotheses, references, other),
+        layout,
+        hypotheses,
+        references,
+        other,
         tokenize=config.sacrebleu_tokenize,
         per_document=wanted.per_document,
         consistency=config.src is not None,

@@ -8,8 +8,7 @@ from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
 from docnmt.errors import UserError
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
-from docnmt.scoring.languages import bleu_tokenizer
-from docnmt.scoring.metrics import evaluate
+from docnmt.scoring.metrics import bleu_tokenizer, evaluate
 from docnmt.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.search.translate import translate_corpus
 from docnmt.tasks.config import DocumentTranslationConfig

@@ -9,8 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from docnmt.batch import TranslationBatch
-from docnmt.batching.join import join_batches
+from docnmt.batch import TranslationBatch, join_batches
 from docnmt.tasks.protocol import Dataset
 
 

@@ -14,8 +14,8 @@ from parallel_text import ParallelText
 
 from docnmt.cli import preprocess
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.describe import describe_folder
 from docnmt.data.meta import read_meta
+from docnmt.data.report import describe_folder
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
 from docnmt.formats.text import TextLines

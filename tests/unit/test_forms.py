@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from docnmt.errors import UserError
-from docnmt.formats.events import Facts, sentences_of
 from docnmt.formats.forms import find_split, locate, read_split
-from docnmt.formats.structure import Structure, StructureBuilder
+from docnmt.formats.structure import Facts, Structure, StructureBuilder
 
 
 class Corpus:
@@ -24,10 +23,10 @@ class Corpus:
         return self
 
     def read(self) -> tuple[list[tuple[str, ...]], Structure, Facts, list[str]]:
-        facts, builder, names = Facts(), StructureBuilder(), list[str]()
+        facts, builder = Facts(), StructureBuilder()
         events = read_split(find_split(self.prefix, "en", "de"), facts)
-        texts = [sentence.texts for sentence in sentences_of(events, builder, names)]
-        return texts, builder.build(known=facts.levels), facts, names
+        texts = [sentence.texts for sentence in builder.sentences(events)]
+        return texts, builder.build(known=facts.levels), facts, builder.names
 
     def problem(self) -> str:
         with pytest.raises(UserError) as error:

@@ -47,15 +47,13 @@ def write_folder(folder: Path, sentences: int) -> None:
     files: dict[str, dict[str, Any]] = {}
     split = SplitFolder(folder, "train", files)
     for side in ("en", "de"):
-        tokens, text = split.writer(f"{side}.tokens", "<u2"), split.writer(f"{side}.text", "u1")
-        with Progress(sentences, f"writing {side}", unit="sentences") as bar:
+        writers = split.writer(f"{side}.tokens", "<u2"), split.writer(f"{side}.text", "u1")
+        with writers[0] as tokens, writers[1] as text, Progress(sentences, f"writing {side}", unit="sentences") as bar:
             for first in range(0, sentences, CHUNK):
                 lengths = draw.integers(1, 2 * WORDS, min(CHUNK, sentences - first))
                 tokens.append(draw.integers(5, 32_000, int(lengths.sum())), lengths)
                 text.append(draw.integers(97, 123, int(4 * lengths.sum()), dtype=np.uint8), 4 * lengths)
                 bar.update(len(lengths))
-        split.close(tokens)
-        split.close(text)
     begins = np.arange(0, sentences, DOCUMENT)
     levels = np.stack([np.arange(sentences) % DOCUMENT // size for size in (10, 3)], axis=1)
     blank = np.ones(len(begins) + 1)
