@@ -30,10 +30,7 @@ def _add(registry: Registry[Any], package: str, *rows: tuple[str, ...]) -> None:
 
 
 def _architecture(name: str, model: str, help: str, **values: Any) -> None:
-    def overrides() -> dict[str, Any]:
-        return dict(values)
-
-    ARCHITECTURES.add(name, Architecture(model, overrides), help=help)
+    ARCHITECTURES.add(name, Architecture(model, lambda: dict(values)), help=help)
 
 
 def register_sizes(name: str, suffixes: Collection[str] = ("_tiny", "_small", "_big")) -> None:

@@ -96,10 +96,12 @@ class Setting:
 
     @property
     def flag(self) -> str:
+        """What the command line calls it: `--max-tokens`; of a positional one its name."""
         return self.name if self.option.positional else flag(self.name)
 
     @property
     def required(self) -> bool:
+        """Whether a value must be given."""
         return self.default is dataclasses.MISSING
 
     def convert(self, value: Any) -> Any:

@@ -14,7 +14,8 @@ class LabelledBatch(Protocol):
     """A batch with labels (B,)."""
 
     @property
-    def labels(self) -> Tensor: ...
+    def labels(self) -> Tensor:
+        """(B,) int64 numbers of labels."""
 
 
 class Classification:
@@ -26,6 +27,7 @@ class Classification:
 
     @classmethod
     def build(cls, config: CrossEntropyConfig, task: object) -> Classification:
+        """The criterion, which has no options."""
         return cls()
 
     def __call__(self, model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, int, dict[str, float]]:

@@ -25,10 +25,12 @@ class TokenBatch(Protocol):
     """A batch with labels (T,)."""
 
     @property
-    def labels(self) -> Tensor: ...
+    def labels(self) -> Tensor:
+        """(T,) int64 token ids; `IGNORE` where nothing is predicted."""
 
     @property
-    def num_tokens(self) -> int: ...
+    def num_tokens(self) -> int:
+        """How many labels count."""
 
 
 class LabelSmoothedCrossEntropy:
@@ -50,6 +52,7 @@ class LabelSmoothedCrossEntropy:
 
     @classmethod
     def build(cls, config: LabelSmoothedCrossEntropyConfig, task: object) -> LabelSmoothedCrossEntropy:
+        """The criterion with the values of its options."""
         return cls(label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
     def __call__(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, dict[str, float]]:
@@ -81,4 +84,5 @@ class CrossEntropy(LabelSmoothedCrossEntropy):
 
     @classmethod
     def build(cls, config: object, task: object) -> CrossEntropy:
+        """The criterion, which has no options."""
         return cls(label_smoothing=0.0)

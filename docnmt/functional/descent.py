@@ -87,6 +87,7 @@ class _Levels:
 
     @classmethod
     def of_run(cls, index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:
+        """The levels of the trees of some documents."""
         part = slice(documents.start, documents.stop)
         exists = index.level_size[:, part]
         root = index.node_spans.host[documents.start + 1 : documents.stop + 1] - 1

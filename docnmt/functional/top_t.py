@@ -51,6 +51,7 @@ def kept_mask(values: Tensor, indices: Tensor, like: Tensor) -> Tensor:
 
 
 def check_t(t: int, name: str = "t") -> None:
+    """Raise ValueError where fewer than one score would stay."""
     if t < 1:
         raise ValueError(f"{name}: must be at least 1, got {t}")
 

@@ -30,6 +30,7 @@ class KeyValueCache:
 
     @classmethod
     def empty(cls, rows: int, heads: int, d_head: int, like: Tensor) -> KeyValueCache:
+        """The cache of R rows without tokens, in the type and on the device of `like`."""
         return cls(like.new_zeros(rows, heads, 0, d_head), like.new_zeros(rows, heads, 0, d_head))
 
     def put(self, key: Tensor, value: Tensor, lengths: Tensor, longest: int) -> None:
@@ -44,9 +45,11 @@ class KeyValueCache:
         self.values[rows, :, lengths] = value.to(self.values.dtype)
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
         self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
 
     def append(self, other: KeyValueCache) -> None:
+        """As `Cache.append`."""
         self.keys, self.values = _stack(self.keys, other.keys), _stack(self.values, other.values)
 
 
@@ -99,6 +102,7 @@ class SelfAttention(Sublayer):
         return q, k, v
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (T, d) → (T, d), inside each span of `reads.layout.sentences`."""
         return self.within(x, reads.layout.sentences)
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
@@ -123,9 +127,11 @@ class SelfAttention(Sublayer):
         return words
 
     def begin(self, remembered: None, slots: Slots) -> KeyValueCache:
+        """An empty cache."""
         return KeyValueCache.empty(slots.rows, self.heads, self.d_head, slots.like)
 
     def step(self, x: Tensor, cache: KeyValueCache, at: Step) -> Tensor:
+        """One token a row, x (R, d) → (R, d): attention to all tokens of the row so far."""
         q, k, v = self._project(x)
         lengths, longest = at.lengths, at.longest
         if self.position is not None:
@@ -165,11 +171,13 @@ class CrossKeys:
         return cls(padded[0].contiguous(), padded[1].contiguous(), allowed)
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
         if slots is not None:
             kept = (x.index_select(0, slots) for x in (self.keys, self.values, self.allowed))
             self.keys, self.values, self.allowed = kept
 
     def append(self, other: CrossKeys) -> None:
+        """As `Cache.append`."""
         self.keys, self.values = _stack(self.keys, other.keys), _stack(self.values, other.values)
         self.allowed = _stack(self.allowed[:, None, :, None], other.allowed[:, None, :, None])[:, 0, :, 0]
 
@@ -203,6 +211,7 @@ class CrossAttention(Sublayer):
         return k, v
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (Tq, d) → (Tq, d); sentence i reads source sentence i."""
         source, source_layout = reads.of_source
         return self.between(x, source, reads.layout.sentences, source_layout.sentences)
 
@@ -214,6 +223,7 @@ class CrossAttention(Sublayer):
         return output
 
     def remember(self, reads: Reads) -> PackedKeys:
+        """Keys and values of all source sentences."""
         source, source_layout = reads.of_source
         return self.keys_of(source, source_layout.sentences)
 
@@ -222,9 +232,11 @@ class CrossAttention(Sublayer):
         return PackedKeys(*self._project(source), spans)
 
     def begin(self, remembered: PackedKeys, slots: Slots) -> CrossKeys:
+        """The source sentence of each slot, padded."""
         return remembered.of(slots.sentences)
 
     def step(self, x: Tensor, cache: CrossKeys, at: Step) -> Tensor:
+        """One token a row, x (R, d) → (R, d): attention to the source sentence of its slot."""
         q = self.query(x).view(len(cache.allowed), -1, self.heads, self.d_head).transpose(1, 2)  # (N, h, b, d_h)
         mixed = attend(q, cache.keys, cache.values, cache.allowed).transpose(1, 2).reshape(len(x), -1)
         output: Tensor = self.output(mixed)

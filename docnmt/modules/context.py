@@ -142,14 +142,17 @@ class SummaryAttention(ContextAttention):
         self.output = nn.Linear(heads * d_head, d_model)
 
     def project(self, store: DocumentStore) -> ContextKeys:
+        """Keys and values of the summaries (S, h, d_h)."""
         k, v = self._pair(self.key_value(store.summaries))
         return ContextKeys(store.layout, k, v)
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+        """x (Tq, d) → (Tq, d), attention to the summaries of the query's document."""
         spans = layout.documents, keys.layout.document_sentences
         return self._join(packed_attention(self._heads(self.query(x)), keys.keys, keys.values, *spans))
 
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
+        """As `forward`, one query a row, x (R, d) → (R, d)."""
         return self._join(self._read_documents(x, keys, keys.layout.document_of_sentence[sentence_of_row]))
 
     def _read_documents(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
@@ -194,11 +197,13 @@ class ConditionalAttention(ContextAttention, Scheduled):
             self.relevance_key.weight.copy_(sentences)
 
     def project(self, store: DocumentStore) -> ContextKeys:
+        """Keys and values of the words, and relevance keys of sentences or nodes."""
         k, v = self._pair(self.key_value(store.words))
         relevance = self._heads(self.relevance_key(store.summaries if store.tree is None else store.tree.nodes))
         return ContextKeys(store.layout, k, v, relevance, store.tree)
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+        """x (Tq, d) → (Tq, d), attention to the words of the selected sentences."""
         policy = self.policy
         if self.training and self.update < self.read_all_updates:
             policy = replace(policy, top_t=max(policy.top_t, keys.layout.document_sentences.max_length))
@@ -206,6 +211,7 @@ class ConditionalAttention(ContextAttention, Scheduled):
         return self._join(selective_attention(Queries(q, sentence_q, layout), keys.selectable(), policy))
 
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
+        """As `forward`, one query a row, x (R, d) → (R, d)."""
         return self._step(x, keys, keys.layout.document_of_sentence[sentence_of_row], sentence_of_row)
 
     def _step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor, own: Tensor | None) -> Tensor:

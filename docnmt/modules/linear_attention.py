@@ -29,9 +29,11 @@ class LinearCache:
     state: LinearState
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
         self.state = self.state.select(rows)
 
     def append(self, other: LinearCache) -> None:
+        """As `Cache.append`."""
         self.state = self.state.append(other.state)
 
 
@@ -63,6 +65,7 @@ class LinearSelfAttention(Sublayer):
         return None if self.position is None else self.position.weight
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (T, d) → (T, d), inside each span of `reads.layout.sentences`."""
         return self.within(x, reads.layout.sentences)
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
@@ -73,12 +76,14 @@ class LinearSelfAttention(Sublayer):
         return output
 
     def begin(self, remembered: None, slots: Slots) -> LinearCache:
+        """The state before the first token."""
         horizon = 0 if self.position is None else len(self.position.weight) // 2
         return LinearCache(
             LinearState.empty(slots.rows, self.heads, self.d_head, self.d_head, horizon, like=slots.like)
         )
 
     def step(self, x: Tensor, cache: LinearCache, at: Step) -> Tensor:
+        """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)
         output: Tensor = self.output(cache.state.step(q, k, v, self._rel_pos).flatten(1))
         return output
@@ -92,10 +97,12 @@ class LinearSource:
     spans: Tensor
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
         if slots is not None:
             self.spans = self.spans.index_select(0, slots)
 
     def append(self, other: LinearSource) -> None:
+        """As `Cache.append`."""
         self.spans = torch.cat([self.spans, other.spans])
 
 
@@ -124,6 +131,7 @@ class LinearCrossAttention(Sublayer):
         return k, v
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (Tq, d) → (Tq, d); sentence i reads source sentence i."""
         source, source_layout = reads.of_source
         q = self.query(x).view(len(x), self.heads, self.d_head)
         spans = (reads.layout.sentences, source_layout.sentences)
@@ -132,13 +140,16 @@ class LinearCrossAttention(Sublayer):
         return output
 
     def remember(self, reads: Reads) -> LinearMemory:
+        """Sums over the keys of all source sentences."""
         source, source_layout = reads.of_source
         return LinearMemory.build(*self._project(source), source_layout.sentences)
 
     def begin(self, remembered: LinearMemory, slots: Slots) -> LinearSource:
+        """The number of each slot's source sentence in the memory."""
         return LinearSource(remembered, slots.sentences)
 
     def step(self, x: Tensor, cache: LinearSource, at: Step) -> Tensor:
+        """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         q = self.query(x).view(len(x), self.heads, self.d_head)
         spans = cache.spans.repeat_interleave(len(x) // max(len(cache.spans), 1))
         output: Tensor = self.output(cache.memory.step(q, spans, at.lengths, self._rel_pos).flatten(1))

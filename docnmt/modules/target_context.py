@@ -28,6 +28,7 @@ class EarlierSummaries(SummaryAttention):
         self.output = nn.Linear(heads * d_head, d_model, bias=False)  # nothing read, nothing added
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+        """x (T, d) → (T, d), attention to the summaries before the word's own sentence."""
         return self._join(attend_earlier(self._heads(self.query(x)), keys.keys, keys.values, layout))
 
     def step(self, x: Tensor, keys: ContextKeys, slot_of_row: Tensor) -> Tensor:
@@ -99,7 +100,9 @@ class Earlier:
         return torch.arange(len(self.slots), device=device).repeat_interleave(rows // max(len(self.slots), 1))
 
     def select(self, slots: Tensor) -> Earlier:
+        """These slots, in that order."""
         return Earlier([self.slots[n] for n in slots.tolist()])
 
     def append(self, other: Earlier) -> Earlier:
+        """The slots of both."""
         return Earlier([*self.slots, *other.slots])

@@ -33,6 +33,7 @@ class BeamSearch(SearchOverRows):
         self._finished: list[list[Hypothesis]] = []
 
     def admit(self, slots: Sequence[Slot]) -> None:
+        """New slots, of whose rows the first lives."""
         self._rows.admit(slots, [0.0] + [-torch.inf] * (self.width - 1))
         self._finished += [[] for _ in slots]
 

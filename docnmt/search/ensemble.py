@@ -19,10 +19,12 @@ class EnsembleState:
     states: list[RowState]
 
     def reorder(self, rows: Tensor) -> None:
+        """As `RowState.reorder`, in every state."""
         for state in self.states:
             state.reorder(rows)
 
     def append(self, other: EnsembleState) -> None:
+        """As `RowState.append`, in every state."""
         for mine, theirs in zip(self.states, other.states, strict=True):
             mine.append(theirs)
 

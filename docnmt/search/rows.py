@@ -148,10 +148,12 @@ class SearchOverRows:
 
     @property
     def slots(self) -> Sequence[Slot]:
+        """The slots at work, in the order of their rows."""
         return self._rows.slots
 
     @property
     def tokens(self) -> Tensor:
+        """(R,) the last token of each row."""
         return self._rows.rows.last
 
 

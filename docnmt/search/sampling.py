@@ -32,6 +32,7 @@ class Sampling(SearchOverRows):
         self._streams: list[np.random.Generator] = []
 
     def admit(self, slots: Sequence[Slot]) -> None:
+        """New slots, all of whose rows live."""
         self._rows.admit(slots, [0.0] * self.width)
         self._finished += [[] for _ in slots]
         self._streams += [np.random.default_rng([self.config.seed, slot.number]) for slot in slots]

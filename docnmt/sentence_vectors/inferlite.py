@@ -107,14 +107,14 @@ class InferLiteEncoder(WordEncoder):
         if pooling not in ("max", "mean"):
             raise ValueError(f"pooling must be max or mean, got {pooling!r}")
 
-        def stacks(last: Callable[[Tensor], Tensor]) -> nn.ModuleList:
+        def _stacks(last: Callable[[Tensor], Tensor]) -> nn.ModuleList:
             return nn.ModuleList(ConvolutionStack(d_model=d_model, layers=layers, width=width, last=last) for _ in dims)
 
         self.width, self.skip, self.pooling = width, skip, pooling
         self.inputs = nn.ModuleList(RowLinear(d, d_model) for d in dims)
-        self.encoders = stacks(torch.tanh)
+        self.encoders = _stacks(torch.tanh)
         self.shared = RowLinear(sum(dims), d_model) if gate or skip else None
-        self.controllers = stacks(sigmoid) if gate else None
+        self.controllers = _stacks(sigmoid) if gate else None
         self.output = RowLinear(d_model, d_output)
         self.d_output = d_output
 

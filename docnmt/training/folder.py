@@ -41,14 +41,17 @@ class RunFolder:
 
     @property
     def last(self) -> Path:
+        """The path of checkpoint_last."""
         return self.path / LAST
 
     @property
     def best(self) -> Path:
+        """The path of checkpoint_best."""
         return self.path / BEST
 
     @property
     def log(self) -> Path:
+        """The path of train.jsonl."""
         return self.path / LOG
 
     def kept(self, kind: str = "") -> dict[int, Path]:

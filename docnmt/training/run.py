@@ -63,16 +63,19 @@ class Run:
 
     @property
     def limits(self) -> RunConfig:
+        """The options that may change when the run continues."""
         limits: RunConfig = self.config["run"]
         return limits
 
     @property
     def training(self) -> TrainingConfig:
+        """The options of the training."""
         training: TrainingConfig = self.config["training"]
         return training
 
     @property
     def optimization(self) -> OptimizationConfig:
+        """The options of optimizer and schedule."""
         optimization: OptimizationConfig = self.config["optimization"]
         return optimization
 

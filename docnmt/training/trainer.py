@@ -92,6 +92,7 @@ class Epoch:
             yield self.plan[begin : begin + size]
 
     def tokens(self, batches: list[np.ndarray]) -> int:
+        """How many tokens some batches have."""
         return sum(int(self.data.sizes[units].sum()) for units in batches)
 
     def progress(self, run: Run) -> Progress:

@@ -34,6 +34,7 @@ class Rotary(AttentionPosition):
     """
 
     def rotate(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys turned by their positions."""
         return rotated(q, q_positions), rotated(k, k_positions)
 
 
@@ -69,6 +70,7 @@ class RelativeKeys(AttentionPosition):
         self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, d_head).normal_(std=d_head**-0.5))
 
     def distance_scores(self, q: Tensor, max_distance: int) -> Tensor:
+        """q·a/√d for each distance, (T, h, 2r+1)."""
         return torch.matmul(q * q.shape[-1] ** -0.5, self.weight.t())  # (T, h, 2r+1)
 
 
@@ -90,6 +92,7 @@ class Alibi(AttentionPosition):
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
     def distance_scores(self, q: Tensor, max_distance: int) -> Tensor:
+        """−slope·|distance|, (h, 2r+1)."""
         distance = torch.arange(-max_distance, max_distance + 1, device=q.device).abs()
         precise = torch.promote_types(q.dtype, torch.float32)
         return -self.slopes.to(precise)[:, None] * distance.to(precise)  # (h, 2r+1)
