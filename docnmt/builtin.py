@@ -29,7 +29,7 @@ def _add(registry: Registry[Any], package: str, *rows: tuple[str, ...]) -> None:
         registry.add(name, f"{package}.{target}", config=reference, help=help)
 
 
-def _architecture(name: str, model: str, help: str, **values: Any) -> None:
+def _architecture(name: str, model: str, help: str, **values: object) -> None:
     ARCHITECTURES.add(name, Architecture(model, lambda: dict(values)), help=help)
 
 

@@ -13,9 +13,12 @@ import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from docnmt.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # `Any` stands for dataclass instances and for option values, whose types are known to `Setting` only at run time.
 C = TypeVar("C")
@@ -35,7 +38,7 @@ class Option:
 
 
 def option(
-    default: Any,
+    default: object,
     help: str,
     *,
     choices: Choices | None = None,
@@ -90,8 +93,8 @@ class Setting:
     kind: type
     optional: bool
     several: bool
-    choices: tuple[Any, ...] | None
-    default: Any
+    choices: tuple[object, ...] | None
+    default: object
     option: Option
 
     @property
@@ -104,7 +107,7 @@ class Setting:
         """Whether a value must be given."""
         return self.default is dataclasses.MISSING
 
-    def convert(self, value: Any) -> Any:
+    def convert(self, value: object) -> object:
         """A typed value from a string (command line) or a YAML or JSON value.
 
         Raises:
@@ -118,7 +121,7 @@ class Setting:
             return tuple(self._scalar(item) for item in (value if isinstance(value, (list, tuple)) else [value]))
         return self._scalar(value)
 
-    def _scalar(self, value: Any) -> Any:
+    def _scalar(self, value: object) -> object:
         converted = _convert(value, self.kind)
         if converted is None:
             raise ValueError(f"{self.flag}: expected {_EXPECTED[self.kind]}, got {value!r}")
@@ -130,7 +133,7 @@ class Setting:
 _EXPECTED = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
-def _convert(value: Any, kind: type) -> Any:
+def _convert(value: object, kind: type) -> object:
     """`value` as `kind`, or None where it is not one. A bool and nan are no numbers, 1.0 is no whole number."""
     if kind is bool:
         return {"true": True, "false": False}.get(str(value).lower())
@@ -161,7 +164,7 @@ def settings(config: type) -> list[Setting]:
     return [_setting(f, hints[f.name]) for f in dataclasses.fields(config)]
 
 
-def _setting(f: dataclasses.Field[Any], hint: Any) -> Setting:
+def _setting(f: dataclasses.Field[Any], hint: object) -> Setting:
     option: Option = f.metadata.get("option", Option())
     optional = several = False
     if get_origin(hint) in (Union, types.UnionType):
@@ -248,7 +251,7 @@ def _values(wanted: Sequence[Setting], sources: Sequence[Mapping[str, Any]], pro
     return values
 
 
-def without_effect(config: Any, given: Collection[str]) -> list[str]:
+def without_effect(config: object, given: Collection[str]) -> list[str]:
     """Problems of the options `given` that nothing reads, by the `conditions` of the configuration's class."""
     found: dict[str, str] = {}
     for names, other, values in getattr(config, "conditions", ()):
@@ -277,7 +280,7 @@ def no_share(config: object, *names: str) -> list[str]:
     return [f"{flag(name)}: must be in [0, 1), got {value}" for name, value in values if not 0 <= value < 1]
 
 
-def to_dict(config: Any) -> dict[str, Any]:
+def to_dict(config: DataclassInstance) -> dict[str, Any]:
     """A configuration as plain JSON types."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(config).items()}
 

@@ -94,9 +94,9 @@ class Registry(Generic[T]):
         """The object registered under `name`, imported now if it was registered by reference."""
         return cast(T, _load(self._entry(name).target))
 
-    def config(self, name: str) -> Any:  # a dataclass: of which options, only the component knows
+    def config(self, name: str) -> type:
         """The configuration dataclass of `name`, which may have no fields; never imports the component itself."""
-        return _load(self._entry(name).config) or NoOptions
+        return cast(type, _load(self._entry(name).config) or NoOptions)
 
     def options(self, name: str, config: object) -> dict[str, Any]:
         """The values that `config` has for the options of `name`'s own configuration class."""

@@ -146,12 +146,12 @@ def task_of_data(given: Given) -> str | None:
     Raises:
         UserError: it is not a preprocessed folder.
     """
-    data = given.get("data")
-    if data is None or given.help is not None:
+    if given.get("data") is None or given.help is not None:
         return None
-    path = Path(data) / "meta.json"
+    data = Path(str(given.get("data")))
+    path = data / "meta.json"
     if not path.is_file():
-        if not Path(data).is_dir():
+        if not data.is_dir():
             raise UserError(f"{data}: no such folder; make it with docnmt-preprocess --destdir {data}")
         raise UserError(
             f"{data}: is no data folder, it has no meta.json; give the --destdir of a docnmt-preprocess, or give --task"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from docnmt.sentence_vectors.hashing import SemanticHash
 from docnmt.sentence_vectors.inferlite import InferLiteEncoder
 
 
+@runtime_checkable
 class SentenceTask(Protocol):
     """What a sentence encoder needs to know of its task.
 

@@ -7,7 +7,6 @@ they add nothing: its first update starts from exactly what the sentence model c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +24,7 @@ from docnmt.training.loading import find_checkpoint, stored_model_config
 SENTENCE_MODEL = "transformer"
 
 
-def start_from(model: nn.Module, model_config: Any, task: Task, training: TrainingConfig) -> None:
+def start_from(model: nn.Module, model_config: object, task: Task, training: TrainingConfig) -> None:
     """Copy the weights of `--finetune-from-model` into a new model.
 
     Raises:

@@ -46,7 +46,10 @@ class Position:
     attention: Callable[[int, int], AttentionPosition] | None = None
 
 
-def build_position(name: str, d_model: int, *, options: Mapping[str, Any] | None = None, **settings: Any) -> Position:
+def build_position(
+    name: str, d_model: int, *, options: Mapping[str, object] | None = None,
+    **settings: Any,  # the fields of PositionSettings
+) -> Position:  # fmt: skip
     """The family `name` (registry of positions) with `PositionSettings`.
 
     Args:
