@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from docnmt.functional import packed_attention
 from docnmt.layout import Spans
+from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition
 from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
 from docnmt.runtime import INVARIANT_KEYS
@@ -84,6 +85,9 @@ class SelfAttention(Sublayer):
         d_model: width of the row. d_head: width of a head; heads × d_head need not be d_model.
         causal: a token sees itself and what stands before it.
         position: acts inside the attention (rotary, relative, ALiBi), or None.
+
+    Raises:
+        ValueError: a size is below 1.
     """
 
     position: AttentionPosition | None
@@ -91,6 +95,7 @@ class SelfAttention(Sublayer):
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
+        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head, self.causal = heads, d_head, causal
         self.qkv = nn.Linear(d_model, 3 * heads * d_head)
@@ -196,9 +201,14 @@ class PackedKeys:
 
 
 class CrossAttention(Sublayer):
-    """Multi-head attention of each target sentence to the source sentence of the same number."""
+    """Multi-head attention of each target sentence to the source sentence of the same number.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
 
     def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:
+        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head = heads, d_head
         self.query = nn.Linear(d_model, heads * d_head)

@@ -18,6 +18,7 @@ from docnmt.functional.selection import Keys, Queries, SelectionPolicy, in_float
 from docnmt.functional.selective import selective_attention, selective_attention_step
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
+from docnmt.modules.arguments import check_at_least
 from docnmt.modules.attention import CrossKeys, attend
 from docnmt.modules.document_part import DocumentPart
 from docnmt.modules.scheduled import Scheduled
@@ -99,9 +100,7 @@ class ContextAttention(nn.Module, ABC):
     output: nn.Linear
 
     def __init__(self, *, d_model: int, heads: int, d_head: int, queries: int = 1) -> None:
-        for name, size in (("d_model", d_model), ("heads", heads), ("d_head", d_head)):
-            if size < 1:
-                raise ValueError(f"{name}: expected at least 1, got {size}")
+        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head = heads, d_head
         self.query = nn.Linear(d_model, queries * heads * d_head)
@@ -177,8 +176,7 @@ class ConditionalAttention(ContextAttention, Scheduled):
         self, *, d_model: int, heads: int, d_head: int, top_t: int,
         select_on: str = "cumulative", always_own: bool = False, read_all_updates: int = 0,
     ) -> None:  # fmt: skip
-        if read_all_updates < 0:
-            raise ValueError(f"read_all_updates: expected at least 0, got {read_all_updates}")
+        check_at_least(0, read_all_updates=read_all_updates)
         super().__init__(d_model=d_model, heads=heads, d_head=d_head, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
         self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=select_on)
         self.read_all_updates = read_all_updates

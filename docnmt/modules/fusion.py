@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from docnmt.modules.arguments import check_at_least
 from docnmt.registry import FUSIONS
 
 
@@ -24,9 +25,8 @@ class Fusion(nn.Module, ABC):
     """
 
     def __init__(self, d_model: int) -> None:
+        check_at_least(1, d_model=d_model)
         super().__init__()
-        if d_model < 1:
-            raise ValueError(f"fusion: d_model must be at least 1, got {d_model}")
 
     def forward(self, embeddings: Tensor, positions: Tensor, offsets: Tensor | None = None) -> Tensor:
         """Embeddings and positions of one shape → the same shape.

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from docnmt.functional import LinearMemory, LinearState, packed_linear_attention
 from docnmt.layout import Spans
+from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
 from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
 
 
 def _relative(position: AttentionPosition | None) -> RelativeKeys | None:
     if position is not None and not isinstance(position, RelativeKeys):
-        raise ValueError(f"linear attention has no scores for {type(position).__name__} to act on")
+        raise ValueError(f"position: expected RelativeKeys or None for linear attention, got {type(position).__name__}")
     return position
 
 
@@ -38,15 +39,17 @@ class LinearCache:
 
 
 class LinearSelfAttention(Sublayer):
-    """Multi-head kernelised self-attention inside each span, in time linear in its length (Scaleformer, eq. 9-11).
+    """Multi-head kernelised self-attention inside each span, in time linear in its length.
+
+    Favier and Dal'Maz Silva, "Scaleformer", equations 9 to 11.
 
     Args:
         d_model: width of the row. d_head: width of a head.
-        causal: a token sees itself and what stands before it.
+        causal: a token sees itself and the tokens before it.
         position: relative embeddings of keys, which act as the paper's relative positions, or None.
 
     Raises:
-        ValueError: any other position, which would have to act on scores that linear attention never has.
+        ValueError: a size is below 1, or another position, which would need scores to act on.
     """
 
     position: RelativeKeys | None
@@ -54,6 +57,7 @@ class LinearSelfAttention(Sublayer):
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
+        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head, self.causal = heads, d_head, causal
         self.position = _relative(position)
@@ -111,11 +115,15 @@ class LinearCrossAttention(Sublayer):
 
     Args:
         position: embeddings of the distance between a target word's and a source word's place in their spans, or None.
+
+    Raises:
+        ValueError: as for `LinearSelfAttention`.
     """
 
     position: RelativeKeys | None
 
     def __init__(self, *, d_model: int, heads: int, d_head: int, position: AttentionPosition | None = None) -> None:
+        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head, self.position = heads, d_head, _relative(position)
         self.query = nn.Linear(d_model, heads * d_head)

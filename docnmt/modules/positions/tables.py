@@ -8,7 +8,18 @@ import math
 import torch
 from torch import Tensor, nn
 
+from docnmt.modules.arguments import check_at_least
+
 logger = logging.getLogger(__name__)
+
+#: The columns of positions (T, 4): the index of a word, or of the unit that holds it, in the unit above.
+LEVELS = ("word", "sentence", "paragraph", "section")
+
+
+def check_column(column: int) -> None:
+    """Raise ValueError where `column` is none of the columns of positions."""
+    if not 0 <= column < len(LEVELS):
+        raise ValueError(f"column: expected 0 to {len(LEVELS) - 1}, got {column}")
 
 
 def sinusoids(length: int, d_model: int, *, concatenated: bool = False) -> Tensor:
@@ -32,15 +43,16 @@ class Sinusoidal(nn.Module):
         concatenated: all sines before all cosines: what the notebooks of "Fusion Matters" call RoPE.
 
     Raises:
-        ValueError: `d_model` is odd.
+        ValueError: `d_model` is odd, or there is no such level.
     """
 
     table: Tensor
 
     def __init__(self, d_model: int, *, column: int = 0, shift: int = 0, concatenated: bool = False) -> None:
-        super().__init__()
         if d_model % 2:
-            raise ValueError(f"sinusoidal positions need an even width, got {d_model}")
+            raise ValueError(f"d_model: sinusoidal positions need an even width, got {d_model}")
+        check_column(column)
+        super().__init__()
         self.d_model, self.column, self.shift, self.concatenated = d_model, column, shift, concatenated
         self.register_buffer("table", torch.empty(0, d_model), persistent=False)
 
@@ -64,11 +76,16 @@ class Learned(nn.Module):
         column: as in `Sinusoidal`.
         std: standard deviation of the rows' initial values; 1/√d_model when None.
         option: the name of the option that sets `length`, for the report.
+
+    Raises:
+        ValueError: there is no row, or no such level.
     """
 
     def __init__(
         self, d_model: int, *, length: int, column: int = 0, std: float | None = None, option: str = "--max-positions"
     ) -> None:
+        check_at_least(1, length=length)
+        check_column(column)
         super().__init__()
         self.column, self.option, self.reported = column, option, False
         self.weight = nn.Parameter(torch.empty(length, d_model).normal_(std=d_model**-0.5 if std is None else std))
@@ -78,7 +95,7 @@ class Learned(nn.Module):
         index = positions[:, self.column]
         if not self.reported and len(index) and int(index.max()) >= len(self.weight):
             self.reported = True
-            level = ("word", "sentence", "paragraph", "section")[self.column]
+            level = LEVELS[self.column]
             logger.warning(
                 "a %s index of %d is past the %d learned positions: all indices from %d on share the last one (%s)",
                 level, int(index.max()), len(self.weight), len(self.weight) - 1, self.option,
