@@ -112,7 +112,7 @@ _add(
 _add(
     GENERATORS, "docnmt.search",
     ("beam_search", "beam_search:BeamSearch", "the --beam best hypotheses at every step", "config:BeamSearchConfig"),
-    ("greedy", "greedy:Greedy", "the best token at every step", "config:GreedyConfig"),
+    ("greedy", "beam_search:Greedy", "the best token at every step", "config:GreedyConfig"),
     ("sampling", "sampling:Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p",
      "config:SamplingConfig"),
 )  # fmt: skip

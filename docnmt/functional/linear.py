@@ -53,7 +53,7 @@ def linear_attention(
         features_q, features_k = feature_map(q).flatten(0, 1), feature_map(k).flatten(0, 1)  # (B·h, L, d)
         rel = None if rel_pos is None else _rows_per_head(feature_map(rel_pos), q)
         mixed = _mix(features_q, features_k, values.flatten(0, 1), rel, causal, backend)
-        return _normalised(mixed).view(*q.shape[:3], v.shape[3]).to(v.dtype)
+        return normalised(mixed).view(*q.shape[:3], v.shape[3]).to(v.dtype)
 
 
 def relative_attention_term(
@@ -160,7 +160,8 @@ def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     yield from zip(*(x.view(-1).split(size) for x in tensors), strict=True)
 
 
-def _normalised(mixed: Tensor) -> Tensor:
+def normalised(mixed: Tensor) -> Tensor:
+    """Weighted sums of [v, 1], (…, dv + 1), as weighted means (…, dv); 0 where the weights add up to 0."""
     output: Tensor = _Normalise.apply(mixed)  # type: ignore[no-untyped-call]
     return output
 

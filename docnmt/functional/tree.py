@@ -127,7 +127,12 @@ class TreeIndex:
         return filled
 
     def _tensor(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self.document_offsets.device)
+        return on_device(array, self.document_offsets.device)
+
+
+def on_device(array: np.ndarray, device: torch.device) -> Tensor:
+    """A tensor of a host array."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 def _count_up(lengths: np.ndarray) -> np.ndarray:

@@ -21,8 +21,22 @@ from docnmt.layout import DocumentLayout
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.attention import CrossKeys, attend
 from docnmt.modules.document_part import DocumentPart
-from docnmt.modules.scheduled import Scheduled
 from docnmt.modules.source2token import Source2Token
+
+
+class Scheduled(nn.Module):
+    """A module that is told before every update of training how many there have been."""
+
+    update = 0
+
+
+def tell_update(model: nn.Module, update: int) -> None:
+    """Tell every `Scheduled` module of `model` that `update` updates have been made; a function of the update alone, so
+    that a resumed run goes on as if it had never stopped.
+    """
+    for module in model.modules():
+        if isinstance(module, Scheduled):
+            module.update = update
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,11 @@ def _relative(position: AttentionPosition | None) -> RelativeKeys | None:
     return position
 
 
+def _embeddings(position: RelativeKeys | None) -> Tensor | None:
+    """(2r+1, d_h) embeddings of distances."""
+    return None if position is None else position.weight
+
+
 @dataclass
 class LinearCache:
     """What linear self-attention keeps of each row; it does not grow with the row."""
@@ -64,10 +69,6 @@ class LinearSelfAttention(Sublayer):
         self.qkv = nn.Linear(d_model, 3 * heads * d_head)
         self.output = nn.Linear(heads * d_head, d_model)
 
-    @property
-    def _rel_pos(self) -> Tensor | None:
-        return None if self.position is None else self.position.weight
-
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d) → (T, d), inside each span of `reads.layout.sentences`."""
         return self.within(x, reads.layout.sentences)
@@ -75,7 +76,7 @@ class LinearSelfAttention(Sublayer):
     def within(self, x: Tensor, spans: Spans) -> Tensor:
         """Attention inside each of these spans: x (T, d) → (T, d)."""
         q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)  # (T, h, d_h) each
-        mixed = packed_linear_attention(q, k, v, spans, spans, self._rel_pos, causal=self.causal)
+        mixed = packed_linear_attention(q, k, v, spans, spans, _embeddings(self.position), causal=self.causal)
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
@@ -89,7 +90,7 @@ class LinearSelfAttention(Sublayer):
     def step(self, x: Tensor, cache: LinearCache, at: Step) -> Tensor:
         """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)
-        output: Tensor = self.output(cache.state.step(q, k, v, self._rel_pos).flatten(1))
+        output: Tensor = self.output(cache.state.step(q, k, v, _embeddings(self.position)).flatten(1))
         return output
 
 
@@ -130,10 +131,6 @@ class LinearCrossAttention(Sublayer):
         self.key_value = nn.Linear(d_model, 2 * heads * d_head)
         self.output = nn.Linear(heads * d_head, d_model)
 
-    @property
-    def _rel_pos(self) -> Tensor | None:
-        return None if self.position is None else self.position.weight
-
     def _project(self, source: Tensor) -> tuple[Tensor, Tensor]:
         k, v = self.key_value(source).view(len(source), 2, self.heads, self.d_head).unbind(1)  # (Tk, h, d_h) each
         return k, v
@@ -143,7 +140,7 @@ class LinearCrossAttention(Sublayer):
         source, source_layout = reads.of_source
         q = self.query(x).view(len(x), self.heads, self.d_head)
         spans = (reads.layout.sentences, source_layout.sentences)
-        mixed = packed_linear_attention(q, *self._project(source), *spans, self._rel_pos)
+        mixed = packed_linear_attention(q, *self._project(source), *spans, _embeddings(self.position))
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
@@ -160,5 +157,5 @@ class LinearCrossAttention(Sublayer):
         """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         q = self.query(x).view(len(x), self.heads, self.d_head)
         spans = cache.spans.repeat_interleave(len(x) // max(len(cache.spans), 1))
-        output: Tensor = self.output(cache.memory.step(q, spans, at.lengths, self._rel_pos).flatten(1))
+        output: Tensor = self.output(cache.memory.step(q, spans, at.lengths, _embeddings(self.position)).flatten(1))
         return output

@@ -14,7 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional.groups import document_groups
+from docnmt.functional.padded import document_groups
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context import ConditionalAttention, ContextKeys, SummaryAttention

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import ClassVar
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from docnmt.data.tokenizer import EOS
 from docnmt.models.protocol import StateT
-from docnmt.search.config import BeamSearchConfig
+from docnmt.search.config import BeamSearchConfig, GreedyConfig
 from docnmt.search.decode import Advance, run
 from docnmt.search.hypothesis import Hypothesis, Slot
 from docnmt.search.rows import LiveRows, SearchOverRows
@@ -106,13 +107,22 @@ class BeamSearch(SearchOverRows):
         return sorted(self._finished[n], key=lambda hypothesis: -hypothesis.score)[: self.config.nbest]
 
 
+class Greedy(BeamSearch):
+    """Greedy search, which is beam search with a beam of one: follow the most probable token until it is `</s>`."""
+
+    Config: ClassVar[type] = GreedyConfig
+
+    def __init__(self, config: GreedyConfig, device: torch.device | str = "cpu") -> None:
+        super().__init__(BeamSearchConfig(**asdict(config), beam=1, nbest=1), device)
+
+
 def beam_search(
     step: Callable[[Tensor, StateT], Tensor], state: StateT, options: BeamSearchConfig, *, slots: Sequence[Slot]
 ) -> list[list[Hypothesis]]:
     """The `nbest` best hypotheses of every slot, best first.
 
     Args:
-        step_fn: `(tokens (R,), state)` → logits or log-probabilities (R, V); R = slots * beam rows, slot by slot,
+        step: `(tokens (R,), state)` → logits or log-probabilities (R, V); R = slots * beam rows, slot by slot,
             the first tokens are `<s>`. Finished slots leave in between, so R shrinks.
         state: begun with `options.beam` rows a slot; has `reorder(rows)`.
         slots: the units to be written.

@@ -69,10 +69,7 @@ def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> Probe:
 
 def _fits(run: Run, data: Dataset, units: np.ndarray) -> bool:
     try:
-        batch = data.batch(units).to(run.device)
-        with run.autocast():
-            loss, _, _ = run.criterion(run.model, batch)
-        torch.autograd.backward(loss)
+        torch.autograd.backward(run.loss(data, units)[0])
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
