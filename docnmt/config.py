@@ -20,14 +20,14 @@ from docnmt.errors import UsageError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# `Any` stands for dataclass instances and for option values, whose types are known to `Setting` only at run time.
+# `Any` is the type of option values, which only `Setting` knows, at run time.
 C = TypeVar("C")
 Choices = Sequence[str] | Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Option:
-    """What the command line needs to know of a field besides its type and its default; see `option`."""
+    """How the command line shows and reads a field, besides its type and its default; see `option`."""
 
     help: str = ""
     choices: Choices | None = None
@@ -52,7 +52,7 @@ def option(
     Types understood: bool (`--flag/--no-flag`), int, float, str, Literal, `X | None`, `tuple[X, ...]` (several values).
 
     Args:
-        default: its value when nobody says otherwise; `dataclasses.MISSING` makes the option required.
+        default: its value where none is given; `dataclasses.MISSING` makes the option required.
         choices: allowed values, or a function that lists them when asked (a registry's `names`).
         positional: given by place instead of by name.
         aliases: other spellings (`--batch-size` for `--max-sentences`), with the dashes.

@@ -1,4 +1,4 @@
-"""What all commands share: options from dataclasses, `--help`, and one exit for every way a command can end."""
+"""What all commands share: options from dataclasses, `--help`, and the exit status."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Choice:
         return [Section(name, self.registry.config(name)) for name in self.registry.names()]
 
     def explain(self, name: str) -> str:
-        """What to say of an option that the chosen part does not have: which others do."""
+        """An explanation for an option that the chosen part does not have: which others do."""
         names = {name, name.removeprefix("no_")}
         found = ", ".join(s.name for s in self.sections if names & {setting.name for setting in s.settings})
         return f": has no effect with {flag(self.option)} {self.chosen}; it belongs to {found}" if found else ""

@@ -1,4 +1,4 @@
-"""What a command is given: the words typed and the `--config` file, each read once."""
+"""The input of a command: the words typed and the `--config` file, each read once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Given:
         typed: what was typed, by field name: strings, lists of them, and true or false.
         file: what the file says, by its own keys.
         rest: the words that are not understood yet.
-        parsed: whether `parse` has had its turn.
+        parsed: whether `parse` was called.
 
     Raises:
         UsageError: the file cannot be read.

@@ -79,7 +79,7 @@ def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> Contrastive
 
 
 def _belongs(sections: Sequence[Section], when: str) -> Callable[[str], str]:
-    """What to say of an option of the other way of scoring."""
+    """An explanation for options of the other kind of scoring."""
     names = {setting.name for section in sections for setting in settings(section.config)}
     return lambda name: f": has no effect {when}" if name in names else ""
 

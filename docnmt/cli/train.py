@@ -114,7 +114,7 @@ def bases() -> str:
 
 
 def no_data(given: Given) -> list[str]:
-    """What is wrong with the data folder besides, as a list of at most one problem."""
+    """The problem of the data folder, if it has one, in a list."""
     try:
         task_of_data(given)
     except UserError as error:

@@ -189,7 +189,7 @@ def _pick(values: Tensor, index: Tensor) -> Tensor:
 def _scores(tile_q: Tensor, tile_k: Tensor, plan: DispatchPlan, batch: TileBatch) -> Tensor:
     """k·q/√d_k of a batch of tiles, (tiles, M, width); -inf beyond a sentence's end.
 
-    Queries stand side by side in memory, so that everything along a sentence's words is plain vector arithmetic.
+    Queries are neighbours in memory, so that everything along a sentence's words is plain vector arithmetic.
     """
     scores = tile_q.new_empty(len(tile_q), batch.longest, batch.width)
     scores.baddbmm_(tile_k, tile_q.mT, beta=0, alpha=1 / math.sqrt(tile_q.shape[-1]))

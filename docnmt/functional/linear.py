@@ -18,7 +18,7 @@ Backend = Literal["auto", "quadratic", "linear"]
 #: Queries × keys up to which `auto` takes the quadratic form: with relative positions, masked without them, and where
 #: the linear form is two products.
 RELATIVE_SHORT, CAUSAL_SHORT, PLAIN_SHORT = 230 * 230, 270 * 270, 72 * 72
-#: Numbers of a tensor that one operation reads before the next one does.
+#: Elements that all operations process before the next ones are read, so that they stay in the CPU's cache.
 _PIECE = 1 << 16
 
 

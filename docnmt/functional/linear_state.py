@@ -73,9 +73,9 @@ class LinearMemory:
     Attributes:
         spans: of the rows of `values`.
         totals: (S, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over the keys of each span.
-        values: (Tk + 1, h, dv + 1), [v, 1], and a row of 0 that stands for every place outside of a span.
+        values: (Tk + 1, h, dv + 1), [v, 1], and a row of 0 for every place outside of a span.
         cumulative: (Tk + 1, h, dv + 1) float64, sums of all values before each row: differences inside a span are exact
-            enough not to depend on what stands before it.
+            enough not to depend on the spans before it.
     """
 
     spans: Spans

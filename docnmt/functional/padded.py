@@ -18,7 +18,7 @@ from docnmt.layout import Spans
 
 #: The longest document of a group is at most this many times as long as its shortest, short ones aside.
 _SPREAD, _SHORT = 1.5, 48
-#: Added to a score that no weight shall follow from. Finite, so that its product with 0 is 0.
+#: Added to a score whose weight must be 0. Finite, so that its product with 0 is 0.
 _MASKED = -1e30
 
 

@@ -23,7 +23,7 @@ class KeyValueCache:
     """Keys and values of the tokens that each row has written so far.
 
     Attributes:
-        keys, values: (R, h, L, d_h); row r holds `lengths[r]` tokens, what stands behind them is never read.
+        keys, values: (R, h, L, d_h); row r holds `lengths[r]` tokens; places after them are never read.
     """
 
     keys: Tensor
@@ -66,7 +66,7 @@ def round_up(keys: int) -> int:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, extra: Tensor | None = None) -> Tensor:
-    """Softmax attention of few queries over padded keys by bmm + softmax + bmm, whose rows ignore their neighbours.
+    """Softmax attention of few queries over padded keys; a row's result does not depend on the other rows.
 
     q (N, h, b, d), k and v (N, h, L, d), allowed (N, L) bool, extra scores (N, h, b, L) → (N, h, b, d).
     """
@@ -83,7 +83,7 @@ class SelfAttention(Sublayer):
 
     Args:
         d_model: width of the row. d_head: width of a head; heads × d_head need not be d_model.
-        causal: a token sees itself and what stands before it.
+        causal: a token sees itself and the tokens before it.
         position: acts inside the attention (rotary, relative, ALiBi), or None.
 
     Raises:
@@ -189,7 +189,7 @@ class CrossKeys:
 
 @dataclass(frozen=True, eq=False)
 class PackedKeys:
-    """Keys and values (Tk, h, d_h) of all source sentences, and where each sentence stands."""
+    """Keys and values (Tk, h, d_h) of all source sentences, and the span of each sentence."""
 
     keys: Tensor
     values: Tensor

@@ -180,7 +180,7 @@ class ConditionalAttention(ContextAttention, Scheduled):
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
     word's score is the cumulative relevance of its sentence's path. With `always_own` a word's own sentence (a target
     word's: the one it translates) is always among the `top_t`. For the first `read_all_updates` updates of training
-    every sentence is read: all relevances get a gradient then, not only those of the sentences that luck has chosen.
+    every sentence is read, so that all relevances get a gradient, not only those of the first selection.
 
     Raises:
         ValueError: a number or name is none of those expected, or `always_own` leaves no other sentence.
@@ -198,10 +198,10 @@ class ConditionalAttention(ContextAttention, Scheduled):
         self.output = nn.Linear(heads * d_head, d_model)
 
     def reset_parameters(self) -> None:
-        """Queries and keys start with the same projections: what is alike is relevant until more is learned.
+        """Queries and keys start with the same projections, so that similar vectors are relevant from the start.
 
-        A word then begins with the sentences that repeat it, which is where a document's consistency comes from; and
-        the choice, which gets a gradient only where it fell, need not be found by luck.
+        A word then first selects the sentences that repeat it, on which consistency within a document depends. Only
+        selected sentences get a gradient, so from a random start training would find them by chance.
         """
         words, sentences = self.query.weight.detach().chunk(2)
         with torch.no_grad():

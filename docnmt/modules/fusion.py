@@ -230,7 +230,7 @@ class ConvolutionGate(Gate):
 
 
 def _places(p: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
-    """For each row how many rows of its own sequence stand before it and after it, (T,) or (L,) each."""
+    """For each row the number of rows of its sequence before it and after it, (T,) or (L,) each."""
     index = torch.arange(p.shape[-2], device=p.device)
     if offsets is None:
         return index, p.shape[-2] - 1 - index

@@ -1,4 +1,4 @@
-"""Attention of a target word to the sentences of its translation that stand before its own: the model's own text.
+"""Attention of a target word to the earlier sentences of its translation: the model's own text.
 
 Training reads the reference, decoding what has been written; in both it is the decoder's input embeddings of earlier
 sentences, so that a finished sentence is projected once and never computed again. With nothing before it a word reads

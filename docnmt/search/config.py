@@ -1,4 +1,4 @@
-"""What generation can be told. No torch here: these dataclasses are also the command line, with fairseq's names."""
+"""The options of generation, with fairseq's names. No torch here: these dataclasses are also the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every option of this room: task `nli`, its preprocessing, the sentence encoders, `docnmt-embed`. No torch here."""
+"""Every option of this package: task `nli`, its preprocessing, the sentence encoders, `docnmt-embed`. No torch here."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NliPreprocessConfig:
 
 @dataclass(frozen=True)
 class SentencePairConfig:
-    """What stands behind every sentence encoder: a hashing layer, if asked for, and the classifier of the pair."""
+    """What follows every sentence encoder: a hashing layer, if asked for, and the classifier of the pair."""
 
     default_task: ClassVar[str] = "nli"
     sizes: ClassVar[tuple[str, ...]] = ()  # options of a subclass that must be at least 1
@@ -65,7 +65,7 @@ class SentencePairConfig:
 
 @dataclass(frozen=True)
 class InferLiteConfig(SentencePairConfig):
-    """InferLite (Kiros and Chan 2018). Widths are ours: the paper's appendix with its values is not to be had."""
+    """InferLite (Kiros and Chan 2018). Widths are ours: the paper's appendix with its values is not available."""
 
     sizes: ClassVar[tuple[str, ...]] = ("hidden_dim", "output_dim", "conv_layers")
 

@@ -38,7 +38,7 @@ class RowLinear(nn.Linear):
 class PackedConvolution(nn.Module):
     """Same-length convolution over the words of each sentence, zeros beyond its borders (eq. 2 and 4).
 
-    The neighbours of a word stand beside it in one row, so that it is one matrix product without padding.
+    A word's row also holds its neighbours, so that the convolution is one matrix product without padding.
 
     Args:
         width: words that a filter sees, odd; 1 sees the word alone.

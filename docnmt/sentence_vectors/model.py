@@ -26,7 +26,7 @@ from docnmt.sentence_vectors.inferlite import InferLiteEncoder
 
 @runtime_checkable
 class SentenceTask(Protocol):
-    """What a sentence encoder needs to know of its task.
+    """What a sentence encoder reads of its task.
 
     Attributes:
         probability: (V,) how often each word is met in the training data, as a share of all.

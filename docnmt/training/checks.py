@@ -1,4 +1,4 @@
-"""What may not be: parts and options that cannot be trained together, or not as the run went on until now."""
+"""Checks before training: parts and options that do not go together, or differ from those of the run to continue."""
 
 from __future__ import annotations
 

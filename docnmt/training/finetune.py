@@ -74,7 +74,7 @@ def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str
 
 
 def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:
-    """Token numbers must mean the same on both sides.
+    """Refuse a checkpoint in which token ids mean something else.
 
     Raises:
         UserError: another task, vocabulary or language.

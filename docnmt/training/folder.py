@@ -1,4 +1,4 @@
-"""The folder of one training run: what it holds, who may write there, which checkpoints stay."""
+"""The folder of one training run: its files, its lock and its checkpoints."""
 
 from __future__ import annotations
 

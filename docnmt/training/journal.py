@@ -1,4 +1,4 @@
-"""What a run writes about itself: train.jsonl, TensorBoard and lines for people."""
+"""The log of a run: train.jsonl, TensorBoard and lines on stderr."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def format_values(values: Mapping[str, float]) -> str:
 
 
 def say(text: str) -> None:
-    """A line for people on stderr, outside a progress bar."""
+    """Print a line on stderr, outside a progress bar."""
     print(text, file=sys.stderr, flush=True)
 
 

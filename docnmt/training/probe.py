@@ -45,7 +45,7 @@ def largest_batches(sizes: np.ndarray, plan: list[np.ndarray]) -> list[np.ndarra
 
 
 def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> Probe:
-    """Run the largest batches once, beside room for the optimizer's moments; nothing of the model changes.
+    """Run the largest batches once, with memory reserved for the optimizer's moments; the model does not change.
 
     Raises:
         UserError: out of memory; it names the batch and a `--max-tokens` that was tried and fits.

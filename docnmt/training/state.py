@@ -1,4 +1,4 @@
-"""How far a training run is: everything besides tensors that continuing it needs."""
+"""The progress of a training run: what continuing it needs besides tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good the model is now, and what follows from it: the log, the checkpoints to keep, patience."""
+"""Validation: the model's scores, the log, the checkpoints to keep, patience."""
 
 from __future__ import annotations
 

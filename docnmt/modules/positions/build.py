@@ -9,8 +9,7 @@ from typing import Any
 from torch import nn
 
 from docnmt.modules.positions.attention import Alibi, AttentionPosition, RelativeKeys, Rotary
-from docnmt.modules.positions.multi_level import MultiLevel
-from docnmt.modules.positions.tables import Learned, Sinusoidal
+from docnmt.modules.positions.tables import Learned, MultiLevel, Sinusoidal
 from docnmt.registry import POSITIONS
 
 

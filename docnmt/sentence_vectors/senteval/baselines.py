@@ -1,4 +1,4 @@
-"""Sentence vectors without training on sentences: what any encoder has to beat."""
+"""Baselines: sentence vectors without training on sentences."""
 
 from __future__ import annotations
 
