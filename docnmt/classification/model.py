@@ -1,7 +1,8 @@
 """The text classifier of Hallam and Tseng, "Fusion Matters" (2026): an encoder, a mean over words, a linear layer.
 
-Padding-free: texts are spans of one packed row, each attends to itself. Every component draws its initial weights from a
-stream of its own (`random_stream`), so that classifiers that differ in positions or fusion alone start from identical shared weights.
+Texts are spans of one packed row without padding, and each attends to itself. Every component draws its initial weights
+from a stream of its own (`random_stream`), so that classifiers that differ in positions or fusion alone start from
+identical shared weights.
 """
 
 from __future__ import annotations
