@@ -62,10 +62,10 @@ class LinearSelfAttention(Sublayer):
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
+        relative = _relative(position)
         check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
-        self.heads, self.d_head, self.causal = heads, d_head, causal
-        self.position = _relative(position)
+        self.heads, self.d_head, self.causal, self.position = heads, d_head, causal, relative
         self.qkv = nn.Linear(d_model, 3 * heads * d_head)
         self.output = nn.Linear(heads * d_head, d_model)
 
