@@ -121,9 +121,7 @@ class Command:
     def help(self, sections: Sequence[Section], epilog: str = "", *, basic: bool) -> str:
         """What `--help` prints, or with `basic=False` `--help-all`."""
         positional = [f" [{s.option.metavar}]" for section in sections for s in section.settings if s.option.positional]
-        parser = Parser(
-            self.prog, usage=f"%(prog)s{''.join(positional)} [OPTION ...]", description=self.description
-        )
+        parser = Parser(self.prog, usage=f"%(prog)s{''.join(positional)} [OPTION ...]", description=self.description)
         left = add_options(parser, sections, basic=basic)
         common = add_common(parser)
         for name, help in self.flags.items():

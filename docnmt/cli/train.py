@@ -15,14 +15,7 @@ from docnmt.config import Section
 from docnmt.errors import UsageError, UserError
 from docnmt.models.options import PARTS, model_config
 from docnmt.optim.config import OptimizationConfig
-from docnmt.registry import (
-    ALL,
-    ARCHITECTURES,
-    CRITERIA,
-    MODELS,
-    TASKS,
-    Registry,
-)
+from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
 from docnmt.training.config import RunConfig, TrainingConfig
 
 COMMAND = Command(

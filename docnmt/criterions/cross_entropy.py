@@ -93,7 +93,6 @@ class CrossEntropy(LabelSmoothedCrossEntropy):
         return cls(label_smoothing=0.0)
 
 
-
 def symmetric_divergence(first: Tensor, second: Tensor, labels: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """R-Drop (Liang et al. 2021): Σ ½(KL(P₁‖P₂) + KL(P₂‖P₁)) over the labels that count, in nats.
 

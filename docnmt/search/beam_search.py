@@ -70,12 +70,7 @@ class BeamSearch(SearchOverRows):
         if bool(total.isnan().any()):
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")
         parents = place // each + beam * torch.arange(slots, device=place.device)[:, None]
-        return (
-            parents,
-            tokens.view(slots, -1).gather(1, place),
-            log_probs.view(slots, -1).gather(1, place),
-            total,
-        )
+        return (parents, tokens.view(slots, -1).gather(1, place), log_probs.view(slots, -1).gather(1, place), total)
 
     def _done(self, best_live: list[float]) -> list[int]:
         """The slots that have nothing left to do; `best_live` (N,) is the largest sum of each one's live rows."""

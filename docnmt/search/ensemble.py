@@ -72,4 +72,3 @@ class Ensemble:
             return logits[0]
         log_probs = torch.stack([torch.log_softmax(each.float(), dim=-1) for each in logits])
         return torch.logsumexp(log_probs, dim=0)
-

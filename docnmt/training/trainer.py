@@ -20,14 +20,7 @@ from docnmt.training.journal import Journal, format_values, say
 from docnmt.training.probe import is_out_of_memory, peak_memory, probe
 from docnmt.training.run import Run, seed_everything
 from docnmt.training.state import averages
-from docnmt.training.validation import (
-    history,
-    judge,
-    save_is_due,
-    save_last,
-    validation_is_due,
-    validations_since_best,
-)
+from docnmt.training.validation import history, judge, save_is_due, save_last, validation_is_due, validations_since_best
 
 
 def train(run: Run) -> str:
