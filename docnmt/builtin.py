@@ -29,11 +29,8 @@ def _add(registry: Registry[Any], package: str, *rows: tuple[str, ...]) -> None:
         registry.add(name, f"{package}.{target}", config=reference, help=help)
 
 
-def _architecture(name: str, model: str, help: str, **values: Any) -> None:
-    def overrides() -> dict[str, Any]:
-        return dict(values)
-
-    ARCHITECTURES.add(name, Architecture(model, overrides), help=help)
+def _architecture(name: str, model: str, help: str, **values: object) -> None:
+    ARCHITECTURES.add(name, Architecture(model, lambda: dict(values)), help=help)
 
 
 def register_sizes(name: str, suffixes: Collection[str] = ("_tiny", "_small", "_big")) -> None:
@@ -115,7 +112,7 @@ _add(
 _add(
     GENERATORS, "docnmt.search",
     ("beam_search", "beam_search:BeamSearch", "the --beam best hypotheses at every step", "config:BeamSearchConfig"),
-    ("greedy", "greedy:Greedy", "the best token at every step", "config:GreedyConfig"),
+    ("greedy", "beam_search:Greedy", "the best token at every step", "config:GreedyConfig"),
     ("sampling", "sampling:Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p",
      "config:SamplingConfig"),
 )  # fmt: skip

@@ -13,18 +13,21 @@ import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from docnmt.errors import UsageError
 
-# `Any` stands for dataclass instances and for option values, whose types are known to `Setting` only at run time.
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+# `Any` is the type of option values, which only `Setting` knows, at run time.
 C = TypeVar("C")
 Choices = Sequence[str] | Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Option:
-    """What the command line needs to know of a field besides its type and its default; see `option`."""
+    """How the command line shows and reads a field, besides its type and its default; see `option`."""
 
     help: str = ""
     choices: Choices | None = None
@@ -35,7 +38,7 @@ class Option:
 
 
 def option(
-    default: Any,
+    default: object,
     help: str,
     *,
     choices: Choices | None = None,
@@ -49,7 +52,7 @@ def option(
     Types understood: bool (`--flag/--no-flag`), int, float, str, Literal, `X | None`, `tuple[X, ...]` (several values).
 
     Args:
-        default: its value when nobody says otherwise; `dataclasses.MISSING` makes the option required.
+        default: its value where none is given; `dataclasses.MISSING` makes the option required.
         choices: allowed values, or a function that lists them when asked (a registry's `names`).
         positional: given by place instead of by name.
         aliases: other spellings (`--batch-size` for `--max-sentences`), with the dashes.
@@ -90,19 +93,21 @@ class Setting:
     kind: type
     optional: bool
     several: bool
-    choices: tuple[Any, ...] | None
-    default: Any
+    choices: tuple[object, ...] | None
+    default: object
     option: Option
 
     @property
     def flag(self) -> str:
+        """What the command line calls it: `--max-tokens`; of a positional one its name."""
         return self.name if self.option.positional else flag(self.name)
 
     @property
     def required(self) -> bool:
+        """Whether a value must be given."""
         return self.default is dataclasses.MISSING
 
-    def convert(self, value: Any) -> Any:
+    def convert(self, value: object) -> object:
         """A typed value from a string (command line) or a YAML or JSON value.
 
         Raises:
@@ -116,7 +121,7 @@ class Setting:
             return tuple(self._scalar(item) for item in (value if isinstance(value, (list, tuple)) else [value]))
         return self._scalar(value)
 
-    def _scalar(self, value: Any) -> Any:
+    def _scalar(self, value: object) -> object:
         converted = _convert(value, self.kind)
         if converted is None:
             raise ValueError(f"{self.flag}: expected {_EXPECTED[self.kind]}, got {value!r}")
@@ -128,7 +133,7 @@ class Setting:
 _EXPECTED = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
-def _convert(value: Any, kind: type) -> Any:
+def _convert(value: object, kind: type) -> object:
     """`value` as `kind`, or None where it is not one. A bool and nan are no numbers, 1.0 is no whole number."""
     if kind is bool:
         return {"true": True, "false": False}.get(str(value).lower())
@@ -159,7 +164,7 @@ def settings(config: type) -> list[Setting]:
     return [_setting(f, hints[f.name]) for f in dataclasses.fields(config)]
 
 
-def _setting(f: dataclasses.Field[Any], hint: Any) -> Setting:
+def _setting(f: dataclasses.Field[Any], hint: object) -> Setting:
     option: Option = f.metadata.get("option", Option())
     optional = several = False
     if get_origin(hint) in (Union, types.UnionType):
@@ -251,7 +256,7 @@ def collected(config: type, name: str) -> list[Any]:
     return [entry for part in reversed(config.__mro__) for entry in vars(part).get(name, ())]
 
 
-def without_effect(config: Any, given: Collection[str]) -> list[str]:
+def without_effect(config: object, given: Collection[str]) -> list[str]:
     """Problems of the options `given` that nothing reads, by the `conditions` of the configuration's class."""
     found: dict[str, str] = {}
     for names, other, values in collected(type(config), "conditions"):
@@ -280,7 +285,7 @@ def no_share(config: object, *names: str) -> list[str]:
     return [f"{flag(name)}: must be in [0, 1), got {value}" for name, value in values if not 0 <= value < 1]
 
 
-def to_dict(config: Any) -> dict[str, Any]:
+def to_dict(config: DataclassInstance) -> dict[str, Any]:
     """A configuration as plain JSON types."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(config).items()}
 

@@ -1,8 +1,8 @@
-"""What earlier versions stored, as this one reads it: options by their names of today, tensors likewise.
+"""Options and tensors that earlier versions stored, under the names that this version uses.
 
 A configuration carries the version that its names are of (`CONFIG_VERSION` when it is written; 1 where none is
 stored). To drop or rename an option, raise the version and add a line to `CHANGES`; to rename tensors, add one to
-`TENSOR_CHANGES`. Nothing else in the package knows of earlier names.
+`TENSOR_CHANGES`. No other module uses earlier names.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ CONFIG_VERSION = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """An option that is no more what it was.
+    """An option that was dropped or renamed.
 
     Attributes:
         version: the first version with the change.
         section, name: where it stood. In the section "model" only `models` had it.
-        new: its name of today; None where it was dropped.
-        same_as: values that mean what is done today, so that the option can be left out; None stands for all.
+        new: its current name; None where it was dropped.
+        same_as: values that mean the current behaviour, so that the option can be left out; None: all values do.
         instead: what there is instead, for the user who asks for it.
     """
 
@@ -76,9 +76,9 @@ TENSOR_CHANGES: tuple[TensorChange, ...] = (  # context attention became a subla
 
 
 def migrate(config: Mapping[str, Mapping[str, Any]], version: int, model: str) -> dict[str, dict[str, Any]]:
-    """A stored configuration by sections, with the options of today.
+    """A stored configuration by sections, with the current options.
 
-    An option whose value today's code cannot honour stays, so that whoever reads its section refuses it.
+    An option whose value has no current equivalent stays, so that reading its section fails.
 
     Args:
         version: the version that `config` was stored with.
@@ -101,7 +101,7 @@ def _apply(change: Change, values: dict[str, Any], key: str) -> None:
 
 
 def migrate_file(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The content of a `--config` file, which may be of any version; names that are `known` mean what they mean today.
+    """The content of a `--config` file, which may be of any version; names that are `known` have their current meaning.
 
     A file that has an option by both its names is not touched there.
     """
@@ -115,7 +115,7 @@ def migrate_file(values: Mapping[str, Any], known: Collection[str]) -> dict[str,
 
 
 def gone(name: str) -> str:
-    """What to say of an option that this version does not know and an earlier one did; else nothing."""
+    """An explanation for an option that an earlier version had and this one does not; else nothing."""
     for change in CHANGES:
         if change.name == name:
             return f": is now {flag(change.new)}" if change.new else f": is no more; {change.instead}"
@@ -123,7 +123,7 @@ def gone(name: str) -> str:
 
 
 def migrate_tensor(name: str, version: int, model: str) -> str:
-    """The name of today of a tensor of a checkpoint: `model.<parameter>`, `optimizer.<moment>.<parameter>` or other."""
+    """The current name of a tensor of a checkpoint: `model.<parameter>`, `optimizer.<moment>.<parameter>` or other."""
     kind, parameter = _split(name)
     for change in TENSOR_CHANGES:
         if kind and change.version > version and model in change.models:

@@ -77,11 +77,11 @@ class Registry(Generic[T]):
     def register(self, name: str, *, config: type | None = None) -> Callable[[R], R]:
         """Decorator form of `add`."""
 
-        def decorator(target: R) -> R:
+        def _decorate(target: R) -> R:
             self.add(name, cast(T, target), config=config)
             return target
 
-        return decorator
+        return _decorate
 
     def _entry(self, name: str) -> Entry[T]:
         if name not in self._entries:
@@ -94,9 +94,9 @@ class Registry(Generic[T]):
         """The object registered under `name`, imported now if it was registered by reference."""
         return cast(T, _load(self._entry(name).target))
 
-    def config(self, name: str) -> Any:  # a dataclass: of which options, only the component knows
+    def config(self, name: str) -> type:
         """The configuration dataclass of `name`, which may have no fields; never imports the component itself."""
-        return _load(self._entry(name).config) or NoOptions
+        return cast(type, _load(self._entry(name).config) or NoOptions)
 
     def options(self, name: str, config: object) -> dict[str, Any]:
         """The values that `config` has for the options of `name`'s own configuration class."""
@@ -189,24 +189,24 @@ def register_task(name: str) -> Callable[[T], T]:
 def register_model(name: str) -> Callable[[T], T]:
     """Register a model class; it is also an architecture of its own with the defaults of its `Config`."""
 
-    def decorator(model: T) -> T:
+    def _decorate(model: T) -> T:
         if name not in ARCHITECTURES or ARCHITECTURES.get(name).model != name:
             ARCHITECTURES.add(name, Architecture(name, dict), help=summary(model))
         MODELS.add(name, model)
         return model
 
-    return decorator
+    return _decorate
 
 
 def register_architecture(model: str, name: str) -> Callable[[T], T]:
     """Register a function without arguments that returns the settings by which `--arch name` differs from `model`."""
 
-    def decorator(overrides: T) -> T:
+    def _decorate(overrides: T) -> T:
         function = cast(Callable[[], Mapping[str, Any]], overrides)
         ARCHITECTURES.add(name, Architecture(model, function), help=summary(overrides) or f"a setting of {model}")
         return overrides
 
-    return decorator
+    return _decorate
 
 
 def register_criterion(name: str) -> Callable[[T], T]:

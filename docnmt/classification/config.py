@@ -1,4 +1,4 @@
-"""Every option of this room: the task, its preprocessing, the classifier, `docnmt-classify`. No torch here."""
+"""Every option of this package: the task, its preprocessing, the classifier, `docnmt-classify`. No torch here."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from docnmt.batch import PackedText
+from docnmt.criterions.classification import LabelledBatch
 from docnmt.data.meta import read_meta
 from docnmt.data.store import ArrayWriter, RaggedWriter, TokenArray, map_array, offsets_of
 from docnmt.errors import UserError
@@ -98,21 +98,8 @@ def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON
     return meta
 
 
-@dataclass(frozen=True, eq=False)
-class TextBatch:
-    """Texts in one row, each a document of one span, and their labels (B,)."""
-
-    text: PackedText
-    labels: Tensor
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of all texts."""
-        return len(self.text.tokens)
-
-    def to(self, device: torch.device | str) -> TextBatch:
-        """The same on a device."""
-        return TextBatch(self.text.to(device), self.labels.to(device))
+#: Texts, each a document of one span.
+TextBatch: TypeAlias = LabelledBatch[PackedText]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,8 @@
 """The text classifier of Hallam and Tseng, "Fusion Matters" (2026): an encoder, a mean over words, a linear layer.
 
-Padding-free: texts stand in one packed row, each attends to itself. With every random number from a stream of its own
-(`random_stream`), classifiers that differ in positions or fusion alone start from identical shared weights.
+Texts are spans of one packed row without padding, and each attends to itself. Every component draws its initial weights
+from a stream of its own (`random_stream`), so that classifiers that differ in positions or fusion alone start from
+identical shared weights.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from docnmt.registry import FUSIONS, POSITIONS
 
 
 class ClassificationTask(Protocol):
-    """What the model must know of a task."""
+    """What the model reads of a task."""
 
     labels: tuple[str, ...]
 
@@ -96,8 +97,8 @@ class FusionClassifier(nn.Module):
 def random_stream(name: str) -> Iterator[None]:
     """Inside, torch (on the CPU) draws from a stream that the current seed and `name` alone determine.
 
-    So a component's initial weights are the same whatever stands beside it, and models that differ in one component can
-    be compared pair by pair. The surrounding stream goes on as if nothing had been drawn.
+    So a component's initial weights do not depend on the other components, and models that differ in one component
+    can be compared pair by pair. The surrounding stream goes on as if nothing had been drawn.
     """
     seeds = np.random.SeedSequence([torch.initial_seed(), zlib.crc32(name.encode())])
     with torch.random.fork_rng(devices=[]):

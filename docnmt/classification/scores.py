@@ -1,4 +1,4 @@
-"""How good labels are: accuracy, macro-F1, confusion matrix."""
+"""Scores of predicted labels: accuracy, macro-F1, confusion matrix."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ClassificationScores:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        """The scores and the matrix, for people."""
+        """The scores and the matrix as a table."""
         head = "truth \\ predicted"
         width = max(6, *map(len, self.labels), len(str(self.confusion.max(initial=0)))) + 1
         first = max(len(head), *map(len, self.labels))

@@ -10,14 +10,13 @@ import torch
 from torch import nn
 
 from docnmt.batching.plan import plan_batches
-from docnmt.classification.config import FusionClassifierConfig, TextClassificationConfig
+from docnmt.classification.config import TextClassificationConfig
 from docnmt.classification.data import VOCABULARY, LabelledArrays, TextDataset, read_classification_meta
-from docnmt.classification.model import FusionClassifier
 from docnmt.classification.preprocess import labelled_arrays
 from docnmt.classification.scores import classification_scores
 from docnmt.classification.vocabulary import VOCABULARIES, Vocabulary
 from docnmt.errors import UserError
-from docnmt.tasks.protocol import TaskState
+from docnmt.tasks.protocol import ModelClass, TaskState
 
 
 class TextClassification:
@@ -77,9 +76,7 @@ class TextClassification:
         """Rows of the embedding table."""
         return self.vocabulary.vocab_size
 
-    def build_model(
-        self, model_class: type[FusionClassifier], model_config: FusionClassifierConfig
-    ) -> FusionClassifier:
+    def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
         """The model of an architecture for this vocabulary and these labels."""
         return model_class.build(model_config, self)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from docnmt.cli.command import Command
 from docnmt.cli.given import Given
-from docnmt.config import Section, option
+from docnmt.config import Section, below, option
 from docnmt.files import check_new
 
 COMMAND = Command(
@@ -39,7 +39,7 @@ class AverageConfig:
             return ["give either --inputs FILE … or --save-dir DIR --last N"]
         if (self.save_dir is None) != (self.last is None):
             return ["--save-dir and --last go together"]
-        return [f"--last: must be at least 1, got {self.last}"] if self.last is not None and self.last < 1 else []
+        return below(self, 1, "last")
 
 
 @COMMAND.main

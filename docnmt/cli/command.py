@@ -1,8 +1,7 @@
-"""What all commands share: options from dataclasses, `--help`, and one exit for every way a command can end."""
+"""What all commands share: options from dataclasses, `--help`, and the exit status."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import difflib
 import functools
@@ -37,7 +36,7 @@ class Choice:
         return [Section(name, self.registry.config(name)) for name in self.registry.names()]
 
     def explain(self, name: str) -> str:
-        """What to say of an option that the chosen part does not have: which others do."""
+        """An explanation for an option that the chosen part does not have: which others do."""
         names = {name, name.removeprefix("no_")}
         found = ", ".join(s.name for s in self.sections if names & {setting.name for setting in s.settings})
         return f": has no effect with {flag(self.option)} {self.chosen}; it belongs to {found}" if found else ""
@@ -87,7 +86,7 @@ class Command:
             given.parse([*sections, *(section for choice in choices for section in choice.sections)])
         known = {setting.name for section in sections for setting in section.settings}
 
-        def reason(word: str) -> str:
+        def _reason(word: str) -> str:
             name = underscored(word.partition("=")[0])
             close = difflib.get_close_matches(flag(name), map(flag, known), n=1)
             meant = f"; did you mean {close[0]}?" if close else ""
@@ -96,12 +95,12 @@ class Command:
 
         unknown = [word for word in given.rest if word.startswith("-") and not word[1:2].isdigit()]  # -1 is a value
         unknown += [flag(name) for name in given.typed if name not in known]
-        problems = [f"unknown option {word}{reason(word)}" for word in unknown]
+        problems = [f"unknown option {word}{_reason(word)}" for word in unknown]
         if given.rest and not problems:
             problems = [f"unexpected argument '{given.rest[0]}'; see {self.prog} --help"]
         typed = {name: value for name, value in given.typed.items() if name in known}
         try:
-            resolved = build(sections, migrate_file(given.file, known), typed, reason)
+            resolved = build(sections, migrate_file(given.file, known), typed, _reason)
         except UsageError as error:
             raise UsageError(problems + error.problems) from None
         for config in resolved.values():  # a file may say more than is used: one written for several architectures
@@ -113,29 +112,16 @@ class Command:
     def main(self, body: Callable[[Given], None]) -> Main:
         """A decorator: the command as a function of its words that returns the exit status."""
 
-        def work(words: list[str]) -> None:
-            given = Given(self.prog, words)
-            import_plugins(given.user_dir)
-            try:
-                body(given)
-            except Exception:
-                if given.debug and "--debug" not in words:
-                    traceback.print_exc()
-                raise
-
         @functools.wraps(body)
-        def main(argv: Sequence[str] | None = None) -> int:
-            return run(self.prog, work, argv)
+        def _main(argv: Sequence[str] | None = None) -> int:
+            return _exit_status(self.prog, body, list(sys.argv[1:] if argv is None else argv))
 
-        return main
+        return _main
 
     def help(self, sections: Sequence[Section], epilog: str = "", *, basic: bool) -> str:
         """What `--help` prints, or with `basic=False` `--help-all`."""
         positional = [f" [{s.option.metavar}]" for section in sections for s in section.settings if s.option.positional]
-        parser = Parser(
-            prog=self.prog, usage=f"%(prog)s{''.join(positional)} [OPTION ...]", description=self.description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
+        parser = Parser(self.prog, usage=f"%(prog)s{''.join(positional)} [OPTION ...]", description=self.description)
         left = add_options(parser, sections, basic=basic)
         common = add_common(parser)
         for name, help in self.flags.items():
@@ -148,29 +134,32 @@ class Command:
 
 @contextlib.contextmanager
 def _sigterm_raises() -> Iterator[None]:
-    def handler(number: int, frame: object) -> None:
+    def _raise(number: int, frame: object) -> None:
         raise Terminated
 
-    old = signal.signal(signal.SIGTERM, handler)
+    old = signal.signal(signal.SIGTERM, _raise)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, old)
 
 
-def run(prog: str, body: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
+def _exit_status(prog: str, body: Callable[[Given], None], words: list[str]) -> int:
     """Run a body on the words of the command line and turn every way it can end into the exit status.
 
     0 success, 2 usage error, 1 any other error, 143 after SIGTERM, 130 after Ctrl-C. A user's error is one line on
     stderr; `--debug` adds the traceback.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
     try:
         with _sigterm_raises():
-            status = body(words) or 0
+            given = Given(prog, words)
+            debug = given.debug
+            import_plugins(given.user_dir)
+            body(given)
             if sys.stdout is not None:
                 sys.stdout.flush()  # or a full disk shows after the last line of Python that could say so
-            return status
+            return 0
     except Terminated:
         print(f"{prog}: stopped by SIGTERM", file=sys.stderr)
         return 143
@@ -181,7 +170,7 @@ def run(prog: str, body: Callable[[list[str]], int | None], argv: Sequence[str] 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again while it exits
         return 1
     except Exception as error:
-        if "--debug" in words:
+        if debug:
             traceback.print_exc()
         text = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, OSError) and error.strerror:

@@ -1,4 +1,4 @@
-"""What a command is given: the words typed and the `--config` file, each read once."""
+"""The input of a command: the words typed and the `--config` file, each read once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from docnmt.version import __version__
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are `UsageError`s; options that are not given leave no value."""
 
-    def __init__(self, **more: Any) -> None:  # as argparse.ArgumentParser
-        super().__init__(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS, **more)
+    def __init__(self, prog: str, *, usage: str | None = None, description: str | None = None) -> None:
+        super().__init__(
+            prog, usage, description, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False,
+            allow_abbrev=False, argument_default=argparse.SUPPRESS,
+        )  # fmt: skip
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and ending the process."""
@@ -33,14 +36,14 @@ class Given:
         typed: what was typed, by field name: strings, lists of them, and true or false.
         file: what the file says, by its own keys.
         rest: the words that are not understood yet.
-        parsed: whether `parse` has had its turn.
+        parsed: whether `parse` was called.
 
     Raises:
         UsageError: the file cannot be read.
     """
 
     def __init__(self, prog: str, words: Sequence[str]) -> None:
-        parser = Parser(prog=prog)
+        parser = Parser(prog)
         add_common(parser)
         known, self.rest = parser.parse_known_args(list(words))
         common = vars(known)
@@ -55,14 +58,14 @@ class Given:
 
     def choose(self, *names: str) -> None:
         """Read these options, each of one value, before it is known which others there are: they decide it."""
-        parser = Parser(prog=self.prog)
+        parser = Parser(self.prog)
         for name in names:
             parser.add_argument(flag(name))
         self._take(parser)
 
     def parse(self, sections: Sequence[Section]) -> None:
         """Read the options of all sections that may apply; of two of one name the first says how it is read."""
-        parser = Parser(prog=self.prog)
+        parser = Parser(self.prog)
         add_options(parser, sections)
         self._take(parser)
         self.parsed = True
@@ -71,8 +74,8 @@ class Given:
         known, self.rest = parser.parse_known_args(self.rest)
         self.typed |= vars(known)
 
-    def get(self, name: str) -> Any:  # a string as typed, or whatever the file has
-        """The value of a field as it is given, unchecked, or None."""
+    def get(self, name: str) -> object:
+        """The value of a field as it is given, unchecked: a string as typed, whatever the file has, or None."""
         in_file = {underscored(key): value for key, value in self.file.items()}
         return self.typed.get(name, in_file.get(name))
 

@@ -7,7 +7,7 @@ import operator
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from docnmt.cli.command import Command
 from docnmt.cli.given import Given
@@ -15,6 +15,10 @@ from docnmt.commands.config import ModelsConfig
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
 from docnmt.scoring.config import CONTEXT_SEED, ContrastiveConfig, ReportConfig, ScoreConfig
+
+if TYPE_CHECKING:
+    from docnmt.scoring.contrastive import ContrastiveReport
+    from docnmt.scoring.report import TranslationReport
 
 COMMAND = Command(
     "docnmt-score",
@@ -39,20 +43,21 @@ def main(given: Given) -> None:
     given.choose("contrastive")
     if given.help is not None:
         COMMAND.resolve(given, [*TRANSLATION, *CONTRASTIVE])
-    report: Any
     if given.get("contrastive") is not None:
         config = COMMAND.resolve(given, CONTRASTIVE, explain=_belongs(TRANSLATION, "with --contrastive"))
-        as_json, report = config["contrastive"].json, _contrastive(config["contrastive"], config["models"])
+        _show(_contrastive(config["contrastive"], config["models"]), config["contrastive"].json)
     else:
         config = COMMAND.resolve(given, TRANSLATION, explain=_belongs(CONTRASTIVE, "without --contrastive FILE"))
         from docnmt.scoring.report import score_translation
 
-        as_json = config["translation"].json
-        report = score_translation(config["translation"], config["report"])
+        _show(score_translation(config["translation"], config["report"]), config["translation"].json)
+
+
+def _show(report: TranslationReport | ContrastiveReport, as_json: bool) -> None:
     print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
 
 
-def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> Any:
+def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> ContrastiveReport:
     if config.context == "none" and models.context_window is not None:
         raise UsageError("--context-window has no effect with --context none")
     from docnmt.commands.contrastive import scorer
@@ -74,7 +79,7 @@ def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> Any:
 
 
 def _belongs(sections: Sequence[Section], when: str) -> Callable[[str], str]:
-    """What to say of an option of the other way of scoring."""
+    """An explanation for options of the other kind of scoring."""
     names = {setting.name for section in sections for setting in settings(section.config)}
     return lambda name: f": has no effect {when}" if name in names else ""
 

@@ -15,14 +15,7 @@ from docnmt.config import Section
 from docnmt.errors import UsageError, UserError
 from docnmt.models.options import PARTS, model_config
 from docnmt.optim.config import OptimizationConfig
-from docnmt.registry import (
-    ALL,
-    ARCHITECTURES,
-    CRITERIA,
-    MODELS,
-    TASKS,
-    Registry,
-)
+from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
 from docnmt.training.config import RunConfig, TrainingConfig
 
 COMMAND = Command(
@@ -114,7 +107,7 @@ def bases() -> str:
 
 
 def no_data(given: Given) -> list[str]:
-    """What is wrong with the data folder besides, as a list of at most one problem."""
+    """The problem of the data folder, if it has one, in a list."""
     try:
         task_of_data(given)
     except UserError as error:
@@ -146,12 +139,12 @@ def task_of_data(given: Given) -> str | None:
     Raises:
         UserError: it is not a preprocessed folder.
     """
-    data = given.get("data")
-    if data is None or given.help is not None:
+    if given.get("data") is None or given.help is not None:
         return None
-    path = Path(data) / "meta.json"
+    data = Path(str(given.get("data")))
+    path = data / "meta.json"
     if not path.is_file():
-        if not Path(data).is_dir():
+        if not data.is_dir():
             raise UserError(f"{data}: no such folder; make it with docnmt-preprocess --destdir {data}")
         raise UserError(
             f"{data}: is no data folder, it has no meta.json; give the --destdir of a docnmt-preprocess, or give --task"

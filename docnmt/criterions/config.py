@@ -1,4 +1,4 @@
-"""What the criteria can be told. No torch here: these dataclasses are also the command line."""
+"""The options of the criteria. No torch here: these dataclasses are also the command line."""
 
 from __future__ import annotations
 

@@ -6,10 +6,15 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
+from docnmt.batch import IGNORE
 from docnmt.criterions.config import CrossEntropyConfig, LabelSmoothedCrossEntropyConfig
-from docnmt.criterions.r_drop import symmetric_divergence
 from docnmt.functional import chunked_cross_entropy
+
+#: Labels whose scores of the whole vocabulary are held at a time; the backward pass computes them again.
+CHUNK = 1024
 
 
 class TokenModel(Protocol):
@@ -25,10 +30,12 @@ class TokenBatch(Protocol):
     """A batch with labels (T,)."""
 
     @property
-    def labels(self) -> Tensor: ...
+    def labels(self) -> Tensor:
+        """(T,) int64 token ids; `IGNORE` where nothing is predicted."""
 
     @property
-    def num_tokens(self) -> int: ...
+    def num_tokens(self) -> int:
+        """How many labels count."""
 
 
 class LabelSmoothedCrossEntropy:
@@ -50,6 +57,7 @@ class LabelSmoothedCrossEntropy:
 
     @classmethod
     def build(cls, config: LabelSmoothedCrossEntropyConfig, task: object) -> LabelSmoothedCrossEntropy:
+        """The criterion with the values of its options."""
         return cls(label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
     def __call__(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, dict[str, float]]:
@@ -81,4 +89,25 @@ class CrossEntropy(LabelSmoothedCrossEntropy):
 
     @classmethod
     def build(cls, config: object, task: object) -> CrossEntropy:
+        """The criterion, which has no options."""
         return cls(label_smoothing=0.0)
+
+
+def symmetric_divergence(first: Tensor, second: Tensor, labels: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """R-Drop (Liang et al. 2021): Σ ½(KL(P₁‖P₂) + KL(P₂‖P₁)) over the labels that count, in nats.
+
+    Args:
+        first, second: features (T, d) of the same tokens. labels: (T,), of which only `IGNORE` matters.
+        weight, bias: of the output layer, (V, d) and (V,).
+    """
+    counted = labels != IGNORE
+    total = first.new_zeros((), dtype=torch.promote_types(first.dtype, torch.float32))
+    for one, other in zip(first[counted].split(CHUNK), second[counted].split(CHUNK), strict=True):
+        total = total + checkpoint(_of_chunk, one, other, weight, bias, use_reentrant=False)
+    return total
+
+
+def _of_chunk(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    precise = torch.promote_types(first.dtype, torch.float32)
+    one, other = (F.log_softmax(F.linear(x, weight, bias).to(precise), dim=-1) for x in (first, second))  # (C, V)
+    return ((one.exp() - other.exp()) * (one - other)).sum() / 2

@@ -1,4 +1,4 @@
-"""Spans of similar length, padded to one: how kernels reach the spans of packed rows by batched products."""
+"""Packed spans in buckets of similar length, padded so that batched products can compute them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from docnmt.layout import Spans
 
-#: Queries × keys of a span from which it stands alone and unpadded: its scores would be too large to keep.
+#: A span with more queries × keys is a bucket of its own, without padding, and its scores are not kept.
 LONG = 512 * 512
 
 
@@ -32,7 +32,7 @@ class Bucket:
 class BucketPlan:
     """Index arrays between packed rows (token, head) and padded rows (span, head, place), bucket by bucket.
 
-    Padding shows the last row of its own span, so that nothing can leak from another one; it is masked as key and
+    Padding repeats the last row of its own span, so that no other span can enter; it is masked as key and
     dropped as query.
     """
 
@@ -109,6 +109,6 @@ def _mask(q_length: int, k_length: int, k_lengths: np.ndarray, causal: bool) -> 
     hidden = (place >= k_lengths[:, None])[:, None, None]
     if causal:
         future = place > np.arange(q_length)[:, None]
-        # the future of every query already covers the padding when no query stands beyond the keys
+        # the future of every query already covers the padding when no query is beyond the keys
         hidden = future[None, None] if q_length <= k_lengths.min() else hidden | future
     return torch.zeros(hidden.shape).masked_fill_(torch.from_numpy(hidden), float("-inf")) if hidden.any() else None

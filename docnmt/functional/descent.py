@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from torch.nn import functional
 from docnmt.functional.flat import chunk_rows, document_runs
 from docnmt.functional.ranking import best_children, ranked_children
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
-from docnmt.functional.tree import TreeIndex
+from docnmt.functional.tree import TreeIndex, on_device
 from docnmt.layout import DocumentLayout
 
 _WIDE = 128  # nodes of a level above which single keys are gathered
@@ -48,12 +49,12 @@ def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
             rows = slice(start, min(start + step, tokens.stop))
             scores = torch.baddbmm(hidden, q[:, rows], upper.mT)  # (h, rows, 2·pairs)
             document = queries.layout.document_of_token[rows] - documents.start
-            walk = _Walk(q[:, rows], node_k, scores.unflatten(2, (-1, 2)), levels, document)
-            values, leaves = walk.down(t)
+            descent = _Descent(q[:, rows], node_k, scores.unflatten(2, (-1, 2)), levels, document)
+            values, leaves = descent.down(t)
             if by_node:
-                total = _dots(q[:, rows], keys.cumulative, walk.nodes(0, leaves))
+                total = _dots(q[:, rows], keys.cumulative, descent.nodes(0, leaves))
                 values = total.masked_fill_(values == -torch.inf, -torch.inf)
-            sentences = walk.sentences(leaves).clamp_(max=keys.layout.num_sentences - 1)
+            sentences = descent.sentences(leaves).clamp_(max=keys.layout.num_sentences - 1)
             selection.write(slice(None), rows, sentences.transpose(0, 1), values.transpose(0, 1))
     return selection
 
@@ -87,6 +88,7 @@ class _Levels:
 
     @classmethod
     def of_run(cls, index: TreeIndex, documents: range, key_layout: DocumentLayout, t: int) -> _Levels:
+        """The levels of the trees of some documents."""
         part = slice(documents.start, documents.stop)
         exists = index.level_size[:, part]
         root = index.node_spans.host[documents.start + 1 : documents.stop + 1] - 1
@@ -102,10 +104,7 @@ class _Levels:
         nodes = np.repeat(node[low : first + 1].ravel(), 2 * pairs) + np.where(beyond, 0, place)
         filled = index.filled_nodes(key_layout)
         span = index.node_spans.host[part.start], index.node_spans.host[part.stop]
-
-        def tensor(array: np.ndarray) -> Tensor:
-            return torch.from_numpy(array).to(index.document_offsets.device)
-
+        tensor = partial(on_device, device=index.document_offsets.device)
         return cls(
             size=tensor(size),
             node=tensor(node),
@@ -126,7 +125,7 @@ def _levels(index: TreeIndex, documents: range, key_layout: DocumentLayout, t: i
     return key_layout.sentences.derive(key, lambda: _Levels.of_run(index, documents, key_layout, t))
 
 
-class _Walk:
+class _Descent:
     """Queries (h, R, d_k) of documents (R,) of a run, the relevances of the upper pairs (h, R, pairs, 2), all keys."""
 
     def __init__(self, queries: Tensor, keys: Tensor, scores: Tensor, levels: _Levels, document: Tensor) -> None:

@@ -8,12 +8,13 @@ Rykunov, "Hierarchical Encoding and Conditional Attention in NMT".
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional.autograd import Context
 from docnmt.functional.dispatch_plan import DispatchPlan, TileBatch, plan_dispatch, query_rows
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 from docnmt.layout import Spans
@@ -45,14 +46,22 @@ class _Output(NamedTuple):
     lse: Tensor
 
 
+class _Context(Context, Protocol):
+    """What the passes of `_Dispatch` share."""
+
+    selection: Selection
+    plans: list[DispatchPlan]
+
+
 class _Dispatch(torch.autograd.Function):
     """Saves what the forward pass read and gave; scores are computed again."""
 
     @staticmethod
     def forward(
-        ctx: Any,  # autograd's context, to which anything can be attached
-        q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor, selection: Selection, sentences: Spans,
+        ctx: _Context, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
+        selection: Selection, sentences: Spans,
     ) -> Tensor:  # fmt: skip
+        """The attention's output (Tq, h, d_v), one plan after the other."""
         x = _Inputs(q.contiguous(), k.contiguous(), v.contiguous(), sentence_q, sentence_k)
         result = _Output(v.new_empty(*q.shape[:2], v.shape[-1]), q.new_empty(q.shape[1], len(q)))
         plans = list(plan_dispatch(selection, sentences))
@@ -64,7 +73,8 @@ class _Dispatch(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # Any: as in forward
+    def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of the five tensors, from scores computed again."""
         *inputs, out, lse = ctx.saved_tensors
         x, result, grad = _Inputs(*inputs), _Output(out, lse), grad.contiguous()
         d = _Inputs(
@@ -179,7 +189,7 @@ def _pick(values: Tensor, index: Tensor) -> Tensor:
 def _scores(tile_q: Tensor, tile_k: Tensor, plan: DispatchPlan, batch: TileBatch) -> Tensor:
     """k·q/√d_k of a batch of tiles, (tiles, M, width); -inf beyond a sentence's end.
 
-    Queries stand side by side in memory, so that everything along a sentence's words is plain vector arithmetic.
+    Queries are neighbours in memory, so that everything along a sentence's words is plain vector arithmetic.
     """
     scores = tile_q.new_empty(len(tile_q), batch.longest, batch.width)
     scores.baddbmm_(tile_k, tile_q.mT, beta=0, alpha=1 / math.sqrt(tile_q.shape[-1]))

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from docnmt.functional.selection import Selection
+from docnmt.functional.tree import on_device
 from docnmt.layout import Spans
 
 _TILE = 128  # queries
@@ -86,10 +88,7 @@ def _plan(selection: Selection, sentences: Spans, heads: slice) -> DispatchPlan:
     host_sizes = sizes.cpu().numpy()
     begin = np.cumsum(host_sizes) - host_sizes
     tiles = _tiles(host_sizes, np.tile(sentences.lengths, count))
-
-    def tensor(array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(device)
-
+    tensor = partial(on_device, device=device)
     widths = np.concatenate(
         [np.full(b.tiles.stop - b.tiles.start, b.width) for b in tiles.batches] or [np.zeros(0, int)]
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from docnmt.functional.autograd import Context
 from docnmt.functional.buckets import bucket_plan
 from docnmt.functional.linear_kernel import windowed_attention
 from docnmt.layout import Spans
@@ -17,7 +18,7 @@ Backend = Literal["auto", "quadratic", "linear"]
 #: Queries × keys up to which `auto` takes the quadratic form: with relative positions, masked without them, and where
 #: the linear form is two products.
 RELATIVE_SHORT, CAUSAL_SHORT, PLAIN_SHORT = 230 * 230, 270 * 270, 72 * 72
-#: Numbers of a tensor that one operation reads before the next one does.
+#: Elements that all operations process before the next ones are read, so that they stay in the CPU's cache.
 _PIECE = 1 << 16
 
 
@@ -52,7 +53,7 @@ def linear_attention(
         features_q, features_k = feature_map(q).flatten(0, 1), feature_map(k).flatten(0, 1)  # (B·h, L, d)
         rel = None if rel_pos is None else _rows_per_head(feature_map(rel_pos), q)
         mixed = _mix(features_q, features_k, values.flatten(0, 1), rel, causal, backend)
-        return _normalised(mixed).view(*q.shape[:3], v.shape[3]).to(v.dtype)
+        return normalised(mixed).view(*q.shape[:3], v.shape[3]).to(v.dtype)
 
 
 def relative_attention_term(
@@ -103,7 +104,8 @@ def feature_map(x: Tensor) -> Tensor:
 
 class _FeatureMap(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
+    def forward(ctx: Context, x: Tensor) -> Tensor:
+        """φ(x), piece by piece."""
         mapped = torch.empty_like(x)
         for part, out in _pieces(x, mapped):
             torch.clamp(part, max=0, out=out).exp_().add_(part.clamp(min=0))  # x + 1 above 0, exp(x) below
@@ -112,7 +114,8 @@ class _FeatureMap(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(ctx: Context, grad: Tensor) -> Tensor:
+        """φ'(x) is min(φ(x), 1)."""
         (mapped,) = ctx.saved_tensors
         gradient = torch.empty_like(mapped)
         for part, of_part, out in _pieces(mapped, grad.contiguous(), gradient):
@@ -124,7 +127,8 @@ class _Normalise(torch.autograd.Function):
     """Rows (…, e + 1): the first e columns divided by the last; 0 where that is 0."""
 
     @staticmethod
-    def forward(ctx: Any, mixed: Tensor) -> Tensor:
+    def forward(ctx: Context, mixed: Tensor) -> Tensor:
+        """(…, e + 1) → (…, e)."""
         total = mixed[..., -1:]
         total = total.masked_fill(total == 0, 1)  # then all else is 0, too
         output = mixed[..., :-1] / total  # the reciprocal of a very small number would be infinite
@@ -133,7 +137,8 @@ class _Normalise(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(ctx: Context, grad: Tensor) -> Tensor:
+        """(…, e) → (…, e + 1)."""
         output, total = ctx.saved_tensors
         width = output.shape[-1]
         d_mixed = grad.new_empty(*grad.shape[:-1], width + 1)
@@ -155,7 +160,8 @@ def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     yield from zip(*(x.view(-1).split(size) for x in tensors), strict=True)
 
 
-def _normalised(mixed: Tensor) -> Tensor:
+def normalised(mixed: Tensor) -> Tensor:
+    """Weighted sums of [v, 1], (…, dv + 1), as weighted means (…, dv); 0 where the weights add up to 0."""
     output: Tensor = _Normalise.apply(mixed)  # type: ignore[no-untyped-call]
     return output
 

@@ -12,11 +12,12 @@ Shape letters: N batch × heads, G blocks of a segment, c block, d width of quer
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from docnmt.functional.autograd import Context
 from docnmt.functional.linear_windows import Geometry, add_windows, band_of, far_sums, outside_band, rows_at, windows_of
 
 #: Queries of a block.
@@ -125,11 +126,20 @@ def _relative_gradients(
     d_q.view(n, -1, rel.shape[2]).baddbmm_(d_weights, rel[:, :seen])
 
 
+class _Context(Context, Protocol):
+    """What the passes of `_Windowed` share."""
+
+    geometry: Geometry
+
+
 class _Windowed(torch.autograd.Function):
+    """Saves its inputs and the state before each block; windows and scores are computed again."""
+
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, far: Tensor | None, g: Geometry
+        ctx: _Context, q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, far: Tensor | None, g: Geometry
     ) -> Tensor:
+        """Mixed values (N, Lq, e), segment by segment; the state is carried along."""
         x, outside = _Inputs(q, k, values, rel, far), outside_band(g, q)
         output = values.new_empty(*q.shape[:2], values.shape[2])
         state, kept = values.new_zeros(len(q), q.shape[2], values.shape[2]), []
@@ -149,7 +159,8 @@ class _Windowed(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of all tensors, the last segment first."""
         q, k, values, rel, far, *kept = ctx.saved_tensors
         x, g = _Inputs(q, k, values, rel, far), ctx.geometry
         gradients, outside = _Gradients.zeros(x, g), outside_band(g, q)
@@ -176,6 +187,7 @@ class _Gradients:
 
     @classmethod
     def zeros(cls, x: _Inputs, g: Geometry) -> _Gradients:
+        """Gradients before the first segment is added."""
         n, width = len(x.q), x.q.shape[2]
         rows = max(g.horizon + x.values.shape[1], (g.blocks - 1) * g.block + -(-g.window // g.block) * g.block)
         return cls(
@@ -223,5 +235,6 @@ class _Gradients:
             self.rel[:, 0] += d_left.sum(1)
 
     def finished(self, x: _Inputs, g: Geometry) -> tuple[Tensor | None, ...]:
+        """The gradients in the shapes of the inputs."""
         keys = slice(g.horizon, g.horizon + x.values.shape[1])
         return self.q, None if x.k is None else self.k[:, keys], self.values[:, keys], self.rel, self.far

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from docnmt.functional.linear import feature_map, with_one
+from docnmt.functional.linear import feature_map, normalised, with_one
 from docnmt.layout import Spans
 
 
@@ -43,7 +43,7 @@ class LinearState:
         features_q, arrived = feature_map(q)[:, :, None], feature_map(k)[..., None]  # (R, h, 1, d), (R, h, d, 1)
         if rel_pos is None:
             self.sums += arrived * value[:, :, None]
-            return _normalised(torch.matmul(features_q, self.sums)[:, :, 0], v)
+            return normalised(torch.matmul(features_q, self.sums)[:, :, 0]).to(v.dtype)
         rel = feature_map(rel_pos).expand(q.shape[1], -1, -1)  # (h, 2r+1, d)
         horizon = rel.shape[1] // 2
         window = torch.cat([self.recent, value[:, :, None]], dim=2)  # (R, h, r + 1, dv + 1)
@@ -53,7 +53,7 @@ class LinearState:
         self.recent = window[:, :, 1:]
         near = torch.matmul(features_q, rel[:, 1 : horizon + 1].mT)  # (R, h, 1, r)
         mixed = torch.matmul(features_q, self.sums) + torch.matmul(near, self.recent)
-        return _normalised(mixed[:, :, 0], v)
+        return normalised(mixed[:, :, 0]).to(v.dtype)
 
     def select(self, rows: Tensor) -> LinearState:
         """The state of the given rows, in that order; rows may repeat or vanish."""
@@ -73,9 +73,9 @@ class LinearMemory:
     Attributes:
         spans: of the rows of `values`.
         totals: (S, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over the keys of each span.
-        values: (Tk + 1, h, dv + 1), [v, 1], and a row of 0 that stands for every place outside of a span.
+        values: (Tk + 1, h, dv + 1), [v, 1], and a row of 0 for every place outside of a span.
         cumulative: (Tk + 1, h, dv + 1) float64, sums of all values before each row: differences inside a span are exact
-            enough not to depend on what stands before it.
+            enough not to depend on the spans before it.
     """
 
     spans: Spans
@@ -103,7 +103,7 @@ class LinearMemory:
             rel = feature_map(rel_pos).expand(q.shape[1], -1, -1)
             weights = torch.matmul(features, rel.mT)  # (R, h, 1, 2r+1)
             mixed = mixed + torch.matmul(weights, self._around(span, position, rel.shape[1] // 2))
-        return _normalised(mixed[:, :, 0], self.values[:, :, :-1])
+        return normalised(mixed[:, :, 0]).to(self.values.dtype)
 
     def _around(self, span: Tensor, position: Tensor, horizon: int) -> Tensor:
         """(R, h, 2r+1, dv + 1): the values by distance from `position`; the first and last row are sums beyond it."""
@@ -119,8 +119,3 @@ class LinearMemory:
         near = self.values[rows.where(inside, len(self.values) - 1)]  # (R, 2r-1, h, dv + 1)
         ends = (earlier[:, :, None].to(near.dtype), near.transpose(1, 2), later[:, :, None].to(near.dtype))
         return torch.cat(ends, dim=2)
-
-
-def _normalised(mixed: Tensor, v: Tensor) -> Tensor:
-    total = mixed[..., -1:]
-    return (mixed[..., :-1] / total.masked_fill(total == 0, 1)).to(v.dtype)

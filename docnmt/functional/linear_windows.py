@@ -21,10 +21,12 @@ class Geometry(NamedTuple):
 
     @property
     def window(self) -> int:
+        """Keys of a window."""
         return self.horizon + self.block + (0 if self.causal else self.horizon)
 
     @property
     def columns(self) -> int:
+        """Columns of a block's scores."""
         return self.window + (0 if not self.sums else 1 if self.causal else 2)
 
     @property

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from docnmt.functional.autograd import Context
 
 
 def chunked_cross_entropy(
@@ -47,13 +49,20 @@ def chunked_cross_entropy(
     return loss, nll.detach()
 
 
+class _Context(Context, Protocol):
+    """What the passes of `_ChunkedCrossEntropy` share; the gradients are those of features, weight and bias."""
+
+    dtypes: tuple[torch.dtype, torch.dtype | None]
+
+
 class _ChunkedCrossEntropy(torch.autograd.Function):
     """Σ log Σ exp(scores) − share · Σ score of the label, and the same with a share of 1."""
 
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, share: float, chunk: int
-    ) -> tuple[Tensor, Tensor]:
+        ctx: _Context, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, share: float, chunk: int,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Both sums; the gradients are computed here, too, and kept."""
         precise = torch.promote_types(features.dtype, torch.float32)
         loss = torch.zeros((), dtype=precise, device=features.device)
         nll = torch.zeros_like(loss)
@@ -95,7 +104,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Context, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        """The kept gradients times that of the loss."""
         d_features, d_weight, d_bias = ctx.saved_tensors
         weight_type, bias_type = ctx.dtypes
         d_features = None if d_features is None else d_features * grad.to(d_features.dtype)

@@ -1,8 +1,9 @@
 """Softmax attention between the spans of packed rows: every block that reads a sentence, a window or a document.
 
 Spans of similar length form a *bucket* and are padded there only, to a length that follows from the span's own. A
-bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU. Long spans stand alone, without
-padding, and keep no (query × key) tensor: `scaled_dot_product_attention`, or block after block with distance scores.
+bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU. Long spans are computed alone,
+without padding, and keep no (query × key) tensor: `scaled_dot_product_attention`, or block after block
+with distance scores.
 """
 
 from __future__ import annotations

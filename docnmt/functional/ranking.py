@@ -80,21 +80,21 @@ def _exchange(rows: list[Tensor], *comparators: tuple[int, int]) -> None:
 def _sorting(n: int) -> tuple[tuple[int, int], ...]:
     """Batcher's odd-even merge sort of n rows, a power of two."""
 
-    def merge(first: int, size: int, step: int) -> Iterator[tuple[int, int]]:
+    def _merge(first: int, size: int, step: int) -> Iterator[tuple[int, int]]:
         if 2 * step < size:
-            yield from merge(first, size, 2 * step)
-            yield from merge(first + step, size, 2 * step)
+            yield from _merge(first, size, 2 * step)
+            yield from _merge(first + step, size, 2 * step)
             yield from ((i, i + step) for i in range(first + step, first + size - step, 2 * step))
         else:
             yield first, first + step
 
-    def sort(first: int, size: int) -> Iterator[tuple[int, int]]:
+    def _sort(first: int, size: int) -> Iterator[tuple[int, int]]:
         if size > 1:
-            yield from sort(first, size // 2)
-            yield from sort(first + size // 2, size // 2)
-            yield from merge(first, size, 1)
+            yield from _sort(first, size // 2)
+            yield from _sort(first + size // 2, size // 2)
+            yield from _merge(first, size, 1)
 
-    return tuple(sort(0, n))
+    return tuple(_sort(0, n))
 
 
 @lru_cache

@@ -19,7 +19,7 @@ from docnmt.layout import DocumentLayout
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """What words ask with.
+    """The queries of words.
 
     Attributes:
         words, sentences: (Tq, h, d_k), to compare with keys of words and with keys of sentences.
@@ -39,7 +39,7 @@ class Queries:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """What can be read: words, and what finds the sentences whose words are read.
+    """Keys and values of words, and the keys by which their sentences are selected.
 
     Attributes:
         words, values: (Tk, h, d_k), (Tk, h, d_v).

@@ -1,7 +1,7 @@
-"""Selective attention: words read the words of few sentences. One way from keys to output for every form of it.
+"""Selective attention: a word reads the words of a few sentences. All forms of it take the same steps.
 
 `Queries` and `Keys` → `select`, by a `SelectionPolicy` → `Selection` → `attend`. The forms differ in their values only:
-flat or over a tree by the keys, all of a document or what stands earlier, with the own sentence or without, by the
+flat or over a tree by the keys, all of a document or earlier sentences only, with the own sentence or without, by the
 policy; a step of decoding by the order of its queries.
 """
 
@@ -24,9 +24,9 @@ from docnmt.functional.top_t import kept_mask
 from docnmt.layout import DocumentLayout
 
 _SHORT = 128  # words of a document up to which all scores are computed faster than some are chosen
-# What sending a query to a sentence costs, and each word there, in scores of the form that computes them all.
+# The cost of a (query, sentence) pair and of each word there under "dispatch", in scores under "padded".
 _SENDING, _READING = 22.0, 1.7
-_LARGE = 1 << 24  # pairs that are not held together to save time, 64 MB a head and tensor in float32
+_LARGE = 1 << 24  # pairs that are held in memory at once, at most: 64 MB a head and tensor in float32
 _FEW = 1 << 13  # pairs of a query and a word up to which planning a dispatch takes longer than computing all scores
 
 
@@ -68,7 +68,7 @@ def selective_attention_step(
     """
     if policy.always_own and own is None:
         raise ValueError("own: expected the own sentence of each row with always_own, got None")
-    order = document_of_row.argsort(stable=True)  # rows of a document stand together
+    order = document_of_row.argsort(stable=True)  # rows of a document become neighbours
     rows = torch.bincount(document_of_row, minlength=keys.layout.num_documents)
     offsets = torch.cat([rows.new_zeros(1), rows.cumsum(0)])
     layout = DocumentLayout(offsets, torch.arange(len(offsets), device=offsets.device))

@@ -51,6 +51,7 @@ def kept_mask(values: Tensor, indices: Tensor, like: Tensor) -> Tensor:
 
 
 def check_t(t: int, name: str = "t") -> None:
+    """Raise ValueError where fewer than one score would stay."""
     if t < 1:
         raise ValueError(f"{name}: must be at least 1, got {t}")
 
@@ -77,7 +78,7 @@ def take_top_t(scores: Tensor, t: int) -> tuple[Tensor, Tensor]:
 
     A tournament: groups of candidates keep their maximum, groups of groups theirs. The winner is found from the top
     down and taken out, and only the maxima above it are computed anew. All of it is plain arithmetic along the queries,
-    which stand side by side in memory: several times faster than sorting each query's candidates.
+    which are neighbours in memory: several times faster than sorting each query's candidates.
 
     Args:
         scores: (..., n, R) contiguous float, of R queries, n including `padding`; -inf = not selectable.

@@ -44,6 +44,7 @@ class TreeIndex:
 
     @classmethod
     def from_offsets(cls, document_offsets: Tensor) -> TreeIndex:
+        """The index of documents whose sentences begin at `document_offsets` (D+1,)."""
         lengths = Spans(document_offsets).lengths
         sizes = [lengths]
         while sizes[-1].max(initial=0) > 1:
@@ -60,10 +61,12 @@ class TreeIndex:
 
     @property
     def num_nodes(self) -> int:
+        """N, the nodes of all trees."""
         return self.node_spans.num_tokens
 
     @property
     def num_levels(self) -> int:
+        """L, the levels of the highest tree."""
         return len(self.level_size)
 
     @cached_property
@@ -124,7 +127,12 @@ class TreeIndex:
         return filled
 
     def _tensor(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self.document_offsets.device)
+        return on_device(array, self.document_offsets.device)
+
+
+def on_device(array: np.ndarray, device: torch.device) -> Tensor:
+    """A tensor of a host array."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 def _count_up(lengths: np.ndarray) -> np.ndarray:

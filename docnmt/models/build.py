@@ -14,7 +14,7 @@ from docnmt.models.encoder_decoder import Decoder, Encoder
 from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.context import ContextAttention, SummaryEncoder
 from docnmt.modules.document_context import DecoderContext, EarlierContext, EncoderContext
-from docnmt.modules.embedding import Embedding
+from docnmt.modules.embedding import Embedding, WordDropout
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual
 from docnmt.modules.linear_attention import LinearCrossAttention, LinearSelfAttention
@@ -22,7 +22,6 @@ from docnmt.modules.positions import AttentionPosition, Position, RelativeKeys, 
 from docnmt.modules.source2token import build_merge
 from docnmt.modules.sublayer import Sublayer
 from docnmt.modules.target_context import EarlierSentences, EarlierSummaries
-from docnmt.modules.word_dropout import WordDropout
 from docnmt.reading import ReadingPlan
 from docnmt.registry import FUSIONS, POSITIONS
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from docnmt.functional import packed_attention
 from docnmt.layout import Spans
+from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition
 from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
 from docnmt.runtime import INVARIANT_KEYS
@@ -22,7 +23,7 @@ class KeyValueCache:
     """Keys and values of the tokens that each row has written so far.
 
     Attributes:
-        keys, values: (R, h, L, d_h); row r holds `lengths[r]` tokens, what stands behind them is never read.
+        keys, values: (R, h, L, d_h); row r holds `lengths[r]` tokens; places after them are never read.
     """
 
     keys: Tensor
@@ -30,6 +31,7 @@ class KeyValueCache:
 
     @classmethod
     def empty(cls, rows: int, heads: int, d_head: int, like: Tensor) -> KeyValueCache:
+        """The cache of R rows without tokens, in the type and on the device of `like`."""
         return cls(like.new_zeros(rows, heads, 0, d_head), like.new_zeros(rows, heads, 0, d_head))
 
     def put(self, key: Tensor, value: Tensor, lengths: Tensor, longest: int) -> None:
@@ -44,9 +46,11 @@ class KeyValueCache:
         self.values[rows, :, lengths] = value.to(self.values.dtype)
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
         self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
 
     def append(self, other: KeyValueCache) -> None:
+        """As `Cache.append`."""
         self.keys, self.values = _stack(self.keys, other.keys), _stack(self.values, other.values)
 
 
@@ -62,7 +66,7 @@ def round_up(keys: int) -> int:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, extra: Tensor | None = None) -> Tensor:
-    """Softmax attention of few queries over padded keys by bmm + softmax + bmm, whose rows ignore their neighbours.
+    """Softmax attention of few queries over padded keys; a row's result does not depend on the other rows.
 
     q (N, h, b, d), k and v (N, h, L, d), allowed (N, L) bool, extra scores (N, h, b, L) → (N, h, b, d).
     """
@@ -79,8 +83,11 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
 
     Args:
         d_model: width of the row. d_head: width of a head; heads × d_head need not be d_model.
-        causal: a token sees itself and what stands before it.
+        causal: a token sees itself and the tokens before it.
         position: acts inside the attention (rotary, relative, ALiBi), or None.
+
+    Raises:
+        ValueError: a size is below 1.
     """
 
     position: AttentionPosition | None
@@ -88,6 +95,7 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
+        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head, self.causal = heads, d_head, causal
         self.qkv = nn.Linear(d_model, 3 * heads * d_head)
@@ -99,6 +107,7 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
         return q, k, v
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (T, d) → (T, d), inside each span of `reads.layout.sentences`."""
         return self.within(x, reads.layout.sentences)
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
@@ -123,9 +132,11 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
         return words
 
     def begin(self, remembered: None, slots: Slots) -> KeyValueCache:
+        """An empty cache."""
         return KeyValueCache.empty(slots.rows, self.heads, self.d_head, slots.like)
 
     def step(self, x: Tensor, cache: KeyValueCache, at: Step) -> Tensor:
+        """One token a row, x (R, d) → (R, d): attention to all tokens of the row so far."""
         q, k, v = self._project(x)
         lengths, longest = at.lengths, at.longest
         if self.position is not None:
@@ -165,18 +176,20 @@ class CrossKeys:
         return cls(padded[0].contiguous(), padded[1].contiguous(), allowed)
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
         if slots is not None:
             kept = (x.index_select(0, slots) for x in (self.keys, self.values, self.allowed))
             self.keys, self.values, self.allowed = kept
 
     def append(self, other: CrossKeys) -> None:
+        """As `Cache.append`."""
         self.keys, self.values = _stack(self.keys, other.keys), _stack(self.values, other.values)
         self.allowed = _stack(self.allowed[:, None, :, None], other.allowed[:, None, :, None])[:, 0, :, 0]
 
 
 @dataclass(frozen=True, eq=False)
 class PackedKeys:
-    """Keys and values (Tk, h, d_h) of all source sentences, and where each sentence stands."""
+    """Keys and values (Tk, h, d_h) of all source sentences, and the span of each sentence."""
 
     keys: Tensor
     values: Tensor
@@ -188,9 +201,14 @@ class PackedKeys:
 
 
 class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
-    """Multi-head attention of each target sentence to the source sentence of the same number."""
+    """Multi-head attention of each target sentence to the source sentence of the same number.
+
+    Raises:
+        ValueError: a size is below 1.
+    """
 
     def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:
+        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head = heads, d_head
         self.query = nn.Linear(d_model, heads * d_head)
@@ -203,6 +221,7 @@ class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
         return k, v
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (Tq, d) → (Tq, d); sentence i reads source sentence i."""
         source, source_layout = reads.of_source
         return self.between(x, source, reads.layout.sentences, source_layout.sentences)
 
@@ -214,6 +233,7 @@ class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
         return output
 
     def remember(self, reads: Reads) -> PackedKeys:
+        """Keys and values of all source sentences."""
         source, source_layout = reads.of_source
         return self.keys_of(source, source_layout.sentences)
 
@@ -222,9 +242,11 @@ class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
         return PackedKeys(*self._project(source), spans)
 
     def begin(self, remembered: PackedKeys, slots: Slots) -> CrossKeys:
+        """The source sentence of each slot, padded."""
         return remembered.of(slots.sentences)
 
     def step(self, x: Tensor, cache: CrossKeys, at: Step) -> Tensor:
+        """One token a row, x (R, d) → (R, d): attention to the source sentence of its slot."""
         q = self.query(x).view(len(cache.allowed), -1, self.heads, self.d_head).transpose(1, 2)  # (N, h, b, d_h)
         mixed = attend(q, cache.keys, cache.values, cache.allowed).transpose(1, 2).reshape(len(x), -1)
         output: Tensor = self.output(mixed)

@@ -18,10 +18,25 @@ from docnmt.functional.selection import Keys, Queries, SelectionPolicy, in_float
 from docnmt.functional.selective import selective_attention, selective_attention_step
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
+from docnmt.modules.arguments import check_at_least
 from docnmt.modules.attention import CrossKeys, attend
 from docnmt.modules.document_part import DocumentPart
-from docnmt.modules.scheduled import Scheduled
 from docnmt.modules.source2token import Source2Token
+
+
+class Scheduled(nn.Module):
+    """A module that is told before every update of training how many there have been."""
+
+    update = 0
+
+
+def tell_update(model: nn.Module, update: int) -> None:
+    """Tell every `Scheduled` module of `model` that `update` updates have been made; a function of the update alone, so
+    that a resumed run goes on as if it had never stopped.
+    """
+    for module in model.modules():
+        if isinstance(module, Scheduled):
+            module.update = update
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +114,7 @@ class ContextAttention(nn.Module, ABC):
     output: nn.Linear
 
     def __init__(self, *, d_model: int, heads: int, d_head: int, queries: int = 1) -> None:
-        for name, size in (("d_model", d_model), ("heads", heads), ("d_head", d_head)):
-            if size < 1:
-                raise ValueError(f"{name}: expected at least 1, got {size}")
+        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head = heads, d_head
         self.query = nn.Linear(d_model, queries * heads * d_head)
@@ -142,14 +155,17 @@ class SummaryAttention(ContextAttention):
         self.output = nn.Linear(heads * d_head, d_model)
 
     def project(self, store: DocumentStore) -> ContextKeys:
+        """Keys and values of the summaries (S, h, d_h)."""
         k, v = self._pair(self.key_value(store.summaries))
         return ContextKeys(store.layout, k, v)
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+        """x (Tq, d) → (Tq, d), attention to the summaries of the query's document."""
         spans = layout.documents, keys.layout.document_sentences
         return self._join(packed_attention(self._heads(self.query(x)), keys.keys, keys.values, *spans))
 
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
+        """As `forward`, one query a row, x (R, d) → (R, d)."""
         return self._join(self._read_documents(x, keys, keys.layout.document_of_sentence[sentence_of_row]))
 
     def _read_documents(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
@@ -164,7 +180,7 @@ class ConditionalAttention(ContextAttention, Scheduled):
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
     word's score is the cumulative relevance of its sentence's path. With `always_own` a word's own sentence (a target
     word's: the one it translates) is always among the `top_t`. For the first `read_all_updates` updates of training
-    every sentence is read: all relevances get a gradient then, not only those of the sentences that luck has chosen.
+    every sentence is read, so that all relevances get a gradient, not only those of the first selection.
 
     Raises:
         ValueError: a number or name is none of those expected, or `always_own` leaves no other sentence.
@@ -174,8 +190,7 @@ class ConditionalAttention(ContextAttention, Scheduled):
         self, *, d_model: int, heads: int, d_head: int, top_t: int,
         select_on: str = "cumulative", always_own: bool = False, read_all_updates: int = 0,
     ) -> None:  # fmt: skip
-        if read_all_updates < 0:
-            raise ValueError(f"read_all_updates: expected at least 0, got {read_all_updates}")
+        check_at_least(0, read_all_updates=read_all_updates)
         super().__init__(d_model=d_model, heads=heads, d_head=d_head, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
         self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=select_on)
         self.read_all_updates = read_all_updates
@@ -183,10 +198,10 @@ class ConditionalAttention(ContextAttention, Scheduled):
         self.output = nn.Linear(heads * d_head, d_model)
 
     def reset_parameters(self) -> None:
-        """Queries and keys start with the same projections: what is alike is relevant until more is learned.
+        """Queries and keys start with the same projections, so that similar vectors are relevant from the start.
 
-        A word then begins with the sentences that repeat it, which is where a document's consistency comes from; and
-        the choice, which gets a gradient only where it fell, need not be found by luck.
+        A word then first selects the sentences that repeat it, on which consistency within a document depends. Only
+        selected sentences get a gradient, so from a random start training would find them by chance.
         """
         words, sentences = self.query.weight.detach().chunk(2)
         with torch.no_grad():
@@ -194,11 +209,13 @@ class ConditionalAttention(ContextAttention, Scheduled):
             self.relevance_key.weight.copy_(sentences)
 
     def project(self, store: DocumentStore) -> ContextKeys:
+        """Keys and values of the words, and relevance keys of sentences or nodes."""
         k, v = self._pair(self.key_value(store.words))
         relevance = self._heads(self.relevance_key(store.summaries if store.tree is None else store.tree.nodes))
         return ContextKeys(store.layout, k, v, relevance, store.tree)
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+        """x (Tq, d) → (Tq, d), attention to the words of the selected sentences."""
         policy = self.policy
         if self.training and self.update < self.read_all_updates:
             policy = replace(policy, top_t=max(policy.top_t, keys.layout.document_sentences.max_length))
@@ -206,6 +223,7 @@ class ConditionalAttention(ContextAttention, Scheduled):
         return self._join(selective_attention(Queries(q, sentence_q, layout), keys.selectable(), policy))
 
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
+        """As `forward`, one query a row, x (R, d) → (R, d)."""
         return self._step(x, keys, keys.layout.document_of_sentence[sentence_of_row], sentence_of_row)
 
     def _step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor, own: Tensor | None) -> Tensor:

@@ -1,7 +1,8 @@
-"""From tokens and their positions to the first layer's input."""
+"""From tokens and their positions to the first layer's input; words hidden from their context."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 
@@ -31,3 +32,23 @@ class Embedding(nn.Module):
             x = self.fusion(x, self.position(positions).to(x.dtype), offsets)
         dropped: Tensor = self.dropout(x)
         return dropped
+
+
+class WordDropout(nn.Module):
+    """In training, each word's state is 0 with probability `p`; the others stay as they are, unscaled.
+
+    Raises:
+        ValueError: p is not a probability.
+    """
+
+    def __init__(self, p: float) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"p: expected a probability from 0 to 1, got {p}")
+        super().__init__()
+        self.p = p
+
+    def forward(self, words: Tensor) -> Tensor:
+        """(T, d) → (T, d)."""
+        if not self.training or not self.p:
+            return words
+        return words * (torch.rand(len(words), 1, device=words.device) >= self.p)

@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from docnmt.modules.arguments import check_at_least
 from docnmt.registry import FUSIONS
 
 
@@ -24,9 +25,8 @@ class Fusion(nn.Module, ABC):
     """
 
     def __init__(self, d_model: int) -> None:
+        check_at_least(1, d_model=d_model)
         super().__init__()
-        if d_model < 1:
-            raise ValueError(f"fusion: d_model must be at least 1, got {d_model}")
 
     def forward(self, embeddings: Tensor, positions: Tensor, offsets: Tensor | None = None) -> Tensor:
         """Embeddings and positions of one shape → the same shape.
@@ -60,6 +60,7 @@ class Add(Fusion):
     """H = E + P (eq. 1)."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """E + P."""
         return e + p
 
 
@@ -67,6 +68,7 @@ class Multiply(Fusion):
     """H = E ∘ P, from the authors' notebooks."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """E ∘ P."""
         return e * p
 
 
@@ -74,6 +76,7 @@ class Ignore(Fusion):
     """H = E: the control without any position."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """E."""
         return e
 
 
@@ -85,6 +88,7 @@ class Scale(Fusion):
         self.scales = nn.Parameter(torch.ones(2))
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """aE + bP."""
         return self.scales[0] * e + self.scales[1] * p
 
 
@@ -118,6 +122,7 @@ class Concat(Projected):
     """H = W[E; P] + b (eq. 2; the bias is the notebooks')."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """W[E; P] + b."""
         return self.read(e, p)
 
 
@@ -125,6 +130,7 @@ class Mlp(Layered):
     """H = W2 ReLU(W1[E; P] + b1) + b2, from the authors' notebooks: a network in place of a gate."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """W2 ReLU(W1[E; P] + b1) + b2."""
         return self.read(e, p)
 
 
@@ -132,6 +138,7 @@ class Gate(Fusion):
     """H = g E + (1 − g) P with g = σ(score) in (0, 1) (eq. 4); subclasses say where the score comes from."""
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """g E + (1 − g) P."""
         g = self.gate(e, p, offsets)
         return g * e + (1 - g) * p
 
@@ -148,6 +155,7 @@ class VectorGate(Gate, Projected):
     """score = W[E; P] + b: one gate a feature, from the authors' notebooks."""
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """W[E; P] + b."""
         return self.read(e, p)
 
 
@@ -161,6 +169,7 @@ class MlpGate(Gate, Layered):
     """score = W2 ReLU(W1[E; P] + b1) + b2: one gate a feature (section 11.1)."""
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """W2 ReLU(W1[E; P] + b1) + b2."""
         return self.read(e, p)
 
 
@@ -172,6 +181,7 @@ class ConstantGate(Gate):
         self.logit = nn.Parameter(torch.zeros(1))
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """The learned scalar, (…, 1)."""
         return self.logit.expand(*e.shape[:-1], 1)
 
 
@@ -183,9 +193,11 @@ class ContentGate(Gate):
         self.projection = nn.Linear(d_model, 1)
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """g E."""
         return self.gate(e, p, offsets) * e
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """w·E + b, (…, 1)."""
         return self.projection(e)  # type: ignore[no-any-return]
 
 
@@ -206,6 +218,7 @@ class ConvolutionGate(Gate):
         self.weight = nn.Parameter(torch.empty(2 * radius + 1, d_model).uniform_(-bound, bound))
 
     def score(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """Equation 5: (…, d), or (…, 1) with `scalar`."""
         radius, length = len(self.weight) // 2, p.shape[-2]
         score = self.weight[radius] * p
         place, room = _places(p, offsets)
@@ -217,7 +230,7 @@ class ConvolutionGate(Gate):
 
 
 def _places(p: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
-    """For each row how many rows of its own sequence stand before it and after it, (T,) or (L,) each."""
+    """For each row the number of rows of its sequence before it and after it, (T,) or (L,) each."""
     index = torch.arange(p.shape[-2], device=p.device)
     if offsets is None:
         return index, p.shape[-2] - 1 - index
@@ -235,6 +248,7 @@ class Normed(Fusion):
         self.fusion, self.norm = fusion, nn.LayerNorm(d_model)
 
     def combine(self, e: Tensor, p: Tensor, offsets: Tensor | None) -> Tensor:
+        """LN of the other operator's output."""
         h: Tensor = self.norm(self.fusion(e, p, offsets))
         return h
 

@@ -12,14 +12,20 @@ from torch import Tensor, nn
 
 from docnmt.functional import LinearMemory, LinearState, packed_linear_attention
 from docnmt.layout import Spans
+from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
 from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
 
 
 def _relative(position: AttentionPosition | None) -> RelativeKeys | None:
     if position is not None and not isinstance(position, RelativeKeys):
-        raise ValueError(f"linear attention has no scores for {type(position).__name__} to act on")
+        raise ValueError(f"position: expected RelativeKeys or None for linear attention, got {type(position).__name__}")
     return position
+
+
+def _embeddings(position: RelativeKeys | None) -> Tensor | None:
+    """(2r+1, d_h) embeddings of distances."""
+    return None if position is None else position.weight
 
 
 @dataclass
@@ -29,22 +35,26 @@ class LinearCache:
     state: LinearState
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
         self.state = self.state.select(rows)
 
     def append(self, other: LinearCache) -> None:
+        """As `Cache.append`."""
         self.state = self.state.append(other.state)
 
 
 class LinearSelfAttention(Sublayer[None, LinearCache]):
-    """Multi-head kernelised self-attention inside each span, in time linear in its length (Scaleformer, eq. 9-11).
+    """Multi-head kernelised self-attention inside each span, in time linear in its length.
+
+    Favier and Dal'Maz Silva, "Scaleformer", equations 9 to 11.
 
     Args:
         d_model: width of the row. d_head: width of a head.
-        causal: a token sees itself and what stands before it.
+        causal: a token sees itself and the tokens before it.
         position: relative embeddings of keys, which act as the paper's relative positions, or None.
 
     Raises:
-        ValueError: any other position, which would have to act on scores that linear attention never has.
+        ValueError: a size is below 1, or another position, which would need scores to act on.
     """
 
     position: RelativeKeys | None
@@ -52,35 +62,35 @@ class LinearSelfAttention(Sublayer[None, LinearCache]):
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, causal: bool = False, position: AttentionPosition | None = None
     ) -> None:
+        relative = _relative(position)
+        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
-        self.heads, self.d_head, self.causal = heads, d_head, causal
-        self.position = _relative(position)
+        self.heads, self.d_head, self.causal, self.position = heads, d_head, causal, relative
         self.qkv = nn.Linear(d_model, 3 * heads * d_head)
         self.output = nn.Linear(heads * d_head, d_model)
 
-    @property
-    def _rel_pos(self) -> Tensor | None:
-        return None if self.position is None else self.position.weight
-
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (T, d) → (T, d), inside each span of `reads.layout.sentences`."""
         return self.within(x, reads.layout.sentences)
 
     def within(self, x: Tensor, spans: Spans) -> Tensor:
         """Attention inside each of these spans: x (T, d) → (T, d)."""
         q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)  # (T, h, d_h) each
-        mixed = packed_linear_attention(q, k, v, spans, spans, self._rel_pos, causal=self.causal)
+        mixed = packed_linear_attention(q, k, v, spans, spans, _embeddings(self.position), causal=self.causal)
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
     def begin(self, remembered: None, slots: Slots) -> LinearCache:
+        """The state before the first token."""
         horizon = 0 if self.position is None else len(self.position.weight) // 2
         return LinearCache(
             LinearState.empty(slots.rows, self.heads, self.d_head, self.d_head, horizon, like=slots.like)
         )
 
     def step(self, x: Tensor, cache: LinearCache, at: Step) -> Tensor:
+        """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         q, k, v = self.qkv(x).view(len(x), 3, self.heads, self.d_head).unbind(1)
-        output: Tensor = self.output(cache.state.step(q, k, v, self._rel_pos).flatten(1))
+        output: Tensor = self.output(cache.state.step(q, k, v, _embeddings(self.position)).flatten(1))
         return output
 
 
@@ -92,10 +102,12 @@ class LinearSource:
     spans: Tensor
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
         if slots is not None:
             self.spans = self.spans.index_select(0, slots)
 
     def append(self, other: LinearSource) -> None:
+        """As `Cache.append`."""
         self.spans = torch.cat([self.spans, other.spans])
 
 
@@ -104,42 +116,46 @@ class LinearCrossAttention(Sublayer[LinearMemory, LinearSource]):
 
     Args:
         position: embeddings of the distance between a target word's and a source word's place in their spans, or None.
+
+    Raises:
+        ValueError: as for `LinearSelfAttention`.
     """
 
     position: RelativeKeys | None
 
     def __init__(self, *, d_model: int, heads: int, d_head: int, position: AttentionPosition | None = None) -> None:
+        check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
         self.heads, self.d_head, self.position = heads, d_head, _relative(position)
         self.query = nn.Linear(d_model, heads * d_head)
         self.key_value = nn.Linear(d_model, 2 * heads * d_head)
         self.output = nn.Linear(heads * d_head, d_model)
 
-    @property
-    def _rel_pos(self) -> Tensor | None:
-        return None if self.position is None else self.position.weight
-
     def _project(self, source: Tensor) -> tuple[Tensor, Tensor]:
         k, v = self.key_value(source).view(len(source), 2, self.heads, self.d_head).unbind(1)  # (Tk, h, d_h) each
         return k, v
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (Tq, d) → (Tq, d); sentence i reads source sentence i."""
         source, source_layout = reads.of_source
         q = self.query(x).view(len(x), self.heads, self.d_head)
         spans = (reads.layout.sentences, source_layout.sentences)
-        mixed = packed_linear_attention(q, *self._project(source), *spans, self._rel_pos)
+        mixed = packed_linear_attention(q, *self._project(source), *spans, _embeddings(self.position))
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
     def remember(self, reads: Reads) -> LinearMemory:
+        """Sums over the keys of all source sentences."""
         source, source_layout = reads.of_source
         return LinearMemory.build(*self._project(source), source_layout.sentences)
 
     def begin(self, remembered: LinearMemory, slots: Slots) -> LinearSource:
+        """The number of each slot's source sentence in the memory."""
         return LinearSource(remembered, slots.sentences)
 
     def step(self, x: Tensor, cache: LinearSource, at: Step) -> Tensor:
+        """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         q = self.query(x).view(len(x), self.heads, self.d_head)
         spans = cache.spans.repeat_interleave(len(x) // max(len(cache.spans), 1))
-        output: Tensor = self.output(cache.memory.step(q, spans, at.lengths, self._rel_pos).flatten(1))
+        output: Tensor = self.output(cache.memory.step(q, spans, at.lengths, _embeddings(self.position)).flatten(1))
         return output

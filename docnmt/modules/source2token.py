@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from docnmt.functional import source2token
 from docnmt.functional.source2token import weighted_means
 from docnmt.layout import Spans
+from docnmt.modules.arguments import check_at_least
 from docnmt.registry import MERGES
 
 
@@ -69,9 +70,14 @@ class Source2Token(nn.Module):
 
 
 class MultiDimSource2Token(nn.Module):
-    """Multi-dimensional source2token (DiSAN): f = W2·ELU(W1 x + b1) + b2, softmax over words feature by feature."""
+    """Multi-dimensional source2token (DiSAN): f = W2·ELU(W1 x + b1) + b2, softmax over words feature by feature.
+
+    Raises:
+        ValueError: the width is below 1.
+    """
 
     def __init__(self, *, d_model: int) -> None:
+        check_at_least(1, d_model=d_model)
         super().__init__()
         self.inner = nn.Linear(d_model, d_model)
         self.scores = nn.Linear(d_model, d_model)

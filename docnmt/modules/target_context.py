@@ -1,4 +1,4 @@
-"""Attention of a target word to the sentences of its translation that stand before its own: the model's own text.
+"""Attention of a target word to the earlier sentences of its translation: the model's own text.
 
 Training reads the reference, decoding what has been written; in both it is the decoder's input embeddings of earlier
 sentences, so that a finished sentence is projected once and never computed again. With nothing before it a word reads
@@ -14,7 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional.groups import document_groups
+from docnmt.functional.padded import document_groups
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context import ConditionalAttention, ContextKeys, SummaryAttention
@@ -28,6 +28,7 @@ class EarlierSummaries(SummaryAttention):
         self.output = nn.Linear(heads * d_head, d_model, bias=False)  # nothing read, nothing added
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
+        """x (T, d) → (T, d), attention to the summaries before the word's own sentence."""
         return self._join(attend_earlier(self._heads(self.query(x)), keys.keys, keys.values, layout))
 
     def step(self, x: Tensor, keys: ContextKeys, slot_of_row: Tensor) -> Tensor:
@@ -99,7 +100,9 @@ class Earlier:
         return torch.arange(len(self.slots), device=device).repeat_interleave(rows // max(len(self.slots), 1))
 
     def select(self, slots: Tensor) -> Earlier:
+        """These slots, in that order."""
         return Earlier([self.slots[n] for n in slots.tolist()])
 
     def append(self, other: Earlier) -> Earlier:
+        """The slots of both."""
         return Earlier([*self.slots, *other.slots])

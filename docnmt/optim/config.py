@@ -1,4 +1,4 @@
-"""What the optimizer and its learning rate can be told. No torch here: this dataclass is also the command line."""
+"""The options of the optimizer and of the learning rate. No torch here: this dataclass is also the command line."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import ClassVar
 
 import torch
@@ -10,10 +11,10 @@ from torch import Tensor
 
 from docnmt.data.tokenizer import EOS
 from docnmt.models.protocol import StateT
-from docnmt.search.config import BeamSearchConfig
+from docnmt.search.config import BeamSearchConfig, GreedyConfig
 from docnmt.search.decode import Advance, run
 from docnmt.search.hypothesis import Hypothesis, Slot
-from docnmt.search.rows import LiveRows, SearchOverRows
+from docnmt.search.rows import SearchOverRows
 
 
 class BeamSearch(SearchOverRows):
@@ -28,13 +29,12 @@ class BeamSearch(SearchOverRows):
     Config: ClassVar[type] = BeamSearchConfig
 
     def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu") -> None:
-        self.config, self.width = config, config.beam
-        self._rows = LiveRows(config.beam, config, device)
-        self._finished: list[list[Hypothesis]] = []
+        super().__init__(config.beam, config, device)
+        self.config = config
 
     def admit(self, slots: Sequence[Slot]) -> None:
-        self._rows.admit(slots, [0.0] + [-torch.inf] * (self.width - 1))
-        self._finished += [[] for _ in slots]
+        """New slots, of whose rows the first lives."""
+        self._admit(slots, [0.0] + [-torch.inf] * (self.width - 1))
 
     def advance(self, logits: Tensor) -> Advance:
         """One token for every hypothesis.
@@ -45,18 +45,17 @@ class BeamSearch(SearchOverRows):
         beam, slots = self.width, len(self.slots)
         parents, tokens, log_probs, total = self._candidates(logits)  # (N, k), best first
         ends = (tokens == EOS) & (total > -torch.inf)
-        self._finish(ends, parents, log_probs, total)
+        among = ends[:, :beam].nonzero(as_tuple=True)  # those that end among the first `beam` candidates
+        self._finish(parents[among], log_probs[among], total[among])
         order = torch.arange(total.shape[1], device=total.device) + total.shape[1] * ends
         chosen = order.topk(beam, dim=1, largest=False).indices.sort(dim=1).values  # (N, beam) the best that go on
         live = [matrix.gather(1, chosen).flatten() for matrix in (parents, tokens, log_probs, total)]
         self._rows.extend(*live)
         done = self._done(self._rows.rows.total.view(slots, beam)[:, 0].tolist())
-        finished = [(self.slots[n], self._best(n)) for n in done]
+        finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
         rows = live[0]
         if done:
-            stay = sorted(set(range(slots)) - set(done))
-            rows = rows[self._rows.keep(stay)]
-            self._finished = [self._finished[n] for n in stay]
+            rows = rows[self._leave(done)[1]]
         elif torch.equal(rows, torch.arange(len(rows), device=rows.device)):
             return Advance(None, [])
         return Advance(rows, finished)
@@ -71,20 +70,7 @@ class BeamSearch(SearchOverRows):
         if bool(total.isnan().any()):
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")
         parents = place // each + beam * torch.arange(slots, device=place.device)[:, None]
-        return (
-            parents,
-            tokens.view(slots, -1).gather(1, place),
-            log_probs.view(slots, -1).gather(1, place),
-            total,
-        )
-
-    def _finish(self, ends: Tensor, parents: Tensor, log_probs: Tensor, total: Tensor) -> None:
-        """Keep the hypotheses that end among the first `beam` candidates."""
-        slot, place = ends[:, : self.width].nonzero(as_tuple=True)
-        if len(slot):
-            found = self._rows.hypotheses(parents[slot, place], log_probs[slot, place], total[slot, place])
-            for n, hypothesis in zip(slot.tolist(), found, strict=True):
-                self._finished[n].append(hypothesis)
+        return (parents, tokens.view(slots, -1).gather(1, place), log_probs.view(slots, -1).gather(1, place), total)
 
     def _done(self, best_live: list[float]) -> list[int]:
         """The slots that have nothing left to do; `best_live` (N,) is the largest sum of each one's live rows."""
@@ -100,9 +86,14 @@ class BeamSearch(SearchOverRows):
                 done.append(n)
         return done
 
-    def _best(self, n: int) -> list[Hypothesis]:
-        """The `nbest` best finished hypotheses of slot n; of equal scores the one found first is better."""
-        return sorted(self._finished[n], key=lambda hypothesis: -hypothesis.score)[: self.config.nbest]
+
+class Greedy(BeamSearch):
+    """Greedy search, which is beam search with a beam of one: follow the most probable token until it is `</s>`."""
+
+    Config: ClassVar[type] = GreedyConfig
+
+    def __init__(self, config: GreedyConfig, device: torch.device | str = "cpu") -> None:
+        super().__init__(BeamSearchConfig(**asdict(config), beam=1, nbest=1), device)
 
 
 def beam_search(
@@ -111,7 +102,7 @@ def beam_search(
     """The `nbest` best hypotheses of every slot, best first.
 
     Args:
-        step_fn: `(tokens (R,), state)` → logits or log-probabilities (R, V); R = slots * beam rows, slot by slot,
+        step: `(tokens (R,), state)` → logits or log-probabilities (R, V); R = slots * beam rows, slot by slot,
             the first tokens are `<s>`. Finished slots leave in between, so R shrinks.
         state: begun with `options.beam` rows a slot; has `reorder(rows)`.
         slots: the units to be written.

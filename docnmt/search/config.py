@@ -1,4 +1,4 @@
-"""What generation can be told. No torch here: these dataclasses are also the command line, with fairseq's names."""
+"""The options of generation, with fairseq's names. No torch here: these dataclasses are also the command line."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class BeamSearchConfig(SearchConfig):
     nbest: int = option(1, "hypotheses to give for a sentence, at most --beam")
 
     def problems(self) -> list[str]:
+        """Contradictions between the values."""
         found = super().problems()
         found += below(self, 1, "beam")
         if self.beam >= 1 and not 1 <= self.nbest <= self.beam:
@@ -65,6 +66,7 @@ class SamplingConfig(SearchConfig):
     seed: int = option(1, "of the random streams")
 
     def problems(self) -> list[str]:
+        """Contradictions between the values."""
         found = super().problems()
         found += below(self, 1, "nbest") + below(self, 0, "top_k")
         if self.temperature <= 0:

@@ -1,4 +1,4 @@
-"""What every generator does, and how one is driven: rows in, one token each, finished slots out."""
+"""The protocol of generators, and the loop that drives one: rows in, one token each, finished slots out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Advance:
 
 
 class Search(Protocol):
-    """A generator at work. It knows log-probabilities and rows, and no model."""
+    """A running generator. It works on log-probabilities and rows and has no model."""
 
     width: int
 

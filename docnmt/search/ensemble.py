@@ -19,10 +19,12 @@ class EnsembleState:
     states: list[RowState]
 
     def reorder(self, rows: Tensor) -> None:
+        """As `RowState.reorder`, in every state."""
         for state in self.states:
             state.reorder(rows)
 
     def append(self, other: EnsembleState) -> None:
+        """As `RowState.append`, in every state."""
         for mine, theirs in zip(self.states, other.states, strict=True):
             mine.append(theirs)
 
@@ -70,4 +72,3 @@ class Ensemble:
             return logits[0]
         log_probs = torch.stack([torch.log_softmax(each.float(), dim=-1) for each in logits])
         return torch.logsumexp(log_probs, dim=0)
-

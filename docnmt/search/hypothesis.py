@@ -35,7 +35,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Slot:
-    """What a search must know of one unit of text to be written.
+    """One unit of text to be written.
 
     Attributes:
         number: which unit this is, by its first sentence that is kept: puts results in order and picks the random
@@ -43,7 +43,7 @@ class Slot:
         limits: for each sentence that the unit must have, the most tokens it may have; its end (`<brk>` between
             sentences, `</s>` after the last) is counted.
         before: how many of its sentences come before those that are kept.
-        wanted: False for a copy whose result nobody reads (see `decode`).
+        wanted: False for a copy whose result is not used (see `decode`).
     """
 
     number: int

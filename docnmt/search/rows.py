@@ -1,4 +1,4 @@
-"""The live rows of a search: what has been written so far, and what may be written next."""
+"""The live rows of a search: their tokens so far, and the tokens that may follow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from docnmt.search.hypothesis import Hypothesis, Slot
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What is known of R rows.
+    """The state of R rows.
 
     Attributes:
         total: (R,) sum of the log-probabilities of a row's tokens.
@@ -142,17 +142,44 @@ class LiveRows:
 
 
 class SearchOverRows:
-    """What generators over `LiveRows` have in common."""
+    """What generators over `LiveRows` have in common: rows and slots, and what each slot has finished."""
 
-    _rows: LiveRows
+    def __init__(self, width: int, config: SearchConfig, device: torch.device | str) -> None:
+        self.width = width
+        self._rows = LiveRows(width, config, device)
+        self._finished: list[list[Hypothesis]] = []
 
     @property
     def slots(self) -> Sequence[Slot]:
+        """The slots at work, in the order of their rows."""
         return self._rows.slots
 
     @property
     def tokens(self) -> Tensor:
+        """(R,) the last token of each row."""
         return self._rows.rows.last
+
+    def _admit(self, slots: Sequence[Slot], total: Sequence[float]) -> None:
+        """New slots, as `LiveRows.admit`, which have finished nothing."""
+        self._rows.admit(slots, total)
+        self._finished += [[] for _ in slots]
+
+    def _finish(self, parents: Tensor, log_probs: Tensor, total: Tensor) -> None:
+        """Rows `parents` (F,) end, with these log-probabilities of `</s>` and sums."""
+        if len(parents):
+            found = self._rows.hypotheses(parents, log_probs, total)
+            for row, hypothesis in zip(parents.tolist(), found, strict=True):
+                self._finished[row // self.width].append(hypothesis)
+
+    def _best(self, n: int) -> list[Hypothesis]:
+        """What slot n has finished, best first; of equal scores the one found first is better."""
+        return sorted(self._finished[n], key=lambda hypothesis: -hypothesis.score)
+
+    def _leave(self, done: Sequence[int]) -> tuple[list[int], Tensor]:
+        """Remove slots. Returns those that stay and (R',) their rows, by the numbers they had."""
+        stay = sorted(set(range(len(self.slots))) - set(done))
+        self._finished = [self._finished[n] for n in stay]
+        return stay, self._rows.keep(stay)
 
 
 def _widen(rows: Tensor, columns: int) -> Tensor:

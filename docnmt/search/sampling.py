@@ -12,8 +12,8 @@ from torch import Tensor
 from docnmt.data.tokenizer import EOS
 from docnmt.search.config import SamplingConfig
 from docnmt.search.decode import Advance
-from docnmt.search.hypothesis import Hypothesis, Slot
-from docnmt.search.rows import LiveRows, SearchOverRows
+from docnmt.search.hypothesis import Slot
+from docnmt.search.rows import SearchOverRows
 
 
 class Sampling(SearchOverRows):
@@ -26,14 +26,13 @@ class Sampling(SearchOverRows):
     Config: ClassVar[type] = SamplingConfig
 
     def __init__(self, config: SamplingConfig, device: torch.device | str = "cpu") -> None:
-        self.config, self.width = config, config.nbest
-        self._rows = LiveRows(config.nbest, config, device)
-        self._finished: list[list[Hypothesis]] = []
+        super().__init__(config.nbest, config, device)
+        self.config = config
         self._streams: list[np.random.Generator] = []
 
     def admit(self, slots: Sequence[Slot]) -> None:
-        self._rows.admit(slots, [0.0] * self.width)
-        self._finished += [[] for _ in slots]
+        """New slots, all of whose rows live."""
+        self._admit(slots, [0.0] * self.width)
         self._streams += [np.random.default_rng([self.config.seed, slot.number]) for slot in slots]
 
     def advance(self, logits: Tensor) -> Advance:
@@ -49,16 +48,17 @@ class Sampling(SearchOverRows):
         drawn = log_probs.gather(1, tokens[:, None])[:, 0]
         total = self._rows.rows.total + drawn
         ends = (tokens == EOS) & (total > -torch.inf)
-        self._finish(ends, drawn, total)
+        rows = ends.nonzero()[:, 0]
+        self._finish(rows, drawn[rows], total[rows])
         parents = torch.arange(len(tokens), device=tokens.device)
         self._rows.extend(parents, tokens, drawn, total.masked_fill(ends, -torch.inf))
         done = [n for n, found in enumerate(self._finished) if len(found) == self.width]
         if not done:
             return Advance(None, [])
-        finished = [(self.slots[n], sorted(self._finished[n], key=lambda found: -found.score)) for n in done]
-        stay = sorted(set(range(len(self.slots))) - set(done))
-        self._finished, self._streams = [self._finished[n] for n in stay], [self._streams[n] for n in stay]
-        return Advance(self._rows.keep(stay), finished)
+        finished = [(self.slots[n], self._best(n)) for n in done]
+        stay, rows = self._leave(done)
+        self._streams = [self._streams[n] for n in stay]
+        return Advance(rows, finished)
 
     def _draw(self, log_probs: Tensor) -> Tensor:
         """(R,) tokens by inverting the cumulative distribution; a token without probability is never drawn."""
@@ -67,13 +67,6 @@ class Sampling(SearchOverRows):
         draws = np.concatenate([1.0 - stream.random(self.width) for stream in self._streams])  # in (0, 1]
         points = torch.from_numpy(draws).to(cumulative.device) * cumulative[:, -1]
         return torch.searchsorted(cumulative, points[:, None])[:, 0]
-
-    def _finish(self, ends: Tensor, log_probs: Tensor, total: Tensor) -> None:
-        rows = ends.nonzero()[:, 0]
-        if len(rows):
-            found = self._rows.hypotheses(rows, log_probs[rows], total[rows])
-            for row, hypothesis in zip(rows.tolist(), found, strict=True):
-                self._finished[row // self.width].append(hypothesis)
 
 
 def truncate(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class BitReport:
-    """How often each bit is 1, over codes that pass by."""
+    """How often each bit is 1, over all codes so far."""
 
     def __init__(self, bits: int) -> None:
         self.ones = np.zeros(bits, np.int64)
@@ -19,7 +19,7 @@ class BitReport:
 
     @property
     def dead(self) -> np.ndarray:
-        """Which bits are the same in all codes: they tell nothing."""
+        """Which bits are the same in all codes: they carry no information."""
         return np.flatnonzero((self.ones == 0) | (self.ones == self.codes))
 
     @property

@@ -1,4 +1,4 @@
-"""Every option of this room: task `nli`, its preprocessing, the sentence encoders, `docnmt-embed`. No torch here."""
+"""Every option of this package: task `nli`, its preprocessing, the sentence encoders, `docnmt-embed`. No torch here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from docnmt.config import option
+from docnmt.config import below, no_share, option
 
 #: Width of the vectors that words get where no file gives any.
 RANDOM_DIMENSIONS = 300
@@ -36,19 +36,15 @@ class NliPreprocessConfig:
 
     def problems(self) -> list[str]:
         """Values out of range."""
-        return [] if self.keep_words >= 0 else [f"--keep-words: must be at least 0, got {self.keep_words}"]
+        return below(self, 0, "keep_words")
 
 
 @dataclass(frozen=True)
 class SentencePairConfig:
-    """What stands behind every sentence encoder: a hashing layer, if asked for, and the classifier of the pair."""
+    """What follows every sentence encoder: a hashing layer, if asked for, and the classifier of the pair."""
 
     default_task: ClassVar[str] = "nli"
-    #: The smallest value of each whole number.
-    least: ClassVar[dict[str, int]] = {
-        "classifier_dim": 1, "hash_bits": 0, "hash_steps": 1, "hidden_dim": 1, "output_dim": 1, "conv_layers": 1,
-        "embed_dim": 2, "encoder_layers": 0, "heads": 1, "ffn_dim": 1,
-    }  # fmt: skip
+    sizes: ClassVar[tuple[str, ...]] = ()  # options of a subclass that must be at least 1
 
     classifier_dim: int = option(512, "width of the two hidden layers that classify a pair")
     classifier_dropout: float = option(0.1, "dropout behind each of them")
@@ -58,15 +54,8 @@ class SentencePairConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        values = dataclasses.asdict(self)
-        found = [
-            f"--{name.replace('_', '-')}: must be at least {least}, got {values[name]}"
-            for name, least in self.least.items()
-            if values.get(name, least) < least
-        ]
-        for name in ("classifier_dropout", "dropout"):
-            if not 0 <= values.get(name, 0) < 1:
-                found.append(f"--{name.replace('_', '-')}: must be in [0, 1), got {values[name]}")
+        found = below(self, 1, "classifier_dim", "hash_steps", *self.sizes) + below(self, 0, "hash_bits")
+        found += no_share(self, "classifier_dropout")
         if self.hash_bits % 8:
             found.append(f"--hash-bits: codes are stored in bytes, so a multiple of 8, got {self.hash_bits}")
         if not 0 < self.hash_min_temperature <= 1:
@@ -76,7 +65,9 @@ class SentencePairConfig:
 
 @dataclass(frozen=True)
 class InferLiteConfig(SentencePairConfig):
-    """InferLite (Kiros and Chan 2018). Widths are ours: the paper's appendix with its values is not to be had."""
+    """InferLite (Kiros and Chan 2018). Widths are ours: the paper's appendix with its values is not available."""
+
+    sizes: ClassVar[tuple[str, ...]] = ("hidden_dim", "output_dim", "conv_layers")
 
     hidden_dim: int = option(256, "width of encoder and controller; their weights grow with its square")
     output_dim: int = option(4096, "width of the sentence vectors")
@@ -98,6 +89,8 @@ class BagOfWordsConfig(SentencePairConfig):
 class BiLstmMaxConfig(SentencePairConfig):
     """InferSent (Conneau et al. 2017)."""
 
+    sizes: ClassVar[tuple[str, ...]] = ("output_dim",)
+
     output_dim: int = option(4096, "width of the sentence vectors, half of it a direction")
 
     def problems(self) -> list[str]:
@@ -110,6 +103,8 @@ class BiLstmMaxConfig(SentencePairConfig):
 class Source2TokenEncoderConfig(SentencePairConfig):
     """The document encoder's layers and its source2token summaries, on single sentences."""
 
+    sizes: ClassVar[tuple[str, ...]] = ("embed_dim", "heads", "ffn_dim")
+
     embed_dim: int = option(512, "width of the layers and of the sentence vectors; even")
     encoder_layers: int = option(2, "self-attention layers")
     heads: int = option(8, "attention heads and source2token queries; divides --embed-dim")
@@ -118,7 +113,7 @@ class Source2TokenEncoderConfig(SentencePairConfig):
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = super().problems()
+        found = super().problems() + below(self, 0, "encoder_layers") + no_share(self, "dropout")
         if not found and (self.embed_dim % self.heads or self.embed_dim % 2):
             found.append(f"--embed-dim {self.embed_dim}: must be even and a multiple of --heads {self.heads}")
         return found
@@ -150,7 +145,7 @@ class EmbedConfig:
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         chosen = [name for name in ("output", "search", "gates") if getattr(self, name)]
-        found = [f"--{n.replace('_', '-')}: must be at least 1" for n in ("top", "max_tokens") if getattr(self, n) < 1]
+        found = below(self, 1, "top", "max_tokens")
         if len(chosen) != 1:
             found.append(f"give one of --output, --search and --gates, got {', '.join(chosen) or 'none'}")
         if self.texts and not self.search:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from docnmt.batching.plan import plan_batches
+from docnmt.criterions.classification import LabelledBatch
 from docnmt.data.store import offsets_of
 from docnmt.errors import UserError
 from docnmt.layout import Spans
@@ -41,21 +43,8 @@ class PackedSentences:
         return PackedSentences(self.tokens.to(device), Spans(self.spans.offsets.to(device)))
 
 
-@dataclass(frozen=True, eq=False)
-class PairBatch:
-    """B pairs: `text` holds their B first sentences, then their B second ones; labels (B,) int64."""
-
-    text: PackedSentences
-    labels: Tensor
-
-    @property
-    def num_tokens(self) -> int:
-        """Words of all sentences."""
-        return len(self.text.tokens)
-
-    def to(self, device: torch.device | str) -> PairBatch:
-        """The same on a device."""
-        return PairBatch(self.text.to(device), self.labels.to(device))
+#: B pairs: the text holds their B first sentences, then their B second ones.
+PairBatch: TypeAlias = LabelledBatch[PackedSentences]
 
 
 @dataclass(frozen=True, eq=False)

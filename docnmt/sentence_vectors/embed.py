@@ -26,7 +26,7 @@ from docnmt.sentence_vectors.words import words
 
 #: Lines that are read, encoded and written together.
 CHUNK = 4096
-#: Queries that are searched together, where nobody waits for the first.
+#: Queries that are searched together where they do not come from a terminal.
 QUERIES = 256
 
 

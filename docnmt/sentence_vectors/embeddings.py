@@ -1,7 +1,7 @@
 """K types of frozen word vectors in one vocabulary: what InferLite reads (Kiros and Chan 2018, section 3).
 
 The vocabulary holds the words of the data and the first words of each file, as far as any file has a vector for them.
-Row 0 stands for every other word and is zero in every type, as is the row of a word that one type lacks.
+Row 0 is for every other word and is zero in every type, as is the row of a word that one type lacks.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def map_npy(path: Path) -> np.ndarray:
         UserError: it cannot be read.
     """
     try:
-        # Copy on write: torch wants a writable array, and nobody writes.
+        # Copy on write: torch expects a writable array; it is only read.
         array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise UserError(f"{path}: cannot be read as an .npy file: {error}") from error

@@ -16,7 +16,7 @@ from docnmt.sentence_vectors.data import PackedSentences, by_length
 from docnmt.sentence_vectors.embeddings import Embeddings
 from docnmt.sentence_vectors.encoders import look_up
 from docnmt.sentence_vectors.inferlite import InferLiteEncoder
-from docnmt.sentence_vectors.model import SentencePairModel
+from docnmt.sentence_vectors.model import SentencePairModel, SentenceTask
 from docnmt.training.loading import load_model
 
 #: A sentence's vector, its code before the threshold (values between 0 and 1), its code (0 or 1).
@@ -55,7 +55,7 @@ class SentenceEncoder:
             UserError: nothing there, damaged, or not a sentence encoder.
         """
         loaded = load_model(path, device=device)
-        if not isinstance(loaded.model, SentencePairModel):
+        if not isinstance(loaded.model, SentencePairModel) or not isinstance(loaded.task, SentenceTask):
             raise UserError(
                 f"{path}: is a {loaded.arch}; sentence vectors come from a model of the task nli (inferlite)"
             )

@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from docnmt.functional.pooling import span_max, span_mean
 from docnmt.layout import DocumentLayout, Spans
+from docnmt.modules.arguments import check_one_of
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.layers import FeedForward, Residual, plain_layer
 from docnmt.modules.positions import Sinusoidal
@@ -52,9 +53,8 @@ class BagOfWords(WordEncoder):
         self, *, dims: Sequence[int], pooling: Literal["mean", "max", "sif"], probability: Tensor,
         smoothing: float = 1e-3,
     ) -> None:  # fmt: skip
+        check_one_of(("mean", "max", "sif"), pooling=pooling)
         super().__init__()
-        if pooling not in ("mean", "max", "sif"):
-            raise ValueError(f"pooling must be mean, max or sif, got {pooling!r}")
         self.pooling, self.smoothing, self.d_output = pooling, smoothing, sum(dims)
         self.register_buffer("probability", probability, persistent=False)  # the task keeps it
 
@@ -75,7 +75,7 @@ class BiLstmMax(WordEncoder):
     def __init__(self, *, dims: Sequence[int], d_output: int) -> None:
         super().__init__()
         if d_output % 2:
-            raise ValueError(f"both directions are equally wide, so the output is even, got {d_output}")
+            raise ValueError(f"d_output: expected an even width, half of it a direction, got {d_output}")
         self.lstm = nn.LSTM(sum(dims), d_output // 2, bidirectional=True)
         self.d_output = d_output
 

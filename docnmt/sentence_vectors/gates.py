@@ -1,4 +1,4 @@
-"""What the controller does: how much each embedding type counts for each word (InferLite's gate activations)."""
+"""InferLite's gate activations: how much each embedding type counts for each word."""
 
 from __future__ import annotations
 

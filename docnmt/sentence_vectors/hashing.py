@@ -13,9 +13,9 @@ class SemanticHash(nn.Module):
 
     τ falls exponentially from 1 with every batch of training and stays at `minimum`, so it is never 0.
 
-    b is held as b' - W c, where c is the running mean of s. Max-pooled sentences are mostly mean: without c every step
-    of Adam in W moves all sentences together by more than what tells them apart, LN's unit variance is soon spent on
-    that, all codes are alike and learning begins a thousand batches later.
+    b is stored as b' - W c, where c is the running mean of s. Max-pooled sentence vectors are close to their mean:
+    without c every step of Adam in W moves all of them together by more than their differences, which LN then scales
+    down, so that all codes are alike and learning begins a thousand batches later.
 
     Args:
         d_input: width of the sentence vectors.

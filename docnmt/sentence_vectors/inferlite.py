@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from docnmt.functional.pooling import span_max, span_mean
 from docnmt.layout import Spans
+from docnmt.modules.arguments import check_at_least, check_one_of
 from docnmt.sentence_vectors.encoders import WordEncoder, look_up
 
 #: Rows are multiplied in numbers divisible by this: BLAS libraries take other kernels, with other rounding, for few
@@ -37,7 +38,7 @@ class RowLinear(nn.Linear):
 class PackedConvolution(nn.Module):
     """Same-length convolution over the words of each sentence, zeros beyond its borders (eq. 2 and 4).
 
-    The neighbours of a word stand beside it in one row, so that it is one matrix product without padding.
+    A word's row also holds its neighbours, so that the convolution is one matrix product without padding.
 
     Args:
         width: words that a filter sees, odd; 1 sees the word alone.
@@ -46,7 +47,7 @@ class PackedConvolution(nn.Module):
     def __init__(self, *, d_in: int, d_out: int, width: int) -> None:
         super().__init__()
         if width < 1 or width % 2 == 0:
-            raise ValueError(f"a same-length convolution has an odd width, got {width}")
+            raise ValueError(f"width: expected an odd number of words, got {width}")
         self.reach = width // 2
         self.linear = RowLinear(width * d_in, d_out)
 
@@ -101,20 +102,18 @@ class InferLiteEncoder(WordEncoder):
         self, *, dims: Sequence[int], d_model: int, d_output: int, layers: int, width: int,
         gate: bool = True, skip: bool = True, pooling: Literal["max", "mean"] = "max",
     ) -> None:  # fmt: skip
+        check_at_least(1, d_model=d_model, d_output=d_output, layers=layers)
+        check_one_of(("max", "mean"), pooling=pooling)
         super().__init__()
-        if layers < 1:
-            raise ValueError(f"the encoder's last layer is a convolution, so at least 1 is needed, got {layers}")
-        if pooling not in ("max", "mean"):
-            raise ValueError(f"pooling must be max or mean, got {pooling!r}")
 
-        def stacks(last: Callable[[Tensor], Tensor]) -> nn.ModuleList:
+        def _stacks(last: Callable[[Tensor], Tensor]) -> nn.ModuleList:
             return nn.ModuleList(ConvolutionStack(d_model=d_model, layers=layers, width=width, last=last) for _ in dims)
 
         self.width, self.skip, self.pooling = width, skip, pooling
         self.inputs = nn.ModuleList(RowLinear(d, d_model) for d in dims)
-        self.encoders = stacks(torch.tanh)
+        self.encoders = _stacks(torch.tanh)
         self.shared = RowLinear(sum(dims), d_model) if gate or skip else None
-        self.controllers = stacks(sigmoid) if gate else None
+        self.controllers = _stacks(sigmoid) if gate else None
         self.output = RowLinear(d_model, d_output)
         self.d_output = d_output
 

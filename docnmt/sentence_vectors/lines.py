@@ -14,7 +14,7 @@ from docnmt.formats.text import TextLines
 
 
 class LineByLine:
-    """A binary stream of which `read` gives one line, so that nobody at a terminal waits for a full block."""
+    """A binary stream of which `read` gives one line, so that a terminal is answered line by line."""
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         self.lines = lines

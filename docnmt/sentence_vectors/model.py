@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,8 +24,9 @@ from docnmt.sentence_vectors.hashing import SemanticHash
 from docnmt.sentence_vectors.inferlite import InferLiteEncoder
 
 
+@runtime_checkable
 class SentenceTask(Protocol):
-    """What a sentence encoder needs to know of its task.
+    """What a sentence encoder reads of its task.
 
     Attributes:
         probability: (V,) how often each word is met in the training data, as a share of all.
@@ -114,6 +115,7 @@ class InferLite(SentencePairModel):
 
     @staticmethod
     def encoder_of(config: InferLiteConfig, task: SentenceTask) -> InferLiteEncoder:
+        """InferLite's encoder."""
         return InferLiteEncoder(
             dims=task.embeddings.dims, d_model=config.hidden_dim, d_output=config.output_dim, layers=config.conv_layers,
             width=config.conv_width, gate=config.gate, skip=config.skip, pooling=config.pooling,
@@ -127,6 +129,7 @@ class BagOfWords(SentencePairModel):
 
     @staticmethod
     def encoder_of(config: BagOfWordsConfig, task: SentenceTask) -> encoders.BagOfWords:
+        """The bag of words."""
         probability = torch.as_tensor(task.probability, dtype=torch.float32)
         return encoders.BagOfWords(dims=task.embeddings.dims, pooling=config.bag_pooling, probability=probability)
 
@@ -138,6 +141,7 @@ class BiLstmMax(SentencePairModel):
 
     @staticmethod
     def encoder_of(config: BiLstmMaxConfig, task: SentenceTask) -> encoders.BiLstmMax:
+        """The LSTM with max-pooling."""
         return encoders.BiLstmMax(dims=task.embeddings.dims, d_output=config.output_dim)
 
 
@@ -148,6 +152,7 @@ class Source2TokenEncoder(SentencePairModel):
 
     @staticmethod
     def encoder_of(config: Source2TokenEncoderConfig, task: SentenceTask) -> encoders.Source2TokenEncoder:
+        """The self-attention encoder."""
         return encoders.Source2TokenEncoder(
             dims=task.embeddings.dims, d_model=config.embed_dim, layers=config.encoder_layers, heads=config.heads,
             d_inner=config.ffn_dim, dropout=config.dropout,

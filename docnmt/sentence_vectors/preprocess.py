@@ -60,7 +60,7 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
 
 
 def _say_overlap(texts: dict[str, list[list[str]]], say: Callable[[str], None]) -> None:
-    """Pairs of a held-out split that stand in the training data too, whatever their case."""
+    """Pairs of a held-out split that are in the training data too, whatever their case."""
     lines = {name: [" ".join(text).lower() for text in split] for name, split in texts.items()}
     keys = {name: list(zip(split[::2], split[1::2], strict=True)) for name, split in lines.items()}
     training = set(keys.pop("train"))

@@ -29,13 +29,13 @@ def nearest_cosine(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np
     """
     scaled = unit_rows(queries, "the queries")
 
-    def scores(block: np.ndarray, begin: int) -> np.ndarray:
+    def _scores(block: np.ndarray, begin: int) -> np.ndarray:
         block = np.asarray(block, dtype=np.float32)
         cosines: np.ndarray = scaled @ block.T
         cosines /= _lengths(block, "the index", begin)  # cheaper than a copy of the block in unit length
         return cosines
 
-    return _nearest(scores, index, len(queries), top)
+    return _nearest(_scores, index, len(queries), top)
 
 
 def nearest_hamming(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,14 +46,14 @@ def nearest_hamming(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[n
     """
     wide = _words(queries)
 
-    def scores(block: np.ndarray, begin: int) -> np.ndarray:
+    def _scores(block: np.ndarray, begin: int) -> np.ndarray:
         rows = _words(block)
         distances = np.empty((len(wide), len(rows)), np.int32)
         for query, out in zip(wide, distances, strict=True):
             _ones(rows ^ query).sum(axis=1, dtype=np.int32, out=out)
         return -distances
 
-    best, places = _nearest(scores, index, len(queries), top)
+    best, places = _nearest(_scores, index, len(queries), top)
     return -best, places
 
 

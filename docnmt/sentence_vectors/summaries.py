@@ -13,6 +13,7 @@ from docnmt.batching.units import planned_units
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UserError
 from docnmt.models.encoder_decoder import EncoderDecoder
+from docnmt.models.protocol import TranslationTask
 from docnmt.sentence_vectors.data import by_length
 from docnmt.training.loading import load_model
 
@@ -31,10 +32,12 @@ class TranslationSummaries:
 
     def __init__(self, path: str | Path, *, max_tokens: int = 4096) -> None:
         loaded = load_model(path)
-        model = loaded.model
-        if not isinstance(model, EncoderDecoder) or model.decoder.summarise is None:
+        model, task = loaded.model, loaded.task
+        summarise = model.decoder.summarise if isinstance(model, EncoderDecoder) else None
+        if not isinstance(model, EncoderDecoder) or summarise is None or not isinstance(task, TranslationTask):
             raise UserError(f"{path}: a {loaded.arch} makes no sentence summaries; give a hier_ or cond_transformer")
-        self.model, self.task, self.max_tokens = model, loaded.task, max_tokens
+        self.summarise = summarise
+        self.model, self.task, self.max_tokens = model, task, max_tokens
 
     @torch.no_grad()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
@@ -45,7 +48,6 @@ class TranslationSummaries:
         vectors = np.zeros((len(sentences), self.model.output.in_features), np.float32)
         for rows in by_length(sentence_costs(corpus), self.max_tokens):
             source = collate_source(corpus, units, rows, self.model.reading)
-            assert self.model.decoder.summarise is not None
-            store = self.model.decoder.summarise(self.model.encoder(source), source.layout)
+            store = self.summarise(self.model.encoder(source), source.layout)
             vectors[rows] = store.summaries.float().numpy()
         return vectors

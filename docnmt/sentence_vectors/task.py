@@ -7,16 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from docnmt.batching.plan import plan_batches
 from docnmt.data.meta import read_meta
 from docnmt.errors import UserError
-from docnmt.sentence_vectors.config import NliConfig, SentencePairConfig
+from docnmt.sentence_vectors.config import NliConfig
 from docnmt.sentence_vectors.data import PairDataset
 from docnmt.sentence_vectors.embeddings import Embeddings, map_npy
 from docnmt.sentence_vectors.model import SentencePairModel
 from docnmt.sentence_vectors.pairs import NLI_LABELS
-from docnmt.tasks.protocol import TaskState
+from docnmt.tasks.protocol import ModelClass, TaskState
 
 TASK = "nli"
 
@@ -68,7 +69,7 @@ class Nli:
             {**tensors, "probability": torch.as_tensor(self.probability)},
         )
 
-    def build_model(self, model_class: type[SentencePairModel], model_config: SentencePairConfig) -> SentencePairModel:
+    def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
         """The model of an architecture for these vectors and labels."""
         return model_class.build(model_config, self)
 

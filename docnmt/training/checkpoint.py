@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any  # the header is JSON, whose types `HEADER` lists
 
 import safetensors
 import safetensors.torch
@@ -104,7 +104,7 @@ def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
         return Checkpoint(path, header, {name: file.get_tensor(names[name]) for name in wanted})
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> safetensors.safe_open:
     if not path.is_file():
         raise UserError(f"{path}: no such checkpoint")
     try:
@@ -113,7 +113,7 @@ def _opened(path: Path) -> Any:
         raise UserError(f"{path}: is not a whole safetensors file: {error}; use another checkpoint") from error
 
 
-def _checked(path: Path, file: Any) -> tuple[dict[str, Any], dict[str, str]]:  # safetensors has no types
+def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], dict[str, str]]:
     """The header with today's names, and the tensors: today's name → the stored one."""
     try:
         header = json.loads((file.metadata() or {})["docnmt"])

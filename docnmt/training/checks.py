@@ -1,4 +1,4 @@
-"""What may not be: parts and options that cannot be trained together, or not as the run went on until now."""
+"""Checks before training: parts and options that do not go together, or differ from those of the run to continue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
     """
     problems = []
     for name in SECTIONS[1:]:  # the first is `run`
-        old, new = to_dict(_stored(name, config, checkpoint)), to_dict(config[name])
+        model, kind = name == "model", type(config[name])
+        stored = stored_model_config(checkpoint) if model else stored_config(checkpoint, name, kind)
+        old, new = to_dict(stored), to_dict(config[name])
         different = [key for key in {**old, **new} if old.get(key) != new.get(key)]
         problems += [f"{flag(key)} was {old.get(key)} and is now {new.get(key)}" for key in different]
         if {"arch", "task", "criterion"} & set(different):
@@ -33,12 +35,6 @@ def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
     if problems:
         where = f"{checkpoint.path} holds a run with other options; give the same, or another --save-dir"
         raise UsageError([f"{where}: {problem}" for problem in problems[:1]] + problems[1:])
-
-
-def _stored(section: str, config: Mapping[str, Any], checkpoint: Checkpoint) -> Any:
-    if section == "model":
-        return stored_model_config(checkpoint)
-    return stored_config(checkpoint, section, type(config[section]))
 
 
 def check_criterion(training: TrainingConfig, model: nn.Module, criterion: Criterion) -> None:

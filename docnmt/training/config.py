@@ -1,7 +1,7 @@
-"""What training can be told. No torch here: these dataclasses are also the command line.
+"""The options of training. No torch here: these dataclasses are also the command line.
 
-`TrainingConfig` says what is trained and may not change when a run is continued; `RunConfig` says how far, where and
-how noisily, and may.
+`TrainingConfig` says what is trained and may not change when a run is continued; `RunConfig` has its limits, folders
+and logging, and may.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOWER_IS_BETTER = ("loss", "nll", "ppl", "ter")
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How far, where and how noisily: the only options that may differ when the same command continues a run."""
+    """Limits, folders and logging: the only options that may differ when the same command continues a run."""
 
     data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
     save_dir: str = option(dataclasses.MISSING, "for checkpoints and logs; a run in it is continued", metavar="DIR")

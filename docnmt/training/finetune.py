@@ -7,12 +7,12 @@ they add nothing: its first update starts from exactly what the sentence model c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from docnmt.errors import UsageError, UserError
+from docnmt.models.config import TransformerConfig
 from docnmt.models.encoder_decoder import EncoderDecoder
 from docnmt.models.start import own_parameters, settings_that_differ, start_as_sentence_model, start_problems
 from docnmt.registry import ARCHITECTURES
@@ -25,7 +25,7 @@ from docnmt.training.loading import find_checkpoint, stored_model_config
 SENTENCE_MODEL = "transformer"
 
 
-def start_from(model: nn.Module, model_config: Any, task: Task, training: TrainingConfig) -> None:
+def start_from(model: nn.Module, model_config: object, task: Task, training: TrainingConfig) -> None:
     """Copy the weights of `--finetune-from-model` into a new model.
 
     Raises:
@@ -37,11 +37,17 @@ def start_from(model: nn.Module, model_config: Any, task: Task, training: Traini
     check_task(checkpoint, task, training)
     kind, theirs = ARCHITECTURES.get(training.arch).model, checkpoint.header["model"]
     new_parts: set[str] = set()
+    stored = stored_model_config(checkpoint)
     if theirs == kind:
-        problems = settings_that_differ(stored_model_config(checkpoint), model_config)
-    elif theirs == SENTENCE_MODEL and isinstance(model, EncoderDecoder):
+        problems = settings_that_differ(stored, model_config)
+    elif (
+        theirs == SENTENCE_MODEL
+        and isinstance(model, EncoderDecoder)
+        and isinstance(stored, TransformerConfig)
+        and isinstance(model_config, TransformerConfig)
+    ):
         new_parts = own_parameters(model)
-        problems = start_problems(stored_model_config(checkpoint), model_config)
+        problems = start_problems(stored, model_config)
     else:
         raise UserError(
             f"--finetune-from-model {checkpoint.path}: is a '{theirs}'; a '{kind}' starts from a '{SENTENCE_MODEL}' "
@@ -75,7 +81,7 @@ def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str
 
 
 def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:
-    """Token numbers must mean the same on both sides.
+    """Refuse a checkpoint in which token ids mean something else.
 
     Raises:
         UserError: another task, vocabulary or language.

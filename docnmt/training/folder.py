@@ -1,4 +1,4 @@
-"""The folder of one training run: what it holds, who may write there, which checkpoints stay."""
+"""The folder of one training run: its files, its lock and its checkpoints."""
 
 from __future__ import annotations
 
@@ -41,14 +41,17 @@ class RunFolder:
 
     @property
     def last(self) -> Path:
+        """The path of checkpoint_last."""
         return self.path / LAST
 
     @property
     def best(self) -> Path:
+        """The path of checkpoint_best."""
         return self.path / BEST
 
     @property
     def log(self) -> Path:
+        """The path of train.jsonl."""
         return self.path / LOG
 
     def kept(self, kind: str = "") -> dict[int, Path]:

@@ -1,26 +1,30 @@
-"""What a run writes about itself: train.jsonl, TensorBoard and lines for people."""
+"""The log of a run: train.jsonl, TensorBoard and lines on stderr."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from docnmt.errors import UserError
 from docnmt.files import write_text
 
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
 _FORMATS = {"lr": ".3g", "tokens_per_second": ",.0f", "ppl": ".2f", "epoch": "d", "update": ",d"}
 
 
-def format_values(values: dict[str, Any]) -> str:
+def format_values(values: Mapping[str, float]) -> str:
     """`loss 3.214, ppl 18.20, lr 0.0005`."""
     return ", ".join(f"{name.replace('_', ' ')} {value:{_FORMATS.get(name, '.3f')}}" for name, value in values.items())
 
 
 def say(text: str) -> None:
-    """A line for people on stderr, outside a progress bar."""
+    """Print a line on stderr, outside a progress bar."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -39,7 +43,7 @@ class Journal:
     def __init__(self, path: Path, *, update: int, tensorboard: str | None = None) -> None:
         self.path = path
         self._file: TextIO | None = None
-        self._board: Any = None
+        self._board: SummaryWriter | None = None
         if path.exists():
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines if _is_before(line, update)]
@@ -63,23 +67,18 @@ class Journal:
         if self._board is not None:
             self._board.close()
 
-    def write(self, event: str, update: int, values: dict[str, Any]) -> None:
+    def write(self, event: str, update: int, values: Mapping[str, float]) -> None:
         """Log `values` of one kind of event (`train`, `valid`, `epoch`) at an update."""
-        line = {"event": event, "update": update, **{k: _plain(v) for k, v in values.items()}}
+        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}  # JSON has no NaN
         try:
             assert self._file is not None
-            self._file.write(json.dumps(line) + "\n")
+            self._file.write(json.dumps({"event": event, "update": update, **finite}) + "\n")
             self._file.flush()
         except OSError as error:
             raise UserError(f"{self.path}: cannot be written: {error.strerror or error}") from error
         if self._board is not None:
             for name, value in values.items():
                 self._board.add_scalar(f"{event}/{name}", value, update)
-
-
-def _plain(value: Any) -> Any:
-    """JSON knows no NaN and no infinity: null."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _is_before(line: str, update: int) -> bool:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast  # the header is JSON; registries hold parts of every kind
 
 import torch
 from torch import nn
 
 from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.config import from_dict
+from docnmt.config import C, from_dict
 from docnmt.errors import UserError
 from docnmt.migrate import gone
 from docnmt.models.options import model_config
-from docnmt.registry import MODELS, TASKS
-from docnmt.tasks.protocol import TaskState
+from docnmt.registry import MODELS, TASKS, Registry
+from docnmt.tasks.protocol import Task, TaskState
 from docnmt.training.checkpoint import Checkpoint, load_checkpoint, load_state
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 #: The names of the checkpoints every run has.
 LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
@@ -27,8 +30,8 @@ class LoadedModel:
     """A model in evaluation mode and what it came with."""
 
     model: nn.Module
-    task: Any
-    model_config: Any
+    task: Task
+    model_config: DataclassInstance
     arch: str
     header: dict[str, Any]
 
@@ -62,43 +65,43 @@ def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> Loade
     return LoadedModel(model.to(device).eval(), task, model_config, checkpoint.header["arch"], checkpoint.header)
 
 
-def restore_task(checkpoint: Checkpoint) -> Any:
+def restore_task(checkpoint: Checkpoint) -> Task:
     """The task of a checkpoint, without its data folder.
 
     Raises:
         UserError: the task is not known here, or what the checkpoint holds of it is damaged.
     """
     name = _known(checkpoint, TASKS, "task")
-    config = stored_config(checkpoint, "task", TASKS.config(name))
+    config: object = stored_config(checkpoint, "task", TASKS.config(name))
     try:
         return TASKS.get(name).restore(config, TaskState(checkpoint.header["task_state"], checkpoint.task_tensors))
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise UserError(f"{checkpoint.path}: the task's state in it is damaged: {error!r}") from error
 
 
-def restore_model(checkpoint: Checkpoint, task: Any) -> tuple[nn.Module, Any]:
+def restore_model(checkpoint: Checkpoint, task: Task) -> tuple[nn.Module, DataclassInstance]:
     """The model of a checkpoint with its weights, on the CPU, and its configuration."""
     name = _known(checkpoint, MODELS, "model")
     config = stored_model_config(checkpoint)
     try:
-        model: nn.Module = task.build_model(MODELS.get(name), config)
+        model = task.build_model(MODELS.get(name), config)
     except (RuntimeError, ValueError, MemoryError, OverflowError) as error:
         raise UserError(f"{checkpoint.path}: no model can be built from its configuration: {error}") from error
     load_state(model, checkpoint.group("model"), checkpoint.path)
     return model, config
 
 
-def stored_model_config(checkpoint: Checkpoint) -> Any:
+def stored_model_config(checkpoint: Checkpoint) -> DataclassInstance:
     """The configuration of a checkpoint's model.
 
     Raises:
         UsageError: as `stored_config`.
     """
-    config = model_config(checkpoint.header["model"], checkpoint.header["config"].get("model", {}))
-    return stored_config(checkpoint, "model", config)
+    kind = model_config(checkpoint.header["model"], checkpoint.header["config"].get("model", {}))
+    return cast("DataclassInstance", stored_config(checkpoint, "model", kind))
 
 
-def stored_config(checkpoint: Checkpoint, section: str, config: type) -> Any:
+def stored_config(checkpoint: Checkpoint, section: str, config: type[C]) -> C:
     """A section of a checkpoint's configuration as a `config`; what newer code added has its default.
 
     Raises:
@@ -109,7 +112,7 @@ def stored_config(checkpoint: Checkpoint, section: str, config: type) -> Any:
     return from_dict(config, stored, where=where, explain=gone)
 
 
-def _known(checkpoint: Checkpoint, registry: Any, kind: str) -> str:
+def _known(checkpoint: Checkpoint, registry: Registry[Any], kind: str) -> str:
     name: str = checkpoint.header[kind]
     if name not in registry:
         raise UserError(

@@ -45,7 +45,7 @@ def largest_batches(sizes: np.ndarray, plan: list[np.ndarray]) -> list[np.ndarra
 
 
 def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> Probe:
-    """Run the largest batches once, beside room for the optimizer's moments; nothing of the model changes.
+    """Run the largest batches once, with memory reserved for the optimizer's moments; the model does not change.
 
     Raises:
         UserError: out of memory; it names the batch and a `--max-tokens` that was tried and fits.
@@ -69,10 +69,7 @@ def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> Probe:
 
 def _fits(run: Run, data: Dataset, units: np.ndarray) -> bool:
     try:
-        batch = data.batch(units).to(run.device)
-        with run.autocast():
-            loss, _, _ = run.criterion(run.model, batch)
-        torch.autograd.backward(loss)
+        torch.autograd.backward(run.loss(data, units)[0])
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

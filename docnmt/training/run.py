@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from docnmt.batching.plan import plan_batches
 from docnmt.config import to_dict
@@ -63,16 +63,19 @@ class Run:
 
     @property
     def limits(self) -> RunConfig:
+        """The options that may change when the run continues."""
         limits: RunConfig = self.config["run"]
         return limits
 
     @property
     def training(self) -> TrainingConfig:
+        """The options of the training."""
         training: TrainingConfig = self.config["training"]
         return training
 
     @property
     def optimization(self) -> OptimizationConfig:
+        """The options of optimizer and schedule."""
         optimization: OptimizationConfig = self.config["optimization"]
         return optimization
 
@@ -83,9 +86,12 @@ class Run:
             seed=self.training.seed, epoch=self.state.epoch, shuffle=shuffle,
         )  # fmt: skip
 
-    def autocast(self) -> torch.autocast:
-        """bfloat16 where it is safe, if `--bf16`."""
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16)
+    def loss(self, data: Dataset, units: np.ndarray) -> tuple[Tensor, dict[str, float]]:
+        """The summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
+        batch = data.batch(units).to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16):  # where it is safe
+            loss, size, logs = self.criterion(self.model, batch)
+        return loss, {"size": size, "tokens": batch.num_tokens, **logs}
 
     def save(self, path: Path, *, optimizer: bool) -> None:
         """Write a checkpoint; without `optimizer` it can be used and averaged, not continued."""

@@ -1,9 +1,10 @@
-"""How far a training run is: everything besides tensors that continuing it needs."""
+"""The progress of a training run: what continuing it needs besides tensors."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,24 +44,14 @@ class TrainingState:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, values: Any, *, where: str) -> TrainingState:
+    def from_json(cls, values: dict[str, Any], *, where: str) -> TrainingState:
         """The state back from `to_json`.
 
         Raises:
             UserError: a value is missing, unknown or not of its type; `where` names the file.
         """
-        kinds = {f.name: type(f.default) for f in dataclasses.fields(cls)}
-        checks = {int: _is_count, float: _is_number}
-        for name in ("history", "best", "interval", "whole_epoch"):
-            kinds.pop(name)
-        known = isinstance(values, dict) and values.keys() == {f.name for f in dataclasses.fields(cls)}
-        if (
-            not known
-            or not all(checks[kind](values[name]) for name, kind in kinds.items())
-            or not (values["best"] is None or _is_pair(values["best"]))
-            or not (isinstance(values["history"], list) and all(_is_pair(pair) for pair in values["history"]))
-            or not all(_are_sums(values[name]) for name in ("interval", "whole_epoch"))
-        ):
+        known = isinstance(values, dict) and values.keys() == _CHECKS.keys()
+        if not known or not all(check(values[name]) for name, check in _CHECKS.items()):
             raise UserError(f"{where}: the progress in its header is damaged; use another checkpoint")
         return cls(**values)
 
@@ -75,20 +66,30 @@ class TrainingState:
                 total[name] = total.get(name, 0.0) + value
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(_is_number(item) for item in value)
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
 
 
-def _are_sums(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_number(item) for item in value.values())
+def _are_sums(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
+#: What a stored value of each attribute must be.
+_CHECKS: dict[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("update", "epoch", "batches", "validated", "concluded"), _is_count),
+    "history": lambda value: isinstance(value, list) and all(map(_is_pair, value)),
+    "best": lambda value: value is None or _is_pair(value),
+    **dict.fromkeys(("interval", "whole_epoch"), _are_sums),
+    "seconds": _is_number,
+}
 
 
 def averages(sums: dict[str, float]) -> dict[str, float]:

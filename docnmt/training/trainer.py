@@ -11,17 +11,16 @@ import numpy as np
 import torch
 
 from docnmt.errors import UserError
-from docnmt.modules.scheduled import tell_update
+from docnmt.modules.context import tell_update
 from docnmt.optim.schedules import learning_rate
 from docnmt.progress import Progress
 from docnmt.tasks.protocol import Dataset
 from docnmt.training.interrupts import Interrupts
 from docnmt.training.journal import Journal, format_values, say
-from docnmt.training.judging import judge, save_is_due, save_last
 from docnmt.training.probe import is_out_of_memory, peak_memory, probe
 from docnmt.training.run import Run, seed_everything
 from docnmt.training.state import averages
-from docnmt.training.validation import history, validation_is_due, validations_since_best
+from docnmt.training.validation import history, judge, save_is_due, save_last, validation_is_due, validations_since_best
 
 
 def train(run: Run) -> str:
@@ -92,6 +91,7 @@ class Epoch:
             yield self.plan[begin : begin + size]
 
     def tokens(self, batches: list[np.ndarray]) -> int:
+        """How many tokens some batches have."""
         return sum(int(self.data.sizes[units].sum()) for units in batches)
 
     def progress(self, run: Run) -> Progress:
@@ -149,9 +149,7 @@ def forward_backward(run: Run, data: Dataset, batches: list[np.ndarray]) -> dict
     sums: dict[str, float] = {}
     for units in batches:
         try:
-            batch = data.batch(units).to(run.device)
-            with run.autocast():
-                loss, size, logs = run.criterion(run.model, batch)
+            loss, logs = run.loss(data, units)
             value = float(loss.detach())
             check_finite(run, "the loss", value, data, units)
             torch.autograd.backward(loss)
@@ -162,7 +160,7 @@ def forward_backward(run: Run, data: Dataset, batches: list[np.ndarray]) -> dict
                 f"update {run.state.update + 1}: out of memory with {int(data.sizes[units].sum()):,} tokens in "
                 f"{len(units)} units, {data.describe(units)}; continue with a smaller --max-tokens in a new --save-dir"
             ) from error
-        for name, part in {"loss": value, "size": size, "tokens": batch.num_tokens, **logs}.items():
+        for name, part in {"loss": value, **logs}.items():
             sums[name] = sums.get(name, 0.0) + part
     return sums
 

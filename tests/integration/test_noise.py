@@ -26,7 +26,7 @@ from docnmt.criterions.config import LabelSmoothedCrossEntropyConfig
 from docnmt.criterions.cross_entropy import LabelSmoothedCrossEntropy
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.tokenizer import BRK, EOS, MASK
-from docnmt.modules.word_dropout import WordDropout
+from docnmt.modules.embedding import WordDropout
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.document_translation import DocumentTranslation
 from docnmt.tasks.translation_data import TranslationDataset

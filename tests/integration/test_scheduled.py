@@ -14,8 +14,7 @@ from toy import assert_same_checkpoint, log
 
 from docnmt.batching.collate import collate
 from docnmt.cli.train import main as train
-from docnmt.modules.context import ConditionalAttention
-from docnmt.modules.scheduled import tell_update
+from docnmt.modules.context import ConditionalAttention, tell_update
 from docnmt.units import document_units
 
 

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.search.beam_search import BeamSearch, beam_search
+from docnmt.search.beam_search import BeamSearch, Greedy, beam_search
 from docnmt.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig
 from docnmt.search.decode import decode, run
-from docnmt.search.greedy import Greedy
 from docnmt.search.hypothesis import Hypothesis, Slot
 from docnmt.search.sampling import Sampling, truncate
 

@@ -25,9 +25,9 @@ from docnmt.functional.selective import selective_attention, selective_attention
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context import ConditionalAttention, SummaryAttention
+from docnmt.modules.embedding import WordDropout
 from docnmt.modules.source2token import Source2Token
 from docnmt.modules.target_context import EarlierSentences
-from docnmt.modules.word_dropout import WordDropout
 
 BACKENDS = ["dense", "padded", "dispatch"]
 POLICIES: list[tuple[bool, dict[str, Any]]] = [

@@ -5,8 +5,7 @@
 
 from docnmt.modules.positions.attention import Alibi, AttentionPosition, RelativeKeys, Rotary
 from docnmt.modules.positions.build import Position, PositionSettings, build_position
-from docnmt.modules.positions.multi_level import MultiLevel
-from docnmt.modules.positions.tables import Learned, Sinusoidal
+from docnmt.modules.positions.tables import Learned, MultiLevel, Sinusoidal
 
 __all__ = [
     "Alibi",

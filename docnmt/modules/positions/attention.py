@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from docnmt.modules.arguments import check_at_least
+
 
 class AttentionPosition(nn.Module):
     """What a family may do inside attention; each does one of the two."""
@@ -34,6 +36,7 @@ class Rotary(AttentionPosition):
     """
 
     def rotate(self, q: Tensor, k: Tensor, q_positions: Tensor, k_positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys turned by their positions."""
         return rotated(q, q_positions), rotated(k, k_positions)
 
 
@@ -62,13 +65,19 @@ class RelativeKeys(AttentionPosition):
     Args:
         d_head: width d of a head.
         max_distance: r; farther keys share the farthest embedding.
+
+    Raises:
+        ValueError: a width below 1 or a distance below 0.
     """
 
     def __init__(self, d_head: int, max_distance: int = 16) -> None:
+        check_at_least(1, d_head=d_head)
+        check_at_least(0, max_distance=max_distance)
         super().__init__()
         self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, d_head).normal_(std=d_head**-0.5))
 
     def distance_scores(self, q: Tensor, max_distance: int) -> Tensor:
+        """q·a/√d for each distance, (T, h, 2r+1)."""
         return torch.matmul(q * q.shape[-1] ** -0.5, self.weight.t())  # (T, h, 2r+1)
 
 
@@ -81,15 +90,20 @@ class Alibi(AttentionPosition):
     Args:
         heads: number of heads; for a count that is no power of two the missing slopes are every other one of the next
             power's, as the authors do.
+
+    Raises:
+        ValueError: there is no head.
     """
 
     slopes: Tensor
 
     def __init__(self, heads: int) -> None:
+        check_at_least(1, heads=heads)
         super().__init__()
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
     def distance_scores(self, q: Tensor, max_distance: int) -> Tensor:
+        """−slope·|distance|, (h, 2r+1)."""
         distance = torch.arange(-max_distance, max_distance + 1, device=q.device).abs()
         precise = torch.promote_types(q.dtype, torch.float32)
         return -self.slopes.to(precise)[:, None] * distance.to(precise)  # (h, 2r+1)

@@ -9,8 +9,7 @@ from typing import Any
 from torch import nn
 
 from docnmt.modules.positions.attention import Alibi, AttentionPosition, RelativeKeys, Rotary
-from docnmt.modules.positions.multi_level import MultiLevel
-from docnmt.modules.positions.tables import Learned, Sinusoidal
+from docnmt.modules.positions.tables import Learned, MultiLevel, Sinusoidal
 from docnmt.registry import POSITIONS
 
 
@@ -46,7 +45,10 @@ class Position:
     attention: Callable[[int, int], AttentionPosition] | None = None
 
 
-def build_position(name: str, d_model: int, *, options: Mapping[str, Any] | None = None, **settings: Any) -> Position:
+def build_position(
+    name: str, d_model: int, *, options: Mapping[str, object] | None = None,
+    **settings: Any,  # the fields of PositionSettings
+) -> Position:  # fmt: skip
     """The family `name` (registry of positions) with `PositionSettings`.
 
     Args:

@@ -1,4 +1,7 @@
-"""Encodings of one index: a row of sines and cosines, or a learned row."""
+"""Encodings of indices: sines and cosines or learned rows, for one structural level or added up over several.
+
+`MultiLevel` is section 1.2 of Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT".
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,19 @@ import math
 import torch
 from torch import Tensor, nn
 
+from docnmt.modules.arguments import check_at_least
+from docnmt.modules.document_part import DocumentPart
+
 logger = logging.getLogger(__name__)
+
+#: The columns of positions (T, 4): the index of a word, or of the unit that holds it, in the unit above.
+LEVELS = ("word", "sentence", "paragraph", "section")
+
+
+def check_column(column: int) -> None:
+    """Raise ValueError where `column` is none of the columns of positions."""
+    if not 0 <= column < len(LEVELS):
+        raise ValueError(f"column: expected 0 to {len(LEVELS) - 1}, got {column}")
 
 
 def sinusoids(length: int, d_model: int, *, concatenated: bool = False) -> Tensor:
@@ -32,15 +47,16 @@ class Sinusoidal(nn.Module):
         concatenated: all sines before all cosines: what the notebooks of "Fusion Matters" call RoPE.
 
     Raises:
-        ValueError: `d_model` is odd.
+        ValueError: `d_model` is odd, or there is no such level.
     """
 
     table: Tensor
 
     def __init__(self, d_model: int, *, column: int = 0, shift: int = 0, concatenated: bool = False) -> None:
-        super().__init__()
         if d_model % 2:
-            raise ValueError(f"sinusoidal positions need an even width, got {d_model}")
+            raise ValueError(f"d_model: sinusoidal positions need an even width, got {d_model}")
+        check_column(column)
+        super().__init__()
         self.d_model, self.column, self.shift, self.concatenated = d_model, column, shift, concatenated
         self.register_buffer("table", torch.empty(0, d_model), persistent=False)
 
@@ -64,11 +80,16 @@ class Learned(nn.Module):
         column: as in `Sinusoidal`.
         std: standard deviation of the rows' initial values; 1/√d_model when None.
         option: the name of the option that sets `length`, for the report.
+
+    Raises:
+        ValueError: there is no row, or no such level.
     """
 
     def __init__(
         self, d_model: int, *, length: int, column: int = 0, std: float | None = None, option: str = "--max-positions"
     ) -> None:
+        check_at_least(1, length=length)
+        check_column(column)
         super().__init__()
         self.column, self.option, self.reported = column, option, False
         self.weight = nn.Parameter(torch.empty(length, d_model).normal_(std=d_model**-0.5 if std is None else std))
@@ -78,9 +99,75 @@ class Learned(nn.Module):
         index = positions[:, self.column]
         if not self.reported and len(index) and int(index.max()) >= len(self.weight):
             self.reported = True
-            level = ("word", "sentence", "paragraph", "section")[self.column]
+            level = LEVELS[self.column]
             logger.warning(
                 "a %s index of %d is past the %d learned positions: all indices from %d on share the last one (%s)",
                 level, int(index.max()), len(self.weight), len(self.weight) - 1, self.option,
             )  # fmt: skip
         return nn.functional.embedding(index.clamp(0, len(self.weight) - 1), self.weight)
+
+
+class MultiLevel(nn.Module, DocumentPart):
+    """PE(word) + Σ_level scale_level · PE_level(index): where a word stands in its sentence, paragraph and section.
+
+    The word level is sinusoidal. Were the higher levels encoded alike, word 3 of sentence 5 and word 5 of sentence 3
+    would be the same point; so each level's features are rotated against the word's, fast frequencies onto slow ones,
+    which makes the levels nearly orthogonal for the indices that texts have. With scales of 0 it
+    is `Sinusoidal`.
+
+    A level that is unknown (-1) has its own embedding, initially 0. In training a level that a corpus may lack
+    (paragraph, section) is hidden from a whole batch with probability `level_dropout`, so that it is learned.
+
+    Args:
+        d_model: width of the encoding; even.
+        levels: how many levels, 1 (words only) to 4.
+        learned: encode the higher levels by learned tables of `length` rows instead.
+        length: rows of those tables.
+        level_dropout: probability of hiding a level.
+        scale: of each higher level at the start; learned.
+
+    Raises:
+        ValueError: an argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        levels: int = 2,
+        learned: bool = False,
+        length: int = 1024,
+        level_dropout: float = 0.1,
+        scale: float = 0.7,
+    ) -> None:
+        super().__init__()
+        if not 1 <= levels <= 4:
+            raise ValueError(f"levels: expected 1 (word) to 4 (word, sentence, paragraph, section), got {levels}")
+        if not 0 <= level_dropout <= 1:
+            raise ValueError(f"level_dropout: expected a probability, got {level_dropout}")
+        self.level_dropout = level_dropout
+        self.word = Sinusoidal(d_model)
+        self.higher = nn.ModuleList(
+            Learned(d_model, length=length, column=column, std=0.5**0.5, option="--learned-levels")
+            if learned
+            else Sinusoidal(d_model, column=column, shift=(0, 2, 1, 3)[column] * (d_model // 4))
+            for column in range(1, levels)
+        )
+        self.scale = nn.Parameter(torch.full((levels - 1,), scale))
+        self.unknown = nn.Parameter(torch.zeros(levels - 1, d_model))
+
+    def start_closed(self) -> None:
+        """Only the word's place in its sentence is known."""
+        with torch.no_grad():
+            self.scale.zero_()
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """(T, 4) → (T, d_model)."""
+        encoded: Tensor = self.word(positions)
+        for i, level in enumerate(self.higher):
+            column = i + 1
+            known = positions[:, column : column + 1] >= 0
+            if self.training and column >= 2 and torch.rand(()).item() < self.level_dropout:
+                known = torch.zeros_like(known)
+            encoded = encoded + self.scale[i] * torch.where(known, level(positions), self.unknown[i])
+        return encoded

@@ -1,4 +1,4 @@
-"""Sentence vectors without training on sentences: what any encoder has to beat."""
+"""Baselines: sentence vectors without training on sentences."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ class BagOfWordsBaseline(WordVectorBaseline):
         return vectors
 
     def pool(self, known: list[int]) -> np.ndarray:
+        """The weighted mean."""
         return np.asarray(self.weight[known] @ self.table[known] / len(known))
 
 
@@ -80,6 +81,7 @@ class RandomProjections(WordVectorBaseline):
         self.pooling = pooling
 
     def pool(self, known: list[int]) -> np.ndarray:
+        """The mean or maximum of the projected vectors."""
         rows = self.table[known] @ self.projection
         return np.asarray(rows.max(0) if self.pooling == "max" else rows.mean(0))
 

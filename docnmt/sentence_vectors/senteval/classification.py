@@ -49,13 +49,13 @@ def train(
     models = Softmaxes(data.x.shape[1], classes, penalties, protocol.seed)
     targets = np.eye(classes, dtype=np.float32)
 
-    def gradient(scores: np.ndarray, batch: np.ndarray) -> np.ndarray:
+    def _gradient(scores: np.ndarray, batch: np.ndarray) -> np.ndarray:
         return np.asarray((softmax(scores) - targets[data.y[batch]][:, None]) / np.float32(len(batch)))
 
-    def judge(models: Softmaxes) -> np.ndarray:
+    def _judge(models: Softmaxes) -> np.ndarray:
         return np.asarray((models.scores(held_out.x).argmax(-1) == held_out.y[:, None]).mean(0))
 
-    return fit(models, data.x, gradient, judge, protocol.schedule, random or np.random.RandomState(protocol.seed))
+    return fit(models, data.x, _gradient, _judge, protocol.schedule, random or np.random.RandomState(protocol.seed))
 
 
 def percent(share: float) -> float:

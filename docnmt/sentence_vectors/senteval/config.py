@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.config import option
+from docnmt.config import below, option
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,4 @@ class SentEvalConfig:
             found.append("--unit-vectors has no effect with --path")
         if self.path is None and self.representation != "vectors":
             found.append(f"--representation {self.representation} has no effect on a baseline")
-        if self.width < 1:
-            found.append(f"--width: must be at least 1, got {self.width}")
-        return found
+        return found + below(self, 1, "width")

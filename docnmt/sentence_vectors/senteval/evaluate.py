@@ -26,8 +26,7 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
     """Figures of merit of one task, with the vectors' width and the seconds that encoding and all the rest took.
 
     Accuracies and F1 are in percent; correlations between -1 and 1. STS12-16 name the subsets that were there.
-    Classification comes with the share of the commonest test class, which is all that a classifier gets that learned
-    nothing.
+    Classification also gives the share of the commonest test class: the accuracy of a constant answer.
 
     Raises:
         UserError: a file of the task is missing or malformed.

@@ -48,15 +48,15 @@ def regression(train: Examples, dev: Examples, test: Examples) -> dict[str, floa
     models = Softmaxes(train.x.shape[1], len(DEGREES), [0.0], SEED)
     targets = degrees(train.y)
 
-    def gradient(scores: np.ndarray, batch: np.ndarray) -> np.ndarray:
+    def _gradient(scores: np.ndarray, batch: np.ndarray) -> np.ndarray:
         p = softmax(scores)  # (B, 1, 5)
         towards = (p - targets[batch][:, None]) * np.float32(2 / (len(batch) * len(DEGREES)))
         return np.asarray(p * (towards - (towards * p).sum(-1, keepdims=True)))
 
-    def judge(models: Softmaxes) -> np.ndarray:
+    def _judge(models: Softmaxes) -> np.ndarray:
         return np.array([pearson(expected, dev.y) for expected in (softmax(models.scores(dev.x)) @ DEGREES).T])
 
-    merits, weights = fit(models, train.x, gradient, judge, SCHEDULE, np.random.RandomState(SEED))
+    merits, weights = fit(models, train.x, _gradient, _judge, SCHEDULE, np.random.RandomState(SEED))
     expected = softmax(predict(weights[0], test.x)) @ DEGREES
     return {
         "dev pearson": float(merits[0]),

@@ -70,7 +70,7 @@ def run_transfer(config: SentEvalConfig) -> str:
 
 
 def _contents(config: SentEvalConfig) -> dict[str, str]:
-    """What tells files from others at the same paths, such as the same run trained further."""
+    """Hashes that tell files from others at the same paths, such as the same run trained further."""
     contents = {}
     if config.path is not None:
         header = read_header(find_checkpoint(config.path))[0]
