@@ -1,8 +1,8 @@
 # To be sourced by a recipe, from the root of the clone: sentence, concatenation and document models compared on one corpus.
 #
-# `compare` wants name=NAME, train=PREFIX, valid=PREFIX, tests=(NAME=PREFIX …), vocabulary=N and, where the corpus has one,
+# `compare` needs name=NAME, train=PREFIX, valid=PREFIX, tests=(NAME=PREFIX …), vocabulary=N and, where the corpus has one,
 # contrastive=FILE.tsv. `sentence`, `concat` and `document` get the same text, vocabulary, number of updates and (within
-# 0.1 %) of parameters. Each is a sentence model for the first two thirds of its updates and itself from there: `document`
+# 0.1 %) of parameters. Each is a sentence model for the first two thirds of its updates and itself from then on: `document`
 # begins as `start`, `sentence` and `concat` as `start-wide`, whose feed-forward blocks are wider by the parameters that
 # the document model's own parts have. The learning rate falls to nothing by the end of each training.
 #   DATA=DIR         where the corpora are; the recipe makes it absolute

@@ -1,6 +1,6 @@
-# To be sourced. `environment EXTRA` leaves a Python active in which this clone of docnmt and one of its extras work.
+# To be sourced. `environment EXTRA` activates a Python in which this clone of docnmt and one of its extras work.
 #
-# The active environment is used if it has all that; otherwise .venv in the clone, made if missing.
+# The active environment is used if it has all that; otherwise .venv in the clone, which is made if it is missing.
 #   DOCNMT_ENV=none    use the active Python as it is, check and install nothing
 #   DOCNMT_TORCH=X     version of torch to install (2.13.0); 2.13.0+cpu is far smaller where an index offers it
 #   PYTHON=python3.11  the Python that makes .venv (python3)

@@ -1,6 +1,5 @@
-# To be sourced by a recipe, from the root of the clone. Every step is left out where its result is newer than what it is
-# made of; so a recipe that was stopped goes on where it was. `checkpoint` says which one is judged: the best by validation
-# loss, or `last`.
+# To be sourced by a recipe, from the root of the clone. A step is left out if its result is newer than what it is made of, so
+# a recipe that was interrupted goes on. `checkpoint` says which checkpoint is judged: the best by validation loss, or `last`.
 
 checkpoint=best
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests, from a fresh clone: makes an environment if none is active (environment.sh) and runs pytest.
-#   tools/test.sh            what takes seconds a test
-#   tools/test.sh --slow     all of it; other options go to pytest, too
+#   tools/test.sh            the tests that take seconds
+#   tools/test.sh --slow     all tests; other options go to pytest
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/environment.sh

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# What each mechanism of hierarchical encoding and conditional attention buys: one part changed at a time.
-#   recipes/ablation/run.sh                      documents in which only an earlier sentence tells the translation
+# What each mechanism of Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", is worth: one part
+# changed at a time. Equations and sections below are this paper's.
+#   recipes/ablation/run.sh                      documents in which only an earlier sentence decides the translation
 #   DATA=~/corpora recipes/ablation/run.sh bible    real ones, with paragraphs and sections: 15 minutes of training each
-# Some 12 minutes a variant on one core (bible: 20). Stopped, the same command goes on where it was; everything is under
+# About 12 minutes a variant on one core (bible: 20). After an interruption the same command goes on. Everything is under
 # runs/ablation (runs/ablation-bible).
 #   ABLATION_WORK=DIR      another folder (relative to the clone, or absolute)
 #   ABLATION_ONLY="A B"    only these variants (names as below)
@@ -20,8 +21,8 @@ environment plot
 corpus=$work/corpus data=$work/data-bin
 checkpoint=last # all have the same number of updates, and none is chosen
 
-# The base: the document model of the quick start, its first 40 % of updates reading all sentences. The options of a variant
-# stand behind the base's and win. Parameters differ where a mechanism has its own; the table says how many there are.
+# The base is the document model of the quick start; it reads all sentences in its first 40 % of updates. The options of a
+# variant stand behind the base's and win. Parameters differ where a mechanism has its own; the table says how many there are.
 all=1200 updates=3000 pieces=
 until="--until 0.01" # nats; without context it stays at 0.09
 [ "$text" = discourse ] || all=400 updates=1000 pieces="--max-doc-tokens 4000" until=
@@ -47,12 +48,12 @@ declare -A variants=(
     [merge-source2token]="$base --merge source2token"
     [merge-multidim]="$base --merge multidim_source2token"
     [select-on-node]="$base --select-on node"
-    # sentences a word and head reads
+    # sentences that a word and head reads
     [t-1]="$base --top-t 1"
     [t-2]="$base --top-t 2"
     [t-8]="$base --top-t 8"
     [own-sentence]="$base --always-own-sentence"
-    # where
+    # where the context attention stands
     [heads]="$base --context-placement heads"
     [replace]="$base --context-placement replace"
     [decoder]="$base --context-sides decoder"

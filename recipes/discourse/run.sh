@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Every architecture on documents in which only an earlier sentence tells the translation: who finds it, and how far back?
+# Every architecture on documents in which only an earlier sentence decides the translation: which finds it, how far back?
 #   recipes/discourse/run.sh
-# Three hours and a half on one core; systems can be named, and run side by side. Stopped, the same command goes on where it
-# was; everything is under runs/discourse.
+# Three and a half hours on one core. Systems can be named, and run side by side. After an interruption the same command
+# goes on. Everything is under runs/discourse.
 #   DISCOURSE_WORK=DIR       another folder (relative to the clone, or absolute)
 #   DISCOURSE_SYSTEMS="A B"  only these systems (names as below)
 #   DISCOURSE_SETTING=gpu    models of the base size in bf16 on one GPU (58.8 million parameters each), instead of tiny ones;
@@ -24,8 +24,8 @@ case $setting in
     gpu) size="" cond=2048 hier=1727 linear=3198 plain=3201 group=2432 top=2 han_encoder=2758 han=2378 shared=(--bf16 --lr 3e-4) ;; # the smaller learning rate of wide models
     *) echo "error: DISCOURSE_SETTING=$setting: expected cpu or gpu" >&2; exit 2 ;;
 esac
-# System, options; all have equally many parameters, within 0.1 %. Those that select read every sentence for the first 1,200
-# updates.
+# System, options. All have equally many parameters, within 0.1 %. Those that select sentences read all of them in the first
+# 1,200 updates.
 # --max-tokens counts the source of 2-to-1 twice: with twice as many it sees as many target sentences an update.
 declare -A options=(
     [sentence]="--arch transformer$size --ffn-dim $plain"
@@ -38,7 +38,7 @@ declare -A options=(
     [hier]="--arch hier_transformer$size --ffn-dim $hier"
     [cond]="--arch cond_transformer$size --context-sides encoder --ffn-dim $cond --read-all-updates 1200"
     [hier_cond]="--arch hier_cond_transformer$size --context-sides encoder --merge mean --ffn-dim $cond --read-all-updates 1200"
-    # published models as plug-ins; of the tiny ones' two layers the upper is global, as of six the upper two
+    # published models as plug-ins; the upper one of two layers is global, as the upper two of six are in the paper
     [g_transformer]="--user-dir examples/baselines --arch g_transformer$size --global-layers $top --ffn-dim $group"
     [han_encoder]="--user-dir examples/baselines --arch han_encoder$size --ffn-dim $han_encoder"
     [han]="--user-dir examples/baselines --arch han$size --ffn-dim $han"

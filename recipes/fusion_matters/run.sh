@@ -1,5 +1,6 @@
 #!/bin/sh
-# One study from its corpus to tables and figures. Stopped, the same command goes on.
+# One study of Hallam and Tseng, "Fusion Matters", from its corpus to tables and figures. After an interruption the same
+# command goes on.
 #   recipes/fusion_matters/run.sh novels33 ~/corpora/novels33 [jobs] [threads]
 set -eu
 study=${1:?study: ag_news, imdb, novels33, novels33_whole, families, scotus_oral or arxiv}

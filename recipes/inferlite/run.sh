@@ -1,5 +1,6 @@
 #!/bin/sh
-# InferLite: word vectors and NLI pairs to tables 2 and 3. Stopped, the same command goes on where it was.
+# Kiros and Chan, "InferLite": from word vectors and NLI pairs to their tables 2 and 3. After an interruption the same
+# command goes on.
 #   DATA=folder recipes/inferlite/run.sh [figure2|hash|baselines|ablation|evaluate|tables|all]
 # DATA holds nli/ (or SNLI's and MultiNLI's .jsonl, see TRAIN and VALID), vectors/, senteval/ and imdb/ (README.md).
 set -eu

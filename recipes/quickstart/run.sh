@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh clone to a table and a plot: does a model that reads the document use it?
 #   recipes/quickstart/run.sh
-# Stopped, the same command goes on where it was. Everything is under runs/quickstart; delete that to start anew.
+# After an interruption the same command goes on. Everything is under runs/quickstart; delete it to start anew.
 #   QUICKSTART_UPDATES=N   train both models so many updates instead of what sentence.yaml and document.yaml say
 #   QUICKSTART_WORK=DIR    another folder (relative to the clone)
 #   DOCNMT_ENV, DOCNMT_TORCH, PYTHON: see tools/environment.sh
