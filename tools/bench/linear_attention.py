@@ -1,4 +1,4 @@
-"""Scaleformer's figures 4 and 5 measured again: linear attention against the paper's algorithms and softmax attention.
+"""Figures 4 and 5 of Favier and Dal'Maz Silva measured again: linear, softmax and the paper's own attention.
 
     OMP_NUM_THREADS=1 python tools/bench/linear_attention.py [--what figure-5] [--lengths 256 1024 4096 16384 65536]
 

@@ -1,4 +1,6 @@
-"""What `linear_attention.py` measures ours against: the paper's algorithms, the plain chunked form, a C++ kernel."""
+"""What `linear_attention.py` measures ours against: the algorithms of Favier and Dal'Maz Silva ("the paper"), the plain
+chunked form, a C++ kernel.
+"""
 
 from __future__ import annotations
 

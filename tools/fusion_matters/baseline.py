@@ -1,4 +1,4 @@
-"""The honest baseline: TF-IDF of words and word pairs with a linear SVM, on the tables that the study trains on.
+"""The baseline: TF-IDF of words and word pairs with a linear SVM, on the tables that the study trains on.
 
     python tools/fusion_matters/baseline.py tables/novels33 --max-length 1024 --output runs/novels33/svm.json
 

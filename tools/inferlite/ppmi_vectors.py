@@ -1,6 +1,6 @@
 """Word vectors of one's own from raw text: positive pointwise mutual information, factored (Levy & Goldberg 2014).
 
-A further embedding type where no other can be had, from text of another kind than the others.
+A further embedding type where no other is available, from text of another kind than the others.
     python tools/inferlite/ppmi_vectors.py --output reviews.npz imdb/train.jsonl imdb/test.jsonl
 """
 

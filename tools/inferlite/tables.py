@@ -1,4 +1,4 @@
-"""Figure 2 and tables 2 and 3 of InferLite from the files of runs and evaluations, beside the published rows.
+"""Figure 2 and tables 2 and 3 of Kiros and Chan, "InferLite", from runs and evaluations, beside the published rows.
 
     python tools/inferlite/tables.py --results results --runs runs --figure figure2.png > tables.md
 
