@@ -3,9 +3,9 @@
 Usage: classification.py --texts 64 --batch 8 [--mean 2000 --cut 4096] [--arch fusion_classifier_arxiv]
 
 Texts have log-normal lengths (mean 2,000 tokens, σ 0.8 before the cut at 4,096). Both sides have the same weights,
-which is checked on the logits first, the same optimizer, and no dropout inside attention and feed-forward blocks; the
-padded side is measured as the notebooks of Hallam and Tseng do it (every text padded to the cut) and padded to the longest of its batch.
-The three take turns batch by batch on the same texts.
+which is checked on the logits first, the same optimizer, and no dropout inside attention and feed-forward blocks. The
+padded side is measured as in the notebooks of Hallam and Tseng (every text padded to the cut) and padded to the longest
+text of its batch. The three take turns batch by batch on the same texts.
 """
 
 from __future__ import annotations
