@@ -112,9 +112,14 @@ class Command:
     def main(self, body: Callable[[Given], None]) -> Main:
         """A decorator: the command as a function of its words that returns the exit status."""
 
+        def work(words: list[str]) -> None:
+            given = Given(self.prog, words)
+            import_plugins(given.user_dir)
+            body(given)
+
         @functools.wraps(body)
         def _main(argv: Sequence[str] | None = None) -> int:
-            return _exit_status(self.prog, body, list(sys.argv[1:] if argv is None else argv))
+            return run(self.prog, work, argv)
 
         return _main
 
@@ -144,22 +149,19 @@ def _sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, old)
 
 
-def _exit_status(prog: str, body: Callable[[Given], None], words: list[str]) -> int:
-    """Run a body on the words of the command line and turn every way it can end into the exit status.
+def run(prog: str, work: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
+    """Do the work on the words of the command line and turn every way it can end into the exit status.
 
-    0 success, 2 usage error, 1 any other error, 143 after SIGTERM, 130 after Ctrl-C. A user's error is one line on
-    stderr; `--debug` adds the traceback.
+    0 success (or what the work returns), 2 usage error, 1 any other error, 143 after SIGTERM, 130 after Ctrl-C. A
+    user's error is one line on stderr; `--debug` adds the traceback.
     """
-    debug = "--debug" in words
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
         with _sigterm_raises():
-            given = Given(prog, words)
-            debug = given.debug
-            import_plugins(given.user_dir)
-            body(given)
+            status = work(words) or 0
             if sys.stdout is not None:
                 sys.stdout.flush()  # or a full disk shows after the last line of Python that could say so
-            return 0
+            return status
     except Terminated:
         print(f"{prog}: stopped by SIGTERM", file=sys.stderr)
         return 143
@@ -170,7 +172,7 @@ def _exit_status(prog: str, body: Callable[[Given], None], words: list[str]) -> 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again while it exits
         return 1
     except Exception as error:
-        if debug:
+        if "--debug" in words or _file_asks_debug(prog, words):
             traceback.print_exc()
         text = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, OSError) and error.strerror:
@@ -179,3 +181,10 @@ def _exit_status(prog: str, body: Callable[[Given], None], words: list[str]) -> 
             text = f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
         print(f"{prog}: error: {text}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
+
+
+def _file_asks_debug(prog: str, words: list[str]) -> bool:
+    try:
+        return Given(prog, words).debug
+    except UserError:
+        return False

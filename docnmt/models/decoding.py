@@ -11,7 +11,7 @@ from torch import Tensor
 
 from docnmt.batch import PackedText
 from docnmt.data.tokenizer import BRK
-from docnmt.modules.context import ContextKeys
+from docnmt.modules.document_store import ContextKeys
 from docnmt.modules.sublayer import Cache
 
 #: For each decoder layer, one translated sentence as its attention to earlier sentences reads it.

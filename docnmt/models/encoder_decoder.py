@@ -14,8 +14,9 @@ from docnmt.batch import PackedText, TranslationBatch
 from docnmt.data.tokenizer import BOS
 from docnmt.layout import DocumentLayout
 from docnmt.models.decoding import DecoderState, Memory, WrittenSentence
-from docnmt.modules.context import ConditionalAttention, DocumentStore
+from docnmt.modules.context import ConditionalAttention
 from docnmt.modules.document_context import EarlierContext
+from docnmt.modules.document_store import DocumentStore
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.layers import Layer
 from docnmt.modules.source2token import Source2Token

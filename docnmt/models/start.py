@@ -9,8 +9,8 @@ from torch import nn
 
 from docnmt.config import collected, flag, settings
 from docnmt.models.config import ContextOptions, LevelOptions, TransformerConfig
-from docnmt.modules.document_part import DocumentPart
 from docnmt.modules.layers import Layer
+from docnmt.modules.sublayer import DocumentPart
 
 
 def own_parameters(model: nn.Module) -> set[str]:

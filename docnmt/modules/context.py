@@ -8,20 +8,21 @@ sections are those of Trankova and Rykunov, "Hierarchical Encoding and Condition
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional import SentenceTree, build_tree, packed_attention
-from docnmt.functional.selection import Keys, Queries, SelectionPolicy, in_float32
+from docnmt.functional import build_tree, packed_attention
+from docnmt.functional.selection import Queries, SelectionPolicy
 from docnmt.functional.selective import selective_attention, selective_attention_step
-from docnmt.functional.tree import TreeIndex, cumulative_keys
+from docnmt.functional.tree import TreeIndex
 from docnmt.layout import DocumentLayout
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.attention import CrossKeys, attend
-from docnmt.modules.document_part import DocumentPart
+from docnmt.modules.document_store import ContextKeys, DocumentStore
 from docnmt.modules.source2token import Source2Token
+from docnmt.modules.sublayer import DocumentPart
 
 
 class Scheduled(nn.Module):
@@ -37,44 +38,6 @@ def tell_update(model: nn.Module, update: int) -> None:
     for module in model.modules():
         if isinstance(module, Scheduled):
             module.update = update
-
-
-@dataclass(frozen=True, eq=False)
-class DocumentStore:
-    """What can be attended to: words (T, d), one summary a sentence (S, d), and the tree over them, if there is one."""
-
-    words: Tensor
-    layout: DocumentLayout
-    summaries: Tensor
-    tree: SentenceTree | None
-
-
-@dataclass(frozen=True, eq=False)
-class ContextKeys:
-    """A store as one attention block sees it: keys and values (T, h, d_h), relevance keys of sentences or nodes.
-
-    `cumulative`: sums of the nodes' keys along the tree's paths, if they were made already.
-    """
-
-    layout: DocumentLayout
-    keys: Tensor
-    values: Tensor
-    relevance: Tensor | None = None
-    tree: SentenceTree | None = None
-    cumulative: Tensor | None = None
-
-    def stored(self) -> ContextKeys:
-        """The same for decoding, which reads words again at every step: laid out for it, with the sums it needs."""
-        sums = None
-        if self.tree is not None and self.relevance is not None:
-            sums = cumulative_keys(in_float32(self.relevance), self.tree.index)
-        return replace(self, keys=self.keys.contiguous(), values=self.values.contiguous(), cumulative=sums)
-
-    def selectable(self) -> Keys:
-        """As selective attention reads them."""
-        assert self.relevance is not None, "keys that a SummaryAttention made"
-        index = None if self.tree is None else self.tree.index
-        return Keys(self.keys, self.values, self.relevance, self.layout, index, self.cumulative)
 
 
 class SummaryEncoder(nn.Module, DocumentPart):

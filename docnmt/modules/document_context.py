@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from docnmt.modules.context import ContextAttention, ContextKeys, DocumentStore
-from docnmt.modules.document_part import DocumentPart
-from docnmt.modules.sublayer import CacheT, NoCache, Reads, RememberedT, Slots, Step, Sublayer
+from docnmt.modules.context import ContextAttention
+from docnmt.modules.document_store import ContextKeys, DocumentStore
+from docnmt.modules.sublayer import CacheT, DocumentPart, NoCache, Reads, RememberedT, Slots, Step, Sublayer
 from docnmt.modules.target_context import Earlier
 
 

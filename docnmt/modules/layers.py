@@ -7,8 +7,7 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from docnmt.modules.document_part import DocumentPart
-from docnmt.modules.sublayer import Cache, NoCache, Reads, Slots, Step, Sublayer
+from docnmt.modules.sublayer import Cache, DocumentPart, NoCache, Reads, Slots, Step, Sublayer
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
 

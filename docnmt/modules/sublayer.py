@@ -5,15 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol
+from typing import Any, Generic, Protocol
 
 from torch import Tensor, nn
 from typing_extensions import Self, TypeVar
 
 from docnmt.layout import DocumentLayout
-
-if TYPE_CHECKING:
-    from docnmt.modules.context import ContextKeys, DocumentStore
+from docnmt.modules.document_store import ContextKeys, DocumentStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,3 +125,11 @@ class Sublayer(nn.Module, ABC, Generic[RememberedT, CacheT]):
     @abstractmethod
     def step(self, x: Tensor, cache: CacheT, at: Step) -> Tensor:
         """One new token a row: x (R, d) → (R, d), the same numbers as the full pass gives."""
+
+
+class DocumentPart(ABC):
+    """A module that a sentence model lacks and that can begin without an effect on the rest."""
+
+    @abstractmethod
+    def start_closed(self) -> None:
+        """Set the weights such that it adds nothing, and that its gradients are not 0."""

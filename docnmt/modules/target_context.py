@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from docnmt.functional.padded import document_groups
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
-from docnmt.modules.context import ConditionalAttention, ContextKeys, SummaryAttention
+from docnmt.modules.context import ConditionalAttention, SummaryAttention
+from docnmt.modules.document_store import ContextKeys
 
 
 class EarlierSummaries(SummaryAttention):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.modules.arguments import check_at_least
-from docnmt.modules.document_part import DocumentPart
+from docnmt.modules.sublayer import DocumentPart
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,50 @@
+"""A document as context attention reads it: words, sentence summaries, the tree over them, and projections of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from docnmt.functional import SentenceTree
+from docnmt.functional.selection import Keys, in_float32
+from docnmt.functional.tree import cumulative_keys
+from docnmt.layout import DocumentLayout
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentStore:
+    """What can be attended to: words (T, d), one summary a sentence (S, d), and the tree over them, if there is one."""
+
+    words: Tensor
+    layout: DocumentLayout
+    summaries: Tensor
+    tree: SentenceTree | None
+
+
+@dataclass(frozen=True, eq=False)
+class ContextKeys:
+    """A store as one attention block sees it: keys and values (T, h, d_h), relevance keys of sentences or nodes.
+
+    `cumulative`: sums of the nodes' keys along the tree's paths, if they were made already.
+    """
+
+    layout: DocumentLayout
+    keys: Tensor
+    values: Tensor
+    relevance: Tensor | None = None
+    tree: SentenceTree | None = None
+    cumulative: Tensor | None = None
+
+    def stored(self) -> ContextKeys:
+        """The same for decoding, which reads words again at every step: laid out for it, with the sums it needs."""
+        sums = None
+        if self.tree is not None and self.relevance is not None:
+            sums = cumulative_keys(in_float32(self.relevance), self.tree.index)
+        return replace(self, keys=self.keys.contiguous(), values=self.values.contiguous(), cumulative=sums)
+
+    def selectable(self) -> Keys:
+        """As selective attention reads them."""
+        assert self.relevance is not None, "keys that a SummaryAttention made"
+        index = None if self.tree is None else self.tree.index
+        return Keys(self.keys, self.values, self.relevance, self.layout, index, self.cumulative)
