@@ -112,14 +112,18 @@ class Command:
     def main(self, body: Callable[[Given], None]) -> Main:
         """A decorator: the command as a function of its words that returns the exit status."""
 
-        def work(words: list[str]) -> None:
-            given = Given(self.prog, words)
-            import_plugins(given.user_dir)
-            body(given)
-
         @functools.wraps(body)
         def _main(argv: Sequence[str] | None = None) -> int:
-            return run(self.prog, work, argv)
+            debug = False
+
+            def work(words: list[str]) -> None:
+                nonlocal debug
+                given = Given(self.prog, words)
+                debug = given.debug
+                import_plugins(given.user_dir)
+                body(given)
+
+            return run(self.prog, work, argv, debug=lambda: debug)
 
         return _main
 
@@ -149,11 +153,17 @@ def _sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, old)
 
 
-def run(prog: str, work: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
+def run(
+    prog: str,
+    work: Callable[[list[str]], int | None],
+    argv: Sequence[str] | None = None,
+    *,
+    debug: Callable[[], bool] = lambda: False,
+) -> int:
     """Do the work on the words of the command line and turn every way it can end into the exit status.
 
     0 success (or what the work returns), 2 usage error, 1 any other error, 143 after SIGTERM, 130 after Ctrl-C. A
-    user's error is one line on stderr; `--debug` adds the traceback.
+    user's error is one line on stderr; `--debug`, or `debug()` afterwards, adds the traceback.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -172,7 +182,7 @@ def run(prog: str, work: Callable[[list[str]], int | None], argv: Sequence[str] 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again while it exits
         return 1
     except Exception as error:
-        if "--debug" in words or _file_asks_debug(prog, words):
+        if "--debug" in words or debug():
             traceback.print_exc()
         text = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, OSError) and error.strerror:
@@ -181,10 +191,3 @@ def run(prog: str, work: Callable[[list[str]], int | None], argv: Sequence[str] 
             text = f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
         print(f"{prog}: error: {text}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
-
-
-def _file_asks_debug(prog: str, words: list[str]) -> bool:
-    try:
-        return Given(prog, words).debug
-    except UserError:
-        return False
