@@ -117,6 +117,7 @@ class Command:
             debug = False
 
             def work(words: list[str]) -> None:
+                """The body, on what the words say."""
                 nonlocal debug
                 given = Given(self.prog, words)
                 debug = given.debug

@@ -125,6 +125,7 @@ def embeddings(
     output.weight = target.weight
 
     def embedding(tokens: nn.Embedding) -> Embedding:
+        """Embeddings of one side, with the positions and a fusion of its own."""
         own = FUSIONS.options(config.position_fusion, config)
         fusion = None if position.input is None else build_fusion(config.position_fusion, width, **own)
         return Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout)

@@ -36,6 +36,7 @@ class TranslationDataset:
         return unit_sizes(self.corpus, self.units)
 
     def batch(self, units: np.ndarray) -> TranslationBatch:
+        """The batch of these units, words of it hidden as training asks."""
         batch = collate(self.corpus, self.units, units, self.plan)
         if self.hidden is None:
             return batch
