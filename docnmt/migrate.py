@@ -41,11 +41,6 @@ class Change:
 
 CHANGES: tuple[Change, ...] = (
     Change(version=2, section="run", name="save_interval_minutes", instead="a run saves every 15 minutes"),
-    Change(version=2, section="run", name="keep_last_epochs", new="keep_last"),
-    Change(version=2, section="run", name="keep_best_checkpoints", new="keep_best"),
-    Change(version=2, section="optimization", name="adam_eps", same_as=(1e-8,), instead="it is 1e-8"),
-    Change(version=2, section="search", name="sampling_topk", new="top_k"),
-    Change(version=2, section="search", name="sampling_topp", new="top_p"),
     Change(
         version=2, section="model", name="relative_distance", new="relative_horizon", models=("fusion_classifier",)
     ),

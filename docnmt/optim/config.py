@@ -22,6 +22,7 @@ class OptimizationConfig:
     lr_shrink: float | None = option(None, "plateau: factor when the validation metric stalls [0.5]")
     lr_patience: int | None = option(None, "plateau: validations without a new best before the rate shrinks [1]")
     adam_betas: tuple[float, ...] = option((0.9, 0.98), "decay rates of Adam's two moments", metavar="F")
+    adam_eps: float = option(1e-8, "added to Adam's denominator")
     weight_decay: float = option(0.0, "decoupled (AdamW), on matrices only")
     clip_norm: float = option(1.0, "largest norm of the gradient; 0 does not clip")
 
@@ -30,7 +31,7 @@ class OptimizationConfig:
         found = []
         if not self.lr > 0:
             found.append(f"--lr: must be above 0, got {self.lr}")
-        for name in ("warmup_updates", "weight_decay", "clip_norm", "min_lr", "lr_patience"):
+        for name in ("warmup_updates", "weight_decay", "clip_norm", "adam_eps", "min_lr", "lr_patience"):
             if (getattr(self, name) or 0) < 0:
                 found.append(f"--{name.replace('_', '-')}: must not be negative, got {getattr(self, name)}")
         if len(self.adam_betas) != 2 or not all(0 <= beta < 1 for beta in self.adam_betas):

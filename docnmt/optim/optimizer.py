@@ -30,5 +30,5 @@ def build_optimizer(
             {"params": groups[key], "weight_decay": 0.0 if key[0] else config.weight_decay, "scale": key[1]}
             for key in sorted(groups)
         ],
-        lr=config.lr, betas=(first, second), eps=1e-8, fused=True,
+        lr=config.lr, betas=(first, second), eps=config.adam_eps, fused=True,
     )  # fmt: skip

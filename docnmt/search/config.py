@@ -61,8 +61,10 @@ class SamplingConfig(SearchConfig):
 
     nbest: int = option(1, "independent samples to draw for a sentence")
     temperature: float = option(1.0, "above 1 flattens the distribution, below 1 sharpens it", basic=True)
-    top_k: int = option(0, "draw from the k most probable tokens; 0: from all")
-    top_p: float = option(1.0, "draw from the fewest most probable tokens that hold this much probability")
+    top_k: int = option(0, "draw from the k most probable tokens; 0: from all", aliases=("--sampling-topk",))
+    top_p: float = option(
+        1.0, "draw from the fewest most probable tokens that hold this much probability", aliases=("--sampling-topp",)
+    )
     seed: int = option(1, "of the random streams")
 
     def problems(self) -> list[str]:

@@ -35,8 +35,13 @@ class RunConfig:
     save_interval_updates: int | None = option(
         None, "save every N updates, besides at every validation, at the end and every 15 minutes"
     )
-    keep_last: int = option(0, "also keep the N last checkpoints under names of their own, for docnmt-average")
-    keep_best: int = option(0, "also keep the N best checkpoints under names of their own")
+    keep_last: int = option(
+        0, "also keep the N last checkpoints under names of their own, for docnmt-average",
+        aliases=("--keep-last-epochs",),
+    )  # fmt: skip
+    keep_best: int = option(
+        0, "also keep the N best checkpoints under names of their own", aliases=("--keep-best-checkpoints",)
+    )
     dry_run: bool = option(False, "print options, parameters, batches and memory, and write nothing")
     overwrite: bool = option(False, "start anew: delete the checkpoints and logs that --save-dir holds")
 

@@ -61,7 +61,7 @@ def test_what_is_written_is_of_today(folder: Path) -> None:
     assert train(CONTINUE) == 0
     header, _ = read_header(folder)
     assert header["config_version"] == CONFIG_VERSION
-    assert "adam_eps" not in header["config"]["optimization"]
+    assert "save_interval_minutes" not in header["config"]["run"]
 
 
 def test_an_unknown_option_stops_translating_and_resuming(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,13 +74,17 @@ def test_an_unknown_option_stops_translating_and_resuming(folder: Path, capsys: 
     assert "checkpoint_last.safetensors: configuration of the model: unknown key 'depth'" in capsys.readouterr().err
 
 
-def test_a_dropped_option_that_was_used_stops_resuming_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    change(folder, lambda h: h["config"]["optimization"].update(adam_eps=1e-6))
+def test_a_dropped_option_that_was_used_stops_resuming_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped = migrate.Change(version=2, section="optimization", name="rho", same_as=(1.0,), instead="it is 1")
+    monkeypatch.setattr(migrate, "CHANGES", (*CHANGES, dropped))
+    change(folder, lambda h: h["config"]["optimization"].update(rho=1.0))
+    assert train(CONTINUE) == 0
+    change(folder, lambda h: h.update(config_version=1) or h["config"]["optimization"].update(rho=2.0))
     load_model(folder)
     assert train(CONTINUE) == 2
-    assert (
-        "configuration of the optimization: unknown key 'adam_eps': is no more; it is 1e-8" in capsys.readouterr().err
-    )
+    assert "configuration of the optimization: unknown key 'rho': is no more; it is 1" in capsys.readouterr().err
 
 
 def test_a_newer_version_is_refused(folder: Path) -> None:
@@ -90,11 +94,12 @@ def test_a_newer_version_is_refused(folder: Path) -> None:
 
 
 def test_typed_options_of_earlier_versions_are_explained(tmp_path: Path) -> None:
-    words = ["data", "--arch", "transformer_tiny", "--save-dir", "new", "--keep-last-epochs", "3", "--adam-eps", "1e-6"]
+    words = ["data", "--arch", "fusion_classifier", "--task", "text_classification", "--save-dir", "new"]
+    words += ["--relative-distance", "3", "--save-interval-minutes", "1"]
     with pytest.raises(UsageError) as caught:
         parse(words)
-    assert "--keep-last-epochs: is now --keep-last" in str(caught.value)
-    assert "--adam-eps: is no more; it is 1e-8" in str(caught.value)
+    assert "--relative-distance: is now --relative-horizon" in str(caught.value)
+    assert "--save-interval-minutes: is no more; a run saves every 15 minutes" in str(caught.value)
 
 
 def test_tensors_of_another_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
