@@ -104,6 +104,8 @@ def migrate_file(values: Mapping[str, Any], known: Collection[str]) -> dict[str,
     there = {underscored(key) for key in values}
     for change in CHANGES:
         for key in values:
+            if change.models:  # which model a file is for is not known here; its old name is an alias there
+                continue
             if underscored(key) == change.name and not {change.name} & set(known) and change.new not in there:
                 _apply(change, migrated, key)
     return migrated
@@ -112,8 +114,8 @@ def migrate_file(values: Mapping[str, Any], known: Collection[str]) -> dict[str,
 def gone(name: str) -> str:
     """An explanation for an option that an earlier version had and this one does not; else nothing."""
     for change in CHANGES:
-        if change.name == name:
-            return f": is now {flag(change.new)}" if change.new else f": is no more; {change.instead}"
+        if change.name == name and not change.models:
+            return f": is now {flag(change.new)}" if change.new else f": does not exist any more: {change.instead}"
     return ""
 
 

@@ -1,11 +1,13 @@
 """The names that plug-ins build on: everything here stays, or changes with a word in the changelog.
 
-Importing this module imports torch, as a model must. What a plug-in registers, and how, `docs/architecture.md` tells.
+Importing this module imports torch, as a model must. CONTRIBUTING.md shows how a plug-in registers each
+kind of component.
 """
 
 from docnmt.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.builtin import register_sizes
 from docnmt.config import option
+from docnmt.criterions.protocol import Criterion
 from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.functional import packed_attention
 from docnmt.layout import DocumentLayout, Spans
@@ -13,7 +15,7 @@ from docnmt.models.build import Vocabularies, embeddings, encoder_decoder
 from docnmt.models.config import StructuredConfig, TransformerConfig
 from docnmt.models.decoding import DecoderState, Memory
 from docnmt.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
-from docnmt.models.protocol import TranslationModel
+from docnmt.models.protocol import TranslationModel, TranslationTask
 from docnmt.modules.attention import (
     CrossAttention,
     CrossKeys,
@@ -23,9 +25,10 @@ from docnmt.modules.attention import (
     attend,
     round_up,
 )
+from docnmt.modules.fusion import Fusion, build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual
-from docnmt.modules.positions import Position, build_position
-from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
+from docnmt.modules.positions import Position, PositionSettings, build_position
+from docnmt.modules.sublayer import Cache, NoCache, Reads, Slots, Step, Sublayer
 from docnmt.reading import ReadingPlan
 from docnmt.registry import (
     FUSIONS,
@@ -53,6 +56,8 @@ __all__ = [
     "POSITIONS",
     "UNK",
     "Batch",
+    "Cache",
+    "Criterion",
     "CrossAttention",
     "CrossKeys",
     "Dataset",
@@ -62,12 +67,15 @@ __all__ = [
     "Encoder",
     "EncoderDecoder",
     "FeedForward",
+    "Fusion",
     "KeyValueCache",
     "Layer",
     "Memory",
+    "NoCache",
     "PackedKeys",
     "PackedText",
     "Position",
+    "PositionSettings",
     "ReadingPlan",
     "Reads",
     "Residual",
@@ -82,8 +90,10 @@ __all__ = [
     "TransformerConfig",
     "TranslationBatch",
     "TranslationModel",
+    "TranslationTask",
     "Vocabularies",
     "attend",
+    "build_fusion",
     "build_position",
     "embeddings",
     "encoder_decoder",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 #: Where the indices of positions count from: their parent unit (the default), the document's start, or, for the word
 #: index of joined sentences, the start of the whole sequence.
@@ -39,8 +39,17 @@ class ReadingPlan:
     def __post_init__(self) -> None:
         for name, least in (("written", 1), ("earlier", 0), ("stride", 1), ("around", 0)):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"ReadingPlan: {name} must be at least {least}, got {value}")
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise ValueError(f"ReadingPlan: {name} must be a whole number of at least {least}, got {value!r}")
+        if self.positions not in get_args(PositionCount):
+            raise ValueError(f"ReadingPlan: positions must be one of {get_args(PositionCount)}, got {self.positions!r}")
+        apart = self.written is None and not self.joined
+        if self.around is not None and not apart:
+            raise ValueError(f"ReadingPlan: around {self.around} is for whole documents whose sentences are not joined")
+        if self.own_text and not apart:
+            raise ValueError("ReadingPlan: own_text is for whole documents whose sentences are not joined")
+        if self.earlier and not (self.joined and self.written):
+            raise ValueError(f"ReadingPlan: earlier {self.earlier} is for joined units of a number of sentences")
         if self.stride is not None and (self.written is None or self.stride > self.written):
             raise ValueError(f"ReadingPlan: stride {self.stride} leaves sentences out of units of {self.written}")
         if not 0 <= self.masked_context < 1:
@@ -63,6 +72,8 @@ class ReadingPlan:
         Texts of several sentences then hold `window` + 1, also more than the model was trained with: k-to-k stays
         k-to-k, k-to-1 goes on writing one, and they overlap by as many sentences as before.
         """
+        if window is not None and window < 0:
+            raise ValueError(f"window: must be at least 0, got {window}")
         if window is None or (self.written == 1 and not self.joined):
             return self
         if not self.joined:

@@ -81,7 +81,9 @@ class FusionClassifierConfig:
         None, "multi_level: words count inside their sentence, or from the text's start [unit]"
     )
     max_positions: int | None = option(None, "learned, relative_input: rows of the table [4096]")
-    relative_horizon: int | None = option(None, "relative: farther words share an embedding [16]", metavar="R")
+    relative_horizon: int | None = option(
+        None, "relative: farther words share an embedding [16]", metavar="R", aliases=("--relative-distance",)
+    )
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""

@@ -85,10 +85,11 @@ class Command:
         if not given.parsed:
             given.parse([*sections, *(section for choice in choices for section in choice.sections)])
         known = {setting.name for section in sections for setting in section.settings}
+        flags = [setting.flag for section in sections for setting in section.settings]
 
         def _reason(word: str) -> str:
             name = underscored(word.partition("=")[0])
-            close = difflib.get_close_matches(flag(name), map(flag, known), n=1)
+            close = difflib.get_close_matches(flag(name), flags, n=1)
             meant = f"; did you mean {close[0]}?" if close else ""
             of_others = (choice.explain(name) for choice in choices)
             return next(filter(None, (explain(name) if explain else "", *of_others, gone(name), meant)), "")

@@ -83,6 +83,12 @@ def resolve(given: Given) -> dict[str, Any]:
     architecture = ARCHITECTURES.get(arch)
     values = {**architecture.overrides(), **{n: given.get(n) for n in CHOSEN if given.get(n) is not None}}
     model = Section("model", model_config(architecture.model, values), architecture.overrides())
+    settings_there = {setting.name for setting in model.settings}
+    if misspelt := [name for name in model.values if name not in settings_there]:
+        raise UsageError(
+            f"--arch {arch}: its registration sets {', '.join(misspelt)}, which '{architecture.model}' does not have; "
+            f"it has {', '.join(sorted(settings_there))}"
+        )
     given.parse([*general, model, *every])
     task = known(TASKS, "--task", str(given.get("task") or task_of_data(given) or default_task(architecture.model)))
     usual = getattr(TASKS.config(task), "default_criterion", "label_smoothed_cross_entropy")

@@ -90,7 +90,7 @@ class HierTransformer(EncoderDecoder):
         return cls(**encoder_decoder(config, task, context=Context(config, SummaryAttention)))
 
 
-class Selection(TypedDict):
+class SelectionOptions(TypedDict):
     """What conditional attention is told of the choice of sentences."""
 
     top_t: int
@@ -98,7 +98,7 @@ class Selection(TypedDict):
     read_all_updates: int
 
 
-def _selection(config: CondTransformerConfig) -> Selection:
+def _selection(config: CondTransformerConfig) -> SelectionOptions:
     return {
         "top_t": config.top_t,
         "always_own": config.always_own_sentence,

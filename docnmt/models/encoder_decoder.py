@@ -135,6 +135,9 @@ class EncoderDecoder(nn.Module):
     Args:
         output: features → scores of the vocabulary.
         reading: what the model reads and writes at once.
+
+    Raises:
+        ValueError: the plan reads its own text and the decoder does not, or the other way round.
     """
 
     #: What a criterion must judge.
@@ -142,6 +145,11 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, *, encoder: Encoder, decoder: Decoder, output: nn.Linear, reading: ReadingPlan) -> None:
         super().__init__()
+        if reading.own_text != (decoder.summarise_target is not None):
+            raise ValueError(
+                "reading.own_text and decoder.summarise_target: expected both or neither; a decoder that reads its own "
+                "text has sublayers named target"
+            )
         self.encoder, self.decoder, self.output = encoder, decoder, output
         self.reading = reading
         initialise(encoder)

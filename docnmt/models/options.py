@@ -7,7 +7,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any  # values of options, and classes that hold them
 
-from docnmt.config import NoOptions
+from docnmt.config import NoOptions, settings
+from docnmt.errors import UsageError
 from docnmt.registry import FUSIONS, MODELS, POSITIONS, Registry
 
 #: The options by which a model chooses parts that bring options of their own.
@@ -34,6 +35,12 @@ def _extended(config: type, *parts: type) -> type:
     """A configuration class that has the options, problems and conditions of others, too."""
     if not parts:
         return config
+    names = [setting.name for part in (config, *parts) for setting in settings(part)]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(
+            f"{' and '.join(part.__qualname__ for part in parts)}: {config.__qualname__} has options of the same name: "
+            f"{', '.join(twice)}; rename them"
+        )
 
     def problems(self: object) -> list[str]:
         """Contradictions between the values, of every part."""

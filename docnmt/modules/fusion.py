@@ -253,7 +253,7 @@ class Normed(Fusion):
         return h
 
 
-def build_fusion(name: str, d_model: int, *, norm_after: bool = False, **options: int) -> Fusion:
+def build_fusion(name: str, d_model: int, *, norm_after: bool = False, **options: float) -> Fusion:
     """The operator `name` (registry of fusions) for width `d_model`.
 
     Args:

@@ -91,7 +91,11 @@ class Layer(nn.Module):
         residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
+        if not all(isinstance(block, tuple) and block for block in blocks):
+            raise ValueError(f"blocks: expected tuples of names of sublayers, none of them empty, got {list(blocks)}")
         named = [name for block in blocks for name in block]
+        if taken := [name for name in sublayers if name.endswith("_residual") or hasattr(Layer, name)]:
+            raise ValueError(f"sublayers: a layer has something else of the name {', '.join(taken)}")
         if sorted(named) != sorted(sublayers):
             raise ValueError(f"blocks: expected each of {', '.join(sublayers)} once, got {', '.join(named)}")
         self.blocks = tuple(blocks)

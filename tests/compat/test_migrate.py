@@ -47,6 +47,8 @@ def test_every_change(each: migrate.Change) -> None:
     kept = {"other": 1} if each.new is None else {each.new: value, "other": 1}
     assert migrate.migrate(stored, each.version - 1, model) == {each.section: kept}
     assert migrate.migrate(stored, each.version, model) == stored
+    if each.models:  # of one model: its old name is an alias there
+        return
     assert migrate.migrate_file({each.name.replace("_", "-"): value}, []) == ({each.new: value} if each.new else {})
     assert migrate.migrate_file({each.name: value}, [each.name]) == {each.name: value}  # a plug-in's, say
     assert migrate.gone(each.name)
@@ -84,7 +86,8 @@ def test_a_dropped_option_that_was_used_stops_resuming_alone(
     change(folder, lambda h: h.update(config_version=1) or h["config"]["optimization"].update(rho=2.0))
     load_model(folder)
     assert train(CONTINUE) == 2
-    assert "configuration of the optimization: unknown key 'rho': is no more; it is 1" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "configuration of the optimization: unknown key 'rho': does not exist any more: it is 1" in error
 
 
 def test_a_newer_version_is_refused(folder: Path) -> None:
@@ -94,12 +97,10 @@ def test_a_newer_version_is_refused(folder: Path) -> None:
 
 
 def test_typed_options_of_earlier_versions_are_explained(tmp_path: Path) -> None:
-    words = ["data", "--arch", "fusion_classifier", "--task", "text_classification", "--save-dir", "new"]
-    words += ["--relative-distance", "3", "--save-interval-minutes", "1"]
+    words = ["data", "--arch", "transformer_tiny", "--save-dir", "new", "--save-interval-minutes", "1"]
     with pytest.raises(UsageError) as caught:
         parse(words)
-    assert "--relative-distance: is now --relative-horizon" in str(caught.value)
-    assert "--save-interval-minutes: is no more; a run saves every 15 minutes" in str(caught.value)
+    assert "--save-interval-minutes: does not exist any more: a run saves every 15 minutes" in str(caught.value)
 
 
 def test_tensors_of_another_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from docnmt import registry
 from docnmt.cli.generate import main as generate
+from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
 from docnmt.config import below, option
 from docnmt.models.options import model_config
 from docnmt.modules.positions import Position, PositionSettings
-from docnmt.registry import register_fusion, register_position
+from docnmt.registry import MODELS, register_architecture, register_fusion, register_model, register_position
 from docnmt.training.loading import load_model
 
 DATA = Path(__file__).parents[1] / "compat" / "v1" / "data"
@@ -114,3 +115,43 @@ def test_a_configuration_has_the_options_of_its_parts() -> None:
     assert registry.POSITIONS.options("period", extended(period=7)) == {"period": 7}
     assert registry.POSITIONS.options("sinusoidal", extended()) == {}
     assert torch.equal(Weighted(2, position_weight=2.0)(torch.ones(1, 2), torch.ones(1, 2)), torch.full((1, 2), 3.0))
+
+
+@dataclass(frozen=True)
+class ClashingConfig:
+    """An option of a name that every model has."""
+
+    dropout: float = option(0.7, "another dropout")
+
+
+def test_mistakes_of_a_plug_in_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(DATA), *SMALL, "--save-dir", str(tmp_path / "run")]
+    register_position("clash", config=ClashingConfig)(period_family)
+    assert train([*words, "--arch", "transformer_tiny", "--position", "clash"]) == 2
+    assert "ClashingConfig: TransformerConfig has options of the same name: dropout" in capsys.readouterr().err
+
+    @register_architecture("transformer", "misspelt")
+    def misspelt() -> dict[str, int]:
+        """A setting that no transformer has."""
+        return {"encoder_layer": 3}
+
+    assert train([*words, "--arch", "misspelt"]) == 2
+    assert "--arch misspelt: its registration sets encoder_layer, which 'transformer' does" in capsys.readouterr().err
+
+    @register_model("no_reading")
+    class NoReading(nn.Module):
+        """A model without a plan of reading."""
+
+        Config = MODELS.config("transformer")
+
+        @classmethod
+        def build(cls, config: object, task: object) -> NoReading:
+            return cls()
+
+    assert train([*words, "--arch", "no_reading"]) == 1
+    assert "NoReading: its build gives no translation model: it lacks reading, output," in capsys.readouterr().err
+
+
+def test_options_that_are_close_are_suggested_as_they_are_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspect(["--path", "x"]) == 2
+    assert "unknown option --path; did you mean path?" in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""What a plan of reading and a layer refuse, and how a plan narrows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from docnmt.modules.attention import SelfAttention
+from docnmt.modules.layers import FeedForward, Layer, Residual
+from docnmt.reading import ReadingPlan
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"written": 0}, "written must be a whole number of at least 1, got 0"),
+        ({"written": "2"}, "written must be a whole number of at least 1, got '2'"),
+        ({"written": True}, "written must be a whole number"),
+        ({"written": 2, "joined": True, "stride": 3}, "stride 3 leaves sentences out of units of 2"),
+        ({"written": None, "stride": 1}, "leaves sentences out"),
+        ({"written": 2, "earlier": 1}, "earlier 1 is for joined units"),
+        ({"written": None, "joined": True, "earlier": 1}, "earlier 1 is for joined units"),
+        ({"written": 2, "around": 1}, "around 1 is for whole documents"),
+        ({"written": None, "joined": True, "own_text": True}, "own_text is for whole documents"),
+        ({"written": 1, "positions": "word"}, "positions must be one of"),
+        ({"written": 1, "masked_context": 1.0}, "masked_context must be in"),
+    ],
+)
+def test_a_senseless_plan_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ReadingPlan(**settings)
+
+
+def test_a_window_narrows_what_is_read() -> None:
+    sentence, document = ReadingPlan(written=1), ReadingPlan(written=None)
+    joined, pair = ReadingPlan(written=None, joined=True), ReadingPlan(written=1, earlier=3, stride=1, joined=True)
+    assert sentence.within(2) == sentence
+    assert document.within(2).around == 2
+    assert joined.within(2).written == 3
+    assert (pair.within(1).written, pair.within(1).earlier) == (1, 1)
+    assert [plan.noun for plan in (sentence, document, joined, pair)] == ["sentence", "document", "document", "window"]
+    assert all(plan.within(None) == plan for plan in (sentence, document, joined, pair))
+    with pytest.raises(ValueError, match="window: must be at least 0, got -1"):
+        document.within(-1)
+
+
+@pytest.mark.parametrize(
+    ("names", "blocks", "message"),
+    [
+        (["attention"], [("attention",), ()], "none of them empty"),
+        (["attention"], ["attention"], "expected tuples"),
+        (["attention", "other"], [("attention",)], "expected each of attention, other once, got attention"),
+        (["attention"], [("attention",), ("attention",)], "once, got attention, attention"),
+        (["attention", "attention_residual"], [("attention",), ("attention_residual",)], "something else of the name"),
+        (["residual"], [("residual",)], "something else of the name residual"),
+    ],
+)
+def test_a_layer_knows_all_its_sublayers(names: list[str], blocks: list[Any], message: str) -> None:
+    made = {name: SelfAttention(d_model=4, heads=1, d_head=4) for name in names}
+    with pytest.raises(ValueError, match=message):
+        Layer(made, blocks, residual=partial(Residual, d_model=4, dropout=0.0, norm="pre"))
+
+
+def test_misspelt_names_are_refused() -> None:
+    with pytest.raises(ValueError, match="activation: expected one of relu, gelu, got 'swish'"):
+        FeedForward(d_model=4, d_inner=8, activation="swish")
+    with pytest.raises(ValueError, match="norm: "):
+        Residual(d_model=4, dropout=0.0, norm="Pre")
