@@ -16,7 +16,7 @@ from docnmt.modules.sublayer import DocumentPart
 
 logger = logging.getLogger(__name__)
 
-#: The columns of positions (T, 4): the index of a word, or of the unit that holds it, in the unit above.
+#: What the columns of positions (T, 4) count. A column has the index of a word, or of its unit, in the unit above.
 LEVELS = ("word", "sentence", "paragraph", "section")
 
 
