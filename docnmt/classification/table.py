@@ -30,6 +30,9 @@ class LabelledTexts:
     lines: list[int]
     path: Path
 
+    def __len__(self) -> int:
+        return len(self.texts)
+
     def place(self, row: int) -> str:
         """`file:line` of a row, for messages."""
         return f"{self.path}:{self.lines[row]}"

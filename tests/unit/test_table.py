@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from docnmt.classification.table import read_labelled
@@ -98,7 +98,8 @@ def test_missing_file_and_wrong_encoding(tmp_path: Path) -> None:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from([".tsv", ".csv", ".jsonl"]), st.binary(max_size=60))
+@example(suffix=".csv", content=b"a,b")
+@given(suffix=st.sampled_from([".tsv", ".csv", ".jsonl"]), content=st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused_in_one_line(tmp_path: Path, suffix: str, content: bytes) -> None:
     path = tmp_path / f"fuzz{suffix}"
     path.write_bytes(content)
