@@ -56,6 +56,8 @@ _add(
 
 _TRANSLATION = (
     ("transformer", "architectures:Transformer", "every sentence by itself: the control", "config:TransformerConfig"),
+    ("copy_transformer", "copy_transformer:CopyTransformer",
+     "every sentence by itself, with a pointer to the document's earlier translations", "config:CopyTransformerConfig"),
     ("hier_transformer", "architectures:HierTransformer",
      "attention over source2token summaries of the document's sentences", "config:HierTransformerConfig"),
     ("cond_transformer", "architectures:CondTransformer",

@@ -22,6 +22,7 @@ from docnmt.commands.config import ModelsConfig
 from docnmt.commands.models import load_models
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
+from docnmt.functional.loss import label_log_probs
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.progress import Progress
 from docnmt.scoring.contrastive import ForcedExample
@@ -87,8 +88,7 @@ def gold_log_probs(model: AnyTranslationModel, batch: TranslationBatch, lengths:
     """(sum of lengths,) log-probabilities of the last `lengths[d]` labels of each of the batch's documents."""
     ends = batch.target.layout.documents.host[1:]
     rows = torch.from_numpy(ranges(ends - lengths, ends)).to(batch.labels.device)
-    logits = model.output(model(batch).index_select(0, rows)).float()
-    return -torch.nn.functional.cross_entropy(logits, batch.labels[rows], reduction="none")
+    return label_log_probs(model(batch), model.output, batch.labels, rows)
 
 
 def corpus_of(examples: Sequence[ForcedExample], task: TranslationTask) -> tuple[ParallelCorpus, np.ndarray]:

@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from docnmt.batch import IGNORE
 from docnmt.criterions.config import CrossEntropyConfig, LabelSmoothedCrossEntropyConfig
 from docnmt.functional import chunked_cross_entropy
+from docnmt.functional.loss import CopiedFeatures
 
 #: Labels whose scores of the whole vocabulary are held at a time; the backward pass computes them again.
 CHUNK = 1024
@@ -23,7 +24,7 @@ class TokenModel(Protocol):
     output: nn.Linear
     training: bool
 
-    def __call__(self, batch: Any) -> Tensor: ...  # Any: each model reads batches of its own
+    def __call__(self, batch: Any) -> Tensor | CopiedFeatures: ...  # Any: each model reads batches of its own
 
 
 class TokenBatch(Protocol):
@@ -69,16 +70,24 @@ class LabelSmoothedCrossEntropy:
 
     def _of_two_passes(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, dict[str, float]]:
         output = model.output
-        features = (model(batch), model(batch))
-        loss, nll = self._cross_entropy(model, torch.cat(features), torch.cat([batch.labels, batch.labels]))
-        divergence = symmetric_divergence(*features, batch.labels, output.weight, output.bias)
+        passes = (model(batch), model(batch))
+        losses, nlls = zip(*(self._cross_entropy(model, each, batch.labels) for each in passes), strict=True)
+        loss, nll = losses[0] + losses[1], nlls[0] + nlls[1]
+        one, other = (each if isinstance(each, Tensor) else each.features for each in passes)
+        divergence = symmetric_divergence(one, other, batch.labels, output.weight, output.bias)
         sums = {"nll": float(nll.detach()) / 2, "divergence": float(divergence.detach())}
         return (loss + self.r_drop * divergence) / 2, batch.num_tokens, sums
 
-    def _cross_entropy(self, model: TokenModel, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        output = model.output
+    def _cross_entropy(
+        self, model: TokenModel, predicted: Tensor | CopiedFeatures, labels: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        output, smoothing = model.output, self.label_smoothing
+        if isinstance(predicted, Tensor):
+            features, copied = predicted, None
+        else:
+            features, copied = predicted.features, predicted.copied
         return chunked_cross_entropy(
-            features, output.weight, labels, bias=output.bias, label_smoothing=self.label_smoothing
+            features, output.weight, labels, bias=output.bias, label_smoothing=smoothing, copied=copied
         )
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from docnmt.functional.autograd import Context
 
 
 def chunked_cross_entropy(
     features: Tensor, weight: Tensor, labels: Tensor, *,
-    bias: Tensor | None = None, label_smoothing: float = 0.0, ignore_index: int = -100, chunk_tokens: int = 1024,
+    bias: Tensor | None = None, label_smoothing: float = 0.0, copied: Copied | None = None, ignore_index: int = -100,
+    chunk_tokens: int = 1024,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Summed cross-entropy of `features @ weight.T + bias`, in nats.
 
@@ -22,9 +25,12 @@ def chunked_cross_entropy(
     Args:
         features: (T, d). weight: (V, d). bias: (V,). labels: (T,), `ignore_index` where nothing is counted.
         label_smoothing: ε of (1 − ε)·(−log p(label)) + ε·(mean over the vocabulary of −log p).
+        copied: what is mixed into the probability of each label, p(label) = (1 − λ)·softmax(scores)(label) + λ·copied;
+            smoothing stays with the softmax.
 
     Returns:
-        The smoothed loss, differentiable in features, weight and bias, and the loss without smoothing, detached.
+        The smoothed loss, differentiable in features, weight, bias and what is copied, and the loss without smoothing,
+        detached.
 
     Raises:
         ValueError: shapes do not belong together, or label_smoothing is not in [0, 1).
@@ -39,7 +45,11 @@ def chunked_cross_entropy(
     counted = (labels != ignore_index).nonzero()[:, 0]
     if len(counted) < len(labels):
         features, labels = features.index_select(0, counted), labels.index_select(0, counted)
-    loss, nll = _ChunkedCrossEntropy.apply(features, weight, bias, labels, 1 - label_smoothing, chunk_tokens)  # type: ignore[no-untyped-call]
+        copied = None if copied is None else copied.select(counted)
+    share, log_copied = (None, None) if copied is None else (copied.share, copied.log_probs)
+    loss, nll = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        features, weight, bias, share, log_copied, labels, 1 - label_smoothing, chunk_tokens
+    )
     if label_smoothing:  # the mean of all scores is linear in the features: no (T, V) is needed for it
         precise = loss.dtype
         mean_scores = (features.sum(0, dtype=precise) * weight.mean(0, dtype=precise)).sum()
@@ -47,6 +57,44 @@ def chunked_cross_entropy(
             mean_scores = mean_scores + len(features) * bias.mean(dtype=precise)
         loss = loss - label_smoothing * mean_scores
     return loss, nll.detach()
+
+
+@dataclass(frozen=True, eq=False)
+class Copied:
+    """What a pointer gives to labels, beside the scores of the vocabulary.
+
+    Attributes:
+        share: (T,) λ, how much of the probability is copied, in [0, 1].
+        log_probs: (T,) of each label under the pointer; at most 0.
+    """
+
+    share: Tensor
+    log_probs: Tensor
+
+    def select(self, rows: Tensor) -> Copied:
+        """These rows (N,) alone."""
+        return Copied(self.share.index_select(0, rows), self.log_probs.index_select(0, rows))
+
+    def mixed_with(self, log_probs: Tensor) -> Tensor:
+        """log((1 − λ)·exp(log_probs) + λ·copied), (T,), not differentiable where λ is 0."""
+        return torch.logaddexp(torch.log1p(-self.share) + log_probs, self.share.log() + self.log_probs)
+
+
+@dataclass(frozen=True, eq=False)
+class CopiedFeatures:
+    """What a model gives that copies: features (T, d) for the scores of the vocabulary, and what is copied."""
+
+    features: Tensor
+    copied: Copied
+
+
+def label_log_probs(predicted: Tensor | CopiedFeatures, output: nn.Linear, labels: Tensor, rows: Tensor) -> Tensor:
+    """log p of the labels at `rows` (N,), in float32 at least, given a model's features of all T words."""
+    features, copied = (predicted, None) if isinstance(predicted, Tensor) else (predicted.features, predicted.copied)
+    logits = output(features.index_select(0, rows))
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    log_probs = -F.cross_entropy(logits, labels[rows], reduction="none")
+    return log_probs if copied is None else copied.select(rows).mixed_with(log_probs)
 
 
 class _Context(Context, Protocol):
@@ -60,7 +108,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: _Context, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, share: float, chunk: int,
+        ctx: _Context, features: Tensor, weight: Tensor, bias: Tensor | None, copy_share: Tensor | None,
+        log_copied: Tensor | None, labels: Tensor, share: float, chunk: int,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Both sums; the gradients are computed here, too, and kept."""
         precise = torch.promote_types(features.dtype, torch.float32)
@@ -70,6 +119,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         d_features = torch.empty_like(features) if needed[0] else None
         d_weight = torch.zeros_like(weight, dtype=precise) if needed[1] else None
         d_bias = torch.zeros_like(bias, dtype=precise) if bias is not None and needed[2] else None
+        d_copied = [None if copied is None else torch.empty_like(copied) for copied in (copy_share, log_copied)]
         # under autocast the products run in its type, as a linear layer's would
         product = (
             torch.get_autocast_dtype(features.device.type)
@@ -86,11 +136,28 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             top_p, top = p.max(dim=1, keepdim=True)  # at least 1/V: its logarithm loses nothing
             log_total = scores.gather(1, top).to(precise) - top_p.log()
             right = scores.gather(1, y)
-            nll += (log_total - right).sum()
-            loss += (log_total - share * right).sum()
-            if not any(needed[:3]):
+            if copy_share is None or log_copied is None:
+                nll += (log_total - right).sum()
+                loss += (log_total - share * right).sum()
+                own: Tensor | None = None
+            else:
+                rows = slice(begin, begin + chunk)
+                copied = Copied(copy_share[rows], log_copied[rows])
+                alone = (right - log_total)[:, 0].to(precise)  # log p of the label without copying
+                mixed = copied.mixed_with(alone)
+                nll -= mixed.sum()
+                loss -= share * mixed.sum() - (1 - share) * log_total.sum()
+                # bounded: where λ is 0 and p nothing, all of these would be infinite
+                own_ratio, copy_ratio = ((part - mixed).clamp(max=30).exp() for part in (alone, copied.log_probs))
+                own = ((1 - copied.share) * own_ratio)[:, None]  # what of the mixture is the vocabulary's, (C, 1)
+                for d, value in zip(d_copied, (own_ratio - copy_ratio, -copied.share * copy_ratio), strict=True):
+                    if d is not None:
+                        d[rows] = share * value
+            if not any(needed[:5]):
                 continue
-            p.scatter_add_(1, y, p.new_full(y.shape, -share))  # the gradient of the scores
+            if own is not None:
+                p.mul_(share * own + (1 - share))
+            p.scatter_add_(1, y, p.new_full(y.shape, -share) if own is None else -share * own)  # the scores' gradient
             if d_bias is not None:
                 d_bias += p.sum(0)
             p = p.to(product)
@@ -99,16 +166,16 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if d_weight is not None:
                 d_weight += p.t() @ x
         ctx.dtypes = (weight.dtype, None if bias is None else bias.dtype)
-        ctx.save_for_backward(d_features, d_weight, d_bias)
+        ctx.save_for_backward(d_features, d_weight, d_bias, *d_copied)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
     def backward(ctx: _Context, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         """The kept gradients times that of the loss."""
-        d_features, d_weight, d_bias = ctx.saved_tensors
+        d_features, d_weight, d_bias, *d_copied = ctx.saved_tensors
         weight_type, bias_type = ctx.dtypes
         d_features = None if d_features is None else d_features * grad.to(d_features.dtype)
         d_weight = None if d_weight is None else (d_weight * grad).to(weight_type)
         d_bias = None if d_bias is None else (d_bias * grad).to(bias_type)
-        return d_features, d_weight, d_bias, None, None, None
+        return d_features, d_weight, d_bias, *(None if d is None else d * grad for d in d_copied), None, None, None

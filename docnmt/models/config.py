@@ -87,6 +87,19 @@ class TransformerConfig:
         return []
 
 
+@dataclass(frozen=True)
+class CopyTransformerConfig(TransformerConfig):
+    """A pointer to earlier translations."""
+
+    free: ClassVar[tuple[str, ...]] = ("copy_window",)
+
+    copy_window: int = option(2048, "target subwords before a sentence that it can copy from", metavar="N", basic=True)
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        return super().problems() + below(self, 1, "copy_window")
+
+
 _OF_LEVELS = ("levels", "learned_levels", "level_dropout", "level_scale")
 
 

@@ -27,11 +27,13 @@ class Memory:
         layers: per decoder layer and sublayer, what it reads of the source; each sublayer keeps what it likes.
         begins: (S, n, 4) positions of the first token of each target sentence that a sentence of the source becomes:
             one, but as many as the unit has where units are joined.
+        states: (T, d) of the encoder, for models that read finished translations once more.
     """
 
     source: PackedText
     layers: Sequence[Mapping[str, Any]]
     begins: Tensor
+    states: Tensor | None = None
 
     @classmethod
     def of(cls, source: PackedText, layers: Sequence[Mapping[str, Any]]) -> Memory:
@@ -40,6 +42,12 @@ class Memory:
         if begins is None:
             begins = source.positions.index_select(0, source.layout.sentence_offsets[:-1])[:, None]
         return cls(source, layers, begins)
+
+    def positions(self, sentence: int, length: int) -> Tensor:
+        """(length, 4) positions of the first words of what sentence `sentence` becomes."""
+        positions = self.begins[sentence, 0].repeat(length, 1)
+        positions[:, 0] += torch.arange(length, device=positions.device)
+        return positions
 
 
 @dataclass

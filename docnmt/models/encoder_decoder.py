@@ -145,15 +145,19 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, *, encoder: Encoder, decoder: Decoder, output: nn.Linear, reading: ReadingPlan) -> None:
         super().__init__()
-        if reading.own_text != (decoder.summarise_target is not None):
+        self.encoder, self.decoder, self.output = encoder, decoder, output
+        if reading.own_text != self.reads_own_text():
             raise ValueError(
                 "reading.own_text and decoder.summarise_target: expected both or neither; a decoder that reads its own "
                 "text has sublayers named target"
             )
-        self.encoder, self.decoder, self.output = encoder, decoder, output
         self.reading = reading
         initialise(encoder)
         initialise(decoder)  # the output layer keeps the embeddings' distribution: it may be the same matrix
+
+    def reads_own_text(self) -> bool:
+        """Its parts read the translations before a sentence."""
+        return self.decoder.summarise_target is not None
 
     def forward(self, batch: TranslationBatch) -> Tensor:
         """Features (T, d) of the packed target tokens; `output` turns them into scores of the vocabulary."""
@@ -182,10 +186,9 @@ class EncoderDecoder(nn.Module):
 
     def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> WrittenSentence:
         """What later sentences read of the translation `tokens` (without `</s>`) of a sentence of the memory."""
-        device, begin = memory.begins.device, memory.begins[sentence, 0]
+        device = memory.begins.device
         read = torch.tensor([BOS, *tokens], device=device)
-        positions = begin.repeat(len(read), 1)
-        positions[:, 0] += torch.arange(len(read), device=device)
+        positions = memory.positions(sentence, len(read))
         layout = DocumentLayout.from_lengths([[len(read)]]).to(device)
         summarise, targets = self.decoder.summarise_target, [layer.sublayer("target") for layer in self.decoder.stack]
         assert summarise is not None
@@ -194,10 +197,15 @@ class EncoderDecoder(nn.Module):
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Every row reads one token (R,) → scores of the next one (R, V)."""
+        logits: Tensor = self.output(self.advance(tokens, state))
+        return logits
+
+    def advance(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """Every row reads one token (R,) → features (R, d), which `output` turns into scores."""
         x = self.decoder.embedding(tokens, state.positions(tokens, running=self.reading.positions == "sequence"))
         at = Step(state.lengths, int(state.lengths.max()), state.sentences.repeat_interleave(state.beam))
-        for layer, caches in zip(self.decoder.stack, state.layers, strict=True):
+        for layer, caches in zip(self.decoder.stack, state.layers, strict=False):  # a pointer has caches of its own
             x = layer.step(x, caches, at)
         state.lengths = state.lengths + 1
-        logits: Tensor = self.output(self.decoder.norm(x))
-        return logits
+        features: Tensor = self.decoder.norm(x)
+        return features

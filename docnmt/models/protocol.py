@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.data.tokenizer import Tokenizer
+from docnmt.functional.loss import CopiedFeatures
 from docnmt.reading import ReadingPlan
 
 
@@ -39,7 +40,7 @@ class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
     output: nn.Linear
     training: bool
 
-    def __call__(self, batch: TranslationBatch) -> Tensor:
+    def __call__(self, batch: TranslationBatch) -> Tensor | CopiedFeatures:
         """Features (T, d) of the packed target tokens; `output` turns them into scores of the vocabulary."""
 
     def encode(self, source: PackedText) -> MemoryT:

@@ -22,8 +22,10 @@ def build_optimizer(
     """
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
+        scale = (scales or {}).get(name, 1.0)
+        parameter.requires_grad_(parameter.requires_grad and scale != 0)  # frozen: the backward pass leaves it out
         if parameter.requires_grad:
-            groups.setdefault((parameter.dim() < 2, (scales or {}).get(name, 1.0)), []).append(parameter)
+            groups.setdefault((parameter.dim() < 2, scale), []).append(parameter)
     first, second = config.adam_betas
     return torch.optim.AdamW(
         [

@@ -1,0 +1,70 @@
+"""The pointer of a copying model: how a word's state resembles those of earlier sentences, and what followed there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from docnmt.layout import DocumentLayout
+
+#: A similarity of what must not be read; finite, so that rows which read nothing have gradients of 0 and not NaN.
+NOTHING = -1e9
+#: Queries that are compared at a time, at least.
+_BLOCK = 256
+
+
+def similarities(q: Tensor, k: Tensor) -> Tensor:
+    """−|q − k|², in float32 at least: q (..., N, d), k (..., M, d) → (..., N, M)."""
+    precise = torch.promote_types(q.dtype, torch.float32)
+    with torch.autocast(q.device.type, enabled=False):
+        q, k = q.to(precise), k.to(precise)
+        distances = q.square().sum(-1)[..., :, None] + k.square().sum(-1)[..., None, :] - 2 * torch.matmul(q, k.mT)
+    return -distances
+
+
+def copied_labels(
+    q: Tensor, k: Tensor, labels: Tensor, layout: DocumentLayout, window: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What the pointer says of each label: softmax(−|q − k|²) over the words of earlier sentences of its document.
+
+    A word reads the last `window` words before its sentence. A key stands for its label, the token that followed it.
+
+    Args:
+        q, k: (T, d) of the words of `layout`. labels: (T,); negative ones are not copied.
+
+    Returns:
+        log p(label) under the pointer, the similarity of the nearest key, and the logarithm of the sum of all
+        exponentials, (T,) each; `NOTHING` or less where there is nothing to read.
+    """
+    parts: list[Sequence[Tensor]] = []
+    sentence = layout.sentence_of_token
+    starts = layout.sentence_offsets[:-1].index_select(0, sentence)  # (T,) where a word's own sentence begins
+    for first, begin, end in _blocks(layout, window):
+        rows, keys = slice(begin, end), slice(first, int(layout.sentences.host[int(sentence[end - 1])]))
+        if keys.stop <= keys.start:
+            parts.append([similarities(q[rows], k[:0]).sum(1) + NOTHING] * 3)
+            continue
+        index = torch.arange(keys.start, keys.stop, device=q.device)
+        own = starts[rows, None]
+        read = (index < own) & (index >= own - window) & (labels[keys] >= 0)  # (N, M)
+        scores = similarities(q[rows], k[keys]).masked_fill(~read, NOTHING)
+        same = scores.masked_fill(labels[keys] != labels[rows, None], NOTHING)
+        total = scores.logsumexp(1)
+        parts.append((same.logsumexp(1) - total, scores.amax(1), total))
+    log_p, nearest, total = (torch.cat(column) for column in zip(*parts, strict=True))
+    return log_p, nearest, total
+
+
+def _blocks(layout: DocumentLayout, window: int) -> Iterator[tuple[int, int, int]]:
+    """(first word read, first query, end) of blocks of whole sentences, each of one document and long enough."""
+    sentences, documents = layout.sentences.host, layout.document_sentences.host
+    for first, last in zip(documents[:-1].tolist(), documents[1:].tolist(), strict=True):
+        begin = first
+        for number in range(first + 1, last + 1):
+            if number == last or sentences[number] - sentences[begin] >= _BLOCK:
+                start = max(int(sentences[first]), int(sentences[begin]) - window)
+                if sentences[number] > sentences[begin]:
+                    yield start, int(sentences[begin]), int(sentences[number])
+                begin = number

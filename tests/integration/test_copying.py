@@ -1,0 +1,179 @@
+"""The copying model: a pointer over earlier translations, in one pass and step by step."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from test_models import build
+from test_target_context import gold
+from torch import Tensor
+
+from docnmt.batch import IGNORE, TranslationBatch
+from docnmt.criterions.cross_entropy import LabelSmoothedCrossEntropy
+from docnmt.data.tokenizer import EOS
+from docnmt.functional import chunked_cross_entropy
+from docnmt.functional.copying import copied_labels
+from docnmt.functional.loss import Copied, label_log_probs
+from docnmt.layout import DocumentLayout
+from docnmt.models.start import own_parameters, start_as_sentence_model
+
+LAYOUT = DocumentLayout.from_lengths([[3, 2, 0, 4], [5], [2, 1]])
+
+
+def labelled() -> TranslationBatch:
+    """The gold batch with the labels that training gives it."""
+    text = gold()
+    labels = torch.cat([text.target.tokens[1:], text.target.tokens[:1]])
+    labels[text.target.layout.sentence_offsets[1:] - 1] = EOS
+    return replace(text, labels=labels)
+
+
+def copying(**options: Any) -> Any:
+    """A copying model whose pointer and gate are not the initial ones."""
+    model = build("copy_transformer", **options)
+    with torch.no_grad():
+        model.pointer.gate.weight.copy_(torch.randn_like(model.pointer.gate.weight) / 10)
+        model.pointer.key.weight.copy_(torch.randn_like(model.pointer.key.weight) / 4)
+    return model
+
+
+@pytest.mark.parametrize("window", [1, 3, 100])
+def test_pointer_equals_a_loop_over_words(window: int) -> None:
+    q, k = (torch.randn(LAYOUT.num_tokens, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    labels = torch.randint(0, 3, (LAYOUT.num_tokens,))
+    labels[1] = IGNORE
+    found = copied_labels(q, k, labels, LAYOUT, window)
+    starts = LAYOUT.sentence_offsets[LAYOUT.sentence_of_token].tolist()
+    for word, (start, document) in enumerate(zip(starts, LAYOUT.document_of_token.tolist(), strict=True)):
+        first = int(LAYOUT.documents.offsets[document])
+        read = [i for i in range(max(first, start - window), start) if labels[i] != IGNORE]
+        if not read:
+            assert all(float(part[word].detach()) < -1e8 for part in found[1:])
+            continue
+        scores = torch.stack([-(q[word] - k[i]).square().sum() for i in read])
+        p = scores.softmax(0)[labels[read] == labels[word]].sum()
+        assert torch.allclose(found[0][word].exp(), p, atol=1e-12)
+        assert torch.allclose(found[1][word], scores.max(), atol=1e-12)
+        assert torch.allclose(found[2][word], scores.logsumexp(0), atol=1e-12)
+    sum(part[part > -1e8].sum() for part in found).backward()
+    assert q.grad is not None
+    assert bool(q.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_mixed_cross_entropy_equals_autograd(smoothing: float) -> None:
+    """Value and gradients, against the mixture written out; labels that do not count, and a λ of 0."""
+    torch.manual_seed(1)
+    features, weight = (torch.randn(n, 5, dtype=torch.float64, requires_grad=True) for n in (7, 9))
+    share = torch.tensor([0.3, 0.9, 0.2, 0.5, 0.7, 0.1, 0.4], dtype=torch.float64, requires_grad=True)
+    log_p = (-torch.rand(7, dtype=torch.float64)).requires_grad_()
+    labels = torch.tensor([1, 8, IGNORE, 0, 3, 3, 2])
+    inputs = (features, weight, share, log_p)
+    loss, nll = chunked_cross_entropy(
+        features, weight, labels, label_smoothing=smoothing, copied=Copied(share, log_p), chunk_tokens=3
+    )
+    gradients = torch.autograd.grad(loss, inputs)
+    counted = labels != IGNORE
+    logs = torch.log_softmax(features @ weight.T, 1)[counted]
+    gold_p = logs.gather(1, labels[counted, None])[:, 0].exp()
+    mixed = -((1 - share[counted]) * gold_p + share[counted] * log_p[counted].exp()).log().sum()
+    expected = (1 - smoothing) * mixed - smoothing * logs.mean(1).sum()
+    assert torch.allclose(nll, mixed, atol=1e-10)
+    assert torch.allclose(loss, expected, atol=1e-6)
+    for ours, theirs in zip(gradients, torch.autograd.grad(expected, inputs), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-10)
+
+
+def test_a_share_of_nothing_has_finite_gradients() -> None:
+    features, weight = torch.randn(2, 3, requires_grad=True), torch.randn(4, 3) * 100
+    share, log_p = torch.zeros(2, requires_grad=True), torch.tensor([-0.1, -1e9], requires_grad=True)
+    loss, nll = chunked_cross_entropy(features, weight, torch.tensor([0, 1]), copied=Copied(share, log_p))
+    plain, _ = chunked_cross_entropy(features, weight, torch.tensor([0, 1]))
+    assert torch.equal(loss, plain)
+    assert torch.equal(nll, plain)
+    assert all(bool(g.isfinite().all()) for g in torch.autograd.grad(loss, (features, share, log_p)))
+
+
+def test_sentence_by_sentence_equals_the_whole_document() -> None:
+    """Decoding with gold translations remembered one by one, against one training pass."""
+    model, text = copying(copy_window=9), labelled()
+    layout = text.target.layout
+    offsets = layout.sentence_offsets.tolist()
+    with torch.no_grad():
+        rows = torch.arange(layout.num_tokens)
+        whole, memory = label_log_probs(model(text), model.output, text.labels, rows), model.encode(text.source)
+        assert bool((model(text).copied.share > 0.01).any())
+        for first, last in itertools.pairwise(layout.document_offsets.tolist()):
+            written: list[Any] = []
+            for sentence in range(first, last):
+                span = slice(offsets[sentence], offsets[sentence + 1])
+                state = model.begin(memory, torch.tensor([sentence]), 2, [written])
+                for token, label, expected in zip(
+                    text.target.tokens[span], text.labels[span], whole[span], strict=True
+                ):
+                    log_probs = model.step(token.repeat(2), state)
+                    assert torch.allclose(log_probs.exp().sum(1), torch.ones(2).double(), atol=1e-10)
+                    assert torch.allclose(log_probs[1, label], expected, atol=1e-10)
+                written.append(model.remember(memory, sentence, text.target.tokens[span][1:].tolist()))
+
+
+def test_slots_leave_and_join_without_a_trace() -> None:
+    """Slots with one, no and two sentences before them, side by side, reordered and joined."""
+    model, text = copying(), gold()
+    tokens = torch.randint(5, 40, (4, 2))
+    with torch.no_grad():
+        memory = model.encode(text.source)
+        written = [model.remember(memory, n, [7 + n, 9, 11 + n]) for n in range(3)]
+        slots = {1: written[:1], 5: [], 2: written[:2], 3: written}
+
+        def alone(number: int, row: int) -> Tensor:
+            state = model.begin(memory, torch.tensor([number]), 1, [slots[number]])
+            return torch.stack([model.step(tokens[row, i : i + 1], state)[0] for i in range(2)])
+
+        state = model.begin(memory, torch.tensor([1, 5, 2]), 1, [slots[1], slots[5], slots[2]])
+        model.step(tokens[:3, 0], state)
+        state.reorder(torch.tensor([0, 2]))
+        state.append(model.begin(memory, torch.tensor([3]), 1, [slots[3]]))
+        found = model.step(torch.stack([tokens[0, 1], tokens[2, 1], tokens[3, 0]]), state)
+    for row, (number, kept, place) in enumerate([(1, 0, 1), (2, 2, 1), (3, 3, 0)]):
+        assert torch.allclose(found[row], alone(number, kept)[place], atol=1e-10)
+
+
+def test_later_sentences_and_other_documents_change_nothing() -> None:
+    model, text = copying(), labelled()
+    layout = text.target.layout
+    rows = torch.arange(layout.num_tokens)
+    sentence = int(layout.document_offsets[1]) - 1  # the last of the first document
+    changed = (layout.sentence_of_token == sentence).nonzero()[:, 0]
+    tokens, labels = text.target.tokens.clone(), text.labels.clone()
+    tokens[changed[1:]], labels[changed] = 17, 17
+    other = replace(text, target=replace(text.target, tokens=tokens), labels=labels)
+    with torch.no_grad():
+        before, after = (label_log_probs(model(each), model.output, each.labels, rows) for each in (text, other))
+    same = torch.ones(layout.num_tokens, dtype=torch.bool)
+    same[changed] = False
+    assert torch.equal(before[same], after[same])
+    assert not torch.equal(before[changed], after[changed])
+
+
+def test_a_closed_pointer_is_the_sentence_model_and_opens() -> None:
+    model, text, sentence = copying(), labelled(), build("transformer")
+    weights = sentence.state_dict()
+    model.load_state_dict({**model.state_dict(), **weights})
+    assert own_parameters(model) == set(model.state_dict()) - set(weights)
+    start_as_sentence_model(model, set(weights))
+    criterion = LabelSmoothedCrossEntropy(label_smoothing=0.1)
+    loss, _, _ = criterion(model, text)
+    assert torch.equal(loss, criterion(sentence, text)[0])
+    loss.backward()
+    assert model.pointer.opening.grad != 0
+
+
+def test_every_parameter_learns() -> None:
+    model = copying()
+    LabelSmoothedCrossEntropy(label_smoothing=0.1)(model, labelled())[0].backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None or not bool((p.grad != 0).any())] == []
