@@ -36,6 +36,12 @@ class GenerateConfig:
 
     data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
     gen_subset: str = option("test", "split to translate", metavar="NAME", basic=True)
+    prefix_references: float = option(
+        0.0,
+        "give this share of each document, its first sentences, with their references: later ones read them as "
+        "translations before them, and only these are translated and scored",
+        metavar="SHARE", basic=True,
+    )  # fmt: skip
     results_path: str | None = option(
         None, "also write hypotheses.txt and scores.json into this folder", metavar="DIR", basic=True
     )
@@ -57,6 +63,8 @@ class GenerateConfig:
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = []
+        if not 0 <= self.prefix_references <= 1:
+            found.append(f"--prefix-references: must be in [0, 1], got {self.prefix_references}")
         if self.scoring == "none":
             options = {"--sacrebleu": self.sacrebleu, "--sacrebleu-tokenize": self.sacrebleu_tokenize is not None}
             found = [f"{name} has no effect with --scoring none" for name, given in options.items() if given]

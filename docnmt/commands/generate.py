@@ -9,19 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+
 from docnmt.commands.config import GenerateConfig, ModelsConfig
 from docnmt.commands.models import LoadedModels, check_vocabulary, load_models
-from docnmt.commands.output import lines, progress_of, sentences_of_lines, write_lines
+from docnmt.commands.output import lines, progress_of, write_lines
+from docnmt.commands.rest import Rest
 from docnmt.config import to_dict
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UsageError
 from docnmt.files import check_folder, replacing_folder, write_json
-from docnmt.scoring.aligned import LineLayout
 from docnmt.scoring.comet import require_comet
 from docnmt.scoring.config import ReportConfig
 from docnmt.scoring.metrics import bleu_tokenizer, evaluate
 from docnmt.scoring.report import TranslationReport, report_on
 from docnmt.search.config import GenerationConfig, SearchConfig
+from docnmt.search.given import first_of_documents
 from docnmt.search.translate import SentenceResult, translate_corpus
 
 #: The file that shows a results folder to be ours.
@@ -69,29 +72,50 @@ def generate(
     loaded = load_models(models)
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
-    scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and corpus.num_sentences > 0
+    given = _given(corpus, config)
+    rest = Rest.of(corpus, given)
+    scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and len(rest) > 0
     if config.quiet and not scored and config.results_path is None:
         raise UsageError(
             f"--quiet: nothing would be left of the translation of {config.gen_subset}, which is not scored; give "
             "--results-path"
         )
-    score = _scoring(loaded, corpus, config, wanted, scored)
+    score = _scoring(loaded, rest, config, wanted, scored)
     window = models.context_window
-    results, speed = _translate(loaded, corpus, options, search, window, None if config.quiet else out)
+    results, speed = _translate(loaded, corpus, options, search, given, window, None if config.quiet else out)
     texts = [result.text for result in results]
     report = score(texts)
     if report is not None:
         print(report, file=out, flush=True)
+        if given is not None:
+            print(f"(without the first {config.prefix_references:g} of each document, which was given)", file=out)
     print(speed, file=sys.stderr)
     if config.results_path is not None:
         settings: dict[str, Any] = {"models": [str(path) for path in loaded.paths], "data": config.data}
         settings |= {"split": config.gen_subset, "context_window": window}
         settings |= {"generation": to_dict(options), "search": to_dict(search)}
-        _write(Path(config.results_path), config.overwrite, corpus, texts, report, speed, settings)
+        content = {} if report is None else report.to_dict()
+        if given is not None:
+            content["prefix_references"] = config.prefix_references
+        content |= {"speed": speed.to_dict(), "settings": settings}
+        _write(Path(config.results_path), config.overwrite, rest, texts, content)
+
+
+def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] | None:
+    """The references that `--prefix-references` gives; says of how many documents they are all."""
+    if not config.prefix_references:
+        return None
+    if not corpus.references:
+        raise UsageError(f"--prefix-references: split {config.gen_subset} has no reference to give")
+    offsets = corpus.document_offsets
+    given = first_of_documents(corpus.references[0], offsets.tolist(), config.prefix_references)
+    if whole := int((np.diff(Rest.of(corpus, given).document_offsets) == 0).sum()):
+        print(f"note: {whole:,} of {corpus.num_documents:,} documents are given whole, not translated", file=sys.stderr)
+    return given
 
 
 def _scoring(
-    loaded: LoadedModels, corpus: ParallelCorpus, config: GenerateConfig, wanted: ReportConfig, scored: bool
+    loaded: LoadedModels, rest: Rest, config: GenerateConfig, wanted: ReportConfig, scored: bool
 ) -> Callable[[Sequence[str]], TranslationReport | None]:
     """How the translations will be scored; whatever that needs is looked for now, before the work."""
     if not scored:
@@ -99,7 +123,10 @@ def _scoring(
             "--paired": wanted.paired, "--per-document": wanted.per_document, "--comet": wanted.comet,
             "--lexical-consistency": config.lexical_consistency,
         }  # fmt: skip
-        why = "--scoring none" if config.scoring == "none" else f"split {config.gen_subset}, which has no reference"
+        split = f"split {config.gen_subset}, which has no reference"
+        if rest.corpus.references:
+            split = f"--prefix-references {config.prefix_references:g}, which leaves nothing to translate"
+        why = "--scoring none" if config.scoring == "none" else split
         if problems := [f"{name} has no effect with {why}" for name, value in options.items() if value]:
             raise UsageError(problems)
         return lambda texts: None
@@ -107,12 +134,13 @@ def _scoring(
     evaluate(["."], [["."]], [0, 1], tokenize=tokenize)
     if wanted.comet is not None:
         require_comet()
-    layout = _layout(corpus, Path(config.data) / config.gen_subset)
+    references = [rest.texts(reference) for reference in rest.corpus.references]
+    layout = rest.layout(Path(config.data) / config.gen_subset)
     other = None if wanted.paired is None else layout.align(Path(wanted.paired))
     return lambda texts: report_on(
         layout,
         texts,
-        corpus.references,
+        references,
         other,
         tokenize=tokenize,
         per_document=wanted.per_document,
@@ -121,19 +149,12 @@ def _scoring(
     )
 
 
-def _layout(corpus: ParallelCorpus, path: Path) -> LineLayout:
-    """Which lines of the source file, and so of all its translations, are sentences."""
-    lines = [count > 0 for count in sentences_of_lines(corpus)]
-    sentences = iter(corpus.source_text)
-    rows = [next(sentences) if line else "" for line in lines]
-    return LineLayout(path, tuple(rows), tuple(corpus.document_offsets.tolist()), tuple(lines))
-
-
 def _translate(
     loaded: LoadedModels,
     corpus: ParallelCorpus,
     options: GenerationConfig,
     search: SearchConfig,
+    given: Sequence[str | None] | None,
     context_window: int | None,
     out: TextIO | None,
 ) -> tuple[list[SentenceResult], Speed]:
@@ -141,7 +162,7 @@ def _translate(
     results: list[SentenceResult] = []
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
-        settings: dict[str, Any] = {"context_window": context_window, "progress": progress}
+        settings: dict[str, Any] = {"given": given, "context_window": context_window, "progress": progress}
         for result in translate_corpus(loaded.models, loaded.task, corpus, options, search, **settings):
             results.append(result)
             if out is not None:
@@ -151,18 +172,17 @@ def _translate(
     return results, Speed(time.perf_counter() - start, len(results), tokens)
 
 
-def _write(
-    folder: Path,
-    overwrite: bool,
-    corpus: ParallelCorpus,
-    texts: Sequence[str],
-    report: TranslationReport | None,
-    speed: Speed,
-    settings: dict[str, Any],
-) -> None:
-    """hypotheses.txt, line by line the source file, and scores.json; both or neither."""
-    content = {**(report.to_dict() if report is not None else {}), "speed": speed.to_dict(), "settings": settings}
+def _write(folder: Path, overwrite: bool, rest: Rest, texts: Sequence[str], content: dict[str, Any]) -> None:
+    """hypotheses.txt, line by line the source file, and scores.json; both or neither.
+
+    Where the rest is not all, also its source and references: its lines are those of no other file.
+    """
+    files = {"hypotheses.txt": texts}
+    if len(rest) < rest.corpus.num_sentences:
+        files["source.txt"] = rest.texts(rest.corpus.source_text)
+        files |= {f"reference{n or ''}.txt": rest.texts(each) for n, each in enumerate(rest.corpus.references)}
     with replacing_folder(folder, marker=SCORES, overwrite=overwrite) as temporary:
-        with (temporary / "hypotheses.txt").open("w", encoding="utf-8") as file:
-            write_lines(sentences_of_lines(corpus), iter(texts), file)
+        for name, sentences in files.items():
+            with (temporary / name).open("w", encoding="utf-8") as file:
+                write_lines(rest.lines(), iter(sentences), file)
         write_json(temporary / SCORES, content)

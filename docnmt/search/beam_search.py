@@ -23,7 +23,7 @@ class BeamSearch(SearchOverRows):
     Of the 2 * beam best continuations those among the first `beam` that end are finished, and the `beam` best others
     live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, or earlier when `nbest` are and no live
     one can still beat them: a sum of log-probabilities only falls, so a live hypothesis can reach at most
-    sum / limit ** lenpen.
+    sum / limit ** lenpen. What is given counts nowhere: sum and limit are of the tokens that search chooses.
     """
 
     Config: ClassVar[type] = BeamSearchConfig
@@ -77,7 +77,7 @@ class BeamSearch(SearchOverRows):
         done = []
         for n, (slot, finished, live) in enumerate(zip(self.slots, self._finished, best_live, strict=True)):
             enough = len(finished) >= self.config.nbest
-            reachable = live / sum(slot.limits) ** self.config.lenpen
+            reachable = live / slot.longest**self.config.lenpen
             if (
                 len(finished) >= self.width
                 or live == -torch.inf

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from docnmt.data.tokenizer import BRK
 
@@ -13,8 +15,8 @@ class Hypothesis:
 
     Attributes:
         tokens: token ids, `</s>` at the end included, `<s>` not.
-        score: sum of `token_scores` / len(tokens) ** lenpen.
-        token_scores: natural log-probability of each token, given those before it.
+        score: sum of `token_scores` / (number of tokens that search chose) ** lenpen.
+        token_scores: natural log-probability of each token, given those before it; 0 where the token was given.
     """
 
     tokens: tuple[int, ...]
@@ -44,9 +46,21 @@ class Slot:
             sentences, `</s>` after the last) is counted.
         before: how many of its sentences come before those that are kept.
         wanted: False for a copy whose result is not used (see `decode`).
+        given: the sentences that are not searched, in order: their place in the unit, and their tokens with the end.
     """
 
     number: int
     limits: tuple[int, ...]
     before: int = 0
     wanted: bool = True
+    given: Mapping[int, tuple[int, ...]] = field(default_factory=dict, hash=False)
+
+    @cached_property
+    def given_tokens(self) -> int:
+        """How many tokens are given."""
+        return sum(map(len, self.given.values()))
+
+    @cached_property
+    def longest(self) -> int:
+        """The most tokens that search can choose."""
+        return sum(limit for place, limit in enumerate(self.limits) if place not in self.given)

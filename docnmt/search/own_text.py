@@ -29,6 +29,10 @@ class OwnText:
         numbers = range(int(self._first[sentence]), sentence)
         return [self._written[number] for number in numbers if number in self._written]
 
+    def follows(self, sentence: int) -> bool:
+        """It reads the one before it."""
+        return bool(self._first[sentence] < sentence)
+
     def waits(self, sentence: int) -> bool:
         """A sentence that it reads is not written yet."""
         return any(number not in self._written for number in range(int(self._first[sentence]), sentence))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import accumulate, chain
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ class Rows:
         sentence: (R,) the sentence of its unit that a row writes. begin: (R,) where in `tokens` that one began.
         limits: (R, S) the most tokens of each sentence of the unit; 0 beyond the last.
         sentences: (R,) how many sentences the unit must have.
+        given: (R, G) the tokens of the unit's sentences that are given, one after the other; zeros behind them.
+        given_at: (R, S) where in `given` each sentence begins, counted from 1; 0 where search chooses its tokens.
     """
 
     total: Tensor
@@ -36,13 +39,16 @@ class Rows:
     begin: Tensor
     limits: Tensor
     sentences: Tensor
+    given: Tensor
+    given_at: Tensor
 
     @classmethod
-    def new(cls, limits: Tensor, sentences: Tensor, total: Tensor) -> Rows:
+    def new(cls, total: Tensor, limits: Tensor, sentences: Tensor, given: Tensor, given_at: Tensor) -> Rows:
         """Rows that have written nothing yet."""
         zeros = torch.zeros_like(sentences)
         bos = torch.full_like(sentences, BOS)
-        return cls(total, bos, zeros[:, None], zeros[:, None].float(), zeros, zeros, zeros, limits, sentences)
+        written = (zeros[:, None], zeros[:, None].float(), zeros, zeros, zeros)
+        return cls(total, bos, *written, limits, sentences, given, given_at)
 
     def _map(self, change: Callable[[str, Tensor], Tensor]) -> Rows:
         return Rows(**{f.name: change(f.name, getattr(self, f.name)) for f in fields(self)})
@@ -63,24 +69,33 @@ class LiveRows:
         self.width, self.config, self.device = width, config, device
         self.slots: list[Slot] = []
         none = torch.empty(0, dtype=torch.int64, device=device)
-        self.rows = Rows.new(none[:, None], none, none.float())
+        self.rows = Rows.new(none.float(), none[:, None], none, none[:, None], none[:, None])
 
     def admit(self, slots: Sequence[Slot], total: Sequence[float]) -> None:
         """New slots behind the others; `total` (width,) is what their rows begin with: 0, or -inf for a dead row."""
-        most = max((len(slot.limits) for slot in slots), default=0)
-        table = [[*slot.limits, *[0] * (most - len(slot.limits))] for slot in slots]
-        limits = torch.tensor(table, dtype=torch.int64, device=self.device).repeat_interleave(self.width, dim=0)
         counts = torch.tensor([len(slot.limits) for slot in slots], dtype=torch.int64, device=self.device)
-        totals = torch.tensor(total, device=self.device).repeat(len(slots))
-        new = Rows.new(limits, counts.repeat_interleave(self.width), totals)
+        new = Rows.new(
+            torch.tensor(total, device=self.device).repeat(len(slots)),
+            self._table([slot.limits for slot in slots]),
+            counts.repeat_interleave(self.width),
+            self._table([list(chain.from_iterable(slot.given.values())) for slot in slots]),
+            self._table([_given_at(slot) for slot in slots]),
+        )
         self.rows = self.rows.above(new) if self.slots else new
         self.slots = [*self.slots, *slots]
+
+    def _table(self, values: Sequence[Sequence[int]]) -> Tensor:
+        """(R, C) each slot's values in all of its rows, with zeros behind them."""
+        most = max(map(len, values), default=0)
+        table = torch.tensor([[*row, *[0] * (most - len(row))] for row in values], dtype=torch.int64)
+        return table.to(self.device).view(len(values), most).repeat_interleave(self.width, dim=0)
 
     def allowed(self, logits: Tensor) -> Tensor:
         """(R, V) log-probabilities, -inf where a unit of exactly its number of sentences may not go on like that.
 
         `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens and at the latest
-        at the sentence's limit; `<s>` and `<mask>` are never written.
+        at the sentence's limit; `<s>` and `<mask>` are never written. Of a given sentence only the next token
+        may follow, and it is certain.
         """
         log_probs = torch.log_softmax(logits.float(), dim=-1)
         log_probs[:, UNK] -= self.config.unkpen
@@ -95,7 +110,17 @@ class LiveRows:
         full = written + 1 >= rows.limits.gather(1, rows.sentence[:, None])[:, 0]
         if bool(full.any()):
             log_probs.masked_fill_(full[:, None], -torch.inf)
-        return log_probs.scatter_(1, end, ends)
+        return self._forced(log_probs.scatter_(1, end, ends), written)
+
+    def _forced(self, log_probs: Tensor, written: Tensor) -> Tensor:
+        """(R, V) as they are, but in rows inside a given sentence 0 for its next token and -inf for all others."""
+        rows = self.rows
+        if not rows.given.shape[1]:
+            return log_probs
+        begin = rows.given_at.gather(1, rows.sentence[:, None])  # (R, 1)
+        place = (begin - 1 + written[:, None]).clamp(0, rows.given.shape[1] - 1)  # a dead row may be anywhere
+        only = torch.full_like(log_probs, -torch.inf).scatter_(1, rows.given.gather(1, place), 0.0)
+        return torch.where(begin > 0, only, log_probs)
 
     def extend(self, parents: Tensor, tokens: Tensor, log_probs: Tensor, total: Tensor) -> None:
         """Row r becomes row `parents[r]` and one token more; all (R,)."""
@@ -104,7 +129,8 @@ class LiveRows:
         if len(place) and int(place.max()) >= width:
             width *= 2
         breaks = tokens == BRK  # a dead row may hold anything; it must only stay inside its limits
-        self.rows = Rows(
+        self.rows = replace(
+            old,
             total=total,
             last=tokens,
             tokens=_widen(old.tokens, width)[parents].scatter_(1, place, tokens[:, None]),
@@ -112,23 +138,22 @@ class LiveRows:
             length=old.length + 1,
             sentence=torch.minimum(old.sentence[parents] + breaks, old.sentences - 1),
             begin=torch.where(breaks, old.length + 1, old.begin[parents]),
-            limits=old.limits,
-            sentences=old.sentences,
         )
 
     def hypotheses(self, parents: Tensor, log_probs: Tensor, total: Tensor) -> list[Hypothesis]:
         """Rows `parents` (F,) closed by `</s>` of these log-probabilities, with the sums that result."""
+        given = [self.slots[row // self.width].given_tokens for row in parents.tolist()]
         lengths = self.rows.length[parents].tolist()
         histories = self.rows.tokens[parents].tolist()
         scores = self.rows.log_probs[parents].tolist()
         return [
             Hypothesis(
                 tokens=(*tokens[:length], EOS),
-                score=sum_ / (length + 1) ** self.config.lenpen,
+                score=sum_ / (length + 1 - certain) ** self.config.lenpen,
                 token_scores=(*row[:length], last),
             )
-            for tokens, row, length, last, sum_ in zip(
-                histories, scores, lengths, log_probs.tolist(), total.tolist(), strict=True
+            for tokens, row, length, certain, last, sum_ in zip(
+                histories, scores, lengths, given, log_probs.tolist(), total.tolist(), strict=True
             )
         ]
 
@@ -180,6 +205,12 @@ class SearchOverRows:
         stay = sorted(set(range(len(self.slots))) - set(done))
         self._finished = [self._finished[n] for n in stay]
         return stay, self._rows.keep(stay)
+
+
+def _given_at(slot: Slot) -> list[int]:
+    """For each sentence of a slot where it begins in all that is given, counted from 1; 0 where it is not given."""
+    begins = dict(zip(slot.given, accumulate(map(len, slot.given.values()), initial=1), strict=False))
+    return [begins.get(place, 0) for place in range(len(slot.limits))]
 
 
 def _widen(rows: Tensor, columns: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -14,15 +14,16 @@ from docnmt.batching.collate import collate_source, source_costs
 from docnmt.batching.units import memory_sentences, planned_units, searched_texts
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.errors import UserError
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.registry import GENERATORS
 from docnmt.runtime import INVARIANT_ROWS
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.decode import Search, decode
 from docnmt.search.ensemble import Ensemble, EnsembleState
+from docnmt.search.given import given_tokens
 from docnmt.search.hypothesis import Hypothesis, Slot
 from docnmt.search.own_text import OwnText
+from docnmt.search.texts import slots_of, texts_together
 from docnmt.units import Units
 
 
@@ -64,24 +65,31 @@ def translate_corpus(
     options: GenerationConfig,
     search: SearchConfig | None = None,
     *,
+    given: Sequence[str | None] | None = None,
     context_window: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[SentenceResult]:
-    """Translate every sentence of a corpus; results come one for each, in the corpus's order, as they are ready.
+    """Translate a corpus, all of its sentences or all that are not given.
+
+    Results come one for each, in the corpus's order, as they are ready.
 
     Args:
         models: one, or several whose probabilities are averaged; all in evaluation mode, on one device.
         task: has the models' units and tokenizer.
         search: the generator's own options; None takes their defaults.
+        given: for each sentence its translation where there is one, else None. Later sentences are written as if the
+            models had written it.
         context_window: a sentence is read with at most so many of its document before it and after it.
         progress: called with a number of source subwords (`</s>` included) whenever they are done.
     """
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     search = GENERATORS.config(options.generator)() if search is None else search
-    work = _Work(models, task, corpus, options, search, context_window, progress)
+    tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
+    work = _Work(models, task, corpus, options, search, tokens, context_window, progress)
     costs = np.max([_costs(corpus, each) for each in work.units], axis=0)
     for first, last in groups([each.kept for each in work.units], costs, options.max_tokens):
-        yield from _results(work.group(first, last), range(first, last), task.target_tokenizer)
+        numbers = (number for number in range(first, last) if number not in tokens)
+        yield from _results(work.group(first, last), numbers, task.target_tokenizer)
 
 
 class _Work:
@@ -94,23 +102,28 @@ class _Work:
         corpus: ParallelCorpus,
         options: GenerationConfig,
         search: SearchConfig,
+        given: Mapping[int, Sequence[int]],
         window: int | None,
         progress: Callable[[int], object] | None,
     ) -> None:
-        self.corpus, self.options, self.search, self.progress = corpus, options, search, progress
+        self.corpus, self.options, self.search, self.given = corpus, options, search, given
+        self.progress = progress or (lambda done: None)
         self.device, self.ensemble = next(models[0].parameters()).device, Ensemble(models)
         self.lengths = source_lengths(corpus)
         self.plans = [model.reading for model in models]
         self.units = [planned_units(plan, corpus, limit=task.max_doc_tokens, window=window) for plan in self.plans]
         pairs = list(zip(self.plans, self.units, strict=True))
-        self.texts = _texts([searched_texts(*pair, corpus.num_sentences) for pair in pairs])
+        self.texts = texts_together([searched_texts(*pair, corpus.num_sentences) for pair in pairs])
         readers = [units for plan, units in pairs if plan.own_text]
         self.own_text = OwnText(readers[0]) if readers else None
 
     def group(self, first: int, last: int) -> dict[int, list[Hypothesis]]:
         """The translations of the sentences from `first` to `last`, encoded together."""
         texts = self.texts[slice(*np.searchsorted(self.texts[:, 1], [first, last]))]
-        slots = _slots(texts, last, self.lengths, self.search)
+        slots = slots_of(texts, last, self.lengths, self.search, self.given)
+        self.progress(sum(int(self.lengths[number]) for number in range(first, last) if number in self.given))
+        if not slots:
+            return {}
         group = _Group(self, *self._encode(first, last), texts[:, 1], slots)
         generator: Search = GENERATORS.get(self.options.generator)(self.search, self.device)
         found: dict[int, list[Hypothesis]] = {}
@@ -119,11 +132,10 @@ class _Work:
             capacity=self.options.batch_size, least_rows=INVARIANT_ROWS, following=group.following,
         ):  # fmt: skip
             apart = [hypothesis.sentences(self.search.lenpen) for hypothesis in hypotheses]
-            kept = range(slot.before, len(slot.limits))
-            for number, sentence in enumerate(kept, slot.number):
-                found[number] = [each[sentence] for each in apart]
-            if self.progress is not None:
-                self.progress(int(self.lengths[slot.number : slot.number + len(kept)].sum()))
+            for number, sentence in enumerate(range(slot.before, len(slot.limits)), slot.number):
+                if number not in self.given:
+                    found[number] = [each[sentence] for each in apart]
+                    self.progress(int(self.lengths[number]))
         return found
 
     def _encode(self, first: int, last: int) -> tuple[list[object], list[Tensor]]:
@@ -147,10 +159,15 @@ class _Group:
     def __init__(
         self, work: _Work, memories: list[object], places: list[Tensor], begins: np.ndarray, slots: list[Slot]
     ) -> None:
-        self.ensemble, self.own_text = work.ensemble, work.own_text
+        self.ensemble, self.own_text, self.given = work.ensemble, work.own_text, work.given
         self.memories, self.places, self.begins = memories, places, begins
         self.waiting = {slot.number: slot for slot in slots}
-        self.ready = slots if self.own_text is None else self.own_text.ready(slots)
+        self.ready = slots
+        if self.own_text is not None:
+            for number in begins.tolist():
+                if number in self.given and not self.own_text.follows(number):
+                    self._keep(number, self.given[number])
+            self.ready = self.own_text.ready(slots)
 
     def begin(self, width: int, entering: Sequence[Slot]) -> EnsembleState:
         """The models' state for slots that enter, `width` rows each."""
@@ -163,46 +180,25 @@ class _Group:
         """The slot that had to wait for this one, whose best hypothesis it will read."""
         if self.own_text is None:
             return []
-        here = np.searchsorted(self.begins, slot.number)
-        sentences = [int(place[here]) for place in self.places]
-        written = self.ensemble.remember(self.memories, sentences, hypotheses[0].tokens[:-1])
-        self.own_text.keep(slot.number, written)
-        after = self.waiting.get(slot.number + 1)
+        after = self.waiting.get(self._keep(slot.number, hypotheses[0].tokens[:-1]))
         return [] if after is None or after in self.ready else [after]
 
-
-def _texts(written: Sequence[np.ndarray]) -> np.ndarray:
-    """(W, 2) the texts that the models write together: the first sentence of each, and the first that is kept.
-
-    Raises:
-        UserError: they do not write the same.
-    """
-    for other in written[1:]:
-        if not np.array_equal(written[0], other):
-            raise UserError(
-                "--path: these models cannot translate together: some write sentence by sentence and others windows or "
-                "documents as one text; give models of one kind"
-            )
-    return written[0]
+    def _keep(self, number: int, tokens: Sequence[int]) -> int:
+        """Later sentences will read this one, and the given ones that follow it. Returns the number after them."""
+        assert self.own_text is not None
+        while True:
+            here = np.searchsorted(self.begins, number)
+            sentences = [int(place[here]) for place in self.places]
+            self.own_text.keep(number, self.ensemble.remember(self.memories, sentences, tokens))
+            number += 1
+            if number not in self.given or not self.own_text.follows(number):
+                return number
+            tokens = self.given[number]
 
 
-def _slots(texts: np.ndarray, end: int, lengths: np.ndarray, search: SearchConfig) -> list[Slot]:
-    """A slot for each text of `texts` (W, 2), up to sentence `end`, the longest first."""
-    firsts, kept = texts.T
-    ends = np.append(kept, end)[1:]
-    total = np.concatenate([[0], np.cumsum(lengths)])
-    order = np.argsort(total[firsts] - total[ends], kind="stable")
-    return [
-        Slot(
-            int(kept[n]),
-            tuple(search.limit(int(length)) for length in lengths[firsts[n] : ends[n]]),
-            before=int(kept[n] - firsts[n]),
-        )
-        for n in order
-    ]
-
-
-def _results(found: dict[int, list[Hypothesis]], numbers: range, tokenizer: Tokenizer) -> Iterator[SentenceResult]:
+def _results(
+    found: dict[int, list[Hypothesis]], numbers: Iterable[int], tokenizer: Tokenizer
+) -> Iterator[SentenceResult]:
     """The sentences `numbers` in order, each with its translations.
 
     Raises:

@@ -146,6 +146,38 @@ def test_a_wide_beam_is_exhaustive(limits: tuple[int, ...], lenpen: float, min_l
         assert [h.score for h in found] == pytest.approx([score for score, _ in best], abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("limits", "given"),
+    [
+        ((3, 4), {0: (A, B, A, B, BRK)}),
+        ((3, 2), {1: (UNK, EOS)}),
+        ((2, 2, 2), {1: (BRK,)}),
+        ((1, 3, 1), {0: (B, BRK), 2: (A, EOS)}),
+    ],
+)
+@pytest.mark.parametrize("lenpen", [0.0, 1.0])
+def test_a_wide_beam_finds_the_best_between_what_is_given(
+    limits: tuple[int, ...], given: dict[int, tuple[int, ...]], lenpen: float
+) -> None:
+    """The sums and lengths by which it chooses are of what it writes itself; limits do not hold for what is given."""
+    written = [[given[n]] if n in given else
+               [(*words, EOS if n == len(limits) - 1 else BRK)
+                for length in range(1, limit) for words in itertools.product([UNK, A, B], repeat=length)]
+               for n, limit in enumerate(limits)]  # fmt: skip
+    scored = []
+    for parts in itertools.product(*written):
+        own = [n not in given for n, part in enumerate(parts) for _ in part]
+        text = tuple(itertools.chain(*parts))
+        scores = [p if mine else 0.0 for p, mine in zip(log_probability(random_model, 3, text), own, strict=True)]
+        scored.append((sum(scores) / sum(own) ** lenpen, text, scores))
+    best = sorted(scored, key=lambda item: -item[0])[:3]
+    options = BeamSearchConfig(beam=200, nbest=3, lenpen=lenpen)
+    found = search(random_model, options, [Slot(3, limits, given=given), Slot(8, (4,))])[0]
+    assert [h.tokens for h in found] == [text for _, text, _ in best]
+    assert [h.score for h in found] == pytest.approx([score for score, _, _ in best], abs=1e-5)
+    assert found[0].token_scores == pytest.approx(best[0][2], abs=1e-5)
+
+
 def test_units_of_several_sentences_have_exactly_their_breaks() -> None:
     slots = [Slot(n, limits) for n, limits in enumerate([(4,), (3, 5), (6, 2, 4), (2, 2, 2, 2, 2)])]
     for beam in (1, 2, 5):

@@ -1,0 +1,274 @@
+"""Translations that are given: models read them as if they had written them, and only the rest is searched."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plugins  # noqa: F401  registers them
+import pytest
+import small_system
+import torch
+from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
+from test_joined_units import Numbers, build
+from test_target_context import CASES as OWN_TEXT
+
+from docnmt.batching.collate import collate
+from docnmt.batching.units import planned_units
+from docnmt.commands.contrastive import forced_scores
+from docnmt.data.store import TokenArray
+from docnmt.scoring.contrastive import ForcedExample
+from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from docnmt.search.given import first_of_documents
+from docnmt.search.translate import SentenceResult, translate_corpus
+
+DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
+SENTENCES = sum(map(len, DOCUMENTS))
+#: Models that write a sentence by itself and read no translation.
+APART: list[tuple[str, dict[str, Any]]] = [
+    ("transformer", {}),
+    ("concat_transformer", {"source_context": 2}),
+    ("hier_transformer", {}),
+    ("cond_transformer", {}),
+    ("hier_cond_transformer", {}),
+]
+#: Models that write several sentences as one text.
+JOINED: list[tuple[str, dict[str, Any]]] = [
+    ("concat_transformer", {"source_context": 2, "target_window": 3}),
+    ("concat_transformer", {"source_context": 3, "target_window": 2}),
+    ("doc_transformer", {}),
+    ("doc_transformer", {"position_count": "document"}),
+    ("scaleformer", {}),
+    ("g_transformer", {}),
+    ("han", {}),
+]
+CASES = [*APART, *OWN_TEXT, *JOINED]
+SLIDING = ("concat_transformer", {"source_context": 2, "target_window": 3, "window_stride": 1})
+SEARCH = BeamSearchConfig(beam=3, nbest=2, lenpen=0.7, max_len_a=0.3, max_len_b=3)
+GREEDY = GreedyConfig(max_len_a=0.3, max_len_b=3)
+
+
+def translate(
+    model: Any, given: Sequence[str | None] | None = None, search: Any = SEARCH, documents: Any = DOCUMENTS,
+    window: int | None = None, **options: Any,
+) -> list[SentenceResult]:  # fmt: skip
+    models = model if isinstance(model, list) else [model]
+    generator = {GreedyConfig: "greedy", SamplingConfig: "sampling"}.get(type(search), "beam_search")
+    task, corpus = small_system.task(), small_system.corpus(documents)
+    task.target_tokenizer = Numbers()  # type: ignore[assignment]
+    settings = GenerationConfig(generator=generator, **options)
+    return list(translate_corpus(models, task, corpus, settings, search, given=given, context_window=window))
+
+
+def foreign(seed: int, share: float = 0.5) -> list[str | None]:
+    """Translations that no model would write, for some of the sentences; one of them is empty."""
+    draw = random.Random(seed)
+    given: list[str | None] = [None] * SENTENCES
+    for number in range(SENTENCES):
+        if draw.random() < share:
+            given[number] = " ".join(str(draw.randint(5, 44)) for _ in range(draw.randint(1, 9)))
+    given[SENTENCES - 3] = ""
+    return given
+
+
+def assert_rest(found: list[SentenceResult], whole: list[SentenceResult], given: Sequence[str | None]) -> None:
+    """`found` is `whole` without what is given."""
+    expected = [result for result in whole if given[result.number] is None]
+    assert 0 < len(expected) < len(whole)
+    assert_same(found, expected)
+
+
+def assert_same(found: list[SentenceResult], expected: list[SentenceResult]) -> None:
+    assert [result.number for result in found] == [result.number for result in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert [each.text for each in one.nbest] == [each.text for each in other.nbest]
+        assert [each.score for each in one.nbest] == pytest.approx([each.score for each in other.nbest], abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_its_own_translations_given_leave_the_rest_as_it_is(name: str, options: dict[str, Any]) -> None:
+    """First sentences of documents, and any others; with a beam only where sentences are decided one by one."""
+    model = build(name, **options)
+    for search in (GREEDY, SEARCH) if (name, options) not in JOINED else (GREEDY,):
+        whole = translate(model, search=search)
+        own = [result.text for result in whole]
+        offsets = [0, *itertools.accumulate(map(len, DOCUMENTS))]
+        assert_rest(
+            translate(model, first_of_documents(own, offsets, 0.5), search),
+            whole,
+            first_of_documents(own, offsets, 0.5),
+        )
+        some = [text if place is None else None for text, place in zip(own, foreign(1), strict=True)]
+        assert_rest(translate(model, some, search), whole, some)
+
+
+def teacher_forced(model: Any, texts: list[str]) -> Iterator[float]:
+    """log p(text </s>) of each sentence after the true texts before it, of one pass over all units."""
+    corpus = small_system.corpus(DOCUMENTS)
+    target = TokenArray.from_lists(Numbers().encode(texts), Numbers.vocab_size)
+    units = planned_units(model.reading, corpus)
+    for unit in range(len(units)):
+        data = collate(replace(corpus, target=target), units, np.array([unit]), model.reading)
+        with torch.no_grad():
+            log_probs = model.output(model(data)).log_softmax(-1).gather(1, data.labels[:, None])[:, 0]
+        lengths = (target.lengths() + 1)[units.first[unit] : units.last[unit]]
+        yield from (float(part.sum()) for part in log_probs.split(lengths.tolist()))
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_rest_scores_as_one_pass_over_given_and_found_scores_it(
+    name: str, options: dict[str, Any], beam: int
+) -> None:
+    model, given = build(name, **options), foreign(2)
+    found = translate(model, given, BeamSearchConfig(beam=beam, lenpen=0.0, max_len_a=0.3, max_len_b=3))
+    texts = [text or "" for text in given]
+    for result in found:
+        texts[result.number] = result.text
+    forced = list(teacher_forced(model, texts))
+    assert [result.nbest[0].score for result in found] == pytest.approx(
+        [forced[result.number] for result in found], abs=1e-3
+    )
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_the_last_sentence_after_given_ones_scores_as_in_contrastive_scoring(
+    name: str, options: dict[str, Any]
+) -> None:
+    model, task = build(name, **options), small_system.task()
+    task.target_tokenizer = Numbers()  # type: ignore[assignment]
+    size = model.reading.written or 1
+    for document in DOCUMENTS:
+        document = document[: len(document) // size * size]  # scoring reads a whole window, search the last one
+        if len(document) > 1:
+            context = tuple(f"{5 + n} 9 {30 - n}" for n in range(len(document) - 1))
+            (found,) = translate(model, [*context, None], replace(SEARCH, lenpen=0.0), [document])
+            example = ForcedExample(tuple(document[:-1]), document[-1], context, found.text)
+            assert forced_scores([model], task, [example]) == pytest.approx([found.nbest[0].score], abs=1e-3)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_what_is_given_matters_to_those_alone_that_read_it(name: str, options: dict[str, Any]) -> None:
+    model = build(name, **options)
+    given = [
+        text if number == 0 else None for document in DOCUMENTS for number, text in enumerate(["7 8", *document[1:]])
+    ]
+    first, second = (translate(model, [text and other for text in given]) for other in ("7 8", "9 9 9 9 9 9"))
+    scores = [[result.nbest[0].score for result in each] for each in (first, second)]
+    if (name, options) in APART:
+        assert_same(first, second)
+        assert_rest(first, translate(model), given)
+    else:
+        assert scores[0] != pytest.approx(scores[1], abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "options"), [APART[0], APART[3], OWN_TEXT[4], JOINED[0], JOINED[4], SLIDING])
+@pytest.mark.parametrize("search", [SEARCH, GREEDY, SamplingConfig(nbest=2, max_len_a=0.3, max_len_b=3)])
+def test_batches_change_nothing(name: str, options: dict[str, Any], search: Any) -> None:
+    model, given = build(name, **options), foreign(5)
+    many = translate(model, given, search, max_tokens=10_000)
+    assert [result.number for result in many] == [n for n, text in enumerate(given) if text is None]
+    assert_same(many, translate(model, given, search, max_tokens=90, batch_size=3))
+
+
+def test_ensembles_read_what_is_given() -> None:
+    given = foreign(6)
+    joined = [build("doc_transformer"), build("doc_transformer", position="sinusoidal")]
+    apart = [build("transformer"), build("hier_cond_transformer", target_context="conditional")]
+    for models in (joined, apart):
+        assert_same(translate([models[1], models[1]], given), translate(models[1], given))
+        assert_same(translate(models, given), translate(models, given, max_tokens=40, batch_size=2))
+
+
+@pytest.mark.parametrize("window", [0, 1, 2])
+def test_no_further_back_than_the_window(window: int) -> None:
+    model = build("cond_transformer", target_context="conditional", target_top_t=4)
+    document, given = small_system.text(1, 9, seed=4)[0][:5], ["7 8", "9", None, "11 12 13", None]
+    assert len(document) == 5
+
+    def scores(given: Sequence[str | None]) -> list[float]:
+        return [result.nbest[0].score for result in translate(model, given, documents=[document], window=window)]
+
+    before = scores(given)
+    for place, reach in ((1, 3), (0, 4), (3, 1)):
+        changed = [*given[:place], "30 31 32 33", *given[place + 1 :]]
+        after = scores(changed)
+        same = [abs(a - b) < 1e-5 for a, b in zip(before, after, strict=True)]
+        assert same == [not place < n <= place + window for n in (2, 4)], reach
+
+
+def test_given_texts_are_counted() -> None:
+    with pytest.raises(ValueError, match=f"an entry for each of {SENTENCES} sentences, got 1"):
+        translate(build("transformer"), ["5"])
+    assert translate(build("transformer"), ["5"] * SENTENCES) == []
+
+
+@pytest.mark.parametrize(("share", "firsts"), [(0, [0, 0, 0]), (0.5, [0, 1, 5]), (0.29, [0, 0, 2]), (1, [1, 3, 10])])
+def test_the_share_of_a_document_is_rounded_down(share: float, firsts: list[int]) -> None:
+    texts, offsets = [str(n) for n in range(14)], [0, 1, 4, 14]
+    given = first_of_documents(texts, offsets, share)
+    for (begin, end), first in zip(itertools.pairwise(offsets), firsts, strict=True):
+        assert given[begin:end] == [*texts[begin : begin + first], *[None] * (end - begin - first)]
+    assert first_of_documents(texts * 8, [0, 100], 0.29).count(None) == 83  # 0.29 * 100 is less than 29 in floats
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_generate_prints_and_scores_what_is_not_given(run: Run, folder: Path) -> None:  # noqa: F811
+    """By a model that reads no translation, so that the rest is what it is without `--prefix-references`."""
+    command = ["generate", "data", "--path", "run", *SHORT]
+    whole, half = (run(*command, *more)[1] for more in ([], ["--prefix-references", "0.5", "--results-path", "half"]))
+    assert run(*command, "--prefix-references", "0")[1] == whole
+    lengths = [
+        len(part.split("\n")) for part in (folder / "test.en").read_text(encoding="utf-8").strip().split("\n\n\n")
+    ]
+    given = first_of_documents([""] * sum(lengths), [0, *itertools.accumulate(lengths)], 0.5)
+    left = {n for n, text in enumerate(given) if text is None}
+    assert 0 < len(left) < len(given)
+    rows = [line for line in whole.splitlines() if re.match(r"[STHDP]-\d+\t", line)]
+    expected = [line for line in rows if int(re.split(r"[-\t]", line)[1]) in left]
+    assert half.splitlines()[: len(expected)] == expected
+    assert half.splitlines()[len(expected)].startswith("s-BLEU")
+    assert half.splitlines()[-1] == "(without the first 0.5 of each document, which was given)"
+    content = json.loads((folder / "half" / "scores.json").read_text(encoding="utf-8"))
+    assert content["prefix_references"] == 0.5
+    assert (content["sentences"], content["documents"]) == (len(left), len(lengths))
+    files = ["--ref", "half/reference.txt", "--sys", "half/hypotheses.txt", "--src", "half/source.txt"]
+    more = ["--paired", "half/hypotheses.txt", "--per-document"]
+    scored = run("score", *files, *more)[1]
+    again = run(*command, "--prefix-references", "0.5", "--quiet", "--lexical-consistency", *more)[1]
+    assert again.splitlines()[:-1] == scored.splitlines()
+    status, _, err = run(*command, "--prefix-references", "0.5", "--paired", "test.de")
+    assert status == 1
+    assert "test.de: " in err.splitlines()[-1]
+
+
+def test_documents_given_whole_are_named_and_not_printed(run: Run, folder: Path) -> None:  # noqa: F811
+    command = ["generate", "data", "--path", "run", "--prefix-references"]
+    status, out, err = run(*command, "1", "--results-path", "nothing")
+    assert (status, out) == (0, "")
+    assert "note: 3 of 3 documents are given whole, not translated" in err
+    assert not (folder / "nothing" / "hypotheses.txt").read_text(encoding="utf-8").strip()
+    status, _, err = run(*command, "1", "--per-document")
+    assert status == 2
+    assert "--per-document has no effect with --prefix-references 1, which leaves nothing to translate" in err
+    status, _, err = run(*command, "1.5")
+    assert status == 2
+    assert "--prefix-references: must be in [0, 1], got 1.5" in err
+
+
+def test_a_split_without_references_has_none_to_give(run: Run, folder: Path) -> None:  # noqa: F811
+    (folder / "alone.en").write_text("a dog.\nthe cat.\n", encoding="utf-8")
+    sides = ["--source-lang", "en", "--target-lang", "de", "--srcdict", "data"]
+    assert run("preprocess", *sides, "--testpref", "alone", "--destdir", "source-only")[0] == 0
+    status, out, err = run("generate", "source-only", "--path", "run", "--prefix-references", "0.5")
+    assert (status, out) == (2, "")
+    assert "--prefix-references: split test has no reference to give" in err
