@@ -25,9 +25,16 @@ class ModelsConfig:
         "sentences as one text: N + 1 as one [as trained]", basic=True,
     )
 
+    memory: str | None = option(
+        None,
+        "before each document, read the most similar training sentences of this folder of docnmt-preprocess with their "
+        "translations, for models that read earlier translations", metavar="DATA", basic=True,
+    )  # fmt: skip
+    memory_sentences: int = option(2, "sentences of --memory for each sentence", metavar="N")
+
     def problems(self) -> list[str]:
         """Values out of range."""
-        return below(self, 0, "context_window")
+        return below(self, 0, "context_window") + below(self, 1, "memory_sentences")
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from docnmt.scoring.metrics import bleu_tokenizer, evaluate
 from docnmt.scoring.report import TranslationReport, report_on
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.given import first_of_documents
+from docnmt.search.memory import TranslationMemory, with_memory
 from docnmt.search.translate import SentenceResult, translate_corpus
 
 #: The file that shows a results folder to be ours.
@@ -73,6 +74,9 @@ def generate(
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
     given = _given(corpus, config)
+    if models.memory is not None:
+        memory = TranslationMemory(ParallelCorpus.open(Path(models.memory), "train"))
+        corpus, given = with_memory(corpus, given, memory, models.memory_sentences)
     rest = Rest.of(corpus, given)
     scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and len(rest) > 0
     if config.quiet and not scored and config.results_path is None:
@@ -87,15 +91,15 @@ def generate(
     report = score(texts)
     if report is not None:
         print(report, file=out, flush=True)
-        if given is not None:
+        if config.prefix_references:
             print(f"(without the first {config.prefix_references:g} of each document, which was given)", file=out)
     print(speed, file=sys.stderr)
     if config.results_path is not None:
         settings: dict[str, Any] = {"models": [str(path) for path in loaded.paths], "data": config.data}
-        settings |= {"split": config.gen_subset, "context_window": window}
+        settings |= {"split": config.gen_subset, "context_window": window, "memory": models.memory}
         settings |= {"generation": to_dict(options), "search": to_dict(search)}
         content = {} if report is None else report.to_dict()
-        if given is not None:
+        if config.prefix_references:
             content["prefix_references"] = config.prefix_references
         content |= {"speed": speed.to_dict(), "settings": settings}
         _write(Path(config.results_path), config.overwrite, rest, texts, content)
