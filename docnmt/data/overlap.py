@@ -11,13 +11,28 @@ from docnmt.data.split_folder import SplitFolder
 from docnmt.data.store import TextArray
 
 #: From this share of a document's bytes on, it counts as seen.
-_HALF = 0.5
+HALF = 0.5
 
 
 def overlap_with_training(
     held_out: SplitFolder, training: SplitFolder, side: str, say: Callable[[str], None]
 ) -> list[str]:
-    """Warn about documents of which at least half the text, by bytes, stands in the training data.
+    """Warn about documents of which at least half the text stands in the training data (`shares_in_training`)."""
+    share = shares_in_training(held_out, training, side)
+    most, whole = int((share >= HALF).sum()), int((share == 1).sum())
+    if not most:
+        return []
+    note = (
+        f"warning: {held_out.split}: {most:,} of {len(share):,} documents stand in the training data, too ({whole:,} "
+        f"whole, {most - whole:,} at least by half, by runs of equal {side} sentences; the first is document "
+        f"{int(np.argmax(share >= HALF)) + 1}): scores on them say little about new text"
+    )
+    say(note)
+    return [note]
+
+
+def shares_in_training(held_out: SplitFolder, training: SplitFolder, side: str) -> np.ndarray:
+    """(D,) which share of each document's text, by bytes, stands in the training data.
 
     A sentence stands there if it does so next to the same neighbour: sentences that recur by themselves (headings,
     greetings, small vocabularies) are no overlap of documents. A document's only sentence has no neighbour and must
@@ -26,17 +41,8 @@ def overlap_with_training(
     text, offsets = held_out.text(side), held_out.structure().document_offsets
     seen = _seen(_hashes(text), _hashes(training.text(side)), offsets)
     size = np.diff(text.offsets)
-    share = np.add.reduceat(size * seen, offsets[:-1]) / np.maximum(np.add.reduceat(size, offsets[:-1]), 1)
-    most, whole = int((share >= _HALF).sum()), int((share == 1).sum())
-    if not most:
-        return []
-    note = (
-        f"warning: {held_out.split}: {most:,} of {len(share):,} documents stand in the training data, too ({whole:,} "
-        f"whole, {most - whole:,} at least by half, by runs of equal {side} sentences; the first is document "
-        f"{int(np.argmax(share >= _HALF)) + 1}): scores on them say little about new text"
-    )
-    say(note)
-    return [note]
+    shares: np.ndarray = np.add.reduceat(size * seen, offsets[:-1]) / np.maximum(np.add.reduceat(size, offsets[:-1]), 1)
+    return shares
 
 
 def _seen(sentences: np.ndarray, training: np.ndarray, offsets: np.ndarray) -> np.ndarray:

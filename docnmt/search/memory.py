@@ -41,7 +41,7 @@ class TranslationMemory:
         return keys, np.r_[begins, len(runs)], sentences, weights
 
     def similar(self, tokens: np.ndarray, count: int) -> list[int]:
-        """The `count` most similar sentences of the memory, best first, of equals the earlier; fewer if few share runs."""
+        """The most similar sentences of the memory, best first, of equals the earlier; fewer if few share runs."""
         keys, begins, sentences, weights = self._index
         wanted = np.unique(_runs(TokenArray(tokens, np.array([0, len(tokens)])))[0])
         place = np.searchsorted(keys, wanted)
