@@ -3,7 +3,7 @@
     python tools/unseen.py runs/manual/data-bin --out runs/manual/new --files runs/manual/copy/test/hypotheses.txt …
 
 Writes, for each file (line for line the split's source), OUT/documents/NAME with the documents of which less than half
-stands in the training data (the rule of docnmt-preprocess), and OUT/lines/NAME with the sentences that do not occur there at
+stands there (the rule of docnmt-preprocess), and OUT/lines/NAME with the sentences that do not occur there at
 all; `reference.txt` beside them. NAME is the file's folders joined by '-'. Empty lines divide documents.
 """
 
@@ -52,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of docnmt-preprocess")
     parser.add_argument("--split", default="test", help="[test]")
-    parser.add_argument("--reference", type=Path, required=True, help="the split's reference text, with its empty lines")
+    parser.add_argument("--reference", type=Path, required=True, help="the split's reference text")
     parser.add_argument("--files", type=Path, nargs="+", required=True, help="translations of the split")
     parser.add_argument("--out", type=Path, required=True, help="folder for the parts")
     args = parser.parse_args()
