@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The PHP manual, English to French: 9,085 pages with sections and paragraphs. A sentence model is trained, its rate falls to
+# nothing, and then it gets a pointer to earlier translations (copy_transformer) while it stays as it is. Asked: does a document
+# model translate pages better by itself, with a memory of the training pages, and where people have translated the first
+# quarter, half or three quarters of a page (the translator's desk)?
+#   DATA=~/corpora recipes/manual/run.sh
+#   WORK=DIR      another folder than runs/manual
+#   EPOCHS=N      passes of the sentence model at a falling rate, before the last three (7)
+#   SEEDS="1 2"   of the pointer
+#   BEAM=N        of the search (4)
+# One thread of a processor with bf16 takes 9 minutes an epoch of the sentence model and 10 a pointer.
+set -euo pipefail
+DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
+cd "$(dirname "$0")/../.."
+. tools/environment.sh
+. tools/experiment.sh
+environment plot
+
+corpus=$DATA/php_manual_enfr work=${WORK:-runs/manual} epochs=${EPOCHS:-7} beam=${BEAM:-4}
+data=$work/data-bin
+mkdir -p "$work"
+if [ ! -e "$data/meta.json" ]; then
+    say "preprocess"
+    docnmt-preprocess -s en -t fr --trainpref "$corpus/train" --validpref "$corpus/dev" --testpref "$corpus/test" \
+        --destdir "$data" --vocab-size 8000 --workers 2
+fi
+transformer=(--arch transformer_small --max-tokens 3000)
+learn "$data" recipes/manual/config.yaml "$work/start" "${transformer[@]}" --lr 2e-3 --warmup-updates 500 --max-epoch "$epochs"
+learn "$data" recipes/manual/config.yaml "$work/sentence" "${transformer[@]}" --lr 1e-3 --lr-scheduler cosine \
+    --warmup-updates 22 --lr-period-updates 1700 --max-update 1722 --finetune-from-model "$work/start/model"
+systems=(sentence)
+for seed in ${SEEDS:-1 2}; do
+    learn "$data" recipes/manual/config.yaml "$work/copy-$seed" --arch copy_transformer_small --max-tokens 3000 \
+        --max-doc-tokens 4000 --dropout 0 --lr 2e-3 --lr-scheduler cosine --warmup-updates 50 --lr-period-updates 350 \
+        --max-update 400 --seed "$seed" --finetune-from-model "$work/sentence/model" --finetune-lr-scale 0
+    systems+=("copy-$seed")
+done
+for system in "${systems[@]}"; do
+    translate "$data" test "$work/$system" test --beam "$beam"
+    for share in 25 50 75; do
+        translate "$data" test "$work/$system" "given-$share" --beam "$beam" --prefix-references "0.$share"
+    done
+    [ "$system" = sentence ] && continue
+    translate "$data" test "$work/$system" memory --beam "$beam" --memory "$data"
+    for share in 25 50 75; do
+        docnmt-score --ref "$work/sentence/given-$share/reference.txt" --sys "$work/$system/given-$share/hypotheses.txt" \
+            --paired "$work/sentence/given-$share/hypotheses.txt"
+    done
+done
+files=("$work/sentence/test/hypotheses.txt")
+for system in "${systems[@]:1}"; do
+    for name in test memory; do files+=("$work/$system/$name/hypotheses.txt"); done
+done
+python tools/unseen.py "$data" --reference "$corpus/test.fr" --files "${files[@]}" --out "$work/new"
+for part in documents lines; do
+    for system in "${systems[@]:1}"; do
+        for name in test memory; do
+            say "$system, $name, against the sentence model: $part that are new"
+            docnmt-score --ref "$work/new/$part/reference.txt" --sys "$work/new/$part/$system-$name-hypotheses.txt" \
+                --paired "$work/new/$part/sentence-test-hypotheses.txt"
+        done
+    done
+done
