@@ -22,7 +22,8 @@ class ModelsConfig:
     context_window: int | None = option(
         None,
         "read a sentence with at most N sentences of its document before it and N after it; models of several "
-        "sentences as one text: N + 1 as one [as trained]", basic=True,
+        "sentences as one text: N + 1 as one [as trained]",
+        basic=True,
     )
 
     memory: str | None = option(
@@ -87,4 +88,9 @@ class TranslateConfig:
     input_format: Literal["text", "corpus"] = option(
         "text",
         "text: one document, lines are split into sentences; corpus: a sentence a line, empty lines between documents",
+        basic=True,
     )
+    given: str | None = option(
+        None, "translations that there are already: a line for each line of stdin, empty where there is none. They are "
+        "written as they are, and models that read earlier translations read them", metavar="FILE", basic=True,
+    )  # fmt: skip

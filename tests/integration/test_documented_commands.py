@@ -53,6 +53,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("examples", "recipes", "tools"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "document.txt").write_text("The letter. A lamp.\n\nThe window.\n", encoding="utf-8")
+    (folder / "some.de").write_text("LETTER THE. LAMP A.\n\n\n", encoding="utf-8")
     with inside(folder):
         for command in COMMANDS:
             if command.page == "README.md" and command.words[0] in ("docnmt-preprocess", "docnmt-train"):

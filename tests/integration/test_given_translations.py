@@ -28,6 +28,8 @@ from docnmt.scoring.contrastive import ForcedExample
 from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from docnmt.search.given import first_of_documents
 from docnmt.search.translate import SentenceResult, translate_corpus
+from docnmt.tasks.config import DocumentTranslationConfig
+from docnmt.tasks.document_translation import DocumentTranslation
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
 SENTENCES = sum(map(len, DOCUMENTS))
@@ -272,3 +274,78 @@ def test_a_split_without_references_has_none_to_give(run: Run, folder: Path) -> 
     status, out, err = run("generate", "source-only", "--path", "run", "--prefix-references", "0.5")
     assert (status, out) == (2, "")
     assert "--prefix-references: split test has no reference to give" in err
+
+
+TEXT = "A dog.  The cat sees it!\n\n \nOld river. Then he\nThe tree\nin. it. he\n"
+
+
+def test_translate_writes_what_is_given_as_it_is_and_the_rest_for_each_line(run: Run, folder: Path) -> None:  # noqa: F811
+    command = ["translate", "--path", "run", *SHORT]
+    plain = run(*command, stdin=TEXT.encode())[1].split("\n")
+    given = [
+        "Ein  Hund. Die Katze!",
+        "",
+        "\t",
+        "",
+        "Der Baum. Und mehr. ",
+        "",
+    ]  # as many sentences, none, more than there are
+    (folder / "some.de").write_text("\r\n".join(given) + "\r\n", encoding="utf-8")
+    status, out, _ = run(*command, "--given", "some.de", stdin=TEXT.encode())
+    assert status == 0
+    lines = out.split("\n")
+    assert [lines[0], lines[4]] == [given[0], given[4]]
+    assert lines[1:3] == ["", ""]
+    assert lines[3] == plain[3]  # this model reads no translation
+    assert lines[5:] == [plain[5], ""]
+
+
+def test_translate_gives_what_generate_gives(run: Run, folder: Path) -> None:  # noqa: F811
+    """A model that reads its translations; `--given` has the references that `--prefix-references` gives."""
+    task = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
+    small_system.save(folder / "reader.safetensors", "cond_transformer_tiny", of=task, target_context="conditional")
+    run(
+        "generate",
+        "data",
+        "--path",
+        "reader.safetensors",
+        *SHORT,
+        "--prefix-references",
+        "0.7",
+        "--results-path",
+        "rest",
+    )
+    rest = iter((folder / "rest" / "hypotheses.txt").read_text(encoding="utf-8").split("\n"))
+    source, target = ((folder / f"test.{side}").read_text(encoding="utf-8").split("\n")[:-1] for side in ("en", "de"))
+    numbers = [n for n, line in enumerate(source) if line]
+    ends = [0, *(n for n in range(1, len(numbers)) if numbers[n] > numbers[n - 1] + 1), len(numbers)]
+    first = first_of_documents([target[n] for n in numbers], ends, 0.7)
+    given = [""] * len(source)
+    for number, text in zip(numbers, first, strict=True):
+        given[number] = text or ""
+    (folder / "first.de").write_text("\n".join(given) + "\n", encoding="utf-8")
+    command = ["translate", "--path", "reader.safetensors", "--input-format", "corpus", *SHORT]
+    stdin = ("\n".join(source) + "\n").encode()
+    status, out, _ = run(*command, "--given", "first.de", stdin=stdin)
+    assert status == 0
+    assert out.split("\n")[:-1] == [text or next(rest) for text in given]
+    assert out != run(*command, stdin=stdin)[1]
+
+
+def test_given_lines_that_do_not_fit_are_refused(run: Run, folder: Path) -> None:  # noqa: F811
+    cases = [
+        ("a\n", "text", "--given bad.de: 1 lines, and stdin has 6; expected one for each"),
+        ("\nb\n\n\n\n\n", "text", "--given bad.de:2: 'b' translates an empty line of stdin"),
+        ("\nb\n\n\n\n\n", "corpus", "--given bad.de:2: 'b' translates an empty line of stdin"),
+    ]
+    for content, form, message in cases:
+        (folder / "bad.de").write_text(content, encoding="utf-8")
+        options = ["--path", "run", "--input-format", form, "--given", "bad.de"]
+        status, out, err = run("translate", *options, stdin=TEXT.encode())
+        assert (status, out) == (1, "")
+        assert message in err.splitlines()[-1]
+    (folder / "bad.de").write_text("<d>\n\nb\n\n", encoding="utf-8")
+    options = ["--path", "run", "--input-format", "corpus", "--given", "bad.de"]
+    status, _, err = run("translate", *options, stdin=b"<d>\na dog.\n<d>\nthe cat.\n")
+    assert status == 1
+    assert "--given: line 3 is 'b', and that of stdin is <d>" in err.splitlines()[-1]

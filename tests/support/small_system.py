@@ -46,26 +46,28 @@ def corpus(documents: list[list[str]]) -> ParallelCorpus:
     return ParallelCorpus.from_lines(documents, tokenizer())
 
 
-def config(arch: str) -> Any:
+def config(arch: str, **options: Any) -> Any:
     """The configuration of a very small model."""
-    values = {**ARCHITECTURES.get(arch).overrides(), "embed_dim": 32, "heads": 2, "ffn_dim": 48}
+    values = {**ARCHITECTURES.get(arch).overrides(), "embed_dim": 32, "heads": 2, "ffn_dim": 48, **options}
     return MODELS.config(ARCHITECTURES.get(arch).model)(**values)
 
 
-def model(arch: str = "transformer_tiny", seed: int = 0, of: DocumentTranslation | None = None) -> Any:
+def model(arch: str = "transformer_tiny", seed: int = 0, of: DocumentTranslation | None = None, **options: Any) -> Any:
     """A model with random weights, large enough to make its choices differ."""
     torch.manual_seed(seed)
-    built = (of or task()).build_model(MODELS.get(ARCHITECTURES.get(arch).model), config(arch))
+    built = (of or task()).build_model(MODELS.get(ARCHITECTURES.get(arch).model), config(arch, **options))
     with torch.no_grad():
         built.output.weight.mul_(4.0)
     return built.eval()
 
 
-def save(path: Path, arch: str = "transformer_tiny", seed: int = 0, of: DocumentTranslation | None = None) -> Path:
+def save(
+    path: Path, arch: str = "transformer_tiny", seed: int = 0, of: DocumentTranslation | None = None, **options: Any
+) -> Path:
     """A checkpoint of such a model."""
     of = of or task()
     state = of.state()
-    sections = {"task": to_dict(of.config), "model": to_dict(config(arch))}
+    sections = {"task": to_dict(of.config), "model": to_dict(config(arch, **options))}
     header = {
         "arch": arch,
         "model": ARCHITECTURES.get(arch).model,
@@ -79,6 +81,6 @@ def save(path: Path, arch: str = "transformer_tiny", seed: int = 0, of: Document
         "device": "cpu",
         "scores": {},
     }
-    weights = unique_state(model(arch, seed, of))
+    weights = unique_state(model(arch, seed, of, **options))
     save_checkpoint(path, header, {f"model.{name}": tensor for name, tensor in weights.items()} | state.tensors)
     return path
