@@ -23,6 +23,7 @@ class ReadingPlan:
         around: of its document a sentence reads at most so many others on each side; None: all. Only where `written`
             is None and `joined` is not.
         own_text: a sentence reads the translations of those before it, which must be written first.
+        given_text: a sentence reads the translations of its document that are given, and none that the model writes.
         positions: where positions count from.
         masked_context: how often training replaces a word by `<mask>` in sentences that a unit only reads.
     """
@@ -33,6 +34,7 @@ class ReadingPlan:
     joined: bool = False
     around: int | None = None
     own_text: bool = False
+    given_text: bool = False
     positions: PositionCount = "unit"
     masked_context: float = 0.0
 
@@ -46,8 +48,11 @@ class ReadingPlan:
         apart = self.written is None and not self.joined
         if self.around is not None and not apart:
             raise ValueError(f"ReadingPlan: around {self.around} is for whole documents whose sentences are not joined")
-        if self.own_text and not apart:
-            raise ValueError("ReadingPlan: own_text is for whole documents whose sentences are not joined")
+        for name in ("own_text", "given_text"):
+            if getattr(self, name) and not apart:
+                raise ValueError(f"ReadingPlan: {name} is for whole documents whose sentences are not joined")
+        if self.own_text and self.given_text:
+            raise ValueError("ReadingPlan: own_text reads given translations, too; give one of own_text and given_text")
         if self.earlier and not (self.joined and self.written):
             raise ValueError(f"ReadingPlan: earlier {self.earlier} is for joined units of a number of sentences")
         if self.stride is not None and (self.written is None or self.stride > self.written):

@@ -1,4 +1,4 @@
-"""A sentence model that copies from the document's earlier translations."""
+"""A sentence model that copies from translations of its document that people have made."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 class CopyTransformer(EncoderDecoder):
-    """The Transformer, sentence by sentence, with a `Pointer` to the translations before each sentence.
+    """The Transformer, sentence by sentence, with a `Pointer` to translations of its document that are given.
 
-    Training reads the reference, decoding what has been written or given. With nothing before a sentence, or a pointer
-    that is closed, it is the sentence model.
+    Training reads the references before each sentence. Decoding reads what is given, never the model's own text, whose
+    errors the pointer would trust like a reference. With nothing given, or a pointer that is closed, it is the sentence
+    model.
     """
 
     Config = CopyTransformerConfig
@@ -42,12 +43,8 @@ class CopyTransformer(EncoderDecoder):
     @classmethod
     def build(cls, config: CopyTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        parts = encoder_decoder(config, task, reading=ReadingPlan(written=None, own_text=True), levels=1)
+        parts = encoder_decoder(config, task, reading=ReadingPlan(written=None, given_text=True), levels=1)
         return cls(pointer=Pointer(d_model=config.embed_dim, window=config.copy_window), **parts)
-
-    def reads_own_text(self) -> bool:
-        """Always."""
-        return True
 
     def forward(self, batch: TranslationBatch) -> CopiedFeatures:  # type: ignore[override]  # a criterion knows both
         """Features (T, d) and what is copied to the labels."""

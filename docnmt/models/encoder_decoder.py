@@ -145,19 +145,15 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, *, encoder: Encoder, decoder: Decoder, output: nn.Linear, reading: ReadingPlan) -> None:
         super().__init__()
-        self.encoder, self.decoder, self.output = encoder, decoder, output
-        if reading.own_text != self.reads_own_text():
+        if reading.own_text != (decoder.summarise_target is not None):
             raise ValueError(
                 "reading.own_text and decoder.summarise_target: expected both or neither; a decoder that reads its own "
                 "text has sublayers named target"
             )
+        self.encoder, self.decoder, self.output = encoder, decoder, output
         self.reading = reading
         initialise(encoder)
         initialise(decoder)  # the output layer keeps the embeddings' distribution: it may be the same matrix
-
-    def reads_own_text(self) -> bool:
-        """Its parts read the translations before a sentence."""
-        return self.decoder.summarise_target is not None
 
     def forward(self, batch: TranslationBatch) -> Tensor:
         """Features (T, d) of the packed target tokens; `output` turns them into scores of the vocabulary."""

@@ -52,11 +52,12 @@ class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
         """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory's layout.
 
         Args:
-            earlier: with `reading.own_text`, for each slot what `remember` gave for the sentences before its own.
+            earlier: with `reading.own_text`, for each slot what `remember` gave for the sentences before its own; with
+                `reading.given_text`, for those of its document that are given.
         """
 
     def remember(self, memory: MemoryT, sentence: int, tokens: Sequence[int]) -> WrittenT:
-        """What later sentences read of the translation `tokens` of a sentence of the memory."""
+        """What other sentences read of the translation `tokens` of a sentence of the memory."""
 
     def step(self, tokens: Tensor, state: StateT) -> Tensor:
         """Every row reads one token (R,) → scores of the next one (R, V)."""

@@ -41,10 +41,17 @@ class Ensemble:
         """Each model's memory of its own packing of the same documents."""
         return [model.encode(source) for model, source in zip(self.models, sources, strict=True)]
 
-    def remember(self, memories: Sequence[object], sentences: Sequence[int], tokens: Sequence[int]) -> list[object]:
-        """What each model's later sentences read of a translation; `sentences` as each memory numbers it."""
+    def remember(
+        self, memories: Sequence[object], sentences: Sequence[int], tokens: Sequence[int], *, given: bool
+    ) -> list[object]:
+        """What each model's other sentences read of a translation, or None; `sentences` as each memory numbers it."""
         parts = zip(self.models, memories, sentences, strict=True)
-        return [model.remember(memory, n, tokens) if model.reading.own_text else None for model, memory, n in parts]
+        return [
+            model.remember(memory, n, tokens)
+            if model.reading.own_text or (given and model.reading.given_text)
+            else None
+            for model, memory, n in parts
+        ]
 
     def begin(
         self,
@@ -57,11 +64,11 @@ class Ensemble:
 
         Args:
             sentences: for each model (N,), numbered as in its own packed source.
-            earlier: where models read their own text, for each slot what `remember` gave for the sentences before it.
+            earlier: where models read translations, for each slot what `remember` gave for those that it reads.
         """
         states = []
         for number, (model, memory, own) in enumerate(zip(self.models, memories, sentences, strict=True)):
-            read = [[written[number] for written in slot] for slot in earlier] if model.reading.own_text else []
+            read = [[written[number] for written in slot if written[number] is not None] for slot in earlier]
             states.append(model.begin(memory, own, beam, read))
         return EnsembleState(states)
 

@@ -1,4 +1,4 @@
-"""The model's own translations of earlier sentences, for models that read them (`--target-context`)."""
+"""Which translations a sentence reads: those before it, or those that are given."""
 
 from __future__ import annotations
 
@@ -10,8 +10,30 @@ from docnmt.search.hypothesis import Slot
 from docnmt.units import Units
 
 
+class GivenText:
+    """What was given, for models that read nothing else of their document's translations.
+
+    Args:
+        units: of such a model; a sentence reads what is given in its unit, also behind it.
+    """
+
+    def __init__(self, units: Units) -> None:
+        sizes = units.last - units.first
+        self._first, self._last = (np.repeat(ends, sizes) for ends in (units.source_first, units.source_last))  # (S,)
+        self._written: dict[int, list[object]] = {}
+
+    def earlier(self, sentence: int) -> list[list[object]]:
+        """What is given in the sentence's unit, in order."""
+        numbers = range(int(self._first[sentence]), int(self._last[sentence]))
+        return [self._written[number] for number in numbers if number in self._written]
+
+    def keep(self, written: dict[int, list[object]]) -> None:
+        """What is given in the units that are translated next."""
+        self._written = written
+
+
 class OwnText:
-    """Which sentences must be written before which, and what was written.
+    """Which sentences must be written before which, and what was written, by `--target-context`.
 
     Args:
         units: of a model that reads its own text; a sentence reads those of its document that its source reads, too.

@@ -22,7 +22,7 @@ from docnmt.search.decode import Search, decode
 from docnmt.search.ensemble import Ensemble, EnsembleState
 from docnmt.search.given import given_tokens
 from docnmt.search.hypothesis import Hypothesis, Slot
-from docnmt.search.own_text import OwnText
+from docnmt.search.own_text import GivenText, OwnText
 from docnmt.search.texts import slots_of, texts_together
 from docnmt.units import Units
 
@@ -114,8 +114,10 @@ class _Work:
         self.units = [planned_units(plan, corpus, limit=task.max_doc_tokens, window=window) for plan in self.plans]
         pairs = list(zip(self.plans, self.units, strict=True))
         self.texts = texts_together([searched_texts(*pair, corpus.num_sentences) for pair in pairs])
-        readers = [units for plan, units in pairs if plan.own_text]
-        self.own_text = OwnText(readers[0]) if readers else None
+        own = [units for plan, units in pairs if plan.own_text]
+        given_only = [units for plan, units in pairs if plan.given_text]
+        self.own_text = OwnText(own[0]) if own else None
+        self.given_text = GivenText(given_only[0]) if given_only and not own else None
 
     def group(self, first: int, last: int) -> dict[int, list[Hypothesis]]:
         """The translations of the sentences from `first` to `last`, encoded together."""
@@ -160,20 +162,24 @@ class _Group:
         self, work: _Work, memories: list[object], places: list[Tensor], begins: np.ndarray, slots: list[Slot]
     ) -> None:
         self.ensemble, self.own_text, self.given = work.ensemble, work.own_text, work.given
+        self.given_text = work.given_text
         self.memories, self.places, self.begins = memories, places, begins
         self.waiting = {slot.number: slot for slot in slots}
         self.ready = slots
+        given = [number for number in begins.tolist() if number in self.given]
         if self.own_text is not None:
-            for number in begins.tolist():
-                if number in self.given and not self.own_text.follows(number):
+            for number in given:
+                if not self.own_text.follows(number):
                     self._keep(number, self.given[number])
             self.ready = self.own_text.ready(slots)
+        if self.given_text is not None:
+            self.given_text.keep({number: self._remember(number, self.given[number]) for number in given})
 
     def begin(self, width: int, entering: Sequence[Slot]) -> EnsembleState:
         """The models' state for slots that enter, `width` rows each."""
         numbers = np.searchsorted(self.begins, [slot.number for slot in entering])
-        own_text = self.own_text
-        earlier = [own_text.earlier(slot.number) for slot in entering] if own_text is not None else []
+        read = self.own_text or self.given_text
+        earlier = [read.earlier(slot.number) for slot in entering] if read is not None else []
         return self.ensemble.begin(self.memories, [place[numbers] for place in self.places], width, earlier)
 
     def following(self, slot: Slot, hypotheses: list[Hypothesis]) -> list[Slot]:
@@ -187,13 +193,17 @@ class _Group:
         """Later sentences will read this one, and the given ones that follow it. Returns the number after them."""
         assert self.own_text is not None
         while True:
-            here = np.searchsorted(self.begins, number)
-            sentences = [int(place[here]) for place in self.places]
-            self.own_text.keep(number, self.ensemble.remember(self.memories, sentences, tokens))
+            self.own_text.keep(number, self._remember(number, tokens))
             number += 1
             if number not in self.given or not self.own_text.follows(number):
                 return number
             tokens = self.given[number]
+
+    def _remember(self, number: int, tokens: Sequence[int]) -> list[object]:
+        """What each model's other sentences read of a translation."""
+        here = np.searchsorted(self.begins, number)
+        sentences = [int(place[here]) for place in self.places]
+        return self.ensemble.remember(self.memories, sentences, tokens, given=number in self.given)
 
 
 def _results(
