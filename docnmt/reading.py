@@ -61,9 +61,14 @@ class ReadingPlan:
         return self.written is None
 
     @property
+    def reads_context(self) -> bool:
+        """What a unit writes may depend on other sentences of its document."""
+        return self.written != 1 or self.earlier > 0
+
+    @property
     def noun(self) -> str:
         """What a unit is called in messages."""
-        alone = self.written == 1 and not self.earlier and not self.joined
+        alone = not self.reads_context and not self.joined
         return "document" if self.written is None else "sentence" if alone else "window"
 
     def within(self, window: int | None) -> ReadingPlan:

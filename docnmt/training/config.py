@@ -42,6 +42,10 @@ class RunConfig:
     keep_best: int = option(
         0, "also keep the N best checkpoints under names of their own", aliases=("--keep-best-checkpoints",)
     )
+    context_worth: bool = option(
+        True, "at each validation of a model that reads context, also measure what context is worth: nll in foreign "
+        "context and without any, two more passes over the validation data",
+    )  # fmt: skip
     dry_run: bool = option(False, "print options, parameters, batches and memory, and write nothing")
     overwrite: bool = option(False, "start anew: delete the checkpoints and logs that --save-dir holds")
 
