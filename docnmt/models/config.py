@@ -203,11 +203,18 @@ class ContextOptions(TransformerConfig):
     """A context attention in encoder and decoder."""
 
     free: ClassVar[tuple[str, ...]] = ("target_top_t",)
-    conditions: ClassVar[tuple[Condition, ...]] = (Condition(("summary_input",), "context_sides", ("both", "encoder")),)
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(("summary_input",), "context_sides", ("both", "encoder")),
+        Condition(("context_norm",), "norm", ("post",)),
+    )
 
     context_placement: Literal["block", "heads", "replace"] = option(
         "block", "context attention as a block of its own, as extra heads, or in place of self-attention heads"
     )
+    context_norm: Literal["pre", "post"] = option(
+        "post", "with --norm post, the layer norm of blocks that read a document: after the residual sum as in the "
+        "others, or before the block, which so can start without an effect (--finetune-from-model)",
+    )  # fmt: skip
     context_heads: int | None = option(None, "heads of the context attention [--heads; half of them for 'replace']")
     context_sides: Literal["both", "encoder", "decoder"] = option("both", "where there is a context attention")
     summary_input: Literal["layer", "embeddings"] = option(

@@ -36,6 +36,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("hier_cond_transformer", {}, {"position": "sinusoidal", "summary_input": "embeddings"}),
     ("hier_cond_transformer", {}, {"context_placement": "heads", "levels": 4}),
     ("cond_transformer", {"norm": "post"}, {"norm": "post", "context_placement": "heads"}),
+    *[
+        (name, {"norm": "post"}, {"norm": "post", "context_norm": "pre", **more})
+        for name in ("hier_transformer", "cond_transformer", "hier_cond_transformer")
+        for more in ({}, {"context_sides": "decoder", "target_context": "summaries"})
+    ],
+    (
+        "cond_transformer",
+        {"norm": "post"},
+        {"norm": "post", "context_norm": "pre", "context_placement": "heads", "target_context": "conditional"},
+    ),
     ("hier_transformer", {"position": "rope"}, {"position": "rope"}),
     ("cond_transformer", {"position": "learned"}, {"position": "learned", "context_sides": "encoder"}),
     (
@@ -51,7 +61,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 JOINED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("concat_transformer", {}, {}),
     ("concat_transformer", {}, {"source_context": 2, "target_window": 3, "position": "multi_level"}),
+    ("concat_transformer", {"norm": "post"}, {"norm": "post", "position": "multi_level"}),
     ("doc_transformer", {}, {}),
+    ("doc_transformer", {"norm": "post"}, {"norm": "post"}),
     ("scaleformer", {"attention": "linear", "position": "none", "relative_horizon": 16}, {}),
 ]
 
@@ -158,7 +170,7 @@ def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:
         ),
         ("transformer", "cond_transformer", {"heads": 4}, "--heads is 2 there and 4 here"),
         ("transformer", "cond_transformer", {"ffn_dim": 64}, "--ffn-dim is 48 there and 64 here"),
-        ("transformer", "cond_transformer", {"norm": "post"}, "--norm post"),
+        ("transformer", "cond_transformer", {"norm": "post"}, "--norm is pre there and post here"),
         ("transformer", "hier_transformer", {"target_context": "summaries", "heads": 4}, "--heads is 2"),
         ("transformer", "cond_transformer", {"position": "rope"}, "--position is sinusoidal there and rope here"),
         ("transformer", "hier_transformer", {"position_count": "document"}, "--position-count document"),
@@ -172,6 +184,13 @@ def test_what_cannot_start_there_is_refused(
     path, _ = checkpoint(tmp_path / "old.safetensors", old, {})
     with pytest.raises(UserError, match=message):
         started(path, name, new)
+
+
+@pytest.mark.parametrize("new", [{}, {"context_placement": "heads", "target_context": "summaries"}])
+def test_a_block_with_a_norm_behind_it_cannot_start(tmp_path: Path, new: dict[str, Any]) -> None:
+    path, _ = checkpoint(tmp_path / "old.safetensors", "transformer", {"norm": "post"})
+    with pytest.raises(UserError, match="give --context-norm pre"):
+        started(path, "cond_transformer", {"norm": "post", **new})
 
 
 def test_tensors_that_do_not_fit_are_all_named(tmp_path: Path) -> None:
