@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from docnmt.batch import PackedText
-from docnmt.batching.collate import ranges
+from docnmt.batching.collate import ranges, read_sentences
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TextArray, TokenArray, offsets_of
 from docnmt.data.tokenizer import MASK, Tokenizer
@@ -37,11 +37,11 @@ class HiddenWords:
         """The source side of the units `chosen` with words hidden; the end of a sentence stays."""
         if not self.own and not self.context:
             return text
-        first, last = units.source_first[chosen], units.source_last[chosen]
-        sentences = ranges(first, last)
+        sentences, written = read_sentences(units, chosen)
         lengths = np.diff(corpus.source.offsets)[sentences] + 1  # with the token that ends each
-        own = np.repeat(sentences >= np.repeat(units.first[chosen], last - first), lengths)
-        unit_tokens = np.add.reduceat(lengths, offsets_of(last - first)[:-1])
+        own = np.repeat(written, lengths)
+        reads = (units.source_last - units.source_first)[chosen]
+        unit_tokens = np.add.reduceat(lengths, offsets_of(reads)[:-1])
         draws = uniform(self.seeds, np.repeat(chosen, unit_tokens), ranges(np.zeros_like(unit_tokens), unit_tokens))
         hidden = draws < np.where(own, self.own, self.context)
         hidden[np.cumsum(lengths) - 1] = False
