@@ -225,6 +225,9 @@ class ContextOptions(TransformerConfig):
     context_word_dropout: float = option(
         0.0, "in training, how often a word is hidden from context attention (not from its own sentence)"
     )
+    context_dropout: float = option(
+        0.0, "in training, how often a document is read without context: each of its sentences reads itself alone"
+    )
     target_context: Literal["none", "summaries", "conditional"] = option(
         "none", "what the decoder reads of the translations before its sentence: their summaries, or the words of the "
         "most relevant ones (eq. 7); the reference's in training, the model's own in decoding", basic=True,
@@ -235,7 +238,7 @@ class ContextOptions(TransformerConfig):
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = super().problems() + no_share(self, "context_word_dropout")
+        found = super().problems() + no_share(self, "context_word_dropout", "context_dropout")
         found += below(self, 1, "context_heads", "target_top_t")
         if self.context_placement == "replace" and (self.context_heads or 1) >= self.heads:
             found.append(
@@ -268,7 +271,10 @@ class HierTransformerConfig(ContextOptions, LevelOptions):
     @property
     def reading(self) -> ReadingPlan:
         """Whole documents, each sentence a sequence of its own."""
-        return ReadingPlan(written=None, positions=self.position_count, own_text=self.target_context != "none")
+        own_text = self.target_context != "none"
+        return ReadingPlan(
+            written=None, positions=self.position_count, own_text=own_text, dropped_context=self.context_dropout
+        )
 
 
 @dataclass(frozen=True)

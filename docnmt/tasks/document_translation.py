@@ -168,7 +168,9 @@ class DocumentTranslation:
         units = planned_units(plan, corpus, limit=self.max_doc_tokens)
         if made is None:
             return TranslationDataset(corpus, units, plan, name)
-        return TranslationDataset(corpus, made.units(corpus, units, plan), plan, name, made.hidden(plan))
+        return TranslationDataset(
+            corpus, made.units(corpus, units, plan), plan, name, made.hidden(plan), made.dropped(plan)
+        )
 
     def other_contexts(self, split: str, model: AnyTranslationModel) -> dict[str, TranslationDataset]:
         """A split in `foreign` documents, where there are several, and with `none`: as windows of 0 read it."""

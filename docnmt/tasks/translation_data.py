@@ -10,7 +10,7 @@ import numpy as np
 
 from docnmt.batch import TranslationBatch
 from docnmt.batching.collate import collate, sentence_costs, unit_sizes
-from docnmt.batching.noise import HiddenWords, resegmented
+from docnmt.batching.noise import DroppedContexts, HiddenWords, resegmented
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.tokenizer import Tokenizer
@@ -29,6 +29,7 @@ class TranslationDataset:
     plan: ReadingPlan
     name: str
     hidden: HiddenWords | None = None
+    dropped: DroppedContexts | None = None
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -36,11 +37,11 @@ class TranslationDataset:
         return unit_sizes(self.corpus, self.units, self.plan)
 
     def batch(self, units: np.ndarray) -> TranslationBatch:
-        """The batch of these units, words of it hidden as training asks."""
+        """The batch of these units, words and contexts of it hidden as training asks."""
         batch = collate(self.corpus, self.units, units, self.plan)
-        if self.hidden is None:
-            return batch
-        return replace(batch, source=self.hidden.hide(batch.source, self.corpus, self.units, units))
+        if self.hidden is not None:
+            batch = replace(batch, source=self.hidden.hide(batch.source, self.corpus, self.units, units))
+        return batch if self.dropped is None else self.dropped.drop(batch, units)
 
     def describe(self, units: np.ndarray) -> str:
         """`train: sentences 3-17 of document 2, …` (numbers from 1)."""
@@ -136,3 +137,7 @@ class TrainingData:
     def hidden(self, plan: ReadingPlan) -> HiddenWords:
         """The words that are masked: `--source-mask`, and those of the plan."""
         return HiddenWords(self.config.masked(self.seeds[1]), plan.masked_context, self.seeds)
+
+    def dropped(self, plan: ReadingPlan) -> DroppedContexts:
+        """The units that read no context, by the plan; drawn apart from the words that are masked."""
+        return DroppedContexts(plan.dropped_context, (*self.seeds, 1))
