@@ -151,6 +151,8 @@ def test_new_parts_learn_from_the_first_update(
     first = [p for n, p in document.named_parameters() if n.endswith(ends)]
     assert first
     assert all(p.grad is not None and bool((p.grad != 0).any()) for p in first if p.numel())
+    behind = [p for n, p in document.named_parameters() if n.endswith("context.attention.query.weight")]
+    assert all(p.grad is not None and not p.grad.any() for p in behind)  # their way out is still closed
 
 
 def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:
