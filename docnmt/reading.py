@@ -25,6 +25,7 @@ class ReadingPlan:
         own_text: a sentence reads the translations of those before it, which must be written first.
         given_text: a sentence reads the translations of its document that are given, and none that the model writes.
         positions: where positions count from.
+        dropped_context: how often training has the sentences of a unit read nothing but themselves. Where `around` is.
         masked_context: how often training replaces a word by `<mask>` in sentences that a unit only reads.
     """
 
@@ -36,6 +37,7 @@ class ReadingPlan:
     own_text: bool = False
     given_text: bool = False
     positions: PositionCount = "unit"
+    dropped_context: float = 0.0
     masked_context: float = 0.0
 
     def __post_init__(self) -> None:
@@ -57,8 +59,16 @@ class ReadingPlan:
             raise ValueError(f"ReadingPlan: earlier {self.earlier} is for joined units of a number of sentences")
         if self.stride is not None and (self.written is None or self.stride > self.written):
             raise ValueError(f"ReadingPlan: stride {self.stride} leaves sentences out of units of {self.written}")
-        if not 0 <= self.masked_context < 1:
-            raise ValueError(f"ReadingPlan: masked_context must be in [0, 1), got {self.masked_context}")
+        for name in ("dropped_context", "masked_context"):
+            if not 0 <= (share := getattr(self, name)) < 1:
+                raise ValueError(f"ReadingPlan: {name} must be in [0, 1), got {share}")
+        if self.dropped_context and not apart:
+            raise ValueError("ReadingPlan: dropped_context is for whole documents whose sentences are not joined")
+
+    @property
+    def reads_translations(self) -> bool:
+        """A sentence reads translations of others, so that training needs theirs beside its own."""
+        return self.own_text or self.given_text
 
     @property
     def whole_documents(self) -> bool:
@@ -66,9 +76,14 @@ class ReadingPlan:
         return self.written is None
 
     @property
+    def reads_context(self) -> bool:
+        """What a unit writes may depend on other sentences of its document."""
+        return self.written != 1 or self.earlier > 0
+
+    @property
     def noun(self) -> str:
         """What a unit is called in messages."""
-        alone = self.written == 1 and not self.earlier and not self.joined
+        alone = not self.reads_context and not self.joined
         return "document" if self.written is None else "sentence" if alone else "window"
 
     def within(self, window: int | None) -> ReadingPlan:

@@ -110,10 +110,16 @@ def last_units(first: np.ndarray, last: np.ndarray, size: int | np.ndarray, cont
     return replace(Units.of(begin, last, np.arange(len(first))), source_first=np.maximum(begin - context, first))
 
 
-def context_units(documents: Units, window: int) -> Units:
-    """Every sentence by itself, read with at most `window` sentences of its document before it and after it."""
-    document = np.repeat(np.arange(len(documents)), documents.last - documents.first)
-    first = np.arange(len(document), dtype=np.int64)
-    source_first = np.maximum(first - window, documents.first[document])
-    source_last = np.minimum(first + 1 + window, documents.last[document])
-    return Units(source_first, first, first + 1, documents.document[document], source_last, first)
+def context_units(documents: Units, window: int | None, size: int = 1) -> Units:
+    """Documents in pieces of `size` sentences (0: whole), each read with at most `window` sentences of its document
+    before it and after it (None: with all)."""
+    lengths = documents.last - documents.first
+    size = size or int(lengths.max(initial=1))
+    counts = -(-lengths // size)  # pieces of each document
+    row = np.repeat(np.arange(len(documents)), counts)
+    begin, end = documents.first[row], documents.last[row]
+    first = begin + size * (np.arange(len(row)) - (np.cumsum(counts) - counts)[row])
+    last = np.minimum(first + size, end)
+    reach = int(lengths.max(initial=0)) if window is None else window
+    source_first, source_last = np.maximum(first - reach, begin), np.minimum(last + reach, end)
+    return Units(source_first, first, last, documents.document[row], source_last, first)

@@ -7,8 +7,9 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from docnmt.batch import PackedText, TranslationBatch
+from docnmt.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray, offsets_of
 from docnmt.data.tokenizer import BOS, BRK, EOS
@@ -25,16 +26,39 @@ def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: Read
     """
     if corpus.target is None:
         raise ValueError("a training batch needs a target side, and this corpus has none")
+    target, labels = (_joined_target if plan.joined else _target)(corpus, corpus.target, units, chosen, plan)
+    return TranslationBatch(
+        source=collate_source(corpus, units, chosen, plan),
+        target=target,
+        labels=labels,
+        units=torch.from_numpy(np.asarray(chosen, dtype=np.int64)),
+    )
+
+
+def _joined_target(
+    corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
+) -> tuple[PackedText, Tensor]:
+    """What the units write, one sequence each, and its labels (T,)."""
     first, last = units.first[chosen], units.last[chosen]
     sentences, layout = ranges(first, last), offsets_of(last - first)
     structure = structure_positions(corpus, sentences, count=plan.positions)
-    packs = partial(pack_joined, running=plan.positions == "sequence") if plan.joined else pack
-    return TranslationBatch(
-        source=collate_source(corpus, units, chosen, plan),
-        target=packs(corpus.target, sentences, layout, structure, begin=True),
-        labels=packs(corpus.target, sentences, layout, structure, begin=False).tokens,
-        units=torch.from_numpy(np.asarray(chosen, dtype=np.int64)),
-    )
+    packed = partial(pack_joined, side, sentences, layout, structure, running=plan.positions == "sequence")
+    return packed(begin=True), packed(begin=False).tokens
+
+
+def _target(
+    corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
+) -> tuple[PackedText, Tensor]:
+    """A sentence for each that the units read, and labels (T,) of those that they write.
+
+    The others have no tokens, or, where the model reads its own text, tokens without labels.
+    """
+    sentences, written = read_sentences(units, chosen)
+    layout = offsets_of((units.source_last - units.source_first)[chosen])
+    structure = structure_positions(corpus, sentences, count=plan.positions)
+    packed = partial(pack, side, sentences, layout, structure, empty=None if plan.reads_translations else ~written)
+    target, labels = packed(begin=True), packed(begin=False).tokens
+    return target, labels.masked_fill(~torch.from_numpy(written)[target.layout.sentence_of_token], IGNORE)
 
 
 def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> PackedText:
@@ -52,6 +76,14 @@ def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, pla
     return replace(source, begins=torch.from_numpy(structure[place]))
 
 
+def read_sentences(units: Units, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(S,) the source sentences that the units `chosen` read, and (S,) bool, which of them they also write."""
+    lengths = (units.source_last - units.source_first)[chosen]
+    sentences = ranges(units.source_first[chosen], units.source_last[chosen])
+    first, last = (np.repeat(each[chosen], lengths) for each in (units.first, units.last))
+    return sentences, (first <= sentences) & (sentences < last)
+
+
 def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """All numbers of the half-open ranges, one after the other: [3, 8), [0, 2) → 3 4 5 6 7 0 1."""
     lengths = last - first
@@ -61,21 +93,25 @@ def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
 
 
 def pack(
-    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray, *, begin: bool
-) -> PackedText:
+    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
+    *, begin: bool, empty: np.ndarray | None = None,
+) -> PackedText:  # fmt: skip
     """Sentences of one side in one row, each closed by `</s>` or, with `begin`, opened by `<s>` instead.
 
     Args:
         sentences: (S,) numbers in the corpus. documents: (D+1,) offsets into them.
         structure: (S, 4) positions of each sentence's first token; the word index is counted on from there.
+        empty: (S,) sentences of which no token is taken; None: all have theirs.
     """
-    first, last = side.offsets[sentences], side.offsets[sentences + 1]
-    lengths = last - first + 1
+    full = slice(None) if empty is None else ~empty
+    first, last = np.asarray(side.offsets[sentences])[full], np.asarray(side.offsets[sentences + 1])[full]
+    lengths = np.zeros_like(sentences)
+    lengths[full] = last - first + 1
     offsets = offsets_of(lengths)
     tokens = np.full(int(offsets[-1]), BOS if begin else EOS, dtype=np.int64)
     words = np.ones(len(tokens), dtype=bool)
-    words[offsets[:-1] if begin else offsets[1:] - 1] = False
-    tokens[words] = side.tokens[ranges(np.asarray(first), np.asarray(last))]
+    words[(offsets[:-1] if begin else offsets[1:] - 1)[full]] = False
+    tokens[words] = side.tokens[ranges(first, last)]
     positions = np.repeat(structure, lengths, axis=0)
     positions[:, 0] += np.arange(len(tokens)) - np.repeat(offsets[:-1], lengths)
     layout = DocumentLayout(torch.from_numpy(offsets), torch.from_numpy(documents))
@@ -153,10 +189,14 @@ def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
     return np.asarray(np.maximum(source, np.diff(corpus.target.offsets)) + 1)
 
 
-def unit_sizes(corpus: ParallelCorpus, units: Units) -> np.ndarray:
-    """(U,) max(source, target) subwords of each unit, the end of every sentence included."""
+def unit_sizes(corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> np.ndarray:
+    """(U,) max(source, target) subwords of each unit, the end of every sentence included; those that are only read,
+    too."""
     source = source_costs(corpus, units)
-    return source if corpus.target is None else np.maximum(source, _costs(corpus.target, units.first, units.last))
+    if corpus.target is None:
+        return source
+    reads = (units.source_first, units.source_last) if plan.reads_translations else (units.first, units.last)
+    return np.asarray(np.maximum(source, _costs(corpus.target, *reads)))
 
 
 def source_costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from docnmt.batch import PackedText
-from docnmt.batching.collate import ranges
+from docnmt.batch import PackedText, TranslationBatch
+from docnmt.batching.collate import ranges, read_sentences
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TextArray, TokenArray, offsets_of
 from docnmt.data.tokenizer import MASK, Tokenizer
+from docnmt.layout import DocumentLayout
 from docnmt.progress import Progress
 from docnmt.units import Units
 
@@ -37,15 +38,42 @@ class HiddenWords:
         """The source side of the units `chosen` with words hidden; the end of a sentence stays."""
         if not self.own and not self.context:
             return text
-        first, last = units.source_first[chosen], units.source_last[chosen]
-        sentences = ranges(first, last)
+        sentences, written = read_sentences(units, chosen)
         lengths = np.diff(corpus.source.offsets)[sentences] + 1  # with the token that ends each
-        own = np.repeat(sentences >= np.repeat(units.first[chosen], last - first), lengths)
-        unit_tokens = np.add.reduceat(lengths, offsets_of(last - first)[:-1])
+        own = np.repeat(written, lengths)
+        reads = (units.source_last - units.source_first)[chosen]
+        unit_tokens = np.add.reduceat(lengths, offsets_of(reads)[:-1])
         draws = uniform(self.seeds, np.repeat(chosen, unit_tokens), ranges(np.zeros_like(unit_tokens), unit_tokens))
         hidden = draws < np.where(own, self.own, self.context)
         hidden[np.cumsum(lengths) - 1] = False
         return replace(text, tokens=text.tokens.masked_fill(torch.from_numpy(hidden), MASK))
+
+
+@dataclass(frozen=True)
+class DroppedContexts:
+    """How often a unit is read without context.
+
+    Attributes:
+        share: of the units. seeds: of the draws; each also depends on the unit's number.
+    """
+
+    share: float
+    seeds: tuple[int, ...]
+
+    def drop(self, batch: TranslationBatch, chosen: np.ndarray) -> TranslationBatch:
+        """The batch of the units `chosen`, a document each; every sentence of those drawn is a document by itself."""
+        if not self.share:
+            return batch
+        dropped = uniform(self.seeds, chosen) < self.share
+        return replace(batch, source=_alone(batch.source, dropped), target=_alone(batch.target, dropped))
+
+
+def _alone(text: PackedText, dropped: np.ndarray) -> PackedText:
+    """Every sentence of the documents `dropped` (D,) is a document; tokens and positions stay."""
+    documents = text.layout.document_sentences
+    sentences = np.flatnonzero(np.repeat(dropped, documents.lengths))
+    offsets = torch.from_numpy(np.union1d(documents.host, sentences))
+    return replace(text, layout=DocumentLayout(text.layout.sentence_offsets, offsets))
 
 
 def uniform(seeds: Sequence[int], *numbers: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Protocol, TypedDict
 from torch import nn
 
 from docnmt.errors import UsageError
-from docnmt.models.config import DEFAULT_TARGET_TOP_T, HierTransformerConfig, TransformerConfig
+from docnmt.models.config import DEFAULT_TARGET_TOP_T, ContextOptions, HierTransformerConfig, TransformerConfig
 from docnmt.models.encoder_decoder import Decoder, Encoder
 from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.context import ContextAttention, SummaryEncoder
@@ -180,12 +180,12 @@ def _encoder_layer(config: TransformerConfig, position: Position, context: Conte
         "feed_forward": _feed_forward(config),
     }
     if context is None:
-        return Layer(sublayers, [("attention",), ("feed_forward",)], residual=_residual(config))
+        return _layer(config, sublayers, [("attention",), ("feed_forward",)])
     attention = context.make_attention()
     summarise = context.make_summaries() if context.config.summary_input == "layer" else None
     sublayers["context"] = EncoderContext(attention, summarise=summarise, hide=context.make_hide())
     first = [("attention",), ("context",)] if context.own_block else [("attention", "context")]
-    return Layer(sublayers, [*first, ("feed_forward",)], residual=_residual(config))
+    return _layer(config, sublayers, [*first, ("feed_forward",)])
 
 
 def _decoder_layer(
@@ -203,7 +203,12 @@ def _decoder_layer(
     if own_text is not None:
         sublayers["target"] = EarlierContext(own_text.make_earlier())
         blocks.append(("target",))
-    return Layer(sublayers, [*blocks, ("feed_forward",)], residual=_residual(config))
+    return _layer(config, sublayers, [*blocks, ("feed_forward",)])
+
+
+def _layer(config: TransformerConfig, sublayers: dict[str, Sublayer], blocks: list[tuple[str, ...]]) -> Layer:
+    own = config.context_norm if isinstance(config, ContextOptions) and config.norm == "post" else config.norm
+    return Layer(sublayers, blocks, residual=_residual(config, config.norm), document_residual=_residual(config, own))
 
 
 def _self_attention(config: TransformerConfig, position: Position, *, causal: bool, heads: int) -> Sublayer:
@@ -229,8 +234,8 @@ def _feed_forward(config: TransformerConfig) -> FeedForward:
     return FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation)
 
 
-def _residual(config: TransformerConfig) -> Callable[[], Residual]:
-    return lambda: Residual(d_model=config.embed_dim, dropout=config.dropout, norm=config.norm)
+def _residual(config: TransformerConfig, norm: str) -> Callable[[], Residual]:
+    return lambda: Residual(d_model=config.embed_dim, dropout=config.dropout, norm=norm)
 
 
 def _final_norm(config: TransformerConfig) -> nn.Module:

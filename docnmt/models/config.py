@@ -216,11 +216,18 @@ class ContextOptions(TransformerConfig):
     """A context attention in encoder and decoder."""
 
     free: ClassVar[tuple[str, ...]] = ("target_top_t",)
-    conditions: ClassVar[tuple[Condition, ...]] = (Condition(("summary_input",), "context_sides", ("both", "encoder")),)
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(("summary_input",), "context_sides", ("both", "encoder")),
+        Condition(("context_norm",), "norm", ("post",)),
+    )
 
     context_placement: Literal["block", "heads", "replace"] = option(
         "block", "context attention as a block of its own, as extra heads, or in place of self-attention heads"
     )
+    context_norm: Literal["pre", "post"] = option(
+        "post", "with --norm post, the layer norm of blocks that read a document: after the residual sum as in the "
+        "others, or before the block, which so can start without an effect (--finetune-from-model)",
+    )  # fmt: skip
     context_heads: int | None = option(None, "heads of the context attention [--heads; half of them for 'replace']")
     context_sides: Literal["both", "encoder", "decoder"] = option("both", "where there is a context attention")
     summary_input: Literal["layer", "embeddings"] = option(
@@ -230,6 +237,9 @@ class ContextOptions(TransformerConfig):
     )
     context_word_dropout: float = option(
         0.0, "in training, how often a word is hidden from context attention (not from its own sentence)"
+    )
+    context_dropout: float = option(
+        0.0, "in training, how often a document is read without context: each of its sentences reads itself alone"
     )
     target_context: Literal["none", "summaries", "conditional"] = option(
         "none", "what the decoder reads of the translations before its sentence: their summaries, or the words of the "
@@ -241,7 +251,7 @@ class ContextOptions(TransformerConfig):
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = super().problems() + no_share(self, "context_word_dropout")
+        found = super().problems() + no_share(self, "context_word_dropout", "context_dropout")
         found += below(self, 1, "context_heads", "target_top_t")
         if self.context_placement == "replace" and (self.context_heads or 1) >= self.heads:
             found.append(
@@ -274,7 +284,10 @@ class HierTransformerConfig(ContextOptions, LevelOptions):
     @property
     def reading(self) -> ReadingPlan:
         """Whole documents, each sentence a sequence of its own."""
-        return ReadingPlan(written=None, positions=self.position_count, own_text=self.target_context != "none")
+        own_text = self.target_context != "none"
+        return ReadingPlan(
+            written=None, positions=self.position_count, own_text=own_text, dropped_context=self.context_dropout
+        )
 
 
 @dataclass(frozen=True)

@@ -63,12 +63,9 @@ def start_problems(sentence: TransformerConfig, document: TransformerConfig) -> 
             "--context-placement replace takes heads away that the sentence model has; give --context-placement block "
             "or heads"
         )
-    if context is not None and context.context_placement == "block" and context.norm == "post":
-        found.append(
-            "--norm post: the context block's own layer norm changes what it is given; give --context-placement heads"
-        )
-    if context is not None and context.target_context != "none" and context.norm == "post":
-        found.append("--norm post: the layer norm of --target-context changes what it is given; give none")
+    blocks = context is not None and (context.context_placement == "block" or context.target_context != "none")
+    if context is not None and blocks and context.norm == context.context_norm == "post":
+        found.append("--norm post: a context block's layer norm changes what it is given; give --context-norm pre")
     counts = isinstance(document, LevelOptions) and document.position_count == "document"
     if counts and (context is not None or document.position == "multi_level"):
         found.append("--position-count document: the sentence model's words count from their sentence's start")

@@ -78,6 +78,7 @@ class Layer(nn.Module):
         sublayers: by name, in the order in which their parameters are initialised.
         blocks: the order of the pass: for each block the names of its sublayers.
         residual: makes a residual connection; block ("attention", "context") has it as `attention_residual`.
+        document_residual: makes those of blocks that a sentence model lacks; None: they are as the others.
 
     Raises:
         ValueError: a sublayer is in no block, or in several.
@@ -89,6 +90,7 @@ class Layer(nn.Module):
         blocks: Sequence[tuple[str, ...]],
         *,
         residual: Callable[[], Residual],
+        document_residual: Callable[[], Residual] | None = None,
     ) -> None:
         super().__init__()
         if not all(isinstance(block, tuple) and block for block in blocks):
@@ -101,8 +103,9 @@ class Layer(nn.Module):
         self.blocks = tuple(blocks)
         for name, sublayer in sublayers.items():
             self.add_module(name, sublayer)
-        for first, *_ in blocks:
-            self.add_module(f"{first}_residual", residual())
+        for block in blocks:
+            make = residual if document_residual is None or not self._of_document(block) else document_residual
+            self.add_module(f"{block[0]}_residual", make())
 
     def sublayer(self, name: str) -> Sublayer:
         """The sublayer of that name."""
@@ -120,11 +123,10 @@ class Layer(nn.Module):
     @property
     def document_residuals(self) -> list[nn.Module]:
         """The residual connections of blocks that a sentence model lacks."""
-        return [
-            self.residual(block)
-            for block in self.blocks
-            if all(isinstance(self.sublayer(name), DocumentPart) for name in block)
-        ]
+        return [self.residual(block) for block in self.blocks if self._of_document(block)]
+
+    def _of_document(self, block: tuple[str, ...]) -> bool:
+        return all(isinstance(self.sublayer(name), DocumentPart) for name in block)
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d), all tokens of a packed row → (T, d)."""

@@ -19,6 +19,14 @@ class DocumentTranslationConfig:
         (), "train on every document several times an epoch, in pieces of each of these numbers of sentences; 0: the "
         "whole document (1 2 4 0) [0]", metavar="N",
     )  # fmt: skip
+    unit_sentences: int | None = option(
+        None, "train on units of N sentences, whose documents are also read, but not scored; 0: on whole documents, "
+        "which gives a model of sentences the batches of a document model [what the architecture writes at once]",
+        metavar="N",
+    )  # fmt: skip
+    unit_window: int | None = option(
+        None, "with --unit-sentences, a unit reads at most N sentences before and after its own [all]", metavar="N"
+    )
     mix_data: tuple[str, ...] = option(
         (), "train on the training splits of these data folders too, of the same vocabulary (docnmt-preprocess "
         "--srcdict); in every epoch WEIGHT times, a part of it drawn anew", metavar="DIR[=WEIGHT]",
@@ -43,6 +51,11 @@ class DocumentTranslationConfig:
         if any(size < 0 for size in self.resolutions) or len(set(self.resolutions)) < len(self.resolutions):
             sizes = " ".join(map(str, self.resolutions))
             found.append(f"--resolutions {sizes}: expected different numbers of sentences, 0 for whole documents")
+        found += below(self, 0, "unit_sentences", "unit_window")
+        if self.resolutions and self.unit_sentences is not None:
+            found.append("--resolutions and --unit-sentences both say what a unit is; give one of them")
+        if self.unit_window is not None and not self.unit_sentences:
+            found.append("--unit-window needs --unit-sentences of at least 1: a whole document has nothing around it")
         if self.source_mask_epochs is not None and not self.source_mask:
             found.append("--source-mask-epochs has no effect without --source-mask")
         if self.subword_sampling is not None and not 0 < self.subword_sampling <= 1:

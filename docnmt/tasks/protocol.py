@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -97,3 +97,14 @@ class Task(Protocol[ConfigT, ModelT]):
 
     def evaluate(self, model: ModelT, split: str, options: Mapping[str, int]) -> dict[str, float]:
         """The task's own metrics on a split, `max_tokens` at a time; the model comes back in the mode it was in."""
+
+
+@runtime_checkable
+class ContextTask(Protocol):
+    """A task whose models may read more than what they are judged on; others need not have this."""
+
+    def other_contexts(self, split: str, model: Any) -> Mapping[str, Dataset]:  # Any: a model of the task
+        """What `dataset` has of a split, in contexts that say nothing of it, by their names: `foreign`, `none`.
+
+        Empty where the model reads no context.
+        """

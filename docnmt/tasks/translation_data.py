@@ -10,14 +10,14 @@ import numpy as np
 
 from docnmt.batch import TranslationBatch
 from docnmt.batching.collate import collate, sentence_costs, unit_sizes
-from docnmt.batching.noise import HiddenWords, resegmented
+from docnmt.batching.noise import DroppedContexts, HiddenWords, resegmented
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UsageError, UserError
 from docnmt.reading import ReadingPlan
 from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.units import Units, resolution_units
+from docnmt.units import Units, context_units, cut_units, document_units, resolution_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,18 +29,19 @@ class TranslationDataset:
     plan: ReadingPlan
     name: str
     hidden: HiddenWords | None = None
+    dropped: DroppedContexts | None = None
 
     @cached_property
     def sizes(self) -> np.ndarray:
         """(U,) max(source, target) subwords."""
-        return unit_sizes(self.corpus, self.units)
+        return unit_sizes(self.corpus, self.units, self.plan)
 
     def batch(self, units: np.ndarray) -> TranslationBatch:
-        """The batch of these units, words of it hidden as training asks."""
+        """The batch of these units, words and contexts of it hidden as training asks."""
         batch = collate(self.corpus, self.units, units, self.plan)
-        if self.hidden is None:
-            return batch
-        return replace(batch, source=self.hidden.hide(batch.source, self.corpus, self.units, units))
+        if self.hidden is not None:
+            batch = replace(batch, source=self.hidden.hide(batch.source, self.corpus, self.units, units))
+        return batch if self.dropped is None else self.dropped.drop(batch, units)
 
     def describe(self, units: np.ndarray) -> str:
         """`train: sentences 3-17 of document 2, …` (numbers from 1)."""
@@ -65,10 +66,17 @@ def check_training(
         UserError: `--resolutions` or `--max-doc-tokens` for a model that has its own units, a folder of `--mix-data`
             that does not fit, or `--subword-sampling` of text that was cut off.
     """
-    given = {"--resolutions": config.resolutions, "--max-doc-tokens": config.max_doc_tokens}
+    cut = config.max_doc_tokens if config.unit_sentences is None else None
+    given = {"--resolutions": config.resolutions, "--max-doc-tokens": cut}
     if not plan.whole_documents and (useless := [flag for flag, value in given.items() if value]):
         why = f"has no effect with an architecture that reads {plan.noun}s; it belongs to those that read documents"
         raise UsageError([f"{flag} {why}" for flag in useless])
+    if plan.joined and config.unit_sentences is not None:
+        raise UsageError(
+            "--unit-sentences is for architectures that write sentence by sentence, not several as one text"
+        )
+    if not plan.reads_context and config.unit_window is not None:
+        raise UsageError(f"--unit-window has no effect with an architecture that reads {plan.noun}s")
     mixed = [Path(folder) for folder, _ in config.mixed]
     for folder in mixed:
         check_mixed(folder, tokenizers, languages)
@@ -112,14 +120,24 @@ class TrainingData:
         alpha = self.config.subword_sampling
         return corpus if alpha is None else resegmented(corpus, self.tokenizers, alpha, self.seeds)
 
-    def units(self, corpus: ParallelCorpus, units: Units) -> Units:
-        """At every one of `--resolutions`, cut at `--max-doc-tokens`; without that `units`, the architecture's own."""
-        if not self.config.resolutions:
-            return units
-        limit = self.config.max_doc_tokens
+    def units(self, corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> Units:
+        """At every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without these `units`,
+        the architecture's own."""
+        limit, size, window = self.config.max_doc_tokens, self.config.unit_sentences, self.config.unit_window
         costs = None if limit is None else sentence_costs(corpus)
-        return resolution_units(corpus.document_offsets, self.config.resolutions, costs, limit)
+        if self.config.resolutions:
+            return resolution_units(corpus.document_offsets, self.config.resolutions, costs, limit)
+        if size is None:
+            return units
+        documents = document_units(corpus.document_offsets)
+        if costs is not None and limit is not None:
+            documents = cut_units(documents, costs, limit)
+        return context_units(documents, window if plan.reads_context else 0, size)
 
     def hidden(self, plan: ReadingPlan) -> HiddenWords:
         """The words that are masked: `--source-mask`, and those of the plan."""
         return HiddenWords(self.config.masked(self.seeds[1]), plan.masked_context, self.seeds)
+
+    def dropped(self, plan: ReadingPlan) -> DroppedContexts:
+        """The units that read no context, by the plan; drawn apart from the words that are masked."""
+        return DroppedContexts(plan.dropped_context, (*self.seeds, 1))

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.config import below, option
+from docnmt.config import below, flag, option
 
 #: What the sections of `docnmt-train` are called: in `--help`, in config.yaml and in a checkpoint's header.
 SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
@@ -42,6 +42,10 @@ class RunConfig:
     keep_best: int = option(
         0, "also keep the N best checkpoints under names of their own", aliases=("--keep-best-checkpoints",)
     )
+    context_worth: bool = option(
+        True, "at each validation of a model that reads context, also measure what context is worth: nll in foreign "
+        "context and without any, two more passes over the validation data",
+    )  # fmt: skip
     dry_run: bool = option(False, "print options, parameters, batches and memory, and write nothing")
     overwrite: bool = option(False, "start anew: delete the checkpoints and logs that --save-dir holds")
 
@@ -65,7 +69,11 @@ class TrainingConfig:
         "which then begins exactly where that one is, or a model of the same kind", metavar="CKPT", basic=True,
     )  # fmt: skip
     finetune_lr_scale: float | None = option(
-        None, "the learning rate of the parts that a sentence model has, too, as a share of --lr (0.2; 0 freezes them)"
+        None, "the learning rate of the parts that a sentence model has, too, as a share of --lr (0.2; 0 freezes "
+        "them); of a sentence model that is all of it",
+    )  # fmt: skip
+    finetune_frozen_updates: int | None = option(
+        None, "those parts do not change in the first so many updates, in which only the new ones learn", metavar="N"
     )
     max_tokens: int = option(4096, "largest batch, in subwords of its longer side", basic=True)
     max_sentences: int | None = option(None, "largest batch, in units of the data", aliases=("--batch-size",))
@@ -87,10 +95,20 @@ class TrainingConfig:
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = below(
-            self, 1, "max_tokens", "max_sentences", "update_freq", "validate_interval", "validate_interval_updates"
+            self,
+            1,
+            "max_tokens",
+            "max_sentences",
+            "update_freq",
+            "validate_interval",
+            "validate_interval_updates",
+            "finetune_frozen_updates",
         ) + below(self, 0, "seed", "finetune_lr_scale")
-        if self.finetune_lr_scale is not None and self.finetune_from_model is None:
-            found.append("--finetune-lr-scale has no effect without --finetune-from-model")
+        for name in ("finetune_lr_scale", "finetune_frozen_updates"):
+            if getattr(self, name) is not None and self.finetune_from_model is None:
+                found.append(f"{flag(name)} has no effect without --finetune-from-model")
+        if self.finetune_frozen_updates is not None and self.finetune_lr_scale == 0:
+            found.append("--finetune-frozen-updates has no effect with --finetune-lr-scale 0, which freezes for good")
         if self.disable_validation and (self.eval_metrics or self.best_checkpoint_metric != "loss"):
             found.append("--disable-validation leaves nothing for --eval-metrics and --best-checkpoint-metric to judge")
         return found

@@ -65,19 +65,22 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
 
 
 def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
-    """`--finetune-lr-scale` for every parameter that a sentence model has, too.
+    """`--finetune-lr-scale` for every parameter that a sentence model has, too; 1 where only
+    `--finetune-frozen-updates` is given, and nothing where neither is.
 
     Raises:
-        UserError: the model has nothing else, so that it would only be another `--lr`.
+        UsageError: the model has nothing else and would not be trained.
     """
-    if training.finetune_lr_scale is None:
+    scale, frozen = training.finetune_lr_scale, training.finetune_frozen_updates
+    if scale is None and frozen is None:
         return {}
     own = own_parameters(model)
-    if not own:
+    if not own and (frozen or scale == 0):
+        given = "--finetune-frozen-updates" if frozen else "--finetune-lr-scale 0"
         raise UsageError(
-            f"--finetune-lr-scale: --arch {training.arch} has no parts that a sentence model lacks; give another --lr"
+            f"{given}: --arch {training.arch} has no parts that a sentence model lacks; nothing would learn"
         )
-    return {name: training.finetune_lr_scale for name, _ in model.named_parameters() if name not in own}
+    return {name: 1.0 if scale is None else scale for name, _ in model.named_parameters() if name not in own}
 
 
 def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:

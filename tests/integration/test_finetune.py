@@ -36,6 +36,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("hier_cond_transformer", {}, {"position": "sinusoidal", "summary_input": "embeddings"}),
     ("hier_cond_transformer", {}, {"context_placement": "heads", "levels": 4}),
     ("cond_transformer", {"norm": "post"}, {"norm": "post", "context_placement": "heads"}),
+    *[
+        (name, {"norm": "post"}, {"norm": "post", "context_norm": "pre", **more})
+        for name in ("hier_transformer", "cond_transformer", "hier_cond_transformer")
+        for more in ({}, {"context_sides": "decoder", "target_context": "summaries"})
+    ],
+    (
+        "cond_transformer",
+        {"norm": "post"},
+        {"norm": "post", "context_norm": "pre", "context_placement": "heads", "target_context": "conditional"},
+    ),
     ("hier_transformer", {"position": "rope"}, {"position": "rope"}),
     ("cond_transformer", {"position": "learned"}, {"position": "learned", "context_sides": "encoder"}),
     (
@@ -51,7 +61,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 JOINED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("concat_transformer", {}, {}),
     ("concat_transformer", {}, {"source_context": 2, "target_window": 3, "position": "multi_level"}),
+    ("concat_transformer", {"norm": "post"}, {"norm": "post", "position": "multi_level"}),
     ("doc_transformer", {}, {}),
+    ("doc_transformer", {"norm": "post"}, {"norm": "post"}),
     ("scaleformer", {"attention": "linear", "position": "none", "relative_horizon": 16}, {}),
 ]
 
@@ -139,6 +151,8 @@ def test_new_parts_learn_from_the_first_update(
     first = [p for n, p in document.named_parameters() if n.endswith(ends)]
     assert first
     assert all(p.grad is not None and bool((p.grad != 0).any()) for p in first if p.numel())
+    behind = [p for n, p in document.named_parameters() if n.endswith("context.attention.query.weight")]
+    assert all(p.grad is not None and not p.grad.any() for p in behind)  # their way out is still closed
 
 
 def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:
@@ -158,7 +172,7 @@ def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:
         ),
         ("transformer", "cond_transformer", {"heads": 4}, "--heads is 2 there and 4 here"),
         ("transformer", "cond_transformer", {"ffn_dim": 64}, "--ffn-dim is 48 there and 64 here"),
-        ("transformer", "cond_transformer", {"norm": "post"}, "--norm post"),
+        ("transformer", "cond_transformer", {"norm": "post"}, "--norm is pre there and post here"),
         ("transformer", "hier_transformer", {"target_context": "summaries", "heads": 4}, "--heads is 2"),
         ("transformer", "cond_transformer", {"position": "rope"}, "--position is sinusoidal there and rope here"),
         ("transformer", "hier_transformer", {"position_count": "document"}, "--position-count document"),
@@ -172,6 +186,13 @@ def test_what_cannot_start_there_is_refused(
     path, _ = checkpoint(tmp_path / "old.safetensors", old, {})
     with pytest.raises(UserError, match=message):
         started(path, name, new)
+
+
+@pytest.mark.parametrize("new", [{}, {"context_placement": "heads", "target_context": "summaries"}])
+def test_a_block_with_a_norm_behind_it_cannot_start(tmp_path: Path, new: dict[str, Any]) -> None:
+    path, _ = checkpoint(tmp_path / "old.safetensors", "transformer", {"norm": "post"})
+    with pytest.raises(UserError, match="give --context-norm pre"):
+        started(path, "cond_transformer", {"norm": "post", **new})
 
 
 def test_tensors_that_do_not_fit_are_all_named(tmp_path: Path) -> None:
@@ -254,15 +275,46 @@ def test_old_parts_learn_at_a_share_of_the_rate(data: Path, tmp_path: Path) -> N
     assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
 
 
-def test_a_share_of_the_rate_needs_old_and_new_parts(
+def test_new_parts_learn_alone_at_first(data: Path, tmp_path: Path) -> None:  # noqa: F811
+    """The old ones are the sentence model's, bit for bit, until update 2, and then no longer; so in a resumed run."""
+    basic = [str(data), *SMALL.split(), "--max-tokens", "150"]
+    assert train([*basic, "--arch", "transformer", "--save-dir", str(tmp_path / "old"), "--max-update", "3"]) == 0
+    old = load_checkpoint(tmp_path / "old" / LAST).group("model")
+    command = [*basic, "--arch", "cond_transformer", "--finetune-from-model", str(tmp_path / "old")]
+    command += ["--finetune-frozen-updates", "2"]
+    assert train([*command, "--save-dir", str(tmp_path / "whole"), "--max-update", "4"]) == 0
+    for limit in (1, 2, 3, 4):
+        assert train([*command, "--save-dir", str(tmp_path / "parts"), "--max-update", str(limit)]) == 0
+        new = load_checkpoint(tmp_path / "parts" / LAST).group("model")
+        assert all(bool((new[name] != 0).any()) for name in new if name.endswith("context.attention.output.weight"))
+        assert {torch.equal(new[name], tensor) for name, tensor in old.items()} == {limit <= 2}
+    assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
+
+
+def test_of_a_sentence_model_all_is_old(data: Path, tmp_path: Path) -> None:  # noqa: F811
+    """Two routes: a share of the rate, and the rate that it is."""
+    basic = [str(data), *SMALL.split(), "--arch", "transformer", "--max-tokens", "150"]
+    assert train([*basic, "--save-dir", str(tmp_path / "old"), "--max-update", "2"]) == 0
+    basic += ["--finetune-from-model", str(tmp_path / "old"), "--max-update", "3"]
+    for run, rate in (("share", ["--lr", "0.004", "--finetune-lr-scale", "0.25"]), ("rate", ["--lr", "0.001"])):
+        assert train([*basic, *rate, "--save-dir", str(tmp_path / run)]) == 0
+    assert_same_checkpoint(*(tmp_path / run / LAST for run in ("share", "rate")))
+
+
+def test_shares_of_the_rate_that_nothing_would_learn_at(
     data: Path,  # noqa: F811
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    basic = [str(data), *SMALL.split(), "--arch", "transformer", "--finetune-lr-scale", "0.2"]
-    assert train([*basic, "--save-dir", str(tmp_path / "new")]) == 2
-    assert "--finetune-lr-scale has no effect without --finetune-from-model" in capsys.readouterr().err
-    old = [*basic[:-2], "--save-dir", str(tmp_path / "old"), "--max-update", "1"]
-    assert train(old) == 0
-    assert train([*basic, "--finetune-from-model", str(tmp_path / "old"), "--save-dir", str(tmp_path / "new")]) == 2
-    assert "has no parts that a sentence model lacks" in capsys.readouterr().err
+    basic = [str(data), *SMALL.split(), "--arch", "transformer"]
+    new = ["--save-dir", str(tmp_path / "new")]
+    for option in ("--finetune-lr-scale", "--finetune-frozen-updates"):
+        assert train([*basic, *new, option, "1"]) == 2
+        assert f"{option} has no effect without --finetune-from-model" in capsys.readouterr().err
+    assert train([*basic, "--save-dir", str(tmp_path / "old"), "--max-update", "1"]) == 0
+    new += ["--finetune-from-model", str(tmp_path / "old")]
+    for option, value in (("--finetune-lr-scale", "0"), ("--finetune-frozen-updates", "5")):
+        assert train([*basic, *new, option, value]) == 2
+        assert "has no parts that a sentence model lacks; nothing would learn" in capsys.readouterr().err
+    assert train([*basic, *new, "--finetune-lr-scale", "0", "--finetune-frozen-updates", "5"]) == 2
+    assert "--finetune-frozen-updates has no effect with --finetune-lr-scale 0" in capsys.readouterr().err

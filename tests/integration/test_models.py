@@ -31,6 +31,7 @@ PLACEMENTS: list[dict[str, Any]] = [
     {"summary_input": "embeddings"},
     {"context_sides": "decoder"},
     {"context_sides": "encoder"},
+    {"norm": "post", "context_norm": "pre"},
 ]
 CASES = [("transformer", variant) for variant in VARIANTS]
 CASES += [(name, variant) for name in DOCUMENTS for variant in VARIANTS[:1] + VARIANTS[-2:] + PLACEMENTS]

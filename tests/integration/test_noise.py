@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from toy import assert_same_checkpoint, log
 
 from docnmt.batch import IGNORE, TranslationBatch
-from docnmt.batching.noise import HiddenWords, resegmented, uniform
+from docnmt.batching.noise import DroppedContexts, HiddenWords, resegmented, uniform
 from docnmt.batching.units import planned_units
 from docnmt.cli.train import main as train
 from docnmt.criterions.config import LabelSmoothedCrossEntropyConfig
@@ -157,6 +157,30 @@ def test_without_context_words_documents_do_not_matter(settings: dict[str, Any])
         assert not torch.allclose(model.eval()(batch)[:end], model(other)[:end], atol=1e-4)
 
 
+@pytest.mark.parametrize("settings", [{"top_t": 2}, {"target_context": "summaries", "context_sides": "decoder"}])
+def test_a_unit_without_context_is_its_sentences_one_by_one(settings: dict[str, Any]) -> None:
+    """Two routes for each unit, and as many units without context as were asked for, whatever the batch."""
+    model = build("hier_cond_transformer", context_dropout=0.4, **settings).double()
+    of, plan = corpus(), model.reading
+    assert plan.dropped_context == 0.4
+    whole = TranslationDataset(of, planned_units(plan, of), plan, "")
+    noisy = replace(whole, dropped=DroppedContexts(0.4, (1, 1)))
+    alone = TranslationDataset(of, planned_units(plan, of, window=0), plan, "")
+    judge = LabelSmoothedCrossEntropy(label_smoothing=0.0)
+    expected, without = 0.0, 0
+    with torch.no_grad():
+        for number in range(len(whole.sizes)):
+            sentences = np.flatnonzero(alone.units.document == whole.units.document[number])
+            parts = ((whole, np.array([number])), (alone, sentences), (noisy, np.array([number])))
+            true, none, found = (float(judge(model, part.batch(chosen))[0]) for part, chosen in parts)
+            dropped = len(sentences) > 1 and found == pytest.approx(none, rel=1e-12)
+            assert dropped or found == pytest.approx(true, rel=1e-12)
+            expected, without = expected + found, without + dropped
+        together = float(judge(model, noisy.batch(np.arange(len(whole.sizes))))[0])
+    assert together == pytest.approx(expected, rel=1e-12)
+    assert 4 < without < 18  # of 30
+
+
 class Noisy(nn.Module):
     """Features are a parameter under dropout."""
 
@@ -211,7 +235,10 @@ NOISE = ["--source-mask", "0.3", "--source-mask-epochs", "3", "--subword-samplin
 @pytest.mark.parametrize(
     ("arch", "options"),
     [
-        ("hier_cond_transformer", ["--context-word-dropout", "0.2", "--resolutions", "2", "0"]),
+        (
+            "hier_cond_transformer",
+            ["--context-word-dropout", "0.2", "--context-dropout", "0.3", "--resolutions", "2", "0"],
+        ),
         ("concat_transformer", ["--context-word-dropout", "0.2"]),
         ("transformer", []),
     ],
@@ -246,6 +273,7 @@ def test_a_noisy_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, 
         (["--arch", "transformer", "--source-mask-epochs", "3"], "has no effect without --source-mask"),
         (["--arch", "transformer", "--subword-sampling", "0"], "--subword-sampling: must be above 0"),
         (["--arch", "transformer", "--context-word-dropout", "0.1"], "belongs to hier_transformer"),
+        (["--arch", "cond_transformer", "--context-dropout", "1"], "--context-dropout: must be in [0, 1), got 1.0"),
         (["--arch", "transformer", "--r-drop", "1", "--dropout", "0"], "--r-drop compares passes with other dropout"),
         (["--arch", "transformer", "--r-drop", "1", "--criterion", "cross_entropy"], "has no effect with --criterion"),
         (

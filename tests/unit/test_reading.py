@@ -26,6 +26,8 @@ from docnmt.reading import ReadingPlan
         ({"written": None, "joined": True, "own_text": True}, "own_text is for whole documents"),
         ({"written": 1, "positions": "word"}, "positions must be one of"),
         ({"written": 1, "masked_context": 1.0}, "masked_context must be in"),
+        ({"written": None, "dropped_context": 1.0}, "dropped_context must be in"),
+        ({"written": 1, "dropped_context": 0.5}, "dropped_context is for whole documents"),
     ],
 )
 def test_a_senseless_plan_is_refused(settings: dict[str, Any], message: str) -> None:

@@ -1,0 +1,40 @@
+"""A corpus whose sentences stand in foreign documents: what a model reads there does not belong to what it writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from docnmt.batching.collate import ranges
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.store import TokenArray, offsets_of
+
+#: Of the order of sentences, which is the same in every run.
+SEED = 1
+
+
+def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
+    """(S,) which sentence stands at each place, when sentences change places across documents.
+
+    Documents keep their lengths in sentences. A sentence stands about as far from its new document's beginning as from
+    its own one's: first sentences stay first, the others move by a factor below 2, drawn from `seed` alone.
+    """
+    offsets = np.asarray(document_offsets, dtype=np.int64)
+    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) + 1  # of each in its document, from 1
+    noisy = place * (1 + np.random.default_rng(seed).random(len(place)))
+    order = np.empty_like(place)
+    order[np.argsort(place, kind="stable")] = np.argsort(noisy)
+    return order
+
+
+def in_foreign_documents(corpus: ParallelCorpus) -> ParallelCorpus:
+    """The subwords of both sides in `foreign_order`; structure stays at its places, and raw text as it is."""
+    order = foreign_order(corpus.document_offsets)
+    target = None if corpus.target is None else _taken(corpus.target, order)
+    return replace(corpus, source=_taken(corpus.source, order), target=target)
+
+
+def _taken(side: TokenArray, order: np.ndarray) -> TokenArray:
+    first, last = np.asarray(side.offsets[order]), np.asarray(side.offsets[order + 1])
+    return TokenArray(side.tokens[ranges(first, last)], offsets_of(last - first))
