@@ -31,6 +31,9 @@ class ModelsConfig:
         "before each document, read the most similar training sentences of this folder of docnmt-preprocess with their "
         "translations, for models that read earlier translations", metavar="DATA", basic=True,
     )  # fmt: skip
+    memory_context: Literal["true", "foreign"] = option(
+        "true", "foreign: each document gets what resembles the next document's sentences (does the memory matter?)"
+    )
     memory_sentences: int = option(2, "sentences of --memory for each sentence", metavar="N")
 
     def problems(self) -> list[str]:

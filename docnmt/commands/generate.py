@@ -76,7 +76,8 @@ def generate(
     given = _given(corpus, config)
     if models.memory is not None:
         memory = TranslationMemory(ParallelCorpus.open(Path(models.memory), "train"))
-        corpus, given = with_memory(corpus, given, memory, models.memory_sentences)
+        foreign = models.memory_context == "foreign"
+        corpus, given = with_memory(corpus, given, memory, models.memory_sentences, foreign=foreign)
     rest = Rest.of(corpus, given)
     scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and len(rest) > 0
     if config.quiet and not scored and config.results_path is None:

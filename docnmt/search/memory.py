@@ -67,7 +67,12 @@ def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_memory(
-    corpus: ParallelCorpus, given: Sequence[str | None] | None, memory: TranslationMemory, count: int
+    corpus: ParallelCorpus,
+    given: Sequence[str | None] | None,
+    memory: TranslationMemory,
+    count: int,
+    *,
+    foreign: bool = False,
 ) -> tuple[ParallelCorpus, list[str | None]]:
     """The corpus with similar sentences of the memory before each document, and their translations as given.
 
@@ -75,13 +80,16 @@ def with_memory(
         given: the translations that are given in the corpus itself.
         count: sentences for each sentence of a document; those that several have in common are there once, the most
             similar ones last, nearest to the document.
+        foreign: a document gets what resembles the sentences of the next one.
     """
     other, translations = memory.corpus, memory.corpus.references[0]
     order: list[int] = []  # sentences of the memory are numbered from corpus.num_sentences
     lengths: list[int] = []
     told: list[str | None] = []
-    for begin, end in pairwise(corpus.document_offsets.tolist()):
-        ranked = [memory.similar(corpus.source[n], count) for n in range(begin, end)]
+    documents = list(pairwise(corpus.document_offsets.tolist()))
+    for number, (begin, end) in enumerate(documents):
+        asked = range(*documents[(number + foreign) % len(documents)])
+        ranked = [memory.similar(corpus.source[n], count) for n in asked]
         found = dict.fromkeys(each[rank] for rank in range(count) for each in ranked if rank < len(each))
         before = list(found)[::-1]
         order += [corpus.num_sentences + n for n in before] + list(range(begin, end))
