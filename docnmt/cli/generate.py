@@ -33,7 +33,7 @@ def main(given: Given) -> None:
     config = parse(COMMAND, given, GenerateConfig, Section("report", ReportConfig))
     from docnmt.commands.generate import generate
 
-    generate(config["command"], config["models"], config["generation"], config["search"], config["report"])
+    generate(*(config[name] for name in ("command", "models", "memory", "generation", "search", "report")))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 from docnmt.cli.command import Choice, Command
 from docnmt.cli.given import Given
-from docnmt.commands.config import ModelsConfig
+from docnmt.commands.config import MemoryConfig, ModelsConfig
 from docnmt.config import Section
 from docnmt.errors import UsageError
 from docnmt.registry import GENERATORS
@@ -14,7 +14,7 @@ from docnmt.search.config import GenerationConfig
 
 
 def parse(command: Command, given: Given, own: type, *more: Section) -> dict[str, Any]:
-    """The resolved sections `command` (its options, of class `own`), `models`, `generation`, `search`, and `more`.
+    """The sections `command` (its options, of class `own`), `models`, `memory`, `generation`, `search`, and `more`.
 
     Raises:
         UsageError: with every problem found.
@@ -24,7 +24,7 @@ def parse(command: Command, given: Given, own: type, *more: Section) -> dict[str
     if chosen not in GENERATORS:
         raise UsageError(f"--generator: no generator named '{chosen}'; there are {', '.join(GENERATORS.names())}")
     sections = [
-        Section("command", own), Section("models", ModelsConfig), Section("generation", GenerationConfig),
-        Section("search", GENERATORS.config(chosen)), *more,
+        Section("command", own), Section("models", ModelsConfig), Section("memory", MemoryConfig),
+        Section("generation", GenerationConfig), Section("search", GENERATORS.config(chosen)), *more,
     ]  # fmt: skip
     return command.resolve(given, sections, choices=[Choice("generator", chosen, GENERATORS)])

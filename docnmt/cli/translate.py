@@ -33,7 +33,7 @@ def main(given: Given) -> None:
 
     if sys.stdin is None or sys.stdout is None:
         raise UserError("stdin or stdout is closed; expected: docnmt-translate ... < document.txt > translation.txt")
-    sections = (config[name] for name in ("command", "models", "generation", "search"))
+    sections = (config[name] for name in ("command", "models", "memory", "generation", "search"))
     translate_stream(sys.stdin.buffer, sys.stdout, *sections)
 
 

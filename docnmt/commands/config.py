@@ -26,6 +26,15 @@ class ModelsConfig:
         basic=True,
     )
 
+    def problems(self) -> list[str]:
+        """Values out of range."""
+        return below(self, 0, "context_window")
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """Which translation memory is read."""
+
     memory: str | None = option(
         None,
         "before each document, read the most similar training sentences of this folder of docnmt-preprocess with their "
@@ -37,8 +46,16 @@ class ModelsConfig:
     memory_sentences: int = option(2, "sentences of --memory for each sentence", metavar="N")
 
     def problems(self) -> list[str]:
-        """Values out of range."""
-        return below(self, 0, "context_window") + below(self, 1, "memory_sentences")
+        """Contradictions between the values."""
+        if self.memory is None:
+            standard = MemoryConfig()
+            names = [
+                name
+                for name in ("memory_context", "memory_sentences")
+                if getattr(self, name) != getattr(standard, name)
+            ]
+            return [f"--{name.replace('_', '-')} has no effect without --memory" for name in names]
+        return below(self, 1, "memory_sentences")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from docnmt.commands.config import GenerateConfig, ModelsConfig
+from docnmt.commands.config import GenerateConfig, MemoryConfig, ModelsConfig
+from docnmt.commands.memory import open_memory
 from docnmt.commands.models import LoadedModels, check_vocabulary, load_models
 from docnmt.commands.output import lines, progress_of, write_lines
 from docnmt.commands.rest import Rest
@@ -25,7 +26,6 @@ from docnmt.scoring.metrics import bleu_tokenizer, evaluate
 from docnmt.scoring.report import TranslationReport, report_on
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.given import first_of_documents
-from docnmt.search.memory import TranslationMemory, with_memory
 from docnmt.search.translate import SentenceResult, translate_corpus
 
 #: The file that shows a results folder to be ours.
@@ -56,6 +56,7 @@ class Speed:
 def generate(
     config: GenerateConfig,
     models: ModelsConfig,
+    memory: MemoryConfig,
     options: GenerationConfig,
     search: SearchConfig,
     wanted: ReportConfig,
@@ -74,10 +75,6 @@ def generate(
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
     given = _given(corpus, config)
-    if models.memory is not None:
-        memory = TranslationMemory(ParallelCorpus.open(Path(models.memory), "train"))
-        foreign = models.memory_context == "foreign"
-        corpus, given = with_memory(corpus, given, memory, models.memory_sentences, foreign=foreign)
     rest = Rest.of(corpus, given)
     scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and len(rest) > 0
     if config.quiet and not scored and config.results_path is None:
@@ -87,7 +84,8 @@ def generate(
         )
     score = _scoring(loaded, rest, config, wanted, scored)
     window = models.context_window
-    results, speed = _translate(loaded, corpus, options, search, given, window, None if config.quiet else out)
+    read: dict[str, Any] = {"given": given, "memory": open_memory(memory, loaded), "context_window": window}
+    results, speed = _translate(loaded, corpus, options, search, read, None if config.quiet else out)
     texts = [result.text for result in results]
     report = score(texts)
     if report is not None:
@@ -97,7 +95,7 @@ def generate(
     print(speed, file=sys.stderr)
     if config.results_path is not None:
         settings: dict[str, Any] = {"models": [str(path) for path in loaded.paths], "data": config.data}
-        settings |= {"split": config.gen_subset, "context_window": window, "memory": models.memory}
+        settings |= {"split": config.gen_subset, "context_window": window, "memory": to_dict(memory)}
         settings |= {"generation": to_dict(options), "search": to_dict(search)}
         content = {} if report is None else report.to_dict()
         if config.prefix_references:
@@ -159,16 +157,14 @@ def _translate(
     corpus: ParallelCorpus,
     options: GenerationConfig,
     search: SearchConfig,
-    given: Sequence[str | None] | None,
-    context_window: int | None,
+    read: dict[str, Any],
     out: TextIO | None,
 ) -> tuple[list[SentenceResult], Speed]:
     """All translations, printed as they come, and how long that took."""
     results: list[SentenceResult] = []
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
-        settings: dict[str, Any] = {"given": given, "context_window": context_window, "progress": progress}
-        for result in translate_corpus(loaded.models, loaded.task, corpus, options, search, **settings):
+        for result in translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read):
             results.append(result)
             if out is not None:
                 reference = corpus.references[0][result.number] if corpus.references else None

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from docnmt.commands.config import ModelsConfig, TranslateConfig
+from docnmt.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
+from docnmt.commands.memory import open_memory
 from docnmt.commands.models import load_models
 from docnmt.commands.output import progress_of, sentences_of_lines, write_lines
 from docnmt.data.corpus import ParallelCorpus
@@ -28,6 +29,7 @@ def translate_stream(
     out: TextIO,
     config: TranslateConfig,
     models: ModelsConfig,
+    memory: MemoryConfig,
     options: GenerationConfig,
     search: SearchConfig,
 ) -> None:
@@ -38,6 +40,7 @@ def translate_stream(
             does not fit the stream.
     """
     loaded = load_models(models)
+    recalled = open_memory(memory, loaded)
     try:
         content = source.read()
     except OSError as error:
@@ -48,7 +51,7 @@ def translate_stream(
     with progress_of(text.corpus, out) as progress:
         results = translate_corpus(
             loaded.models, loaded.task, text.corpus, options, search,
-            given=text.given, context_window=models.context_window, progress=progress,
+            given=text.given, memory=recalled, context_window=models.context_window, progress=progress,
         )  # fmt: skip
         write_lines(text.counts, text.written(results), out)
 

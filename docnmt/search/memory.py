@@ -20,9 +20,16 @@ _FREQUENT = 0.05
 
 @dataclass(frozen=True, eq=False)
 class TranslationMemory:
-    """Finds the source sentences that share the rarest runs of subwords, by the cosine of their tf-idf vectors."""
+    """Finds the source sentences that share the rarest runs of subwords, by the cosine of their tf-idf vectors.
+
+    Attributes:
+        corpus: with a reference. count: how many are read for each sentence of a document.
+        foreign: a document gets what resembles the sentences of the next one, to see whether that matters.
+    """
 
     corpus: ParallelCorpus
+    count: int = 2
+    foreign: bool = False
 
     @cached_property
     def _index(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -40,8 +47,8 @@ class TranslationMemory:
         weights *= np.repeat(idf, entries) / np.maximum(norms[sentences], 1e-12)
         return keys, np.r_[begins, len(runs)], sentences, weights
 
-    def similar(self, tokens: np.ndarray, count: int) -> list[int]:
-        """The most similar sentences of the memory, best first, of equals the earlier; fewer if few share runs."""
+    def similar(self, tokens: np.ndarray) -> list[int]:
+        """The `count` most similar sentences, best first, of equals the earlier; fewer if few share a run."""
         keys, begins, sentences, weights = self._index
         wanted = np.unique(_runs(TokenArray(tokens, np.array([0, len(tokens)])))[0])
         place = np.searchsorted(keys, wanted)
@@ -53,7 +60,7 @@ class TranslationMemory:
         entries = np.concatenate([np.arange(begins[p], begins[p + 1]) for p in place])
         found, where = np.unique(sentences[entries], return_inverse=True)
         scores = np.bincount(where, weights[entries])
-        best = np.lexsort((found, -scores))[:count]
+        best = np.lexsort((found, -scores))[: self.count]
         return [int(n) for n in found[best]]
 
 
@@ -67,58 +74,46 @@ def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_memory(
-    corpus: ParallelCorpus,
-    given: Sequence[str | None] | None,
-    memory: TranslationMemory,
-    count: int,
-    *,
-    foreign: bool = False,
-) -> tuple[ParallelCorpus, list[str | None]]:
+    corpus: ParallelCorpus, given: Sequence[str | None] | None, memory: TranslationMemory
+) -> tuple[ParallelCorpus, list[str | None], np.ndarray]:
     """The corpus with similar sentences of the memory before each document, and their translations as given.
+
+    Sentences of the memory that several of a document resemble are there once; the most similar ones stand last,
+    nearest to the document. References and raw text are left behind.
 
     Args:
         given: the translations that are given in the corpus itself.
-        count: sentences for each sentence of a document; those that several have in common are there once, the most
-            similar ones last, nearest to the document.
-        foreign: a document gets what resembles the sentences of the next one.
+
+    Returns:
+        The longer corpus, what is given in it, and for each of its sentences the number in `corpus`, or -1.
     """
-    other, translations = memory.corpus, memory.corpus.references[0]
-    order: list[int] = []  # sentences of the memory are numbered from corpus.num_sentences
-    lengths: list[int] = []
-    told: list[str | None] = []
+    translations = memory.corpus.references[0]
     documents = list(pairwise(corpus.document_offsets.tolist()))
-    for number, (begin, end) in enumerate(documents):
-        asked = range(*documents[(number + foreign) % len(documents)])
-        ranked = [memory.similar(corpus.source[n], count) for n in asked]
-        found = dict.fromkeys(each[rank] for rank in range(count) for each in ranked if rank < len(each))
+    numbers: list[int] = []
+    tokens: list[np.ndarray] = []
+    told: list[str | None] = []
+    lengths = []
+    for place, (begin, end) in enumerate(documents):
+        asked = range(*documents[(place + memory.foreign) % len(documents)])
+        ranked = [memory.similar(corpus.source[n]) for n in asked]
+        found = dict.fromkeys(each[rank] for rank in range(memory.count) for each in ranked if rank < len(each))
         before = list(found)[::-1]
-        order += [corpus.num_sentences + n for n in before] + list(range(begin, end))
+        numbers += [-1] * len(before) + list(range(begin, end))
+        tokens += [memory.corpus.source[n] for n in before] + [corpus.source[n] for n in range(begin, end)]
         told += [translations[n] for n in before]
         told += [None] * (end - begin) if given is None else given[begin:end]
         lengths.append(len(before) + end - begin)
-    rows = np.array(order, dtype=np.int64)
-    levels = np.full((corpus.num_sentences + other.num_sentences, corpus.levels.shape[1]), -1, dtype=np.int32)
-    levels[: corpus.num_sentences] = corpus.levels
-    texts = [
-        corpus.source_text[n] if n < corpus.num_sentences else other.source_text[n - corpus.num_sentences]
-        for n in order
-    ]
-    tokens = [corpus.source[n] if n < corpus.num_sentences else other.source[n - corpus.num_sentences] for n in order]
-    joined = replace(
+    rows = np.array(numbers, dtype=np.int64)
+    longer = replace(
         corpus,
         document_offsets=offsets_of(np.array(lengths, dtype=np.int64)),
-        levels=levels[rows],
+        levels=np.where(rows[:, None] < 0, -1, corpus.levels[rows]).astype(corpus.levels.dtype),
         source=TokenArray(
-            np.concatenate([corpus.source.tokens[:0], *tokens]), offsets_of(np.array([len(t) for t in tokens]))
+            np.concatenate([corpus.source.tokens[:0], *tokens]), offsets_of(np.array(list(map(len, tokens))))
         ),
         target=None,
-        source_text=TextArray.from_lines(texts),
-        references=[_spread(reference, rows, corpus.num_sentences) for reference in corpus.references],
+        source_text=TextArray.from_lines([]),
+        references=[],
         labels=None,
     )
-    return joined, told
-
-
-def _spread(reference: TextArray, rows: np.ndarray, own: int) -> TextArray:
-    """A reference in the places of its sentences; nothing in those of the memory."""
-    return TextArray.from_lines(reference[int(n)] if n < own else "" for n in rows)
+    return longer, told, rows

@@ -22,6 +22,7 @@ from docnmt.search.decode import Search, decode
 from docnmt.search.ensemble import Ensemble, EnsembleState
 from docnmt.search.given import given_tokens
 from docnmt.search.hypothesis import Hypothesis, Slot
+from docnmt.search.memory import TranslationMemory, with_memory
 from docnmt.search.own_text import GivenText, OwnText
 from docnmt.search.texts import slots_of, texts_together
 from docnmt.units import Units
@@ -66,6 +67,7 @@ def translate_corpus(
     search: SearchConfig | None = None,
     *,
     given: Sequence[str | None] | None = None,
+    memory: TranslationMemory | None = None,
     context_window: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[SentenceResult]:
@@ -79,9 +81,13 @@ def translate_corpus(
         search: the generator's own options; None takes their defaults.
         given: for each sentence its translation where there is one, else None. Later sentences are written as if the
             models had written it.
+        memory: sentences of other documents that stand before each document, with their translations as given.
         context_window: a sentence is read with at most so many of its document before it and after it.
         progress: called with a number of source subwords (`</s>` included) whenever they are done.
     """
+    own_numbers = np.arange(corpus.num_sentences)
+    if memory is not None:
+        corpus, given, own_numbers = with_memory(corpus, given, memory)
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     search = GENERATORS.config(options.generator)() if search is None else search
     tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
@@ -89,7 +95,8 @@ def translate_corpus(
     costs = np.max([_costs(corpus, each) for each in work.units], axis=0)
     for first, last in groups([each.kept for each in work.units], costs, options.max_tokens):
         numbers = (number for number in range(first, last) if number not in tokens)
-        yield from _results(work.group(first, last), numbers, task.target_tokenizer)
+        for result in _results(work.group(first, last), numbers, task.target_tokenizer):
+            yield replace(result, number=int(own_numbers[result.number]))
 
 
 class _Work:

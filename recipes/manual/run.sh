@@ -42,6 +42,7 @@ for system in "${systems[@]}"; do
     done
     [ "$system" = sentence ] && continue
     translate "$data" test "$work/$system" memory --beam "$beam" --memory "$data"
+    translate "$data" test "$work/$system" foreign-memory --beam "$beam" --memory "$data" --memory-context foreign
     for share in 25 50 75; do
         docnmt-score --ref "$work/sentence/given-$share/reference.txt" --sys "$work/$system/given-$share/hypotheses.txt" \
             --paired "$work/sentence/given-$share/hypotheses.txt"

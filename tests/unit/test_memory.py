@@ -40,7 +40,7 @@ def weights(sentence: list[int], documents: Counter[object], size: int) -> dict[
 def test_similar_sentences_are_those_of_largest_cosine(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sentences = [rng.integers(0, 40, rng.integers(1, 9)).tolist() for _ in range(60)]
-    memory = TranslationMemory(corpus([sentences], "m"))
+    memory = TranslationMemory(corpus([sentences], "m"), count=3)
     runs = Counter(run for s in sentences for run in {*s, *itertools.pairwise(s)})
     for _ in range(20):
         asked = rng.integers(0, 40, 6).tolist()
@@ -54,25 +54,26 @@ def test_similar_sentences_are_those_of_largest_cosine(seed: int) -> None:
             if common:
                 scores.append((-sum(ours[run] * theirs[run] for run in common) / norm, n))
         expected = [n for _, n in sorted((round(score, 9), n) for score, n in scores)[:3]]
-        assert memory.similar(np.array(asked), 3) == expected
+        assert memory.similar(np.array(asked)) == expected
 
 
 def test_memory_stands_before_each_document_and_is_given() -> None:
-    memory = TranslationMemory(corpus([[[50, 51], [60, 61]], [[70, 71]]], "m"))
+    memory = TranslationMemory(corpus([[[50, 51], [60, 61]], [[70, 71]]], "m"), count=1)
     text = corpus([[[50, 51, 2], [3, 4]], [[60, 61], [70, 71]]], "s")
-    joined, given = with_memory(text, ["S0", None, None, None], memory, 1)
-    assert list(joined.source_text) == ["m0", "s0", "s1", "m2", "m1", "s2", "s3"]
+    joined, given, numbers = with_memory(text, ["S0", None, None, None], memory)
+    assert numbers.tolist() == [-1, 0, 1, -1, -1, 2, 3]
     assert given == ["M0", "S0", None, "M2", "M1", None, None]
     assert joined.document_offsets.tolist() == [0, 3, 7]
     assert joined.levels[:, 0].tolist() == [-1, 0, 1, -1, -1, 2, 3]
     assert [joined.source[n].tolist() for n in (0, 1)] == [[50, 51], [50, 51, 2]]
-    assert list(joined.references[0]) == ["", "S0", "S1", "", "", "S2", "S3"]
+    foreign = with_memory(text, None, replace(memory, foreign=True))
+    assert foreign[1] == ["M2", "M1", None, None, "M0", None, None]
 
 
 def test_nothing_similar_leaves_a_document_as_it_is() -> None:
     memory = TranslationMemory(corpus([[[50, 51]]], "m"))
     text = corpus([[[1, 2]], [[]]], "s")
-    joined, given = with_memory(text, None, memory, 2)
-    assert list(joined.source_text) == ["s0", "s1"]
+    joined, given, numbers = with_memory(text, None, memory)
+    assert numbers.tolist() == [0, 1]
     assert given == [None, None]
-    assert replace(joined, source=text.source).document_offsets.tolist() == [0, 1, 2]
+    assert joined.document_offsets.tolist() == [0, 1, 2]
