@@ -93,7 +93,7 @@ class CopyTransformerConfig(TransformerConfig):
 
     free: ClassVar[tuple[str, ...]] = ("copy_window",)
 
-    copy_window: int = option(2048, "target subwords before a sentence that it can copy from", metavar="N", basic=True)
+    copy_window: int = option(4096, "target subwords before a sentence that it can copy from", metavar="N", basic=True)
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
