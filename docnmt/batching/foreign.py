@@ -31,10 +31,11 @@ def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
 def in_foreign_documents(corpus: ParallelCorpus) -> ParallelCorpus:
     """The subwords of both sides in `foreign_order`; structure stays at its places, and raw text as it is."""
     order = foreign_order(corpus.document_offsets)
-    target = None if corpus.target is None else _taken(corpus.target, order)
-    return replace(corpus, source=_taken(corpus.source, order), target=target)
+    target = None if corpus.target is None else taken(corpus.target, order)
+    return replace(corpus, source=taken(corpus.source, order), target=target)
 
 
-def _taken(side: TokenArray, order: np.ndarray) -> TokenArray:
+def taken(side: TokenArray, order: np.ndarray) -> TokenArray:
+    """The sentences of one side with these numbers, in that order."""
     first, last = np.asarray(side.offsets[order]), np.asarray(side.offsets[order + 1])
     return TokenArray(side.tokens[ranges(first, last)], offsets_of(last - first))
