@@ -12,7 +12,7 @@ import pytest
 from docnmt.classification.label import ClassifyConfig
 from docnmt.cli import average, embed, inspect, preprocess, score, senteval
 from docnmt.cli.train import CHOSEN
-from docnmt.commands.config import GenerateConfig, ModelsConfig, TranslateConfig
+from docnmt.commands.config import GenerateConfig, MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.config import NoOptions, Setting, flag, settings
 from docnmt.optim.config import OptimizationConfig
 from docnmt.registry import ALL, ARCHITECTURES, GENERATORS, Registry
@@ -30,7 +30,12 @@ def chosen(kind: str, registry: Registry) -> dict[str, type]:
     return {name: config for name, config in ours.items() if config is not NoOptions}
 
 
-GENERATION = {"models": ModelsConfig, "generation": GenerationConfig, **chosen("generator", GENERATORS)}
+GENERATION = {
+    "models": ModelsConfig,
+    "memory": MemoryConfig,
+    "generation": GenerationConfig,
+    **chosen("generator", GENERATORS),
+}
 COMMANDS: dict[str, dict[str, type]] = {
     "preprocess": {"task": preprocess.TaskConfig, **chosen("task", preprocess.PREPROCESSORS)},
     "train": {
