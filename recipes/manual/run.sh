@@ -31,31 +31,33 @@ learn "$data" recipes/manual/config.yaml "$work/sentence" "${transformer[@]}" --
 systems=(sentence)
 for seed in ${SEEDS:-1 2}; do
     learn "$data" recipes/manual/config.yaml "$work/copy-$seed" --arch copy_transformer_small --max-tokens 3000 \
-        --max-doc-tokens 4000 --dropout 0 --lr 2e-3 --lr-scheduler cosine --warmup-updates 50 --lr-period-updates 350 \
-        --max-update 400 --seed "$seed" --finetune-from-model "$work/sentence/model" --finetune-lr-scale 0
+        --max-doc-tokens 4000 --dropout 0 --lr 2e-3 --lr-scheduler cosine --warmup-updates 50 --lr-period-updates 190 \
+        --max-update 240 --seed "$seed" --finetune-from-model "$work/sentence/model" --finetune-lr-scale 0
     systems+=("copy-$seed")
 done
 for system in "${systems[@]}"; do
-    translate "$data" test "$work/$system" test --beam "$beam"
+    if [ "$system" = sentence ]; then memory=(); else memory=(--memory "$data"); fi
+    translate "$data" test "$work/$system" test --beam "$beam" "${memory[@]}"
     for share in 25 50 75; do
         translate "$data" test "$work/$system" "given-$share" --beam "$beam" --prefix-references "0.$share"
+        [ "$system" = sentence ] && continue
+        translate "$data" test "$work/$system" "given-$share-memory" --beam "$beam" --prefix-references "0.$share" "${memory[@]}"
+        for name in "given-$share" "given-$share-memory"; do
+            against "$work/sentence/given-$share/reference.txt" "$work/$system/$name" "$work/sentence/given-$share" \
+                "$work/$system/$name/against-sentence.json"
+        done
     done
     [ "$system" = sentence ] && continue
-    translate "$data" test "$work/$system" memory --beam "$beam" --memory "$data"
-    translate "$data" test "$work/$system" foreign-memory --beam "$beam" --memory "$data" --memory-context foreign
-    for share in 25 50 75; do
-        docnmt-score --ref "$work/sentence/given-$share/reference.txt" --sys "$work/$system/given-$share/hypotheses.txt" \
-            --paired "$work/sentence/given-$share/hypotheses.txt"
-    done
+    translate "$data" test "$work/$system" foreign-memory --beam "$beam" "${memory[@]}" --memory-context foreign
 done
 files=("$work/sentence/test/hypotheses.txt")
 for system in "${systems[@]:1}"; do
-    for name in test memory; do files+=("$work/$system/$name/hypotheses.txt"); done
+    for name in test foreign-memory; do files+=("$work/$system/$name/hypotheses.txt"); done
 done
 python tools/unseen.py "$data" --reference "$corpus/test.fr" --files "${files[@]}" --out "$work/new"
 for part in documents lines; do
     for system in "${systems[@]:1}"; do
-        for name in test memory; do
+        for name in test foreign-memory; do
             say "$system, $name, against the sentence model: $part that are new"
             docnmt-score --ref "$work/new/$part/reference.txt" --sys "$work/new/$part/$system-$name-hypotheses.txt" \
                 --paired "$work/new/$part/sentence-test-hypotheses.txt"
