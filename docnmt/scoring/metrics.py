@@ -7,7 +7,7 @@ documents, each its sentences joined by a space (Liu et al. 2020).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -61,7 +61,7 @@ class Scores:
 class Summed(Protocol):
     """A score of summed counts; what is used of a sacreBLEU metric."""
 
-    def _compute_score_from_stats(self, stats: list[float]) -> Any: ...  # has the value as its `score`
+    def _compute_score_from_stats(self, stats: list[Any]) -> Any: ...  # numbers → what has the value as its `score`
 
     def get_signature(self) -> object: ...
 
@@ -109,9 +109,15 @@ class Evaluation:
         """Every sentence's own score by a metric."""
         return [self.score(name, counts) for counts in self.sentence_counts[name]]
 
-    def of_part(self, sentences: np.ndarray) -> dict[str, float]:
-        """Scores of the sentences (n,) with these numbers."""
-        return {name: self.score(name, counts[sentences].sum(axis=0)) for name, counts in self.sentence_counts.items()}
+    def of_part(self, sentences: np.ndarray, documents: np.ndarray | None = None) -> dict[str, float]:
+        """Scores of the sentences (n,) with these numbers; d-BLEU only where they are all of these `documents`."""
+        found = {}
+        for name, counts in self.counts.items():
+            if documents is not None:
+                found[name] = self.score(name, counts[documents].sum(axis=0))
+            elif name in self.sentence_counts:
+                found[name] = self.score(name, self.sentence_counts[name][sentences].sum(axis=0))
+        return found
 
     def including(self, name: str, metric: Summed, counts: np.ndarray) -> Evaluation:
         """The same with one metric more, of which every sentence has `counts` (S, K)."""
@@ -160,7 +166,12 @@ def evaluate_systems(
     offsets = np.asarray(document_offsets, dtype=np.int64)
     for hypotheses in systems:
         _check(hypotheses, references, offsets)
-    kinds = {"s-BLEU": partial(_bleu, tokenize), "d-BLEU": partial(_bleu, tokenize), "chrF": CHRF, "TER": FastTER}
+    kinds: dict[str, Callable[..., BLEU | CHRF | FastTER]] = {
+        "s-BLEU": partial(_bleu, tokenize),
+        "d-BLEU": partial(_bleu, tokenize),
+        "chrF": CHRF,
+        "TER": FastTER,
+    }
     found = [Evaluation({}, {}, offsets, {}) for _ in systems]
     for name, kind in kinds.items():
         whole = name == "d-BLEU"

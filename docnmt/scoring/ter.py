@@ -1,9 +1,10 @@
 """TER with sacreBLEU's numbers in a fraction of its time.
 
-TER (Snover et al. 2006, A Study of Translation Edit Rate) moves blocks of words as long as that brings the edit distance
-down. Nearly all its time goes into distances after moves that are not made. Here a distance is computed bit-parallel
-(Myers 1999; Hyyrö 2003), from the first word that the move changes, and only where the move could win: moving n words
-over k others changes a distance by 2·min(n, k) at most, and no distance is below the number of words without a partner.
+TER (Snover et al. 2006, A Study of Translation Edit Rate) moves blocks of words as long as that brings the edit
+distance down. Nearly all its time goes into distances after moves that are not made. Here a distance is computed
+bit-parallel (Myers 1999; Hyyrö 2003), from the first word that the move changes, and only where the move could win:
+moving n words over k others changes a distance by 2·min(n, k) at most, and no distance is below the number of words
+without a partner.
 
 sacreBLEU computes distances in a band around the diagonal only. Where the best way through the matrix leaves the band,
 its own code decides.
@@ -26,7 +27,7 @@ LONGEST, FARTHEST, MOVES, BAND = 10, 50, 1000, 25
 Move = tuple[int, int, int]
 
 
-class FastTER(TER):  # type: ignore[misc]  # sacreBLEU has no types
+class FastTER(TER):
     """sacreBLEU's TER with edits counted in another way, which gives the same."""
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
@@ -109,7 +110,8 @@ class EditMatrix:
         right, left = (down | ~(diagonal | up)) & self._all, up & diagonal
         distance += (right & self._last > 0) - (left & self._last > 0)
         shifted = right << 1 | 1
-        return (distance, (left << 1 | ~(diagonal | shifted)) & self._all, shifted & diagonal & self._all), diagonal, right
+        up, down = (left << 1 | ~(diagonal | shifted)) & self._all, shifted & diagonal & self._all
+        return (distance, up, down), diagonal, right
 
     def align(self, words: Sequence[str]) -> Alignment:
         """Of the best ways, the one that prefers to match or substitute, then to delete, then to insert."""
@@ -118,7 +120,7 @@ class EditMatrix:
         align, wrong_reference, wrong = [-1] * j, [True] * j, [True] * i
         while i or j:
             diagonal = int(i * ratio)
-            in_band &= i == 0 or diagonal - BAND <= j and (j < diagonal + BAND or i == len(words))
+            in_band &= i == 0 or (diagonal - BAND <= j and (j < diagonal + BAND or i == len(words)))
             bit = 1 << j >> 1
             if i and j and (words[i - 1] == self.reference[j - 1] or not self._into[i - 1][0] & bit):
                 i, j = i - 1, j - 1
@@ -133,7 +135,7 @@ class EditMatrix:
 
 
 def _moves(words: Sequence[str], matrix: EditMatrix, alignment: Alignment) -> Iterator[Move]:
-    """Every move that sacreBLEU tries, as often as it does: of a block that also stands in the reference, both wrong."""
+    """Every move that sacreBLEU tries, as often as it does: of blocks that also stand in the reference, both wrong."""
     reference, align = matrix.reference, alignment.of_reference
     for begin, word in enumerate(words):
         for partner in matrix.places.get(word, ()):
@@ -153,9 +155,7 @@ def _moves(words: Sequence[str], matrix: EditMatrix, alignment: Alignment) -> It
                 yield from ((length, -begin, -to) for n, to in enumerate(targets) if n == 0 or to != targets[n - 1])
 
 
-def _best(
-    words: list[str], moves: set[Move], matrix: EditMatrix, distance: int, most: int
-) -> list[str] | None:
+def _best(words: list[str], moves: set[Move], matrix: EditMatrix, distance: int, most: int) -> list[str] | None:
     """The words after the move that gains most; None where none gains. No move gains more than `most`."""
     best, result = (0, 0, 0, 0), None
     bounds = ((min(2 * _reach(move), most), *move) for move in moves)
