@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from docnmt.cli.command import Choice, Command
@@ -13,8 +14,13 @@ from docnmt.registry import GENERATORS
 from docnmt.search.config import GenerationConfig
 
 
-def parse(command: Command, given: Given, own: type, *more: Section) -> dict[str, Any]:
+def parse(
+    command: Command, given: Given, own: type, *more: Section, explain: Callable[[str], str] | None = None
+) -> dict[str, Any]:
     """The sections `command` (its options, of class `own`), `models`, `memory`, `generation`, `search`, and `more`.
+
+    Args:
+        explain: as of `Command.resolve`.
 
     Raises:
         UsageError: with every problem found.
@@ -27,4 +33,5 @@ def parse(command: Command, given: Given, own: type, *more: Section) -> dict[str
         Section("command", own), Section("models", ModelsConfig), Section("memory", MemoryConfig),
         Section("generation", GenerationConfig), Section("search", GENERATORS.config(chosen)), *more,
     ]  # fmt: skip
-    return command.resolve(given, sections, choices=[Choice("generator", chosen, GENERATORS)])
+    choices = [Choice("generator", chosen, GENERATORS)]
+    return command.resolve(given, sections, choices=choices, explain=explain)

@@ -1,4 +1,4 @@
-"""docnmt-score: score a translation against references, or a model on a contrastive test set."""
+"""docnmt-score: score a translation against references, or a model or its translations on questions of discourse."""
 
 from __future__ import annotations
 
@@ -7,79 +7,153 @@ import operator
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from docnmt import builtin  # noqa: F401  (registers every generator)
 from docnmt.cli.command import Command
+from docnmt.cli.generation import parse
 from docnmt.cli.given import Given
 from docnmt.commands.config import ModelsConfig
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
-from docnmt.scoring.config import CONTEXT_SEED, ContrastiveConfig, ReportConfig, ScoreConfig
-
-if TYPE_CHECKING:
-    from docnmt.scoring.contrastive import ContrastiveReport
-    from docnmt.scoring.report import TranslationReport
+from docnmt.scoring.config import (
+    CONTEXT_SEED,
+    AnswersConfig,
+    ContrastiveConfig,
+    GenerativeConfig,
+    QuestionsConfig,
+    ReportConfig,
+    ScoreConfig,
+)
+from docnmt.search.config import BeamSearchConfig, GenerationConfig
 
 COMMAND = Command(
     "docnmt-score",
     """Score a translation (--sys) against references (--ref): s-BLEU, chrF and TER by sentence, d-BLEU by
-document, with sacreBLEU's signatures; or have a model (--path) choose between right and wrong translations
-(--contrastive). Files hold a sentence a line and empty lines between documents; the reference says which empty line of
---sys is a break and which a missing translation.""",
+document, with sacreBLEU's signatures. Files hold a sentence a line and empty lines between documents; the reference
+says which empty line of --sys is a break and which a missing translation. With --resegment, --sys has the translation
+of a document in any lines. Or have a model (--path) choose between right and wrong translations (--contrastive). Or
+look for expected words in translations (--generative, with --sys or --path).""",
     """
 docnmt-score --ref test.de --sys results/hypotheses.txt
-docnmt-score --ref test.de0 test.de1 --sys hypotheses.txt --src test.en --paired other.txt
+docnmt-score --ref test.de0 test.de1 --sys hypotheses.txt --src test.en --paired other.txt --by position
+docnmt-score --ref test.de --sys answers.txt --resegment --resegmented hypotheses.txt
 docnmt-score --contrastive contrastive.tsv --path runs/bible
 docnmt-score --contrastive contrastive.tsv --path runs/bible --context foreign --json
+docnmt-score --generative questions.tsv --sys answers.txt
+docnmt-score --generative questions.tsv --path runs/bible --beam 5
 """,
 )
 TRANSLATION = (Section("translation", ScoreConfig), Section("report", ReportConfig))
-CONTRASTIVE = (Section("contrastive", ContrastiveConfig), Section("models", ModelsConfig))
+QUESTIONS = (Section("questions", QuestionsConfig), Section("models", ModelsConfig))
+CONTRASTIVE = (Section("contrastive", ContrastiveConfig), *QUESTIONS)
+GENERATIVE = (Section("generative", GenerativeConfig), Section("answers", AnswersConfig))
+SEARCH = (Section("generation", GenerationConfig), Section("search", BeamSearchConfig))
 
 
 @COMMAND.main
 def main(given: Given) -> None:
     """Parse, score, print."""
-    given.choose("contrastive")
+    given.choose("contrastive", "generative", "sys")
     if given.help is not None:
-        COMMAND.resolve(given, [*TRANSLATION, *CONTRASTIVE])
+        COMMAND.resolve(given, [*TRANSLATION, *CONTRASTIVE, *GENERATIVE, *SEARCH])
     if given.get("contrastive") is not None:
-        config = COMMAND.resolve(given, CONTRASTIVE, explain=_belongs(TRANSLATION, "with --contrastive"))
-        _show(_contrastive(config["contrastive"], config["models"]), config["contrastive"].json)
-    else:
-        config = COMMAND.resolve(given, TRANSLATION, explain=_belongs(CONTRASTIVE, "without --contrastive FILE"))
+        _contrastive(given)
+    elif given.get("generative") is None:
+        others = _belongs([*CONTRASTIVE, *GENERATIVE], "without --contrastive FILE or --generative FILE")
+        config = COMMAND.resolve(given, TRANSLATION, explain=others)
         from docnmt.scoring.report import score_translation
 
         _show(score_translation(config["translation"], config["report"]), config["translation"].json)
+    elif given.get("sys") is not None:
+        _answers(given)
+    else:
+        _generative(given)
 
 
-def _show(report: TranslationReport | ContrastiveReport, as_json: bool) -> None:
+class Report(Protocol):
+    """What is printed in the end, as text or as JSON."""
+
+    def to_dict(self) -> dict[str, object]: ...
+
+
+def _show(report: Report, as_json: bool) -> None:
     print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
 
 
-def _contrastive(config: ContrastiveConfig, models: ModelsConfig) -> ContrastiveReport:
-    if config.context == "none" and models.context_window is not None:
-        raise UsageError("--context-window has no effect with --context none")
+def _contrastive(given: Given) -> None:
+    """A model's choices."""
+    others = _belongs([*TRANSLATION, *GENERATIVE], "with --contrastive")
+    config = COMMAND.resolve(given, CONTRASTIVE, explain=others)
+    asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
+    documents = _documents(asked, models, path)
     from docnmt.commands.contrastive import scorer
     from docnmt.scoring.contrastive import judge, with_contexts
     from docnmt.scoring.contrastive_files import read_contrastive
 
-    documents = None if config.contrapro_documents is None else Path(config.contrapro_documents)
-    given = read_contrastive(Path(config.contrastive), documents=documents)
-    if hopeless := sum(group.hopeless for group in given):
+    groups = read_contrastive(path, documents=documents)
+    if hopeless := sum(group.hopeless for group in groups):
         print(
-            f"note: in {hopeless:,} of {len(given):,} groups a wrong translation is the right one, word for word; they "
-            "count as not solved", file=sys.stderr,
+            f"note: in {hopeless:,} of {len(groups):,} groups a wrong translation is the right one, word for word; "
+            "they count as not solved", file=sys.stderr,
         )  # fmt: skip
-    seed = CONTEXT_SEED if config.context_seed is None else config.context_seed
-    groups = with_contexts(given, config.context, seed=seed)
-    if config.context != "true" and (same := sum(map(operator.eq, given, groups))):
-        print(f"note: --context {config.context}: {same:,} of {len(given):,} groups stay as they are", file=sys.stderr)
-    return judge(groups, scorer(models))
+    changed = with_contexts(groups, asked.context, seed=_seed(asked))
+    _note_unchanged(asked, groups, changed)
+    _show(judge(changed, scorer(models)), asked.json)
+
+
+def _answers(given: Given) -> None:
+    """Expected words in translations that are there."""
+    others = _belongs([*TRANSLATION, *QUESTIONS, *SEARCH], "with --generative and --sys")
+    config = COMMAND.resolve(given, GENERATIVE, explain=others)
+    from docnmt.scoring.generative import GenerativeReport
+    from docnmt.scoring.generative_files import read_answers, read_questions
+
+    answers = config["answers"]
+    questions = read_questions(Path(config["generative"].generative))
+    texts = read_answers(Path(answers.sys), len(questions), answers.last_sentence)
+    _show(GenerativeReport.of(questions, texts), answers.json)
+
+
+def _generative(given: Given) -> None:
+    """Expected words in a model's translations."""
+    others = _belongs([*TRANSLATION, *GENERATIVE], "with --generative and --path")
+    config = parse(COMMAND, given, GenerativeConfig, Section("questions", QuestionsConfig), explain=others)
+    asked, models, path = config["questions"], config["models"], Path(config["command"].generative)
+    documents = _documents(asked, models, path)
+    from docnmt.commands.generative import answers
+    from docnmt.scoring.generative import GenerativeReport
+    from docnmt.scoring.generative_files import in_contexts, read_questions
+
+    questions = read_questions(path, documents=documents)
+    changed = in_contexts(questions, asked.context, seed=_seed(asked))
+    _note_unchanged(asked, questions, changed)
+    texts = answers(changed, models, config["generation"], config["search"])
+    _show(GenerativeReport.of(questions, texts), asked.json)
+
+
+def _documents(asked: QuestionsConfig, models: ModelsConfig, path: Path) -> Path | None:
+    """The folder of contexts, if options and test set go together."""
+    if asked.context == "none" and models.context_window is not None:
+        raise UsageError("--context-window has no effect with --context none")
+    if asked.contrapro_documents is None:
+        return None
+    if path.suffix != ".json":
+        raise UsageError(f"--contrapro-documents has no effect with {path}; it belongs to ContraPro's JSON")
+    return Path(asked.contrapro_documents)
+
+
+def _seed(asked: QuestionsConfig) -> int:
+    return CONTEXT_SEED if asked.context_seed is None else asked.context_seed
+
+
+def _note_unchanged(asked: QuestionsConfig, given: Sequence[object], changed: Sequence[object]) -> None:
+    if asked.context != "true" and (same := sum(map(operator.eq, given, changed))):
+        print(f"note: --context {asked.context}: {same:,} of {len(given):,} stay as they are", file=sys.stderr)
 
 
 def _belongs(sections: Sequence[Section], when: str) -> Callable[[str], str]:
-    """An explanation for options of the other kind of scoring."""
+    """An explanation for options of other kinds of scoring."""
     names = {setting.name for section in sections for setting in settings(section.config)}
     return lambda name: f": has no effect {when}" if name in names else ""
 

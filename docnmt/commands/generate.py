@@ -123,7 +123,8 @@ def _scoring(
     """How the translations will be scored; whatever that needs is looked for now, before the work."""
     if not scored:
         options = {
-            "--paired": wanted.paired, "--per-document": wanted.per_document, "--comet": wanted.comet,
+            "--paired": wanted.paired, "--by": wanted.by, "--per-document": wanted.per_document,
+            "--per-sentence": wanted.per_sentence, "--comet": wanted.comet,
             "--lexical-consistency": config.lexical_consistency,
         }  # fmt: skip
         split = f"split {config.gen_subset}, which has no reference"
@@ -146,9 +147,8 @@ def _scoring(
         references,
         other,
         tokenize=tokenize,
-        per_document=wanted.per_document,
+        wanted=wanted,
         consistency=config.lexical_consistency,
-        comet=wanted.comet,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from docnmt.errors import UserError
+from docnmt.scoring.agreement import INSTALLED, human_agreement
 from docnmt.scoring.config import SAMPLES, SEED
 from docnmt.scoring.metrics import Evaluation
 
@@ -22,7 +23,10 @@ FEW_DOCUMENTS = 30
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of two systems; `low` and `high` bound the middle 95 % of the sampled differences."""
+    """One metric of two systems; `low` and `high` bound the middle 95 % of the sampled differences.
+
+    `agreement` is how often people prefer the better-scored of two systems that differ so much, in percent, if known.
+    """
 
     metric: str
     system: float
@@ -31,6 +35,7 @@ class Comparison:
     low: float
     high: float
     p_value: float
+    agreement: float | None
 
 
 def paired_bootstrap(
@@ -64,7 +69,9 @@ def _compare(system: Evaluation, other: Evaluation, name: str, drawn: np.ndarray
     difference = first - second
     extreme = int((np.abs(sampled - sampled.mean()) >= abs(difference)).sum())
     low, high = np.quantile(sampled, [0.025, 0.975])
-    return Comparison(name, first, second, difference, float(low), float(high), (extreme + 1) / (len(drawn) + 1))
+    agreement = human_agreement(name, system.metrics[name], difference)
+    p_value = (extreme + 1) / (len(drawn) + 1)
+    return Comparison(name, first, second, difference, float(low), float(high), p_value, agreement)
 
 
 def _sampled(evaluation: Evaluation, name: str, drawn: np.ndarray) -> np.ndarray:
@@ -74,11 +81,17 @@ def _sampled(evaluation: Evaluation, name: str, drawn: np.ndarray) -> np.ndarray
 
 def format_comparisons(comparisons: Sequence[Comparison], documents: int, samples: int) -> str:
     """A table, and what it stands on."""
-    rows = ["metric   system   other    diff.            95 %      p"]
+    rows = ["metric   system   other    diff.            95 %      p  people"]
     for c in comparisons:
         interval = f"[{c.low:+6.2f}, {c.high:+6.2f}]"
-        rows.append(f"{c.metric:<7} {c.system:7.2f} {c.other:7.2f} {c.difference:+7.2f}  {interval}  {c.p_value:.4f}")
+        people = "" if c.agreement is None else f"  {c.agreement:4.0f} %"
+        scores = f"{c.metric:<7} {c.system:7.2f} {c.other:7.2f} {c.difference:+7.2f}"
+        rows.append(f"{scores}  {interval}  {c.p_value:.4f}{people}")
     rows.append(f"(paired bootstrap over {documents:,} documents, {samples:,} samples)")
+    if INSTALLED:
+        rows.append("(people: of pairs of systems that differ so much, the share that human judges order the same way)")
+    else:
+        rows.append("(people: how often they agree; pip install 'docnmt[evaluation]')")
     return "\n".join([*rows, *reservations(documents)])
 
 

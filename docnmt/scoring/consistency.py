@@ -84,19 +84,33 @@ def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations:
         ValueError: unequal numbers of sentences.
     """
     _check(sources, targets)
-    corpus = [(["", *_words(s)], [word[:STEM] for word in _words(t)]) for s, t in zip(sources, targets, strict=True)]
-    lexicon: Lexicon = {}
-    for iteration in range(iterations):
-        counts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for source, target in corpus:
-            for t in target:
-                weights = [1.0 if iteration == 0 else lexicon[s][t] for s in source]
-                total = sum(weights)
-                for s, weight in zip(source, weights, strict=True):
-                    counts[s][t] += weight / total
-        totals = {s: sum(row.values()) for s, row in counts.items()}
-        lexicon = {s: {t: count / totals[s] for t, count in row.items()} for s, row in counts.items()}
+    left, right = _Vocabulary(), _Vocabulary()
+    empty = left[""]
+    source = [np.array([empty, *(left[word] for word in _words(sentence))]) for sentence in sources]
+    target = [np.array([right[stem] for stem in _stems(sentence)], dtype=np.int64) for sentence in targets]
+    pairs = [np.tile(s, len(t)) * len(right) + np.repeat(t, len(s)) for s, t in zip(source, target, strict=True)]
+    entries, pair = np.unique(np.concatenate(pairs), return_inverse=True)  # (E,) of the lexicon, (P,) which one
+    word, stem = np.divmod(entries, len(right))  # (E,)
+    candidates = np.repeat([len(s) for s in source], [len(t) for t in target])  # (T,) for every target word
+    place = np.repeat(np.arange(len(candidates)), candidates)  # (P,) the target word that is to be explained
+    p = np.ones(len(entries))
+    for _ in range(iterations):
+        share = p[pair] / np.bincount(place, p[pair])[place]
+        counts = np.bincount(pair, share)  # (E,) expected
+        p = counts / np.bincount(word, counts)[word]
+    words, stems = list(left), list(right)
+    lexicon: Lexicon = {name: {} for name in words}
+    for w, t, value in zip(word.tolist(), stem.tolist(), p.tolist(), strict=True):
+        lexicon[words[w]][stems[t]] = value
     return lexicon
+
+
+class _Vocabulary(dict[str, int]):
+    """Words and their numbers, in the order in which they were first asked for."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        return number
 
 
 def _check(sources: Sequence[str], targets: Sequence[str]) -> None:

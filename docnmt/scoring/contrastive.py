@@ -8,7 +8,7 @@ each; the group counts as solved when the right one scores strictly best (Sennri
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,10 +96,8 @@ class ContrastiveReport:
 
     def by(self, *names: str) -> dict[tuple[str, ...], Accuracy]:
         """Accuracy for every combination of the values of these labels, in their natural order."""
-        cells: dict[tuple[str, ...], list[int]] = {}
-        for index, group in enumerate(self.groups):
-            cells.setdefault(tuple(group.labels[name] for name in names), []).append(index)
-        return {key: self._accuracy(cells[key]) for key in sorted(cells, key=lambda key: [*map(_natural, key)])}
+        found = cells([group.labels for group in self.groups], *names)
+        return {key: self._accuracy(indices) for key, indices in found.items()}
 
     def _accuracy(self, indices: Sequence[int]) -> Accuracy:
         chance = sum(1 / len(self.groups[i].variants) for i in indices) / len(indices)
@@ -108,7 +106,7 @@ class ContrastiveReport:
     @property
     def label_names(self) -> list[str]:
         """Labels that all groups have."""
-        return [name for name in self.groups[0].labels if all(name in group.labels for group in self.groups)]
+        return shared_labels([group.labels for group in self.groups])
 
     def __str__(self) -> str:
         lines = [f"{'':<24} {'accuracy':>8} {'chance':>8} {'groups':>8}", self.overall.line("all")]
@@ -125,6 +123,19 @@ class ContrastiveReport:
             },
             "solved": [{**group.labels, "solved": done} for group, done in zip(self.groups, self.solved, strict=True)],
         }
+
+
+def cells(labels: Sequence[Mapping[str, str]], *names: str) -> dict[tuple[str, ...], list[int]]:
+    """The questions that have each combination of the values of these labels, in the values' natural order."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for index, each in enumerate(labels):
+        found.setdefault(tuple(each[name] for name in names), []).append(index)
+    return {key: found[key] for key in sorted(found, key=lambda key: [*map(_natural, key)])}
+
+
+def shared_labels(labels: Sequence[Mapping[str, str]]) -> list[str]:
+    """The labels that all questions have."""
+    return [name for name in labels[0] if all(name in each for each in labels)]
 
 
 def judge(groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExample]], list[float]]) -> ContrastiveReport:

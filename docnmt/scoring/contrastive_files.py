@@ -29,24 +29,52 @@ def read_contrastive(path: Path, *, documents: Path | None = None) -> list[Contr
     Raises:
         UserError: not readable or not in one of the forms above; the message names the line or entry.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}, line {line}: not valid UTF-8; convert the file") from error
+    text = read_utf8(path)
     groups = _read_json(path, text, documents) if path.suffix == ".json" else _read_tsv(path, text)
     if not groups:
         raise UserError(f"{path}: holds no contrastive group")
     return groups
 
 
+def read_utf8(path: Path) -> str:
+    """The whole text of a file.
+
+    Raises:
+        UserError: it cannot be read or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}, line {line}: not valid UTF-8; convert the file") from error
+
+
 def _read_tsv(path: Path, text: str) -> list[ContrastiveGroup]:
-    lines = [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
-    header = lines[0].split("\t")
-    columns = _columns(path, header)
+    header, lines = read_rows(path, text)
+    columns = column_names(header)
+    if not {"group", "correct"} <= set(header) or len(columns) < len(COLUMNS):
+        raise UserError(
+            f"{path}, line 1: expected the columns group, correct, {', '.join(COLUMNS)} "
+            f"(or ctx_en, src_en, ctx_de, tgt_de), got {', '.join(header)[:200]}"
+        )
     rows: dict[str, list[dict[str, str]]] = {}
+    for row in lines:
+        rows.setdefault(row["group"], []).append(row)
+    names = [columns[name] for name in COLUMNS]
+    labels = [name for name in header if name not in ("group", "correct", *names)]
+    return [_group_of_rows(path, name, members, names, labels) for name, members in rows.items()]
+
+
+def read_rows(path: Path, text: str) -> tuple[list[str], list[dict[str, str]]]:
+    """The header of a TSV file, and its rows by column; empty lines are left out.
+
+    Raises:
+        UserError: a row has another number of columns, or its `correct` is neither 0 nor 1.
+    """
+    lines = [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
+    header, rows = lines[0].split("\t"), []
     for number, line in enumerate(lines[1:], 2):
         if not line.strip():
             continue
@@ -54,27 +82,20 @@ def _read_tsv(path: Path, text: str) -> list[ContrastiveGroup]:
         if len(cells) != len(header):
             raise UserError(f"{path}, line {number}: {len(cells)} columns, but the header has {len(header)}")
         row = dict(zip(header, cells, strict=True))
-        if row["correct"] not in ("0", "1"):
+        if row.get("correct", "1") not in ("0", "1"):
             raise UserError(f"{path}, line {number}: column 'correct' must be 0 or 1, got '{row['correct']}'")
-        rows.setdefault(row["group"], []).append(row)
-    labels = [name for name in header if name not in ("group", "correct", *columns)]
-    return [_group_of_rows(path, name, members, columns, labels) for name, members in rows.items()]
+        rows.append(row)
+    return header, rows
 
 
-def _columns(path: Path, header: Sequence[str]) -> tuple[str, ...]:
-    """The names of the source context, source, target context and target columns in this header."""
-    if not {"group", "correct"} - set(header):
-        if set(header) >= set(COLUMNS):
-            return COLUMNS
-        contexts = [name for name in header if name.startswith("ctx_")]
-        sides = [[side for side in ("src", "tgt") if f"{side}_{name[4:]}" in header] for name in contexts]
-        if sorted(sides) == [["src"], ["tgt"]]:
-            ordered = sorted(zip(sides, contexts, strict=True))
-            return tuple(name for (side,), context in ordered for name in (context, f"{side}_{context[4:]}"))
-    raise UserError(
-        f"{path}, line 1: expected the columns group, correct, {', '.join(COLUMNS)} "
-        f"(or ctx_en, src_en, ctx_de, tgt_de), got {', '.join(header)[:200]}"
-    )
+def column_names(header: Sequence[str]) -> dict[str, str]:
+    """Which columns hold the text: of those of `COLUMNS` that are there, the name in this header."""
+    found = {name: name for name in COLUMNS if name in header}
+    for language in [name[4:] for name in header if name.startswith("ctx_")]:
+        for side in ("src", "tgt"):
+            if f"{side}_{language}" in header:
+                found |= {f"{side}_context": f"ctx_{language}", side: f"{side}_{language}"}
+    return found
 
 
 def _group_of_rows(
@@ -87,7 +108,7 @@ def _group_of_rows(
         )
     source_context, source, target_context, target = columns
     variants = tuple(
-        ForcedExample(_sentences(row[source_context]), row[source], _sentences(row[target_context]), row[target])
+        ForcedExample(sentences_of(row[source_context]), row[source], sentences_of(row[target_context]), row[target])
         for row in rows
     )
     if len({(variant.source_context, variant.source) for variant in variants}) != 1:
@@ -95,7 +116,8 @@ def _group_of_rows(
     return ContrastiveGroup(variants, right[0], {label: rows[right[0]][label] for label in labels})
 
 
-def _sentences(context: str) -> tuple[str, ...]:
+def sentences_of(context: str) -> tuple[str, ...]:
+    """The sentences of a context column."""
     return tuple(sentence.strip() for sentence in context.split(SEPARATOR)) if context.strip() else ()
 
 

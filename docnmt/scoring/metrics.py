@@ -1,25 +1,24 @@
-"""s-BLEU, d-BLEU, chrF and TER from sacreBLEU, kept as match counts of every document.
+"""s-BLEU, d-BLEU, chrF and TER from sacreBLEU, kept as match counts of every sentence and document.
 
-All four are functions of counts that add up, so the corpus score, a document's score and a bootstrap sample's score are
-the same function of other sums. s-BLEU, chrF and TER compare sentences; d-BLEU compares documents, each its
-sentences joined by a space (Liu et al. 2020).
+All four are functions of counts that add up, so the scores of the corpus, of a document, of any part of the text and of
+a bootstrap sample are the same function of other sums. s-BLEU, chrF and TER compare sentences; d-BLEU compares
+documents, each its sentences joined by a space (Liu et al. 2020).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
 
 from docnmt.errors import UserError
+from docnmt.scoring.ter import FastTER
 
 #: Names of the metrics in the order in which they are shown.
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
@@ -59,19 +58,29 @@ class Scores:
         }
 
 
+class Summed(Protocol):
+    """A score of summed counts; what is used of a sacreBLEU metric."""
+
+    def _compute_score_from_stats(self, stats: list[Any]) -> Any: ...  # numbers → what has the value as its `score`
+
+    def get_signature(self) -> object: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """A system's match counts.
 
     Attributes:
         counts: metric → (D, K) float64, the additive counts of every document.
-        metrics: metric → the sacreBLEU object that turns summed counts into a score.
+        metrics: metric → what turns summed counts into a score.
         document_offsets: (D+1,) sentence index where each document begins.
+        sentence_counts: metric → (S, K), those of every sentence, of all metrics but d-BLEU.
     """
 
     counts: dict[str, np.ndarray]
-    metrics: dict[str, Metric]
+    metrics: dict[str, Summed]
     document_offsets: np.ndarray
+    sentence_counts: dict[str, np.ndarray]
 
     @property
     def documents(self) -> int:
@@ -96,6 +105,29 @@ class Evaluation:
             for document in range(self.documents)
         ]
 
+    def of_sentences(self, name: str) -> list[float]:
+        """Every sentence's own score by a metric."""
+        return [self.score(name, counts) for counts in self.sentence_counts[name]]
+
+    def of_part(self, sentences: np.ndarray, documents: np.ndarray | None = None) -> dict[str, float]:
+        """Scores of the sentences (n,) with these numbers; d-BLEU only where they are all of these `documents`."""
+        found = {}
+        for name, counts in self.counts.items():
+            if documents is not None:
+                found[name] = self.score(name, counts[documents].sum(axis=0))
+            elif name in self.sentence_counts:
+                found[name] = self.score(name, self.sentence_counts[name][sentences].sum(axis=0))
+        return found
+
+    def including(self, name: str, metric: Summed, counts: np.ndarray) -> Evaluation:
+        """The same with one metric more, of which every sentence has `counts` (S, K)."""
+        return replace(
+            self,
+            counts={**self.counts, name: _sum_documents(counts, self.document_offsets)},
+            metrics={**self.metrics, name: metric},
+            sentence_counts={**self.sentence_counts, name: counts},
+        )
+
 
 def evaluate(
     hypotheses: Sequence[str],
@@ -116,18 +148,47 @@ def evaluate(
         ValueError: there is no sentence or no reference, or their numbers of sentences differ.
         UserError: sacreBLEU has no such tokenizer, or its package is missing.
     """
+    return evaluate_systems([hypotheses], references, document_offsets, tokenize=tokenize)[0]
+
+
+def evaluate_systems(
+    systems: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    document_offsets: Sequence[int] | np.ndarray,
+    *,
+    tokenize: str = "13a",
+) -> list[Evaluation]:
+    """`evaluate` of several systems; the references' n-grams, half of the work, are counted once.
+
+    Raises:
+        ValueError, UserError: as `evaluate`.
+    """
     offsets = np.asarray(document_offsets, dtype=np.int64)
-    _check(hypotheses, references, offsets)
-    spans = list(pairwise(offsets))  # a missing sentence leaves no trace in its document
-    joined = [[" ".join(filter(None, side[a:b])) for a, b in spans] for side in (hypotheses, *references)]
-    metrics: dict[str, Metric] = {"s-BLEU": _bleu(tokenize), "d-BLEU": _bleu(tokenize), "chrF": CHRF(), "TER": TER()}
-    counts = {}
-    for name, metric in metrics.items():
-        if name == "d-BLEU":
-            counts[name] = _counts(metric, joined[0], joined[1:])
-        else:
-            counts[name] = _sum_documents(_counts(metric, hypotheses, references), offsets)
-    return Evaluation(counts, metrics, offsets)
+    for hypotheses in systems:
+        _check(hypotheses, references, offsets)
+    kinds: dict[str, Callable[..., BLEU | CHRF | FastTER]] = {
+        "s-BLEU": partial(_bleu, tokenize),
+        "d-BLEU": partial(_bleu, tokenize),
+        "chrF": CHRF,
+        "TER": FastTER,
+    }
+    found = [Evaluation({}, {}, offsets, {}) for _ in systems]
+    for name, kind in kinds.items():
+        whole = name == "d-BLEU"
+        metric = kind(references=[_joined(each, offsets) if whole else each for each in references])
+        for evaluation, hypotheses in zip(found, systems, strict=True):
+            counts = _counts(metric, _joined(hypotheses, offsets) if whole else hypotheses)
+            evaluation.metrics[name] = metric
+            evaluation.counts[name] = counts if whole else _sum_documents(counts, offsets)
+            if not whole:
+                evaluation.sentence_counts[name] = counts
+        metric._ref_cache = None  # n-grams take more memory than all else
+    return found
+
+
+def _joined(sentences: Sequence[str], offsets: np.ndarray) -> list[str]:
+    """(D,) documents as d-BLEU sees them; a missing sentence leaves no trace."""
+    return [" ".join(filter(None, sentences[a:b])) for a, b in pairwise(offsets.tolist())]
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[Sequence[str]], offsets: np.ndarray) -> None:
@@ -144,9 +205,9 @@ def _check(hypotheses: Sequence[str], references: Sequence[Sequence[str]], offse
         )
 
 
-def _bleu(tokenize: str) -> BLEU:
+def _bleu(tokenize: str, references: Sequence[Sequence[str]]) -> BLEU:
     try:
-        return BLEU(tokenize=tokenize)
+        return BLEU(tokenize=tokenize, references=references)
     except (KeyError, AssertionError, ValueError):
         names = ", ".join(name for name in BLEU.TOKENIZERS if name != "none")
         raise UserError(f"sacreBLEU has no tokenizer '{tokenize}'; there are {names}") from None
@@ -156,9 +217,9 @@ def _bleu(tokenize: str) -> BLEU:
         ) from error
 
 
-def _counts(metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+def _counts(metric: BLEU | CHRF | FastTER, hypotheses: Sequence[str]) -> np.ndarray:
     """(n, K) additive counts of every line: what sacreBLEU itself sums up, and resamples in its own bootstrap."""
-    return np.asarray(metric._extract_corpus_statistics(list(hypotheses), list(references)), dtype=np.float64)
+    return np.asarray(metric._extract_corpus_statistics(list(hypotheses), None), dtype=np.float64)
 
 
 def _sum_documents(counts: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from docnmt.errors import UsageError
+from docnmt.files import write_text
+from docnmt.picture import check_picture
 from docnmt.scoring.aligned import LineLayout, read_layout
 from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
-from docnmt.scoring.comet import comet_score
+from docnmt.scoring.comet import Comet
 from docnmt.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
 from docnmt.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
-from docnmt.scoring.metrics import Scores, evaluate
+from docnmt.scoring.metrics import Evaluation, Scores, evaluate_systems
+from docnmt.scoring.parts import PartScores
+from docnmt.scoring.resegment import resegment
+
+#: Notes on documents of unusual length that are printed one by one.
+MOST_NOTES = 5
 
 
 @dataclass(frozen=True)
@@ -21,44 +29,52 @@ class TranslationReport:
     """What was asked for is filled in.
 
     Attributes:
-        scores: of the whole text. documents: of every document, by metric.
+        scores: of the whole text. documents: of every document, by metric. sentences: of every sentence.
         consistency: of the system and of the (first) reference, whose ratio is what people do.
         comparisons: with the other system, by `samples` bootstrap samples.
+        parts: of the text, with the scores of both.
     """
 
     scores: Scores
     documents: Sequence[dict[str, float]] = ()
-    comet: float | None = None
+    sentences: Sequence[dict[str, float]] = ()
     consistency: dict[str, Consistency] = field(default_factory=dict)
     comparisons: Sequence[Comparison] = ()
     samples: int = 0
+    parts: PartScores | None = None
 
     def __str__(self) -> str:
-        parts = [str(self.scores)]
-        if self.comet is not None:
-            parts.append(f"COMET = {self.comet:.2f}")
-        parts += [f"lexical consistency, {who}: {each}" for who, each in self.consistency.items()]
+        pieces = [str(self.scores)]
+        pieces += [f"lexical consistency, {who}: {each}" for who, each in self.consistency.items()]
         if self.comparisons:
-            parts.append(format_comparisons(self.comparisons, self.scores.documents, self.samples))
-        if self.documents:
-            parts.append("\t".join(["document", *self.documents[0]]))
-        for number, values in enumerate(self.documents, 1):
-            parts.append("\t".join([str(number), *(f"{value:.2f}" for value in values.values())]))
-        return "\n".join(parts)
+            pieces.append(format_comparisons(self.comparisons, self.scores.documents, self.samples))
+        if self.parts is not None:
+            pieces.append(str(self.parts))
+        return "\n".join([*pieces, *_table("document", self.documents), *_table("sentence", self.sentences)])
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain JSON types; what was not asked for is left out."""
         content = self.scores.to_dict()
-        if self.comet is not None:
-            content["COMET"] = self.comet
         if self.consistency:
             content["lexical_consistency"] = {who: each.to_dict() for who, each in self.consistency.items()}
         if self.comparisons:
             metrics, said = [asdict(each) for each in self.comparisons], reservations(self.scores.documents)
             content["paired"] = {"samples": self.samples, "metrics": metrics, "warnings": said}
+        if self.parts is not None:
+            content["of_parts"] = self.parts.to_dict()
         if self.documents:
             content["of_documents"] = list(self.documents)
+        if self.sentences:
+            content["of_sentences"] = list(self.sentences)
         return content
+
+
+def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
+    """Lines of a table, its units numbered from 1."""
+    lines = ["\t".join([unit, *rows[0]])] if rows else []
+    for number, values in enumerate(rows, 1):
+        lines.append("\t".join([str(number), *(f"{value:.2f}" for value in values.values())]))
+    return lines
 
 
 def report_on(
@@ -68,39 +84,59 @@ def report_on(
     other: Sequence[str] | None = None,
     *,
     tokenize: str,
-    per_document: bool = False,
+    wanted: ReportConfig,
     consistency: bool = False,
-    comet: str | None = None,
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> TranslationReport:
-    """Score a translation, and say of it what else is asked for.
+    """Score a translation, and say of it what else is wanted.
 
     Args:
-        layout: which lines are sentences, and the documents; of the source where what is asked for needs one.
+        layout: which lines are sentences, and the documents; of the source where what is wanted needs one.
         hypotheses, references: the system's sentences, and those of each reference.
         other: the sentences of another system to compare with.
         tokenize: sacreBLEU's tokenizer for BLEU.
-        consistency: lexical consistency. comet: name or path of a COMET model. Both need the source.
+        consistency: lexical consistency, which needs the source, as COMET does.
         samples, seed: of the bootstrap, if there is another system.
 
     Raises:
-        UserError: COMET is not installed, or its model cannot be had.
+        UserError: COMET or matplotlib is not installed, or COMET's model cannot be had.
     """
+    form = "" if wanted.plot is None else check_picture("--plot", Path(wanted.plot))
     offsets, sources = layout.document_offsets, layout.sentences
-    system = evaluate(hypotheses, references, offsets, tokenize=tokenize)
-    of_documents = system.of_documents() if per_document else []
-    compared: list[Comparison] = []
-    if other is not None:
-        against = evaluate(other, references, offsets, tokenize=tokenize)
-        compared = paired_bootstrap(system, against, samples=samples, seed=seed)
+    texts = [hypotheses] if other is None else [hypotheses, other]
+    systems = evaluate_systems(texts, references, offsets, tokenize=tokenize)
+    if wanted.comet is not None:
+        comet = Comet(wanted.comet, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
+        counts = comet.counts(texts, sources, references[0], offsets)
+        systems = [each.including("COMET", comet, rows) for each, rows in zip(systems, counts, strict=True)]
+    parts = None
+    if wanted.by is not None:
+        parts = PartScores.of(wanted.by, dict(zip(("system", "other"), systems, strict=False)))
+        if wanted.plot is not None:
+            parts.draw(Path(wanted.plot), form)
     shares = {}
     if consistency:
         lexicon = learn_lexicon(sources, references[0])  # not of the system's text: all are measured alike
         for who, sentences in (("system", hypotheses), ("reference", references[0])):
             shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
-    learned = None if comet is None else comet_score(comet, sources, hypotheses, references[0])
-    return TranslationReport(system.scores, of_documents, learned, shares, compared, samples)
+    system = systems[0]
+    return TranslationReport(
+        system.scores,
+        system.of_documents() if wanted.per_document else [],
+        _of_sentences(system) if wanted.per_sentence else [],
+        shares,
+        paired_bootstrap(*systems, samples=samples, seed=seed) if other is not None else [],
+        samples,
+        parts,
+    )
+
+
+def _of_sentences(system: Evaluation) -> list[dict[str, float]]:
+    """Every sentence's scores by the metrics that are meant for one; BLEU is not."""
+    names = [name for name in system.sentence_counts if name != "s-BLEU"]
+    columns = [system.of_sentences(name) for name in names]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationReport:
@@ -118,17 +154,32 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
         raise UsageError(problems)
     layout = read_layout(Path(config.src or config.ref[0]))
     references = [layout.align(Path(path)) for path in config.ref]
-    hypotheses = layout.align(Path(config.sys))
-    other = None if wanted.paired is None else layout.align(Path(wanted.paired))
+
+    def read(path: str) -> list[str]:
+        return _resegmented(Path(path), layout, references[0]) if config.resegment else layout.align(Path(path))
+
+    hypotheses = read(config.sys)
+    if config.resegmented is not None:
+        rest = iter(hypotheses)
+        write_text(Path(config.resegmented), "".join(f"{next(rest) if row else ''}\n" for row in layout.rows))
     return report_on(
         layout,
         hypotheses,
         references,
-        other,
+        None if wanted.paired is None else read(wanted.paired),
         tokenize=config.sacrebleu_tokenize,
-        per_document=wanted.per_document,
+        wanted=wanted,
         consistency=config.src is not None,
-        comet=wanted.comet,
         samples=SAMPLES if config.samples is None else config.samples,
         seed=SEED if config.seed is None else config.seed,
     )
+
+
+def _resegmented(path: Path, layout: LineLayout, reference: Sequence[str]) -> list[str]:
+    """The file's text in the reference's sentences; notes go to stderr."""
+    found = resegment(path, layout, reference)
+    for note in found.notes[:MOST_NOTES]:
+        print(f"note: {note}; it is scored as it is", file=sys.stderr)
+    if (more := len(found.notes) - MOST_NOTES) > 0:
+        print(f"note: {path}: {more:,} more documents are empty or of unusual length", file=sys.stderr)
+    return found.sentences

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from docnmt.errors import UserError
-from docnmt.files import replacing
+from docnmt.picture import check_picture, write_picture
 from docnmt.sentence_vectors.data import PackedSentences
 from docnmt.sentence_vectors.encoder import SentenceEncoder
 from docnmt.sentence_vectors.encoders import look_up
@@ -44,13 +44,9 @@ def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], pat
     """
     if not any(sentences) or len(sentences) > MOST_DRAWN:
         raise UserError(f"--gates: give 1 to {MOST_DRAWN} lines of text, got {len(sentences) or 'none'}")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UserError("pictures need matplotlib: pip install 'docnmt[plot]'") from error
-    form = path.suffix.lstrip(".").lower() or "png"
-    if form not in (forms := Figure().canvas.get_supported_filetypes()):
-        raise UserError(f"--gates {path}: there is no picture form .{form}; there are {', '.join(forms)}")
+    form = check_picture("--gates", path)
+    from matplotlib.figure import Figure
+
     strips = [(sentence, gate_means(encoder, sentence)) for sentence in sentences if sentence]
     longest = max(len(sentence) for sentence, _ in strips)
     names = [name.rsplit(".", 1)[0] for name in encoder.embeddings.names]
@@ -64,5 +60,4 @@ def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], pat
             color = "black" if value < 0.6 else "white"
             axis.text(word, type_, f"{value:.2f}", ha="center", va="center", fontsize=6, color=color)
     figure.colorbar(picture, ax=list(axes), label="mean gate", shrink=0.6)
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format=form, dpi=150)
+    write_picture(figure, path, form)

@@ -44,7 +44,10 @@ COMMANDS: dict[str, dict[str, type]] = {
     },
     "generate": {"command": GenerateConfig, **GENERATION, "report": ReportConfig},
     "translate": {"command": TranslateConfig, **GENERATION},
-    "score": {section.name: section.config for section in (*score.TRANSLATION, *score.CONTRASTIVE)},
+    "score": {
+        section.name: section.config
+        for section in (*score.TRANSLATION, *score.CONTRASTIVE, *score.GENERATIVE, *score.SEARCH)
+    },
     "average": {"average": average.AverageConfig},
     "inspect": {"inspect": inspect.InspectConfig},
     "classify": {"options": ClassifyConfig},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,13 @@ import small_system
 from test_joined_units import build
 
 from docnmt.batching.units import last_sentence_units
+from docnmt.cli import score
+from docnmt.commands.config import ModelsConfig
 from docnmt.commands.contrastive import forced_scores
+from docnmt.commands.generative import answers
+from docnmt.commands.models import load_models
 from docnmt.scoring.contrastive import ForcedExample
+from docnmt.scoring.generative import Question
 from docnmt.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.search.translate import translate_corpus
 
@@ -150,3 +156,23 @@ def test_many_questions_are_scored_in_portions(monkeypatch: pytest.MonkeyPatch) 
     assert forced_scores([model], task, examples, progress=done.append) == pytest.approx(whole, rel=1e-6)
     assert sum(done) == len(examples) < 4 * len(done)
     assert forced_scores([model], task, []) == []
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "cond_transformer_tiny"])
+def test_generative_questions_are_answered_as_docnmt_translate_does(
+    arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last sentence of each document's translation is what is searched."""
+    questions = [Question(ForcedExample(tuple(d[:-1]), d[-1], (), ""), "dog", {}) for d in DOCUMENTS]
+    models = ModelsConfig(str(small_system.save(tmp_path / "model.safetensors", arch)))
+    search = BeamSearchConfig(beam=2, max_len_a=0.5)
+    found = answers(questions, models, GenerationConfig(), search)
+    corpus = small_system.corpus(DOCUMENTS)
+    loaded = load_models(models)
+    results = list(translate_corpus(loaded.models, loaded.task, corpus, GenerationConfig(), search))
+    assert found == [results[end - 1].text for end in corpus.document_offsets[1:]]
+    rows = [f"{found[n].split()[0]}\t{'<SEP>'.join(d[:-1])}\t{d[-1]}\n" for n, d in enumerate(DOCUMENTS)]
+    (tmp_path / "questions.tsv").write_text("expected\tsrc_context\tsrc\n" + "".join(rows), encoding="utf-8")
+    arguments = ["--generative", f"{tmp_path}/questions.tsv", "--path", models.path, "--beam", "2"]
+    assert score.main([*arguments, "--max-len-a", "0.5"]) == 0
+    assert "all                        100.0%         -         3" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 import math
 import random
 import sys
+from collections import Counter, defaultdict
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from docnmt.errors import UserError
 from docnmt.scoring.aligned import read_layout
 from docnmt.scoring.bootstrap import format_comparisons, paired_bootstrap
 from docnmt.scoring.consistency import learn_lexicon, lexical_consistency
-from docnmt.scoring.metrics import METRICS, evaluate
+from docnmt.scoring.metrics import METRICS, evaluate, evaluate_systems
 
 WORDS = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "finds", "big", "small", "red", ",", ".", "!"]
 
@@ -61,6 +62,34 @@ def test_scores_of_documents_are_sacrebleus():
         assert scores["TER"] == pytest.approx(TER().corpus_score(hypothesis[a:b], [reference[a:b]]).score)
         joined = [" ".join(filter(None, side[a:b])) for side in (hypothesis, reference)]
         assert scores["d-BLEU"] == pytest.approx(BLEU().corpus_score(joined[:1], [joined[1:]]).score)
+
+
+def test_what_is_used_of_sacrebleus_private_functions():
+    """Additive counts of lines (`_extract_corpus_statistics`), and scores of sums (`_compute_score_from_stats`)."""
+    bleu, chrf, ter = BLEU(references=[["a b c d e"]]), CHRF(references=[["ab"]]), TER(references=[["a b c"]])
+    counts = bleu._extract_corpus_statistics(["a b c d x y"], None)
+    assert counts == [[6, 5, 4, 3, 2, 1, 6, 5, 4, 3]]  # words, reference's words, matches and n-grams of orders 1 to 4
+    assert bleu._compute_score_from_stats(counts[0]).score == pytest.approx(100 * (4 / 6 * 3 / 5 * 2 / 4 / 3) ** 0.25)
+    assert chrf._extract_corpus_statistics(["abc"], None) == [[3, 2, 2, 2, 1, 1, 0, 0, 0] + [0] * 9]
+    f2 = 100 * 5 * (2 / 3) / (4 * 2 / 3 + 1)  # precision 2/3, recall 1
+    assert chrf._compute_score_from_stats([3, 2, 2] + [0] * 15).score == pytest.approx(f2)
+    assert ter._extract_corpus_statistics(["b a x x"], None) == [[3, 3.0]]  # edits, words of the reference
+    assert ter._compute_score_from_stats([3, 4.0]).score == 75
+    assert bleu._compute_score_from_stats([float(number) for number in counts[0]]).score == pytest.approx(
+        bleu.corpus_score(["a b c d x y"], [["a b c d e"]]).score
+    )
+
+
+def test_several_systems_are_evaluated_as_one_by_one():
+    hypothesis, reference, offsets = corpus(12)
+    other = corpus(13)[0]
+    together = evaluate_systems([hypothesis, other], [reference], offsets)
+    for evaluation, sentences in zip(together, (hypothesis, other), strict=True):
+        alone = evaluate(sentences, [reference], offsets)
+        assert evaluation.scores == alone.scores
+        for name, counts in alone.counts.items():
+            assert (evaluation.counts[name] == counts).all()
+            assert evaluation.metrics[name]._ref_cache is None
 
 
 def test_perfect_and_empty_translations():
@@ -163,6 +192,32 @@ def test_lexicon_finds_translations():
         assert max(lexicon[f"s{c}" * 2], key=lexicon[f"s{c}" * 2].get) == f"t{c}" * 2
 
 
+def model_1(sources, targets, iterations=5):
+    """IBM model 1 in plain loops (Brown et al. 1993): p(t | s) from expected counts, NULL as the word ""."""
+    pairs = [(["", *s.split()], [t[:5] for t in text.split()]) for s, text in zip(sources, targets, strict=True)]
+    p = defaultdict(lambda: 1.0)
+    for _ in range(iterations):
+        counts, totals = Counter(), Counter()
+        for s, text in pairs:
+            for t in text:
+                total = sum(p[word, t] for word in s)
+                for word in s:
+                    counts[word, t] += p[word, t] / total
+                    totals[word] += p[word, t] / total
+        p = {(s, t): count / totals[s] for (s, t), count in counts.items()}
+    return p
+
+
+def test_the_lexicon_is_model_1():
+    rng = random.Random(6)
+    sources, targets = ([" ".join(rng.choices("abcdef", k=rng.randint(0, 6))) for _ in range(30)] for _ in range(2))
+    targets[4] = ""
+    lexicon = learn_lexicon(sources, targets)
+    found = {(s, t): value for s, row in lexicon.items() for t, value in row.items()}
+    assert found == pytest.approx(model_1(sources, targets))
+    assert learn_lexicon(["", "a"], ["", ""]) == {"": {}, "a": {}}
+
+
 def write(tmp_path, **files):
     for name, text in files.items():
         (tmp_path / name).write_bytes(text.encode())
@@ -261,8 +316,8 @@ def test_comet_is_asked_when_it_is_there_and_missed_clearly(tmp_path, monkeypatc
     assert command.main(arguments) == 1
     assert "pip install 'docnmt[comet]'" in capsys.readouterr().err
     seen = []
-    scorer = SimpleNamespace(predict=lambda rows, **_: seen.extend(rows) or SimpleNamespace(system_score=0.5))
+    scorer = SimpleNamespace(predict=lambda rows, **_: seen.extend(rows) or SimpleNamespace(scores=[0.25, 0.75]))
     monkeypatch.setitem(sys.modules, "comet", SimpleNamespace(load_from_checkpoint=lambda path: scorer))
     assert command.main(arguments) == 0
-    assert "COMET = 50.00" in capsys.readouterr().out
+    assert "COMET  =  50.00  nrefs:1|model:model.ckpt|window:1|stride:1" in capsys.readouterr().out
     assert seen[1] == {"src": "Zwei .", "mt": "Zwei .", "ref": "Zwei ."}

@@ -1,0 +1,35 @@
+"""The translations that generative evaluation searches: each question's last sentence, translated with its context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+from docnmt.commands.config import ModelsConfig
+from docnmt.commands.models import load_models
+from docnmt.commands.output import progress_of
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.scoring.generative import Question
+from docnmt.search.config import GenerationConfig, SearchConfig
+from docnmt.search.translate import translate_corpus
+
+
+def answers(
+    questions: Sequence[Question], models: ModelsConfig, options: GenerationConfig, search: SearchConfig
+) -> list[str]:
+    """Each question as a document of its own, context first, and of its translation the last sentence.
+
+    The context is translated, too: models that read their own translations read these, and not the question's.
+
+    Raises:
+        UserError: a model cannot be loaded.
+    """
+    loaded = load_models(models)
+    documents = [[*question.example.source_context, question.example.source] for question in questions]
+    corpus = ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer)
+    with progress_of(corpus, None) as progress:
+        results = translate_corpus(
+            loaded.models, loaded.task, corpus, options, search, context_window=models.context_window, progress=progress
+        )
+        texts = [result.text for result in results]
+    return [texts[end - 1] for end in accumulate(map(len, documents))]
