@@ -16,6 +16,7 @@ from docnmt.commands.config import GenerateConfig, ModelsConfig, TranslateConfig
 from docnmt.config import NoOptions, Setting, flag, settings
 from docnmt.optim.config import OptimizationConfig
 from docnmt.registry import ALL, ARCHITECTURES, GENERATORS, Registry
+from docnmt.report.config import PageConfig
 from docnmt.scoring.config import ReportConfig
 from docnmt.search.config import GenerationConfig
 from docnmt.training.config import RunConfig, TrainingConfig
@@ -40,6 +41,7 @@ COMMANDS: dict[str, dict[str, type]] = {
     "generate": {"command": GenerateConfig, **GENERATION, "report": ReportConfig},
     "translate": {"command": TranslateConfig, **GENERATION},
     "score": {section.name: section.config for section in (*score.TRANSLATION, *score.CONTRASTIVE)},
+    "report": {"report": PageConfig},
     "average": {"average": average.AverageConfig},
     "inspect": {"inspect": inspect.InspectConfig},
     "classify": {"options": ClassifyConfig},
