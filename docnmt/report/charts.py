@@ -46,8 +46,8 @@ def chart(
     """
     every = [interval for row in scores for interval in row]
     low, high = _range(every)
+    low, high = low - (high - low) / 20, high + (high - low) / 20
     ticks = _ticks(low, high)
-    low, high = min(low, ticks[0]), max(high, ticks[-1])
     step = (WIDTH - _LEFT - _RIGHT) / len(labels)
     aside = min(7.0, step / (len(systems) + 1))  # so that intervals do not hide one another
 
@@ -96,12 +96,11 @@ def _range(intervals: Sequence[Interval]) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers, three to seven, the first at or below `low`."""
-    rough = (high - low) / 4
+    """Round numbers from `low` to `high`, at most five."""
+    rough = (high - low) / 5
     unit: float = 10 ** math.floor(math.log10(rough))
     step = next(unit * times for times in (1, 2, 5, 10) if unit * times >= rough)
-    first = math.floor(low / step)
-    return [round(step * n, 6) for n in range(first, math.floor(high / step + 1e-9) + 1)]
+    return [round(step * n, 6) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _short(label: str) -> str:

@@ -65,7 +65,7 @@ def render(content: dict[str, object], data: dict[str, object]) -> str:
         ),
         style=Markup(style),
         script=Markup(script),
-        data=Markup(_json({**data, "styles": STYLES})),
+        data=Markup(_json(data)),
     )
 
 

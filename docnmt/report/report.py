@@ -15,7 +15,7 @@ from docnmt.report.measured import Bootstrap, System, measure, pairs
 from docnmt.report.page import check_replaceable, render
 from docnmt.report.parts import divisions
 from docnmt.report.texts import Texts, read_texts
-from docnmt.scoring.bootstrap import reservations
+from docnmt.scoring.bootstrap import FEW_DOCUMENTS, reservations
 from docnmt.scoring.consistency import learn_lexicon, lexical_consistency
 
 
@@ -100,7 +100,9 @@ def _parts(systems: Sequence[System], texts: Texts, tokenize: str, bootstrap: Bo
         ]
         for division in divided
     ]
-    return {"divisions": list(zip(divided, drawn, strict=True))}
+    smallest = min(part.documents for division in divided for part in division.parts)
+    few = FEW_DOCUMENTS if len(texts.document_offsets) > 2 and smallest < FEW_DOCUMENTS else None
+    return {"divisions": list(zip(divided, drawn, strict=True)), "few": few}
 
 
 def _consistency(texts: Texts) -> list[str]:

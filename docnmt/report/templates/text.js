@@ -4,6 +4,7 @@ const control = Object.fromEntries(
   ["find", "within", "order", "judge", "mark", "missing", "differing", "document", "rows"].map(
     (name) => [name, byId(`text-${name}`)]));
 const columns = data.columns;
+const marks = document.querySelectorAll(".legend svg");
 const firstSystem = columns.length - data.systems.length;
 const lowered = columns.map(() => null);
 let places = [], page = 0;
@@ -25,9 +26,15 @@ function judged(scores, n, apart) {
   return one === "" ? -spread(own) : own[one] - Math.max(...own.filter((_, s) => s !== Number(one)));
 }
 
+/** What is searched for; nothing but spaces is nothing. */
+function wantedText() {
+  const typed = control.find.value.toLowerCase();
+  return typed.trim() ? typed : "";
+}
+
 /** The sentences that the filters leave, in the order that is chosen. */
 function chosen() {
-  const wanted = control.find.value.trim().toLowerCase();
+  const wanted = wantedText();
   const within = control.within.value === "" ? columns.map((_, c) => c) : [Number(control.within.value)];
   const only = Number(control.document.value) - 1;
   const differ = (s) => columns.slice(firstSystem).some(({ text }) => text[s] !== columns[firstSystem].text[s]);
@@ -53,7 +60,7 @@ function row(s) {
     const line = column.text[s], label = element("h4", {});
     if (c >= firstSystem) {
       const system = c - firstSystem;
-      label.append(element("span", { class: `mark s${system % data.styles}`, "aria-hidden": "true" }), " ");
+      label.append(marks[system].cloneNode(true), " ");
       const score = data.sentences.chrF[system][s].toFixed(1);
       label.append(element("bdi", {}, column.name), element("span", { class: "score" }, ` chrF ${score}`));
     } else label.append(column.name);
@@ -81,7 +88,7 @@ function heading(d) {
 
 /** Emphasise what was searched for, where the browser can do so without changing the text. */
 function emphasise() {
-  const wanted = control.find.value.trim().toLowerCase();
+  const wanted = wantedText();
   if (!globalThis.Highlight) return;
   const ranges = [];
   for (const paragraph of wanted ? byId("text-shown").querySelectorAll("p[dir]") : []) {
