@@ -62,10 +62,11 @@ def read_test_sets(paths: Sequence[str]) -> list[TestSet]:
         UsageError: a file is given twice.
         UserError: a file cannot be read, or is not what docnmt-score prints.
     """
-    sets: dict[tuple[str, ...], list[Answers]] = {}
+    sets: dict[object, list[Answers]] = {}
     for name, path in zip(names_of(paths, "--contrastive"), paths, strict=True):
         answers = _read(Path(path), name)
-        sets.setdefault(answers.labels, []).append(answers)
+        cells = [(label, *values) for label, values in answers.by.items()]
+        sets.setdefault((answers.labels, *cells), []).append(answers)
     return [TestSet(files, [_compare(*two) for two in combinations(files, 2)]) for files in sets.values()]
 
 

@@ -219,6 +219,11 @@ def test_addresses_lead_to_their_sentences(page: Any) -> None:
     page.locator("#documents-table tbody a", has_text="4").click()
     page.locator("[id='s4.1']").wait_for()
     assert addresses(page) == ["4.1"]
+    page.get_by_role("button", name="Next").last.scroll_into_view_if_needed()
+    page.get_by_label("Order").select_option("worst sentences first")
+    page.get_by_label("Document", exact=True).fill("")
+    page.locator("#documents-table tbody a", has_text="4").click()  # the same address again
+    assert addresses(page) == ["4.1"]
     for wrong in ("#0", "#6", "#x", "#4.9"):
         page.evaluate(f"location.hash = '{wrong}'")
     assert set(addresses(page)) == {"4.1"}

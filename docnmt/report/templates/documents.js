@@ -22,8 +22,8 @@ const spread = (scores) => Math.max(...scores) - Math.min(...scores);
 /** A text in its language, in its own direction. */
 const text = (column, ...content) => element("p", { dir: "auto", lang: column.lang }, ...content);
 
-/** The table of documents: a metric is chosen, a heading sorts by its column. */
-function documentsTable() {
+/* The table of documents: a metric is chosen, a heading sorts by its column. */
+{
   const table = byId("documents-table"), metric = byId("documents-metric"), all = byId("documents-all");
   const headings = [
     ["Document", (d) => d],
@@ -34,6 +34,7 @@ function documentsTable() {
   ];
   const upIsWorse = () => data.lower_is_better.includes(metric.value);
   const firstScore = 2;
+  const isScore = (c) => c >= firstScore && c < firstScore + data.systems.length;
   let column = several ? headings.length - 2 : firstScore;
   let descending = several || upIsWorse();
   let open = false;
@@ -43,8 +44,7 @@ function documentsTable() {
     const cell = element("th", { scope: "col", class: key ? "number" : null }, content);
     if (key) {
       content.addEventListener("click", () => {
-        const difference = c === firstScore + data.systems.length, score = c >= firstScore && !difference;
-        descending = column === c ? !descending : difference || (score && upIsWorse());
+        descending = column === c ? !descending : isScore(c) ? upIsWorse() : c > firstScore;
         column = c;
         draw();
       });
@@ -78,7 +78,10 @@ function documentsTable() {
   }
 
   table.tHead.replaceChildren(element("tr", {}, ...cells));
-  metric.addEventListener("change", draw);
+  metric.addEventListener("change", () => {
+    if (isScore(column)) descending = upIsWorse(); // the worst first, whatever the score
+    draw();
+  });
   all.addEventListener("click", () => {
     open = true;
     draw();
@@ -86,5 +89,3 @@ function documentsTable() {
   });
   draw();
 }
-
-documentsTable();

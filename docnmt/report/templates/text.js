@@ -57,7 +57,7 @@ function chosen() {
 function row(s) {
   const against = control.mark.value === "" ? -1 : Number(control.mark.value);
   const cells = columns.map((column, c) => {
-    const line = column.text[s], label = element("h4", {});
+    const line = column.text[s], label = element("div", { class: "name" });
     if (c >= firstSystem) {
       const system = c - firstSystem;
       label.append(marks[system].cloneNode(true), " ");
@@ -168,6 +168,10 @@ byId("text-reset").addEventListener("click", () => {
   update();
 });
 for (const form of document.forms) form.addEventListener("submit", (event) => event.preventDefault());
+document.addEventListener("click", ({ target }) => {
+  const link = target.closest("a"); // to where the address has been leading already: the filters may have changed
+  if (link && link.hash === location.hash) follow();
+});
 addEventListener("hashchange", follow);
 update();
 follow();
