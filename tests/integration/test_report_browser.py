@@ -256,10 +256,18 @@ def test_every_control_and_figure_has_a_name(page: Any) -> None:
         assert found.count() == page.get_by_role(role, name=re.compile(r"\S")).count()
 
 
-@pytest.mark.parametrize("width", [320, 390, 1300])
-def test_no_width_needs_scrolling_sideways(page: Any, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+@pytest.mark.parametrize("long", [False, True], ids=["short names", "long names"])
+def test_no_width_needs_scrolling_sideways(chromium: Any, address: str, tmp_path: Path, long: bool) -> None:
+    if long:
+        ref, *names = (write(tmp_path / f"{name}.txt", texts) for name, texts in {"ref": REFERENCE, **SYSTEMS}.items())
+        address = (tmp_path / "page.html").as_uri()
+        words = ["--ref", ref, "--sys", *names, "--samples", "2", "--title", "title" * 40, "--out", address[7:]]
+        assert command.main([*words, "--names", "a name of many words " * 5, "unbroken" * 20]) == 0
+    for width in (320, 390, 1300):
+        opened = chromium.new_page(viewport={"width": width, "height": 800})
+        opened.goto(address)
+        assert opened.evaluate("document.documentElement.scrollWidth") <= width
+        opened.close()
 
 
 def test_dark_is_dark_and_paper_is_white(page: Any) -> None:
