@@ -19,7 +19,7 @@ lines between documents.""",
 docnmt-report --ref test.de --sys ours.txt theirs.txt --src test.en --out report.html
 docnmt-report --ref test.de --sys runs/*/test/hypotheses.txt --out report.html
 docnmt-report --ref test.de0 test.de1 --sys ours.txt --names "our model" --ter --out report.html
-docnmt-report --ref test.de --sys a.txt b.txt --contrastive a.json b.json --out report.html
+docnmt-report --ref test.de --sys a.txt b.txt --discourse a.json b.json --out report.html
 """,
 )
 

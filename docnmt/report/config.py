@@ -26,7 +26,7 @@ class PageConfig:
     names: tuple[str, ...] = option(
         (), "names of the systems, in the order of --sys [what differs in their paths]", metavar="NAME", basic=True
     )
-    contrastive: tuple[str, ...] = option(
+    discourse: tuple[str, ...] = option(
         (), "what docnmt-score --contrastive … --json printed, a file a system and test set", metavar="FILE", basic=True
     )
     title: str = option("Translation report", "heading of the page", basic=True)

@@ -1,4 +1,8 @@
-"""Results of contrastive test sets, as `docnmt-score --contrastive … --json` prints them, side by side."""
+"""Results of discourse tests side by side, as `docnmt-score --contrastive … --json` prints them.
+
+Those of generative tests have the same shape: questions that are `answered` instead of groups that are `solved`, and no
+chance of guessing right.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ class Answers:
 
     name: str
     overall: Interval
-    chance: float
+    chance: float | None
     labels: tuple[str, ...]
     solved: tuple[bool, ...]
     by: Mapping[str, Mapping[str, tuple[int, Interval]]]
@@ -63,7 +67,7 @@ def read_test_sets(paths: Sequence[str]) -> list[TestSet]:
         UserError: a file cannot be read, or is not what docnmt-score prints.
     """
     sets: dict[object, list[Answers]] = {}
-    for name, path in zip(names_of(paths, "--contrastive"), paths, strict=True):
+    for name, path in zip(names_of(paths, "--discourse"), paths, strict=True):
         answers = _read(Path(path), name)
         cells = [(label, *values) for label, values in answers.by.items()]
         sets.setdefault((answers.labels, *cells), []).append(answers)
@@ -73,22 +77,24 @@ def read_test_sets(paths: Sequence[str]) -> list[TestSet]:
 def _read(path: Path, name: str) -> Answers:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        solved = tuple(bool(group.pop("solved")) for group in content["solved"])
-        labels = tuple(json.dumps(group) for group in content["solved"])
+        asked, done = ("groups", "solved") if "solved" in content else ("questions", "answered")
+        solved = tuple(bool(group.pop(done)) for group in content[done])
+        labels = tuple(json.dumps(group) for group in content[done])
         by = {
-            str(label): {str(value): (int(cell["groups"]), _accuracy(cell)) for value, cell in cells.items()}
+            str(label): {str(value): (int(cell[asked]), _accuracy(cell, asked)) for value, cell in cells.items()}
             for label, cells in content["by"].items()
         }
-        return Answers(name, _accuracy(content), float(content["chance"]), labels, solved, by)
+        chance = float(content["chance"]) if asked == "groups" else None
+        return Answers(name, _accuracy(content, asked), chance, labels, solved, by)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise UserError(f"{path}: is not what docnmt-score --contrastive … --json prints") from error
 
 
-def _accuracy(cell: Mapping[str, float]) -> Interval:
+def _accuracy(cell: Mapping[str, float], asked: str) -> Interval:
     """In percent, with the 95 % interval of Wilson (1927, Probable inference, the law of succession)."""
-    z, n, share = 1.959964, int(cell["groups"]), float(cell["accuracy"]) / 100
+    z, n, share = 1.959964, int(cell[asked]), float(cell["accuracy"]) / 100
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return Interval(100 * share, 100 * max(0.0, middle - half), 100 * min(1.0, middle + half))

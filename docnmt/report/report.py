@@ -28,7 +28,7 @@ def write_report(config: PageConfig) -> None:
     """
     out = Path(config.out)
     check_replaceable(out)
-    texts, test_sets = read_texts(config), read_test_sets(config.contrastive)
+    texts, test_sets = read_texts(config), read_test_sets(config.discourse)
     check_writable(out)
     systems = measure(texts, tokenize=config.sacrebleu_tokenize, ter=config.ter)
     bootstrap = Bootstrap(config.samples, config.seed)

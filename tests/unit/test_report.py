@@ -137,7 +137,7 @@ def test_one_name_for_two_is_refused() -> None:
         names_of(["a.txt", "b.txt"], "--sys", ["x", " x"])
 
 
-def contrastive(path: Path, solved: list[bool], labels: list[str]) -> str:
+def discourse(path: Path, solved: list[bool], labels: list[str]) -> str:
     rows = list(zip(solved, labels, strict=True))
     cells = {value: [done for done, label in rows if label == value] for value in sorted(set(labels))}
 
@@ -157,8 +157,8 @@ def test_contrastive_files_of_one_test_set_are_compared(tmp_path: Path) -> None:
     draw = random.Random(1)
     labels = [draw.choice("123") for _ in range(300)]
     one, two = ([draw.random() < share for _ in labels] for share in (0.6, 0.5))
-    files = [contrastive(tmp_path / "one.json", one, labels), contrastive(tmp_path / "two.json", two, labels)]
-    alone = contrastive(tmp_path / "alone.json", one[:50], labels[:50])
+    files = [discourse(tmp_path / "one.json", one, labels), discourse(tmp_path / "two.json", two, labels)]
+    alone = discourse(tmp_path / "alone.json", one[:50], labels[:50])
     both, single = read_test_sets([*files, alone])
     assert [len(both.files), both.groups, len(single.files), single.groups] == [2, 300, 1, 50]
     (found,) = both.disagreements
@@ -171,6 +171,17 @@ def test_contrastive_files_of_one_test_set_are_compared(tmp_path: Path) -> None:
     groups, accuracy = both.files[1].by["distance"]["2"]
     members = [done for done, label in zip(two, labels, strict=True) if label == "2"]
     assert (groups, accuracy.score) == (len(members), pytest.approx(100 * np.mean(members)))
+
+
+def test_generative_results_have_no_chance(tmp_path: Path) -> None:
+    content = {
+        "accuracy": 50.0, "questions": 2, "by": {"kind": {"a": {"accuracy": 50.0, "questions": 2}}},
+        "answered": [{"kind": "a", "expected": "it", "answered": done} for done in (True, False)],
+    }  # fmt: skip
+    (tmp_path / "x.json").write_text(json.dumps(content))
+    (found,) = read_test_sets([str(tmp_path / "x.json")])
+    assert (found.groups, found.files[0].chance, found.files[0].overall.score) == (2, None, 50)
+    assert found.files[0].by["kind"]["a"][0] == 2
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"accuracy": 1}', '{"solved": [1], "by": {}, "groups": 1}'])
