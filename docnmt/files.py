@@ -68,6 +68,21 @@ def check_readable(path: Path) -> None:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def check_writable(path: Path) -> None:
+    """Before long work that ends in writing it: can `replacing` write a file of this name?
+
+    Raises:
+        UserError: it is a folder or a device, or its folder takes no new files.
+    """
+    with contextlib.suppress(_Checked), replacing(path) as temporary:
+        temporary.touch()
+        raise _Checked
+
+
+class _Checked(Exception):
+    """Leaves `replacing` without a file."""
+
+
 def check_new(path: Path, *, overwrite: bool) -> None:
     """Before long work that ends in writing it: is there no such file, or may it be replaced?
 

@@ -30,6 +30,7 @@ API = {
     "docnmt.batching": "Units and batches",
     "docnmt.search": "Search",
     "docnmt.scoring": "Scores",
+    "docnmt.report": "The report page",
     "docnmt.tasks": "Tasks",
     "docnmt.criterions": "Criteria",
     "docnmt.training": "Training",

@@ -16,6 +16,7 @@ from docnmt.commands.config import GenerateConfig, MemoryConfig, ModelsConfig, T
 from docnmt.config import NoOptions, Setting, flag, settings
 from docnmt.optim.config import OptimizationConfig
 from docnmt.registry import ALL, ARCHITECTURES, GENERATORS, Registry
+from docnmt.report.config import PageConfig
 from docnmt.scoring.config import ReportConfig
 from docnmt.search.config import GenerationConfig
 from docnmt.training.config import RunConfig, TrainingConfig
@@ -48,6 +49,7 @@ COMMANDS: dict[str, dict[str, type]] = {
         section.name: section.config
         for section in (*score.TRANSLATION, *score.CONTRASTIVE, *score.GENERATIVE, *score.SEARCH)
     },
+    "report": {"report": PageConfig},
     "average": {"average": average.AverageConfig},
     "inspect": {"inspect": inspect.InspectConfig},
     "classify": {"options": ClassifyConfig},

@@ -1,0 +1,217 @@
+"""The page as a file: nothing in it runs, loads or is cut short by what the texts hold; and wrong input is refused."""
+
+from __future__ import annotations
+
+import base64
+import fnmatch
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from itertools import chain, pairwise
+from pathlib import Path
+
+import pytest
+from translations import NASTY, documents, noised, write
+
+from docnmt.cli import report as command
+from docnmt.report.page import HEAD, STYLES
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = ROOT / "docnmt" / "report" / "templates"
+
+
+class Parsed(HTMLParser):
+    """Every element with its attributes, and what stands in each script and style."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: dict[str, list[str]] = {"script": [], "style": [], "title": []}
+        self.open: str | None = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.open = tag if tag in self.inside else None
+        if self.open:
+            self.inside[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open = None
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.inside[self.open][-1] += data
+
+
+def files(folder: Path, *, nasty: bool = False) -> list[str]:
+    """Options for a reference, a source and two systems."""
+    reference = documents([3, 4, 2])
+    systems = {"one": noised(reference, 0.2, seed=1), "two": noised(reference, 0.5, seed=2)}
+    if nasty:
+        for place, texts in enumerate([reference, *systems.values()]):
+            texts[place % 3][1] = NASTY
+    names = [write(folder / f"{name}.txt", texts) for name, texts in systems.items()]
+    ref, src = write(folder / "ref.txt", reference), write(folder / "src.txt", reference)
+    return ["--ref", ref, "--src", src, "--sys", *names, "--samples", "20", "--out", str(folder / "page.html")]
+
+
+@pytest.fixture(scope="module")
+def nasty(tmp_path_factory: pytest.TempPathFactory) -> Parsed:
+    """A page all of whose texts and names try to break out."""
+    folder = tmp_path_factory.mktemp("nasty")
+    more = ["--names", NASTY, f"B {NASTY}", "--title", NASTY, "--target-lang", 'de"><script>', "--ter"]
+    assert command.main([*files(folder, nasty=True), *more]) == 0
+    return Parsed((folder / "page.html").read_text(encoding="utf-8"))
+
+
+def test_no_text_becomes_an_element(nasty: Parsed, tmp_path: Path) -> None:
+    assert command.main([*files(tmp_path), "--ter"]) == 0
+    clean = Parsed((tmp_path / "page.html").read_text(encoding="utf-8"))
+    kinds = [{(tag, *attributes) for tag, attributes in page.elements} for page in (nasty, clean)]
+    assert kinds[0] <= kinds[1]
+    tags = [tag for tag, _ in nasty.elements]
+    assert (tags.count("script"), tags.count("style")) == (2, 1)
+
+
+def test_texts_are_in_the_page_as_they_are(nasty: Parsed) -> None:
+    data = json.loads(nasty.inside["script"][0])
+    shown = " ".join(NASTY.split())
+    assert [column["name"] for column in data["columns"]] == ["Source", "Reference", shown, f"B {shown}"]
+    assert all(any("onerror=hacked" in line for line in column["text"]) for column in data["columns"])
+    assert [len(column["text"]) for column in data["columns"]] == [9] * 4
+    assert data["offsets"] == [0, 3, 7, 9]
+    assert nasty.inside["title"][0] == NASTY  # the others are of points in charts
+    assert "<" not in nasty.inside["script"][0]
+
+
+def test_the_policy_allows_this_style_and_this_script_only(nasty: Parsed) -> None:
+    (policy,) = (a["content"] for _, a in nasty.elements if a.get("http-equiv") == "Content-Security-Policy")
+    rules = dict(rule.strip().split(" ", 1) for rule in (policy or "").split(";"))
+    (style,), (_, script) = nasty.inside["style"], nasty.inside["script"]
+    for rule, text in (("style-src", style), ("script-src", script)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert rules[rule] == f"'sha256-{digest}'"
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    tags = [tag for tag, _ in nasty.elements]
+    assert tags.index("meta") < tags.index("style")
+
+
+def test_nothing_is_loaded_and_no_attribute_runs(nasty: Parsed) -> None:
+    for tag, attributes in nasty.elements:
+        assert tag not in ("img", "iframe", "object", "embed", "base", "video", "audio")
+        assert not any(name.startswith("on") or name in ("style", "src", "srcset", "action") for name in attributes)
+        assert (attributes.get("href") or "#").startswith("#") or attributes["href"] == "data:,"
+    for text in chain(nasty.inside["style"], nasty.inside["script"][1:]):
+        assert not re.search(r"https?:|//\w+\.|url\(|@import|fetch\(|XMLHttpRequest|innerHTML|eval\(", text)
+
+
+def test_every_control_has_a_label_and_every_reference_a_target(nasty: Parsed) -> None:
+    ids = [attributes["id"] for _, attributes in nasty.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for tag, attributes in nasty.elements:
+        if tag == "a":
+            assert (attributes["href"] or "")[1:] in ids
+        for name in ("aria-labelledby", "for"):
+            assert attributes.get(name, ids[0]) in ids
+    depth = [int(tag[1]) for tag, _ in nasty.elements if re.fullmatch(r"h\d", tag)]
+    assert depth[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(depth))
+
+
+def test_the_same_files_give_the_same_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An earlier report is replaced."""
+    pages = []
+    for _ in range(2):
+        assert command.main(files(tmp_path)) == 0
+        pages.append((tmp_path / "page.html").read_bytes())
+    assert pages[0] == pages[1]
+    assert pages[0].startswith(HEAD.encode())
+    assert capsys.readouterr().out == ""
+
+
+def test_one_document_is_shown_without_intervals(tmp_path: Path) -> None:
+    texts = documents([5])
+    ref, sys = write(tmp_path / "ref", texts), write(tmp_path / "sys", noised(texts, 0.3, seed=1))
+    out = tmp_path / "page.html"
+    assert command.main(["--ref", ref, "--sys", sys, "--out", str(out)]) == 0
+    page = out.read_text(encoding="utf-8")
+    assert "no intervals and no tests" in page
+    assert "Pairwise tests" not in page
+    assert "1 system, 5 sentences in 1 document, 1 reference" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "message"),
+    [
+        ({"--sys": ["short.txt"]}, 1, "short.txt: 8 sentences in 8 lines, but .*src.txt has 9 in 11"),
+        ({"--sys": ["none.txt"]}, 1, "none.txt: cannot be read: No such file"),
+        ({"--ref": ["none.txt"]}, 1, "none.txt: cannot be read: No such file"),
+        ({"--sys": ["one.txt", "one.txt"]}, 2, "one.txt is given twice"),
+        ({"--names": ["x", "x"]}, 2, "two files have the name 'x'; give each its own with --names"),
+        ({"--names": ["x"]}, 2, "--names: expected 2, one for each file of --sys, got 1"),
+        ({"--samples": ["0"]}, 2, "--samples: must be at least 1, got 0"),
+        ({"--sacrebleu-tokenize": ["fun"]}, 1, "no tokenizer 'fun'"),
+        ({"--discourse": ["ref.txt"]}, 1, "ref.txt: is not what docnmt-score"),
+        ({"--out": ["ref.txt"]}, 1, "ref.txt: exists and is not a report"),
+        ({"--out": ["."]}, 1, "is a folder or a device"),
+        ({"--out": ["ref.txt/page.html"]}, 1, "page.html: cannot be written"),
+    ],
+)
+def test_wrong_input_is_refused_in_a_line(
+    change: dict[str, list[str]], status: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    words = files(tmp_path)
+    write(tmp_path / "short.txt", [["a"] * 8])
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    for option, values in change.items():
+        if option in words:
+            begin = words.index(option)
+            end = next((n for n in range(begin + 1, len(words)) if words[n].startswith("--")), len(words))
+            del words[begin:end]
+        words += [option, *values]
+    assert command.main(words) == status
+    error = capsys.readouterr().err
+    assert re.search(message, error)
+    assert error.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_out_is_checked_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("docnmt.report.report.measure", lambda *a, **k: pytest.fail("computed"))
+    words = files(tmp_path)
+    assert command.main([*words[:-1], "/proc/page.html"]) == 1
+    assert "/proc/page.html: cannot be written" in capsys.readouterr().err
+
+
+def test_the_package_brings_every_file_of_the_page() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    patterns = re.findall(r'"([^"]+)"', re.search(r"^docnmt = \[(.*)\]", project, re.MULTILINE)[1])
+    for path in TEMPLATES.iterdir():
+        name = path.relative_to(ROOT / "docnmt").as_posix()
+        assert any(fnmatch.fnmatch(name, pattern) for pattern in patterns), name
+
+
+def brightness(colour: str) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_colours_can_be_told_from_what_is_behind_them(scheme: int) -> None:
+    """Text by 4.5 to 1, the systems' colours in charts, too."""
+    block = (TEMPLATES / "page.css").read_text(encoding="utf-8").split(":root {")[scheme + 1].partition("}")[0]
+    colours = dict(re.findall(r"--([\w-]+): (#\w{6})", block))
+    pairs = [(name, "back") for name in ("ink", "soft", "link", *(f"s{n}" for n in range(STYLES)))]
+    pairs += [("ink", "card"), ("ink", "plus"), ("minus-ink", "minus"), ("found-ink", "found")]
+    for front, back in pairs:
+        dark, bright = sorted([brightness(colours[front]), brightness(colours[back])])
+        assert (bright + 0.05) / (dark + 0.05) >= 4.5, (front, back)
