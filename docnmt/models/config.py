@@ -303,7 +303,9 @@ class CondTransformerConfig(HierTransformerConfig):
 class HierCondTransformerConfig(CondTransformerConfig):
     """HierarchicalCondAtt (Trankova and Rykunov, section 3.3)."""
 
-    merge: str = option("source2token", "Merge(left, right) of the tree", choices=MERGES.names)
-    select_on: Literal["cumulative", "node"] = option(
-        "cumulative", "the top t of a tree level are chosen by the sum of relevances on their path, or by their own"
+    merge: str = option("mean", "Merge(left, right) of the tree", choices=MERGES.names)
+    select_on: Literal["sentence", "cumulative", "node"] = option(
+        "sentence",
+        "sentence: the sentences are kept whose relevances on the path from the root have the largest sum; cumulative, "
+        "node: TraverseTree, which keeps the top t of each tree level by the sum so far or by their own relevance",
     )

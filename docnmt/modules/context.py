@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.functional import build_tree, packed_attention
-from docnmt.functional.selection import Queries, SelectionPolicy
+from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
 from docnmt.functional.selective import selective_attention, selective_attention_step
-from docnmt.functional.tree import TreeIndex
+from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.attention import CrossKeys, attend
@@ -66,6 +66,8 @@ class SummaryEncoder(nn.Module, DocumentPart):
 class ContextAttention(nn.Module, ABC):
     """What an encoder or decoder layer asks of its context attention; `output` is its last projection.
 
+    `policy`: by which it selects sentences, if it does.
+
     Args:
         d_model: width of the rows. heads, d_head: heads × d_head need not be d_model.
         queries: how many queries a word has for each head.
@@ -75,6 +77,7 @@ class ContextAttention(nn.Module, ABC):
     """
 
     output: nn.Linear
+    policy: SelectionPolicy | None = None
 
     def __init__(self, *, d_model: int, heads: int, d_head: int, queries: int = 1) -> None:
         check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
@@ -140,14 +143,18 @@ class SummaryAttention(ContextAttention):
 class ConditionalAttention(ContextAttention, Scheduled):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
-    With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
-    word's score is the cumulative relevance of its sentence's path. With `always_own` a word's own sentence (a target
-    word's: the one it translates) is always among the `top_t`. For the first `read_all_updates` updates of training
-    every sentence is read, so that all relevances get a gradient, not only those of the first selection.
+    With a tree in the store it is HierarchicalCondAtt: what is added to a word's score is the cumulative relevance of
+    its sentence's path. By `select_on` the sentences are those for which this sum is largest ("sentence"), or those that
+    TraverseTree finds, by the "cumulative" relevance of nodes or the "node"'s own. With `always_own` a word's own
+    sentence (a target word's: the one it translates) is always among the `top_t`. For the first `read_all_updates`
+    updates of training every sentence is read, so that all relevances get a gradient, not only those of the first
+    selection.
 
     Raises:
         ValueError: a number or name is none of those expected, or `always_own` leaves no other sentence.
     """
+
+    policy: SelectionPolicy
 
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, top_t: int,
@@ -155,7 +162,9 @@ class ConditionalAttention(ContextAttention, Scheduled):
     ) -> None:  # fmt: skip
         check_at_least(0, read_all_updates=read_all_updates)
         super().__init__(d_model=d_model, heads=heads, d_head=d_head, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
-        self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=select_on)
+        sentences = select_on == "sentence"
+        on_node = "cumulative" if sentences else select_on
+        self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=on_node, by_blocks=sentences)
         self.read_all_updates = read_all_updates
         self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
         self.output = nn.Linear(heads * d_head, d_model)
@@ -175,7 +184,10 @@ class ConditionalAttention(ContextAttention, Scheduled):
         """Keys and values of the words, and relevance keys of sentences or nodes."""
         k, v = self._pair(self.key_value(store.words))
         relevance = self._heads(self.relevance_key(store.summaries if store.tree is None else store.tree.nodes))
-        return ContextKeys(store.layout, k, v, relevance, store.tree)
+        if store.tree is None or not self.policy.by_blocks:
+            return ContextKeys(store.layout, k, v, relevance, store.tree)
+        paths = cumulative_keys(in_float32(relevance), store.tree.index)
+        return ContextKeys(store.layout, k, v, paths.index_select(0, store.tree.index.leaves))
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
         """x (Tq, d) → (Tq, d), attention to the words of the selected sentences."""
