@@ -1,8 +1,8 @@
 """The t most relevant sentences: all are compared, or in a long document those of the best blocks.
 
-The relevance of a block is the mean of its sentences' relevances. It tells where a relevant sentence is as long as there
-are few beside it, so blocks are small and all of them are compared. Then the sentences of the best 2t blocks are. Both
-steps take O(√n) products a query.
+The relevance of a block is the mean of its sentences' relevances. It tells where a relevant sentence is as long as
+there are few beside it, so blocks are small and all of them are compared. Then the sentences of the best 2t blocks are.
+Both steps take O(√n) products a query.
 """
 
 from __future__ import annotations

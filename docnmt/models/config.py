@@ -303,9 +303,20 @@ class CondTransformerConfig(HierTransformerConfig):
 class HierCondTransformerConfig(CondTransformerConfig):
     """HierarchicalCondAtt (Trankova and Rykunov, section 3.3)."""
 
-    merge: str = option("mean", "Merge(left, right) of the tree", choices=MERGES.names)
-    select_on: Literal["sentence", "cumulative", "node"] = option(
-        "sentence",
-        "sentence: the sentences are kept whose relevances on the path from the root have the largest sum; cumulative, "
-        "node: TraverseTree, which keeps the top t of each tree level by the sum so far or by their own relevance",
+    merge: str | None = option(
+        None,
+        "find sentences by a tree over the summaries (ConstructBT, TraverseTree) with this Merge(left, right), not "
+        "through blocks of neighbouring sentences",
+        choices=MERGES.names,
     )
+    select_on: Literal["cumulative", "node"] = option(
+        "cumulative", "with --merge: the top t of a tree level are chosen by the sum of relevances on their path, or "
+        "by their own",
+    )  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = super().problems()
+        if self.merge is None and self.select_on != "cumulative":
+            found.append(f"--select-on {self.select_on} has no effect without --merge: no tree is descended")
+        return found

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.functional import build_tree, packed_attention
-from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
+from docnmt.functional.selection import Queries, SelectionPolicy
 from docnmt.functional.selective import selective_attention, selective_attention_step
-from docnmt.functional.tree import TreeIndex, cumulative_keys
+from docnmt.functional.tree import TreeIndex
 from docnmt.layout import DocumentLayout
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.attention import CrossKeys, attend
@@ -143,12 +143,11 @@ class SummaryAttention(ContextAttention):
 class ConditionalAttention(ContextAttention, Scheduled):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
-    With a tree in the store it is HierarchicalCondAtt: what is added to a word's score is the cumulative relevance of
-    its sentence's path. By `select_on` the sentences are those for which this sum is largest ("sentence"), or those that
-    TraverseTree finds, by the "cumulative" relevance of nodes or the "node"'s own. With `always_own` a word's own
-    sentence (a target word's: the one it translates) is always among the `top_t`. For the first `read_all_updates`
-    updates of training every sentence is read, so that all relevances get a gradient, not only those of the first
-    selection.
+    With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
+    word's score is the cumulative relevance of its sentence's path. Without one, and `by_blocks`, those of a long
+    document are found through blocks of neighbours. With `always_own` a word's own sentence (a target word's: the one
+    it translates) is always among the `top_t`. For the first `read_all_updates` updates of training every sentence is
+    read, so that all relevances get a gradient, not only those of the first selection.
 
     Raises:
         ValueError: a number or name is none of those expected, or `always_own` leaves no other sentence.
@@ -158,13 +157,11 @@ class ConditionalAttention(ContextAttention, Scheduled):
 
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, top_t: int,
-        select_on: str = "cumulative", always_own: bool = False, read_all_updates: int = 0,
+        select_on: str = "cumulative", by_blocks: bool = False, always_own: bool = False, read_all_updates: int = 0,
     ) -> None:  # fmt: skip
         check_at_least(0, read_all_updates=read_all_updates)
         super().__init__(d_model=d_model, heads=heads, d_head=d_head, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
-        sentences = select_on == "sentence"
-        on_node = "cumulative" if sentences else select_on
-        self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=on_node, by_blocks=sentences)
+        self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=select_on, by_blocks=by_blocks)
         self.read_all_updates = read_all_updates
         self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
         self.output = nn.Linear(heads * d_head, d_model)
@@ -184,10 +181,7 @@ class ConditionalAttention(ContextAttention, Scheduled):
         """Keys and values of the words, and relevance keys of sentences or nodes."""
         k, v = self._pair(self.key_value(store.words))
         relevance = self._heads(self.relevance_key(store.summaries if store.tree is None else store.tree.nodes))
-        if store.tree is None or not self.policy.by_blocks:
-            return ContextKeys(store.layout, k, v, relevance, store.tree)
-        paths = cumulative_keys(in_float32(relevance), store.tree.index)
-        return ContextKeys(store.layout, k, v, paths.index_select(0, store.tree.index.leaves))
+        return ContextKeys(store.layout, k, v, relevance, store.tree)
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
         """x (Tq, d) → (Tq, d), attention to the words of the selected sentences."""
