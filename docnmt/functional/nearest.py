@@ -20,8 +20,8 @@ from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolic
 from docnmt.functional.tree import on_device
 from docnmt.layout import DocumentLayout
 
-_FEW = 256  # sentences of a document up to which comparing all of them is cheaper
-_LEAST = 64  # and so many times t
+_FEW = 768  # sentences of a document up to which comparing all of them is cheaper
+_LEAST = 192  # and so many times t
 _WIDER = 2  # blocks that are looked into, for each sentence that is kept
 _PRODUCTS = 1 << 16  # products of single features at a time: their indices stay in the cache
 
@@ -55,6 +55,7 @@ def _through_blocks(queries: Queries, keys: Keys, t: int) -> Selection:
     q = (queries.sentences / math.sqrt(width)).transpose(0, 1).flatten(0, 1)  # (h·Tq, d)
     head = torch.arange(heads, device=q.device)[:, None, None] * len(blocks.keys)
     block, rows = best.sentences.flatten(0, 1), (best.sentences + head).flatten(0, 1)  # (h·Tq, 2t)
+    size = blocks.columns.shape[1]
     missing = (best.relevance == -torch.inf).flatten(0, 1)
     selection = Selection.empty(queries.sentences, t)
     sentences, relevance = selection.sentences.flatten(0, 1), selection.relevance.flatten(0, 1)  # views
@@ -62,11 +63,12 @@ def _through_blocks(queries: Queries, keys: Keys, t: int) -> Selection:
     for start in range(0, len(q), step):
         part = slice(start, start + step)
         scores = _scores(q[part], blocks.columns, rows[part])  # (step, 2t, m)
-        unseen = blocks.hidden[block[part]] | missing[part, :, None]
-        scores = scores.masked_fill_(unseen, -torch.inf).flatten(1)
-        most = min(t, scores.shape[1])
-        relevance[part, :most], place = scores.topk(most)
-        sentences[part, :most] = blocks.members[block[part]].flatten(1).gather(1, place)
+        if blocks.hidden is not None:
+            scores.masked_fill_(blocks.hidden[block[part]], -torch.inf)
+        scores = scores.masked_fill_(missing[part, :, None], -torch.inf).flatten(1)
+        relevance[part], place = scores.topk(t)
+        chosen = block[part].gather(1, place // size)
+        sentences[part] = torch.minimum(blocks.first[chosen] + place % size, blocks.last[chosen])
     return selection
 
 

@@ -20,6 +20,13 @@ HEADS, WIDTH = 2, 8
 POLICY = SelectionPolicy(4, by_blocks=True)
 
 
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents of 257 sentences are long already, with t = 4."""
+    monkeypatch.setattr(nearest, "_FEW", 256)
+    monkeypatch.setattr(nearest, "_LEAST", 64)
+
+
 def inputs(lengths: list[list[int]], asked: list[list[int]], seed: int = 0) -> tuple[Queries, Keys]:
     torch.manual_seed(seed)
     queries, keys = DocumentLayout.from_lengths(asked), DocumentLayout.from_lengths(lengths)
@@ -39,7 +46,7 @@ def sets(selection: Selection) -> list[list[set[int]]]:
 
 
 def by_definition(queries: Queries, keys: Keys, t: int, size: int) -> list[list[set[int]]]:
-    """One document: the t best sentences of the 2t blocks whose sentences with words have the largest mean relevance."""
+    """One document: the t best sentences of the 2t blocks whose sentences (those with words) are best on average."""
     filled = (keys.layout.sentence_offsets.diff() > 0).tolist()
     blocks = [[s for s in range(b, min(b + size, len(filled))) if filled[s]] for b in range(0, len(filled), size)]
     relevance = torch.einsum("qhd,shd->hqs", queries.sentences, keys.relevance)
