@@ -11,7 +11,7 @@ from torch import Tensor
 from docnmt.functional.tree import on_device
 from docnmt.layout import DocumentLayout
 
-_FIRST = 32  # a document of 32·m² sentences has blocks of m: comparing a block costs less than comparing its members
+_FIRST = 8  # a document of 8·m² sentences has blocks of m: comparing a block costs less than comparing its members
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class SentenceBlocks:
 
     Attributes:
         layout: the blocks as sentences.
-        keys: (B, h, d_k), the mean key of each block's sentences that have words.
+        keys: (B, h, 2·d_k), by which blocks are compared with `block_queries`.
         first, last: (B,) int64, the sentences at the ends of each block.
         hidden: (B, m) bool, which members are not there, or without a word; None: there is no such.
         columns: (h·B·d_k, m), the members' keys feature by feature.
@@ -35,15 +35,25 @@ class SentenceBlocks:
 
     @classmethod
     def of(cls, sentence_k: Tensor, layout: DocumentLayout) -> SentenceBlocks:
-        """Blocks of sentences with keys (S, h, d_k). A key that is not finite counts as 0."""
+        """Blocks of sentences with keys (S, h, d_k). A key that is not finite counts as 0, an empty sentence not."""
         coarse, first, last, hidden = _blocks(layout)
         members = first[:, None] + torch.arange(hidden.shape[1], device=first.device)
         members = torch.minimum(members, last[:, None])
         k = sentence_k.nan_to_num(0, 0, 0).index_select(0, members.flatten()).unflatten(0, members.shape)
         k = k.masked_fill(hidden[..., None, None], 0)  # (B, m, h, d)
-        means = k.sum(1) / (~hidden).sum(1).clamp(min=1)[:, None, None]
+        mean = k.sum(1) / (~hidden).sum(1).clamp(min=1)[:, None, None]
+        no_key = hidden[..., None, None] & ~hidden.all(1)[:, None, None, None]
+        largest, smallest = k.masked_fill(no_key, -torch.inf).amax(1), k.masked_fill(no_key, torch.inf).amin(1)
         columns = k.permute(2, 0, 3, 1).reshape(-1, hidden.shape[1])
-        return cls(coarse, means, first, last, hidden if hidden.any() else None, columns)
+        keys = torch.cat([mean + largest, mean + smallest], -1)
+        return cls(coarse, keys, first, last, hidden if hidden.any() else None, columns)
+
+
+def block_queries(q: Tensor) -> Tensor:
+    """(…, d) → (…, 2d), whose product with a block's key is the mean of the sentences' products with q, plus a bound
+    that none of them exceeds: Σ_i max(q_i·largest_i, q_i·smallest_i).
+    """
+    return torch.cat([q.clamp(min=0), q.clamp(max=0)], -1)
 
 
 def _blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor]:

@@ -1,20 +1,22 @@
 """The t most relevant sentences: all are compared, or in a long document those of the best blocks.
 
-The relevance of a block is the mean of its sentences' relevances. It tells where a relevant sentence is as long as
-there are few beside it, so blocks are small and all of them are compared. Then the sentences of the best 2t blocks are.
-Both steps take O(√n) products a query.
+A block is judged by the mean of its sentences' relevances plus a bound of the largest (Tang et al. 2024, Quest). The
+bound does not miss the one sentence that stands out; the mean alone does, as all beside it count, too. The mean tells
+blocks apart in which none stands out, where the bound says little. Then the sentences of the best 2t blocks are
+compared. Both steps take O(√n) products a query.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional.blocks import SentenceBlocks
+from docnmt.functional.blocks import SentenceBlocks, block_queries
 from docnmt.functional.flat import top_sentences
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.tree import on_device
@@ -50,7 +52,8 @@ def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sel
 def _through_blocks(queries: Queries, keys: Keys, t: int) -> Selection:
     blocks = SentenceBlocks.of(keys.sentences, keys.layout) if keys.blocks is None else keys.blocks
     coarse = Keys(keys.words, keys.values, blocks.keys, blocks.layout)
-    best = top_sentences(queries, coarse, SelectionPolicy(_WIDER * t))
+    asked = replace(queries, sentences=block_queries(queries.sentences))
+    best = top_sentences(asked, coarse, SelectionPolicy(_WIDER * t))
     heads, width = queries.sentences.shape[1:]
     q = (queries.sentences / math.sqrt(width)).transpose(0, 1).flatten(0, 1)  # (h·Tq, d)
     head = torch.arange(heads, device=q.device)[:, None, None] * len(blocks.keys)
