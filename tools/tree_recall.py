@@ -9,7 +9,8 @@ other.
 For each N, layer and head:
 
     recall     of the t sentences that a word finds most relevant when all are compared, the share that it keeps
-    flat       the same by the relevance of the sentences alone, without the nodes above them
+    weight     the same, each sentence counting exp(relevance): what it misses among equals counts for nothing
+    flat       recall by the relevance of the sentences alone, without the nodes above them
     found      share of the question's words that keep the deciding sentence
     mass       attention of the question's words to the deciding sentence's words
 
@@ -50,7 +51,7 @@ from docnmt.modules.document_store import ContextKeys, DocumentStore
 from docnmt.scoring.contrastive import ForcedExample
 from docnmt.tasks.translation_data import TranslationDataset
 
-MEASURES = ("recall", "flat", "found", "mass")
+MEASURES = ("recall", "weight", "flat", "found", "mass")
 WORDS = 512  # of a document, drawn at random, whose choices are compared
 #: A context attention's choice: own keys of the sentences (S, h, d_k), then what was asked and what was chosen.
 Seen = tuple[Tensor, Queries, Keys, SelectionPolicy, Selection]
@@ -99,8 +100,11 @@ def measured(seen: Seen, deciding: int | None) -> dict[str, Tensor]:
     policy = SelectionPolicy(min(policy.top_t, chosen.sentences.shape[-1]))
     paths = replace(keys, relevance=keys.sentences, tree=None, cumulative=None)
     asked, kept = some(torch.randperm(len(queries.words))[:WORDS], queries, chosen)
+    best = top_sentences(asked, paths, policy)
+    weight = (kept.relevance.logsumexp(-1) - best.relevance.logsumexp(-1)).exp()  # (h, Tq)
     found = {
-        "recall": kept_share(kept, top_sentences(asked, paths, policy)).mean(1),
+        "recall": kept_share(kept, best).mean(1),
+        "weight": weight.mean(1),
         "flat": kept_share(kept, top_sentences(asked, replace(paths, relevance=own), policy)).mean(1),
     }
     if deciding is not None:
@@ -177,7 +181,7 @@ def measure(
 
 def print_table(found: dict[int, Layers]) -> None:
     """A row for each size and layer; means over heads and the least head's recall."""
-    print("| sentences | layer | recall | least head | flat | found | mass |\n|" + " ---: |" * 7)
+    print("| sentences | layer | recall | least head | weight | flat | found | mass |\n|" + " ---: |" * 8)
     for sentences, layers in found.items():
         for number, layer in enumerate(layers, 1):
             cells = [f"{sum(layer[m]) / len(layer[m]):.3f}" if m in layer else "–" for m in MEASURES]

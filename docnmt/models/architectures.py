@@ -129,6 +129,7 @@ class HierCondTransformer(EncoderDecoder):
     @classmethod
     def build(cls, config: HierCondTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        found = {"select_on": config.select_on, "by_blocks": config.merge is None}
-        attention = partial(ConditionalAttention, **_selection(config), **found)
+        attention = partial(
+            ConditionalAttention, **_selection(config), select_on=config.select_on, by_blocks=config.merge is None
+        )
         return cls(**encoder_decoder(config, task, context=Context(config, attention, merge=config.merge)))
