@@ -223,6 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if min(options.sentences) < 2 or options.documents < 1:
         parser.error("--sentences: at least 2; --documents: at least 1")
+    torch.manual_seed(options.seed)  # draws the words
     loaded = load_models(ModelsConfig(path=options.path))
     make = questions if options.contrastive else pieces
     found = {

@@ -65,9 +65,9 @@ def by_definition(queries: Queries, keys: Keys, t: int, size: int) -> list[list[
     return [[keep(each) for each in head] for head in products]
 
 
-@pytest.mark.parametrize(("sentences", "size"), [(257, 8), (300, 8), (513, 16)])
+@pytest.mark.parametrize(("sentences", "size"), [(257, 8), (300, 8), (1025, 16)])
 def test_the_choice_is_the_one_described(sentences: int, size: int) -> None:
-    """Blocks have m for up to 8 m² sentences; some sentences and one whole block have no word."""
+    """Blocks have m for up to 16 m² sentences; some sentences and one whole block have no word."""
     lengths = [1 if n % 5 else 0 for n in range(sentences)]
     lengths[size : 2 * size] = [0] * size
     queries, keys = inputs([lengths], [[6]])
