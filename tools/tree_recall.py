@@ -224,12 +224,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if min(options.sentences) < 2 or options.documents < 1:
         parser.error("--sentences: at least 2; --documents: at least 1")
     torch.manual_seed(options.seed)  # draws the words
-    loaded = load_models(ModelsConfig(path=options.path))
-    make = questions if options.contrastive else pieces
-    found = {
-        n: measure(loaded, make(options.contrastive or options.text, n, options.documents, options.seed))
-        for n in options.sentences
-    }
+    make, source_file = (questions, options.contrastive) if options.contrastive else (pieces, options.text)
+    try:
+        loaded = load_models(ModelsConfig(path=options.path))
+        found = {n: measure(loaded, make(source_file, n, options.documents, options.seed)) for n in options.sentences}
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    except UserError as error:
+        parser.error(str(error))
     print_table(found)
     if options.json:
         write_json(options.json, {"checkpoint": options.path, "sentences": found})
