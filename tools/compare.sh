@@ -56,7 +56,7 @@ compare() {
     second=$((updates - first))
     train start "$first" "${transformer[@]}"
     train start-wide "$first" "${transformer[@]}" "${wider[@]}"
-    train document "$second" --arch "hier_cond_transformer$size" --merge mean --max-doc-tokens 4000 --resolutions 1 4 0 \
+    train document "$second" --arch "hier_cond_transformer$size" --max-doc-tokens 4000 --resolutions 1 4 0 \
         "${from[@]}"
     train concat "$second" --arch "concat_transformer$size" --source-context 1 --target-window 2 --window-stride 1 "${wider[@]}" \
         "${from_wide[@]}"

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional.blocks import SentenceBlocks
 from docnmt.functional.top_t import check_t
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
@@ -47,6 +48,7 @@ class Keys:
         layout: of the Tk words.
         tree: over the sentences of `layout`.
         cumulative: (N, h, d_k), sums of `relevance` along the tree's paths; None: `precise` computes them.
+        blocks: of the precise `relevance` of sentences, for a policy that is `by_blocks`; None: selection makes them.
     """
 
     words: Tensor
@@ -55,6 +57,7 @@ class Keys:
     layout: DocumentLayout
     tree: TreeIndex | None = None
     cumulative: Tensor | None = None
+    blocks: SentenceBlocks | None = None
 
     def precise(self) -> Keys:
         """In float32 at least, with all that selection reads.
@@ -89,6 +92,7 @@ class SelectionPolicy:
         visible: "document", or "earlier": a query of sentence i of its document sees the key sentences before i only.
         always_own: the query's own sentence, unless it is empty, replaces the least relevant one where it is not kept.
         select_on: whether a tree's nodes are kept by their "cumulative" relevance or by the "node"'s own.
+        by_blocks: without a tree: in long documents only the sentences of the most relevant blocks are compared.
 
     Raises:
         ValueError: a value is unknown, or two of them exclude each other.
@@ -98,6 +102,7 @@ class SelectionPolicy:
     visible: str = "document"
     always_own: bool = False
     select_on: str = "cumulative"
+    by_blocks: bool = False
 
     def __post_init__(self) -> None:
         check_t(self.top_t, "top_t")
@@ -108,6 +113,8 @@ class SelectionPolicy:
             raise ValueError(f"always_own: expected top_t of at least 2, to read another sentence, got {self.top_t}")
         if self.always_own and self.visible == "earlier":
             raise ValueError('always_own: expected visible="document", as a sentence is not earlier than itself')
+        if self.by_blocks and self.visible == "earlier":
+            raise ValueError('by_blocks: expected visible="document", as blocks hold later sentences')
 
 
 @dataclass(frozen=True)

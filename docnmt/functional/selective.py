@@ -18,6 +18,7 @@ from torch import Tensor
 from docnmt.functional.descent import descend
 from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.flat import top_sentences
+from docnmt.functional.nearest import find_sentences
 from docnmt.functional.padded import padded_attention
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, subtract_largest
 from docnmt.functional.top_t import kept_mask
@@ -80,9 +81,14 @@ def selective_attention_step(
 @torch.no_grad()
 def select(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
     """Which sentences each query and head keeps; empty sentences are never kept."""
-    every = policy.top_t >= keys.layout.document_sentences.max_length  # every sentence stays: nothing to descend for
-    flat = keys.tree is None or every
-    selection = top_sentences(queries, keys, policy) if flat else descend(queries, keys, policy)
+    longest = keys.layout.document_sentences.max_length
+    if policy.top_t >= longest:  # every sentence stays: nothing to search for, and no room for more
+        policy = replace(policy, top_t=max(longest, 2 if policy.always_own else 1))
+        selection = top_sentences(queries, keys, policy)
+    elif keys.tree is not None:
+        selection = descend(queries, keys, policy)
+    else:
+        selection = (find_sentences if policy.by_blocks else top_sentences)(queries, keys, policy)
     return _with_own(selection, queries, keys) if policy.always_own else selection
 
 

@@ -120,13 +120,16 @@ class CondTransformer(EncoderDecoder):
 
 
 class HierCondTransformer(EncoderDecoder):
-    """Hierarchical sentence selection (Trankova and Rykunov, section 3.3): the top t sentences are found by descending
-    a binary tree of their summaries (ConstructBT, TraverseTree)."""
+    """Hierarchical sentence selection (Trankova and Rykunov, section 3.3): the top t sentences of a long document are
+    found through the means of blocks of sentences; with a merge, by descending a binary tree of their summaries
+    (ConstructBT, TraverseTree)."""
 
     Config = HierCondTransformerConfig
 
     @classmethod
     def build(cls, config: HierCondTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        attention = partial(ConditionalAttention, **_selection(config), select_on=config.select_on)
+        attention = partial(
+            ConditionalAttention, **_selection(config), select_on=config.select_on, by_blocks=config.merge is None
+        )
         return cls(**encoder_decoder(config, task, context=Context(config, attention, merge=config.merge)))

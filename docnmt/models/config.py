@@ -329,7 +329,20 @@ class CondTransformerConfig(HierTransformerConfig):
 class HierCondTransformerConfig(CondTransformerConfig):
     """HierarchicalCondAtt (Trankova and Rykunov, section 3.3)."""
 
-    merge: str = option("source2token", "Merge(left, right) of the tree", choices=MERGES.names)
-    select_on: Literal["cumulative", "node"] = option(
-        "cumulative", "the top t of a tree level are chosen by the sum of relevances on their path, or by their own"
+    merge: str | None = option(
+        None,
+        "find sentences by a tree over the summaries (ConstructBT, TraverseTree) with this Merge(left, right), not "
+        "through blocks of neighbouring sentences",
+        choices=MERGES.names,
     )
+    select_on: Literal["cumulative", "node"] = option(
+        "cumulative", "with --merge: the top t of a tree level are chosen by the sum of relevances on their path, or "
+        "by their own",
+    )  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = super().problems()
+        if self.merge is None and self.select_on != "cumulative":
+            found.append(f"--select-on {self.select_on} has no effect without --merge: no tree is descended")
+        return found

@@ -66,6 +66,8 @@ class SummaryEncoder(nn.Module, DocumentPart):
 class ContextAttention(nn.Module, ABC):
     """What an encoder or decoder layer asks of its context attention; `output` is its last projection.
 
+    `policy`: by which it selects sentences, if it does.
+
     Args:
         d_model: width of the rows. heads, d_head: heads × d_head need not be d_model.
         queries: how many queries a word has for each head.
@@ -75,6 +77,7 @@ class ContextAttention(nn.Module, ABC):
     """
 
     output: nn.Linear
+    policy: SelectionPolicy | None = None
 
     def __init__(self, *, d_model: int, heads: int, d_head: int, queries: int = 1) -> None:
         check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
@@ -141,21 +144,24 @@ class ConditionalAttention(ContextAttention, Scheduled):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
-    word's score is the cumulative relevance of its sentence's path. With `always_own` a word's own sentence (a target
-    word's: the one it translates) is always among the `top_t`. For the first `read_all_updates` updates of training
-    every sentence is read, so that all relevances get a gradient, not only those of the first selection.
+    word's score is the cumulative relevance of its sentence's path. Without one, and `by_blocks`, those of a long
+    document are found through blocks of neighbours. With `always_own` a word's own sentence (a target word's: the one
+    it translates) is always among the `top_t`. For the first `read_all_updates` updates of training every sentence is
+    read, so that all relevances get a gradient, not only those of the first selection.
 
     Raises:
         ValueError: a number or name is none of those expected, or `always_own` leaves no other sentence.
     """
 
+    policy: SelectionPolicy
+
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, top_t: int,
-        select_on: str = "cumulative", always_own: bool = False, read_all_updates: int = 0,
+        select_on: str = "cumulative", by_blocks: bool = False, always_own: bool = False, read_all_updates: int = 0,
     ) -> None:  # fmt: skip
         check_at_least(0, read_all_updates=read_all_updates)
         super().__init__(d_model=d_model, heads=heads, d_head=d_head, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
-        self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=select_on)
+        self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=select_on, by_blocks=by_blocks)
         self.read_all_updates = read_all_updates
         self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
         self.output = nn.Linear(heads * d_head, d_model)

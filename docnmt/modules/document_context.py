@@ -83,7 +83,7 @@ class DecoderContext(ContextSublayer[SourceKeys, SourceKeys]):
 
     def remember(self, reads: Reads) -> SourceKeys:
         """Keys, values and relevance keys of all source documents."""
-        return SourceKeys(self.attention.project(_store(reads.store)).stored())
+        return SourceKeys(self.attention.project(_store(reads.store)).stored(self.attention.policy))
 
     def begin(self, remembered: SourceKeys, slots: Slots) -> SourceKeys:
         """All slots read the same."""

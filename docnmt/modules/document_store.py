@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from docnmt.functional import SentenceTree
-from docnmt.functional.selection import Keys, in_float32
+from docnmt.functional.blocks import SentenceBlocks
+from docnmt.functional.nearest import many_sentences
+from docnmt.functional.selection import Keys, SelectionPolicy, in_float32
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout
 
@@ -26,7 +28,7 @@ class DocumentStore:
 class ContextKeys:
     """A store as one attention block sees it: keys and values (T, h, d_h), relevance keys of sentences or nodes.
 
-    `cumulative`: sums of the nodes' keys along the tree's paths, if they were made already.
+    `cumulative`: sums of the nodes' keys along the tree's paths; `blocks`: of sentences; if they were made already.
     """
 
     layout: DocumentLayout
@@ -35,16 +37,19 @@ class ContextKeys:
     relevance: Tensor | None = None
     tree: SentenceTree | None = None
     cumulative: Tensor | None = None
+    blocks: SentenceBlocks | None = None
 
-    def stored(self) -> ContextKeys:
-        """The same for decoding, which reads words again at every step: laid out for it, with the sums it needs."""
-        sums = None
+    def stored(self, policy: SelectionPolicy | None) -> ContextKeys:
+        """The same for decoding, which reads words again at every step: laid out for it, with what `policy` needs."""
+        keys = replace(self, keys=self.keys.contiguous(), values=self.values.contiguous())
         if self.tree is not None and self.relevance is not None:
-            sums = cumulative_keys(in_float32(self.relevance), self.tree.index)
-        return replace(self, keys=self.keys.contiguous(), values=self.values.contiguous(), cumulative=sums)
+            return replace(keys, cumulative=cumulative_keys(in_float32(self.relevance), self.tree.index))
+        if policy is not None and policy.by_blocks and many_sentences(self.layout, policy.top_t).any():
+            return replace(keys, blocks=SentenceBlocks.of(keys.selectable().precise().sentences, self.layout))
+        return keys
 
     def selectable(self) -> Keys:
         """As selective attention reads them."""
         assert self.relevance is not None, "keys that a SummaryAttention made"
         index = None if self.tree is None else self.tree.index
-        return Keys(self.keys, self.values, self.relevance, self.layout, index, self.cumulative)
+        return Keys(self.keys, self.values, self.relevance, self.layout, index, self.cumulative, self.blocks)

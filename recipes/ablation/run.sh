@@ -27,7 +27,7 @@ all=1200 updates=3000 pieces=
 until="--until 0.01" # nats; without context it stays at 0.09
 [ "$text" = discourse ] || all=400 updates=1000 pieces="--max-doc-tokens 4000" until=
 shared="--context-sides encoder --ffn-dim 256 --read-all-updates $all $pieces"
-base="--arch hier_cond_transformer_tiny --merge mean $shared"
+base="--arch hier_cond_transformer_tiny $shared"
 flat="--arch cond_transformer_tiny $shared"
 whole="--arch doc_transformer_tiny --ffn-dim 545 $pieces"
 declare -A variants=(
@@ -45,9 +45,10 @@ declare -A variants=(
     [document-count]="$base --position-count document"
     [level-scale-0.7]="$base --level-scale 0.7"
     # the tree
+    [merge-mean]="$base --merge mean"
     [merge-source2token]="$base --merge source2token"
     [merge-multidim]="$base --merge multidim_source2token"
-    [select-on-node]="$base --select-on node"
+    [select-on-node]="$base --merge mean --select-on node"
     # sentences that a word and head reads
     [t-1]="$base --top-t 1"
     [t-2]="$base --top-t 2"
@@ -69,7 +70,7 @@ declare -A variants=(
 # words and sentences, paragraphs, sections; the discourse corpus has words and sentences only
 [ "$text" = discourse ] || variants+=([levels-2]="$base --levels 2" [levels-4]="$base --levels 4")
 order="base no-context whole-document summaries-only flat not-all-first no-positions word-positions
-    break-token-word-positions document-count level-scale-0.7 merge-source2token merge-multidim
+    break-token-word-positions document-count level-scale-0.7 merge-mean merge-source2token merge-multidim
     select-on-node t-1 t-2 t-8 own-sentence heads replace decoder both-sides summaries-of-embeddings target-conditional
     resolutions source-mask fine-tuned"
 # how positions join the embeddings; gate_conv reads the next position, which a decoder does not have

@@ -37,13 +37,14 @@ declare -A options=(
     [scaleformer-relative]="--arch scaleformer$size --ffn-dim $linear"
     [hier]="--arch hier_transformer$size --ffn-dim $hier"
     [cond]="--arch cond_transformer$size --context-sides encoder --ffn-dim $cond --read-all-updates 1200"
-    [hier_cond]="--arch hier_cond_transformer$size --context-sides encoder --merge mean --ffn-dim $cond --read-all-updates 1200"
+    [hier_cond]="--arch hier_cond_transformer$size --context-sides encoder --ffn-dim $cond --read-all-updates 1200"
+    [tree]="--arch hier_cond_transformer$size --context-sides encoder --merge mean --ffn-dim $cond --read-all-updates 1200"
     # published models as plug-ins; the upper one of two layers is global, as the upper two of six are in the paper
     [g_transformer]="--user-dir examples/baselines --arch g_transformer$size --global-layers $top --ffn-dim $group"
     [han_encoder]="--user-dir examples/baselines --arch han_encoder$size --ffn-dim $han_encoder"
     [han]="--user-dir examples/baselines --arch han$size --ffn-dim $han"
 )
-every="sentence 2-to-1 4-to-4 doc doc-sinusoidal g_transformer scaleformer scaleformer-relative han_encoder han hier cond hier_cond"
+every="sentence 2-to-1 4-to-4 doc doc-sinusoidal g_transformer scaleformer scaleformer-relative han_encoder han hier cond hier_cond tree"
 systems=${DISCOURSE_SYSTEMS:-$every}
 for system in $systems; do
     [ -n "${options[$system]:-}" ] || { echo "error: no system '$system'; there are: ${!options[*]}" >&2; exit 2; }
@@ -51,10 +52,12 @@ done
 
 discourse "$corpus" "$data"
 lengths="32 128 512" # the same questions in longer documents
-for sentences in $lengths; do
+for sentences in $lengths 2048; do
+    kept=4 # one block of questions of so many
+    [ $sentences -le 512 ] || kept=24
     longer=$corpus/contrastive.$sentences.tsv
     if [ ! -e "$longer" ]; then
-        python tools/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every 4 > "$longer.tmp"
+        python tools/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every $kept > "$longer.tmp"
         mv "$longer.tmp" "$longer"
     fi
 done
@@ -79,7 +82,9 @@ for system in $systems; do
     choose "$corpus/contrastive.tsv" "$work/$system" true-context "${plugin[@]}"
     choose "$corpus/contrastive.tsv" "$work/$system" shuffled-context --context shuffled "${plugin[@]}"
     choose "$corpus/contrastive.foreign.tsv" "$work/$system" foreign-context "${plugin[@]}"
-    for sentences in $lengths; do
+    long=
+    case $system in cond | hier_cond | tree) long=2048 ;; esac # others need minutes a question
+    for sentences in $lengths $long; do
         choose "$corpus/contrastive.$sentences.tsv" "$work/$system" "$sentences-sentences" "${plugin[@]}"
     done
 done

@@ -43,6 +43,9 @@ LINEAR: list[tuple[str, dict[str, Any]]] = [
     ("hier_cond_transformer", {"attention": "linear", "context_placement": "replace"}),
 ]
 CASES += LINEAR
+TREE = {"merge": "source2token"}
+CASES += [("hier_cond_transformer", TREE | variant) for variant in [{}, {"select_on": "node"}, *PLACEMENTS]]
+CASES += [("hier_cond_transformer", {"merge": merge}) for merge in ("mean", "multidim_source2token")]
 CASES += [("han_encoder", {}), ("han_encoder", {"previous_sentences": 1, "attention": "linear"})]
 
 
@@ -193,6 +196,7 @@ def test_rows_leave_and_join_without_a_trace(name: str) -> None:
         ({"embed_dim": 36, "position": "rope"}, "--position rope needs heads of even width, got 36/4 = 9"),
         ({"embed_dim": 33, "heads": 3}, "--position multi_level needs an even width, got 33"),
         ({"max_positions": 0}, "--max-positions: must be at least 1"),
+        ({"select_on": "node"}, "--select-on node has no effect without --merge"),
     ],
 )
 def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> None:

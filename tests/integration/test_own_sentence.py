@@ -9,13 +9,23 @@ import torch
 from test_models import batch, build, scores
 
 from docnmt.batch import PackedText, TranslationBatch
+from docnmt.functional import nearest
 from docnmt.registry import MODELS
 
+TREE = {"merge": "source2token"}
 
-@pytest.mark.parametrize("name", ["cond_transformer", "hier_cond_transformer"])
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("cond_transformer", {}), ("hier_cond_transformer", {}), ("hier_cond_transformer", TREE)]
+)
 @pytest.mark.parametrize("more", [{}, {"context_placement": "heads"}, {"attention": "linear"}])
-def test_step_by_step_equals_the_whole_row(name: str, more: dict[str, Any]) -> None:
-    model, data = build(name, always_own_sentence=True, top_t=2, **more), batch()
+@pytest.mark.parametrize("few", [256, 2], ids=["all sentences", "blocks"])
+def test_step_by_step_equals_the_whole_row(
+    name: str, kind: dict[str, Any], more: dict[str, Any], few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearest, "_FEW", few)  # sentences up to which all are compared
+    monkeypatch.setattr(nearest, "_LEAST", 0)
+    model, data = build(name, always_own_sentence=True, top_t=2, **kind, **more), batch()
     offsets, lengths = data.target.layout.sentence_offsets.tolist(), data.target.layout.sentences.lengths.tolist()
     with torch.no_grad():
         whole = scores(model, data)
@@ -29,7 +39,7 @@ def test_step_by_step_equals_the_whole_row(name: str, more: dict[str, Any]) -> N
 
 
 def test_every_parameter_learns_and_the_future_changes_nothing() -> None:
-    model, data = build("hier_cond_transformer", always_own_sentence=True, top_t=2), batch()
+    model, data = build("hier_cond_transformer", always_own_sentence=True, top_t=2, **TREE), batch()
     scores(model, data).square().sum().backward()
     assert [n for n, p in model.named_parameters() if p.grad is None] == []
     tokens = data.target.tokens.clone()

@@ -36,6 +36,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "2-to-1": ("concat_transformer", {"source_context": 1, "target_window": 1}),
     "2-to-2": ("concat_transformer", {"source_context": 1, "target_window": 2}),
     "3-to-3": ("concat_transformer", {"source_context": 2, "target_window": 3}),
+    "tree": ("hier_cond_transformer", {"merge": "source2token"}),
     **{
         name: (name, {})
         for name in (

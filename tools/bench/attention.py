@@ -1,6 +1,6 @@
 """Table 1 of Trankova and Rykunov, measured, and what conditional attention and the tree cost against other ways.
 
-    OMP_NUM_THREADS=1 python tools/bench/attention.py [--what table1 conditional tree layer …] [--plot docs]
+    OMP_NUM_THREADS=1 python tools/bench/attention.py [--what table1 conditional tree step layer …] [--plot docs]
 
 One document of n sentences of 25 words, eight heads of width 64, t = 4, float32. All ways run with the same settings of
 `docnmt.runtime.tune` and take turns; medians of forward + backward, and of the forward pass alone. A way is left out
@@ -27,6 +27,7 @@ from attention_ways import (
     conditional,
     conditional_ways,
     layer_ways,
+    step_ways,
     table1_ways,
     tree_ways,
 )
@@ -147,15 +148,21 @@ PARTS: dict[str, tuple[Callable[[int, Timed], dict[str, Way]], str, str, int, tu
             ("auto", "dispatch"),
         ),
     ),
-    "tree": (tree_ways, f"Selection of {QUERIES:,} words", "sentences", 1, (("flat", "tree"),)),
+    "tree": (tree_ways, f"Selection of {QUERIES:,} words", "sentences", 1, (("flat", "blocks"), ("flat", "tree"))),
+    "step": (step_ways, "A step of decoding", "sentences", 1, (("flat", "blocks"), ("flat", "tree"))),
     "layer": (
         layer_ways,
         "A whole layer",
         "words",
         WORDS,
-        (("whole document", "conditional"), ("conditional", "sentence by sentence")),
+        (
+            ("whole document", "conditional"),
+            ("conditional", "sentence by sentence"),
+            ("conditional", "by blocks"),
+        ),
     ),
 }
+ALONE = {"tree": "selection alone", "step": "forward"}  # parts without a backward pass
 SHAPES = (
     *((1, 16, 25, t) for t in (4, 16)),
     *((1, 32, 25, t) for t in (16, 32)),
@@ -169,6 +176,7 @@ SIZES = {
     "table1": [8, 32, 128, 512, 2048],
     "conditional": [8, 16, 32, 64, 128, 256, 512, 1024, 2048],
     "tree": [8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384],
+    "step": [128, 512, 2048],
     "layer": [8, 16, 32, 128, 512, 2048],
     "memory": [32, 128, 512, 2048],
 }
@@ -182,8 +190,8 @@ def measure(part: str, timed: Timed, options: argparse.Namespace) -> None:
         series.add(sentences * words, ways(sentences, timed))
     names, least = list(ways(2, timed)), 1600 if unit == "words" else 64
     alone, suffix = ("forward", "-forward") if timed is forward else ("forward + backward", "")
-    if part == "tree":
-        alone = "selection alone"
+    if part in ALONE:
+        alone = ALONE[part]
     print_series(f"{title}, {alone}, ms", series, names, unit=unit, ratios=ratios, least=least)
     if options.plot:
         lines = {f"{name}, exponent {series.exponent(name, least=least):.2f}": series.of(name) for name in names}
@@ -209,7 +217,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for part in options.what:
         if part in PARTS:
-            for timed in (forward_backward, forward)[: 1 if part == "tree" else 2]:
+            for timed in (forward_backward, forward)[: 1 if part in ALONE else 2]:
                 measure(part, timed, options)
         elif part == "auto":
             print_auto(options.repeats)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -19,9 +20,10 @@ from docnmt.functional import (
     packed_attention,
     source2token,
 )
+from docnmt.functional.blocks import SentenceBlocks
 from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.selective import select
+from docnmt.functional.selective import select, selective_attention_step
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.context import ConditionalAttention, SummaryEncoder
@@ -152,16 +154,44 @@ def tree_ways(sentences: int, timed: Timed) -> dict[str, Way]:
     keys = DocumentLayout.from_lengths([[1] * sentences])
     sentence_q = torch.randn(QUERIES, HEADS, WIDTH)
     asked, policy = Queries(sentence_q, sentence_q, queries), SelectionPolicy(TOP_T)
+    by_blocks = SelectionPolicy(TOP_T, by_blocks=True)
     words, sentence_k, node_k = (x.detach() for x in (document.k, document.sentence_k, document.node_k))
     flat = Keys(words, words, sentence_k, keys)
     tree = Keys(words, words, node_k, keys, document.tree.index).precise()
-    return {"flat": lambda: select(asked, flat, policy), "tree": lambda: select(asked, tree, policy)}
+    return {
+        "flat": lambda: select(asked, flat, policy),
+        "blocks": lambda: select(asked, flat, by_blocks),
+        "tree": lambda: select(asked, tree, policy),
+    }
 
 
-def document_heads(width: int, merge: str | None) -> EncoderContext:
+def step_ways(sentences: int, timed: Timed) -> dict[str, Way]:
+    """One token of a beam of 4 that reads one document, as a decoder layer does it; without gradient."""
+    del timed
+    document = Document.of(sentences)
+    q, sentence_q = torch.randn(2, 4, HEADS, WIDTH)
+    k, v, sentence_k, node_k = (x.detach() for x in (document.k, document.v, document.sentence_k, document.node_k))
+    flat = Keys(k, v, sentence_k, document.layout)
+    tree = Keys(k, v, node_k, document.layout, document.tree.index).precise()
+    row = torch.zeros(len(q), dtype=torch.int64)
+
+    def step(keys: Keys, policy: SelectionPolicy) -> Way:
+        return lambda: selective_attention_step(q, sentence_q, keys, policy, document_of_row=row)
+
+    return {
+        "flat": step(flat, SelectionPolicy(TOP_T)),
+        "blocks": step(
+            replace(flat, blocks=SentenceBlocks.of(sentence_k, document.layout)),
+            SelectionPolicy(TOP_T, by_blocks=True),
+        ),
+        "tree": step(tree, SelectionPolicy(TOP_T)),
+    }
+
+
+def document_heads(width: int, merge: str | None, *, by_blocks: bool = False) -> EncoderContext:
     """Attention heads that read the whole document, in place of self-attention: conditional or hierarchical."""
     made = build_merge(merge, d_model=width, heads=HEADS) if merge else None
-    attention = ConditionalAttention(d_model=width, heads=HEADS, d_head=WIDTH, top_t=TOP_T)
+    attention = ConditionalAttention(d_model=width, heads=HEADS, d_head=WIDTH, top_t=TOP_T, by_blocks=by_blocks)
     summarise = SummaryEncoder(d_model=width, heads=HEADS, merge=made)
     return EncoderContext(attention, summarise=summarise, hide=nn.Identity())
 
@@ -182,6 +212,7 @@ def layer_ways(sentences: int, timed: Timed) -> dict[str, Way]:
         "sentence by sentence": SelfAttention(d_model=width, heads=HEADS, d_head=WIDTH),
         "whole document": WholeDocument(d_model=width, heads=HEADS, d_head=WIDTH),
         "conditional": document_heads(width, None),
+        "by blocks": document_heads(width, None, by_blocks=True),
         "hierarchical conditional": document_heads(width, "source2token"),
     }
     ways = {}
