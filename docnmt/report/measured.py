@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
-from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
 
 from docnmt.report.texts import Texts
 from docnmt.scoring.bootstrap import Comparison, paired_bootstrap
-from docnmt.scoring.metrics import Evaluation, _bleu, _counts, _sum_documents
+from docnmt.scoring.metrics import Evaluation, evaluate_systems
 
 
 @dataclass(frozen=True)
@@ -89,23 +86,12 @@ def measure(texts: Texts, *, tokenize: str, ter: bool) -> list[System]:
     Raises:
         UserError: sacreBLEU has no such tokenizer, or its package is missing.
     """
-    metrics: dict[str, Metric] = {"s-BLEU": _bleu(tokenize), "d-BLEU": _bleu(tokenize), "chrF": CHRF()}
-    if ter:
-        metrics["TER"] = TER()
-    return [_measure(name, sentences, texts, metrics) for name, sentences in texts.systems.items()]
-
-
-def _measure(name: str, sentences: Sequence[str], texts: Texts, metrics: dict[str, Metric]) -> System:
-    offsets, references = np.asarray(texts.document_offsets), texts.references
-    joined = [[" ".join(filter(None, side[a:b])) for a, b in pairwise(offsets)] for side in (sentences, *references)]
-    of_sentences = {key: _counts(metric, sentences, references) for key, metric in metrics.items() if key != "d-BLEU"}
-    of_documents = {
-        key: _sum_documents(of_sentences[key], offsets)
-        if key in of_sentences
-        else _counts(metric, joined[0], joined[1:])
-        for key, metric in metrics.items()
-    }
-    return System(name, sentences, Evaluation(of_documents, metrics, offsets), of_sentences)
+    sentences = list(texts.systems.values())
+    found = evaluate_systems(sentences, texts.references, texts.document_offsets, tokenize=tokenize)
+    if not ter:
+        found = [each.without("TER") for each in found]
+    parts = zip(texts.systems, sentences, found, strict=True)
+    return [System(name, own, evaluation, evaluation.sentence_counts) for name, own, evaluation in parts]
 
 
 def pairs(systems: Sequence[System], bootstrap: Bootstrap) -> dict[tuple[str, str], list[Comparison]]:

@@ -119,6 +119,15 @@ class Evaluation:
                 found[name] = self.score(name, self.sentence_counts[name][sentences].sum(axis=0))
         return found
 
+    def without(self, metric: str) -> Evaluation:
+        """The same with one metric less."""
+        return replace(
+            self,
+            counts={name: counts for name, counts in self.counts.items() if name != metric},
+            metrics={name: kind for name, kind in self.metrics.items() if name != metric},
+            sentence_counts={name: counts for name, counts in self.sentence_counts.items() if name != metric},
+        )
+
     def including(self, name: str, metric: Summed, counts: np.ndarray) -> Evaluation:
         """The same with one metric more, of which every sentence has `counts` (S, K)."""
         return replace(
