@@ -22,7 +22,8 @@ class ModelsConfig:
     context_window: int | None = option(
         None,
         "read a sentence with at most N sentences of its document before it and N after it; models of several "
-        "sentences as one text: N + 1 as one [as trained]", basic=True,
+        "sentences as one text: N + 1 as one [as trained]",
+        basic=True,
     )
 
     def problems(self) -> list[str]:
