@@ -51,6 +51,6 @@ def _read(source: Path, config: ConvertConfig, say: Callable[[str], None]) -> Se
     if is_marian:
         return read_marian(source, (config.source_lang, config.target_lang), say)
     given = {"--source-lang": config.source_lang, "--target-lang": config.target_lang}
-    if useless := [flag for flag, value in given.items() if value is not None]:
-        raise UsageError(f"{' and '.join(useless)} have no effect: the checkpoint {source} has its languages")
+    if useless := [name for name, value in given.items() if value is not None]:
+        raise UsageError([f"{name} has no effect: the checkpoint {source} has its languages" for name in useless])
     return read_checkpoint(source, config.to)

@@ -15,7 +15,7 @@ from docnmt.convert.json_file import JsonFile
 from docnmt.convert.marian_config import POSITIONS, config_json, config_problems, generation_json, read_config
 from docnmt.convert.sentence_model import SentenceModel
 from docnmt.convert.vocabulary import Entries, entries, marian_table, of_language
-from docnmt.data.tokenizer import BRK, EOS, MASK, Tokenizer
+from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, Tokenizer
 from docnmt.errors import UsageError, UserError
 from docnmt.files import write_json
 from docnmt.models.architectures import Transformer
@@ -146,12 +146,11 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
         raise UserError(f"{sentence.path}: cannot be a Marian model: {'; '.join(found)}")
     sides = (task.source_tokenizer, task.target_tokenizer)
     (source, source_order), (target, target_order) = (marian_table(side.vocabulary()) for side in sides)
-    eos, pad = target_order.index(EOS), len(target) - 1
+    eos, pad, *banned = (target_order.index(number) for number in (EOS, BOS, BRK, MASK))
     tensors = weights.to_marian(config, unique_state(sentence.model), (source_order, target_order))
     (folder / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
     write_json(folder / CONFIG, config_json(config, (len(source), len(target)), eos, pad))
-    banned = [pad, *(target_order.index(number) for number in (BRK, MASK))]
-    write_json(folder / GENERATION, generation_json(eos, pad, banned))
+    write_json(folder / GENERATION, generation_json(eos, pad, [pad, *banned]))
     write_json(folder / TABLES[0], source)
     if not task.joined:
         write_json(folder / TABLES[1], target)
@@ -159,7 +158,7 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
         (folder / name).write_bytes(side.to_bytes())
     names = {
         "tokenizer_class": "MarianTokenizer", "source_lang": task.source_lang, "target_lang": task.target_lang,
-        "unk_token": "<unk>", "eos_token": "</s>", "pad_token": list(target)[-1], "separate_vocabs": not task.joined,
+        "unk_token": "<unk>", "eos_token": "</s>", "pad_token": list(target)[pad], "separate_vocabs": not task.joined,
         "model_max_length": POSITIONS, "clean_up_tokenization_spaces": False,
     }  # fmt: skip
     write_json(folder / TOKENIZER, names)

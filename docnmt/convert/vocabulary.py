@@ -55,11 +55,12 @@ def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int) -> Entrie
 
 
 def marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
-    """The table of a docnmt vocabulary in the order of OPUS-MT, and docnmt's number of each of its rows.
+    """The table of a docnmt vocabulary for Marian, and docnmt's number of each of its rows.
 
-    `</s>` is row 0, `<unk>` row 1, and `<pad>`, with which the decoder begins, the last one.
+    `</s>` is row 0 and `<unk>` row 1, as in OPUS-MT. `<pad>`, with which the decoder begins, is row 2: transformers has
+    one number for it where source and target have a table each.
     """
-    order = [EOS, UNK, BRK, MASK, *range(len(SPECIAL), len(names)), BOS]
+    order = [EOS, UNK, BOS, *range(BRK, len(names))]
     pad = next(name for name in ("<pad>", SPECIAL[BOS]) if name not in names[len(SPECIAL) :])
     found = [pad if number == BOS else _LANGUAGE.sub(r"\1", names[number]) for number in order]
     return {name: row for row, name in enumerate(found)}, order
