@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and folders that are ours before we write into them."""
+"""Files that appear whole or not at all, folders that are ours before we write into them, and a run's checkpoint."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docnmt.errors import UserError
+
+#: The names of the checkpoints every run has.
+LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
 
 
 def fsync_path(path: Path) -> None:
@@ -179,3 +182,20 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
         raise UserError(f"{path}: is not empty and was not written by docnmt ({marker} is missing); choose another")
     if not overwrite:
         raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another folder")
+
+
+def find_checkpoint(path: str | Path) -> Path:
+    """A checkpoint file for a file or a folder; of a folder its best, or its last where none was validated.
+
+    Raises:
+        UserError: there is none.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        if not path.is_file():
+            raise UserError(f"{path}: no such checkpoint or folder of checkpoints")
+        return path
+    for name in (BEST, LAST):
+        if (path / name).is_file():
+            return path / name
+    raise UserError(f"{path}: holds neither {BEST} nor {LAST}; is it the --save-dir of a training run?")

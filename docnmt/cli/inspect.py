@@ -11,6 +11,7 @@ from docnmt.cli.command import Command
 from docnmt.cli.given import Given
 from docnmt.config import Section, option
 from docnmt.errors import UserError
+from docnmt.files import find_checkpoint
 
 COMMAND = Command(
     "docnmt-inspect",
@@ -44,7 +45,6 @@ def main(given: Given) -> None:
         print(describe_folder(path))
         return
     from docnmt.training.describe import describe_checkpoint
-    from docnmt.training.loading import find_checkpoint
 
     print(describe_checkpoint(find_checkpoint(path)))
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from docnmt.commands.config import ModelsConfig
 from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
+from docnmt.files import find_checkpoint
 from docnmt.models.protocol import AnyTranslationModel, TranslationModel, TranslationTask
 from docnmt.runtime import pick_device, row_invariant, tune
-from docnmt.training.loading import find_checkpoint, load_model
+from docnmt.training.loading import load_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ def check_vocabulary(models: LoadedModels, data: Path) -> None:
     if ours != theirs:
         raise UserError(
             f"{models.paths[0]} was trained with another vocabulary ({ours[0]}) than that of {data} ({theirs[0]}); "
-            "give the folder that it was trained on, or preprocess this text with --srcdict and that folder's tokenizer"
+            f"give the folder that it was trained on, or preprocess this text with --srcdict {models.paths[0]}"
         )
     if _direction(models.task) != _direction(other):
         raise UserError(f"{models.paths[0]} translates {_direction(models.task)}, and {data} is {_direction(other)}")

@@ -37,9 +37,10 @@ class TranslationPreprocessConfig:
     )  # fmt: skip
     joined_dictionary: bool = option(True, "one vocabulary for both languages", basic=True)
     srcdict: str | None = option(
-        None, "take the source's (or joined) vocabulary from a data folder or .model file", metavar="PATH", basic=True
-    )
-    tgtdict: str | None = option(None, "take the target's vocabulary likewise", metavar="PATH")
+        None, "take the vocabulary of both languages from a data folder, a checkpoint (or --save-dir) or a .model "
+        "file; with --no-joined-dictionary the source's", metavar="PATH", basic=True,
+    )  # fmt: skip
+    tgtdict: str | None = option(None, "with --no-joined-dictionary, the target's likewise", metavar="PATH")
     subword_model: Literal["unigram", "bpe"] = option("unigram", "kind of SentencePiece model")
     character_coverage: float = option(1.0, "share of the training text's characters to have in the vocabulary")
     byte_fallback: bool = option(False, "spell characters that are not in the vocabulary in UTF-8 bytes")

@@ -9,17 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.data.config import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
-from docnmt.data.meta import META, read_meta
 from docnmt.data.store import TextArray
+from docnmt.data.stored_vocabulary import stored_tokenizers
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.errors import UserError
 from docnmt.progress import waiting
 
 
 def make_tokenizers(
     config: TranslationPreprocessConfig, training: Sequence[TextArray], say: Callable[[str], None]
 ) -> dict[str, Tokenizer]:
-    """The tokenizer of each language; one object for both when the dictionary is joined.
+    """The tokenizer of each language; one object where both are the same.
 
     Args:
         training: the raw training text, source and target; empty without a training split.
@@ -28,33 +27,19 @@ def make_tokenizers(
         UserError: the text does not support the size, or the vocabulary to be reused is none.
     """
     source, target = config.source_lang, config.target_lang
-    if config.joined_dictionary:
-        joined = _reused(config.srcdict, source) or _trained(config, training, say)
-        return {source: joined, target: joined}
-    return {
-        source: _reused(config.srcdict, source) or _trained(config, training[:1], say),
-        target: _reused(config.tgtdict, target) or _trained(config, training[1:], say),
-    }
+    if not config.joined_dictionary:
+        return {
+            source: _stored(config.srcdict, source) or _trained(config, training[:1], say),
+            target: _stored(config.tgtdict, target) or _trained(config, training[1:], say),
+        }
+    if config.srcdict is not None:
+        return dict(zip((source, target), stored_tokenizers(Path(config.srcdict), source, target), strict=True))
+    return dict.fromkeys((source, target), _trained(config, training, say))
 
 
-def _reused(path: str | None, language: str) -> Tokenizer | None:
-    """The vocabulary of `--srcdict` or `--tgtdict`: a .model file, or a data folder's for that language."""
-    if path is None:
-        return None
-    file = Path(path)
-    if file.is_dir():
-        meta = read_meta(file)
-        languages = {meta[f"{side}_lang"]: name for side, name in meta.get("tokenizers", {}).items()}
-        if language not in languages:
-            there = ", ".join(languages) or "none"
-            raise UserError(f"{file / META}: no vocabulary of '{language}' there; it has {there}")
-        file = file / languages[language]
-    try:
-        return Tokenizer.from_bytes(file.read_bytes())
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror or error}") from error
-    except UserError as error:
-        raise UserError(f"{file}: {error}") from error
+def _stored(path: str | None, language: str) -> Tokenizer | None:
+    """The vocabulary of `--srcdict` or `--tgtdict`, if it was given."""
+    return None if path is None else stored_tokenizers(Path(path), language)[0]
 
 
 def _trained(config: TranslationPreprocessConfig, texts: Sequence[TextArray], say: Callable[[str], None]) -> Tokenizer:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
+import torch
 from torch import nn
 
 from docnmt.errors import UsageError
@@ -106,7 +107,7 @@ class Context:
 def embeddings(
     config: TransformerConfig, task: Vocabularies, position: Position
 ) -> tuple[Embedding, Embedding, nn.Linear]:
-    """Source and target embeddings and the output layer, their matrices shared as the configuration says.
+    """Source and target embeddings and the output layer; which matrices are one, the configuration says.
 
     Raises:
         UsageError: sharing was asked for and the vocabularies differ.
@@ -115,20 +116,26 @@ def embeddings(
     if config.share_embeddings and not task.joined:
         raise UsageError(
             "--share-embeddings needs one vocabulary for both languages, and the data was preprocessed with "
-            "--no-joined-dictionary; give --no-share-embeddings"
+            "two (--no-joined-dictionary); give --no-share-embeddings"
         )
     source = nn.Embedding(task.source_vocabulary_size, width)
     target = source if config.share_embeddings else nn.Embedding(task.target_vocabulary_size, width)
     for matrix in dict.fromkeys((source, target)):  # in this order, or initial weights would depend on addresses
         nn.init.normal_(matrix.weight, std=width**-0.5)
     output = nn.Linear(width, task.target_vocabulary_size, bias=False)
-    output.weight = target.weight
+    if config.tie_output:
+        output.weight = target.weight
+    else:
+        nn.init.normal_(output.weight, std=width**-0.5)
+    if config.output_bias:
+        output.bias = nn.Parameter(torch.zeros(task.target_vocabulary_size))
 
     def embedding(tokens: nn.Embedding) -> Embedding:
         """Embeddings of one side, with the positions and a fusion of its own."""
         own = FUSIONS.options(config.position_fusion, config)
         fusion = None if position.input is None else build_fusion(config.position_fusion, width, **own)
-        return Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout)
+        scale = None if config.scale_embeddings else 1.0
+        return Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout, scale=scale)
 
     return embedding(source), embedding(target), output
 

@@ -37,9 +37,12 @@ class TransformerConfig:
     heads: int = option(8, "attention heads; divides --embed-dim")
     ffn_dim: int = option(2048, "inner width of the feed-forward blocks")
     dropout: float = option(0.1, "dropout on embeddings and on the output of every block", basic=True)
-    activation: Literal["relu", "gelu"] = option("relu", "of the feed-forward blocks")
+    activation: Literal["relu", "gelu", "swish"] = option("relu", "of the feed-forward blocks")
     norm: Literal["pre", "post"] = option("pre", "layer norm before a block, or after its residual sum")
-    share_embeddings: bool = option(True, "one matrix for source, target and output (needs a joined dictionary)")
+    share_embeddings: bool = option(True, "one embedding matrix for source and target (needs a joined dictionary)")
+    tie_output: bool = option(True, "the output layer's matrix is the target's embeddings")
+    output_bias: bool = option(False, "the output layer has a bias, a number for each entry of the vocabulary")
+    scale_embeddings: bool = option(True, "embeddings are multiplied by the square root of --embed-dim")
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
     attention: Literal["softmax", "linear"] = option(
         "softmax", "over a word's own span and its source's: softmax, or kernelised in linear time"

@@ -7,23 +7,30 @@ from torch import Tensor, nn
 
 
 class Embedding(nn.Module):
-    """dropout(fusion(E·√d, P)): token embeddings fused with an encoding of their positions.
+    """dropout(fusion(sE, P)): token embeddings fused with an encoding of their positions.
 
     Args:
         tokens: the embedding matrix; may be shared with other embeddings and the output layer.
         position: (T, 4) positions → (T, d), or None for families that act inside attention and for no position.
         fusion: how both are joined; needed when there is a position.
+        scale: s; √d when None.
     """
 
     def __init__(
-        self, *, tokens: nn.Embedding, position: nn.Module | None, fusion: nn.Module | None, dropout: float
+        self,
+        *,
+        tokens: nn.Embedding,
+        position: nn.Module | None,
+        fusion: nn.Module | None,
+        dropout: float,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         if (position is None) != (fusion is None):
             raise ValueError("an embedding has both a position and its fusion, or neither")
         self.tokens, self.position, self.fusion = tokens, position, fusion
         self.dropout = nn.Dropout(dropout)
-        self.scale = tokens.embedding_dim**0.5
+        self.scale = tokens.embedding_dim**0.5 if scale is None else scale
 
     def forward(self, tokens: Tensor, positions: Tensor, offsets: Tensor | None = None) -> Tensor:
         """tokens (T,), positions (T, 4), where each sentence begins (S+1,) → (T, d)."""

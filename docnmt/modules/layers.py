@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from docnmt.modules.sublayer import Cache, DocumentPart, NoCache, Reads, Slots, Step, Sublayer
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
 
 
 class FeedForward(Sublayer[None, NoCache]):

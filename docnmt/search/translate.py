@@ -33,7 +33,7 @@ class Translation:
     """One translation of one sentence.
 
     Attributes:
-        text: detokenised. pieces: its subwords, `</s>` not included.
+        text: detokenised, without spaces at its ends. pieces: its subwords, `</s>` not included.
         score: natural log-probability of the subwords and `</s>` (`<brk>` inside a joined unit), divided by their
             number ** lenpen.
         piece_scores: natural log-probability of each piece.
@@ -231,7 +231,7 @@ def translation(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
     """A hypothesis as text."""
     tokens = hypothesis.tokens[:-1]
     return Translation(
-        text=tokenizer.decode(tokens),
+        text=tokenizer.decode(tokens).strip(),
         pieces=tuple(tokenizer.pieces(tokens)),
         score=hypothesis.score,
         piece_scores=hypothesis.token_scores[:-1],

@@ -79,7 +79,7 @@ class DocumentTranslation:
             "vocabulary": self.source_tokenizer.vocabulary(),
         }
         tensors = {"tokenizer.source": _bytes(self.source_tokenizer)}
-        if not self.joined:
+        if self.target_tokenizer is not self.source_tokenizer:
             json["target_vocabulary"] = self.target_tokenizer.vocabulary()
             tensors["tokenizer.target"] = _bytes(self.target_tokenizer)
         return TaskState(json, tensors)
@@ -96,8 +96,9 @@ class DocumentTranslation:
 
     @property
     def joined(self) -> bool:
-        """One vocabulary for both languages."""
-        return self.source_tokenizer is self.target_tokenizer
+        """One vocabulary for both languages, which each may cut into its entries in a way of its own."""
+        source, target = self.source_tokenizer, self.target_tokenizer
+        return source is target or source.vocabulary() == target.vocabulary()
 
     @property
     def source_vocabulary_size(self) -> int:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.errors import UsageError, UserError
+from docnmt.files import find_checkpoint
 from docnmt.models.config import TransformerConfig
 from docnmt.models.encoder_decoder import EncoderDecoder
 from docnmt.models.start import own_parameters, settings_that_differ, start_as_sentence_model, start_problems
@@ -19,7 +20,7 @@ from docnmt.registry import ARCHITECTURES
 from docnmt.tasks.protocol import Task, TaskState
 from docnmt.training.checkpoint import Checkpoint, load_checkpoint, unique_state
 from docnmt.training.config import TrainingConfig
-from docnmt.training.loading import find_checkpoint, stored_model_config
+from docnmt.training.loading import stored_model_config
 
 #: The model that others can start from.
 SENTENCE_MODEL = "transformer"
@@ -100,7 +101,7 @@ def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> 
     if names:
         raise UserError(
             f"--finetune-from-model {checkpoint.path}: its {', '.join(sorted(names)).replace('_', ' ')} are not those "
-            "of the data; preprocess the data with --srcdict and the folder that the model was trained on"
+            f"of the data; preprocess the data with --srcdict {checkpoint.path}"
         )
 
 

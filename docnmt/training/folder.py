@@ -11,8 +11,7 @@ from typing import Any
 
 from docnmt.config import to_dict
 from docnmt.errors import UserError
-from docnmt.files import write_text
-from docnmt.training.loading import BEST, LAST
+from docnmt.files import BEST, LAST, write_text
 
 #: The file by which a folder is known to be ours; also a `--config` that repeats the run.
 CONFIG, LOG = "config.yaml", "train.jsonl"

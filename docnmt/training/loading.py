@@ -12,6 +12,7 @@ from torch import nn
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.config import C, from_dict
 from docnmt.errors import UserError
+from docnmt.files import find_checkpoint
 from docnmt.migrate import gone
 from docnmt.models.options import model_config
 from docnmt.registry import MODELS, TASKS, Registry
@@ -20,9 +21,6 @@ from docnmt.training.checkpoint import Checkpoint, load_checkpoint, load_state
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-#: The names of the checkpoints every run has.
-LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,23 +32,6 @@ class LoadedModel:
     model_config: DataclassInstance
     arch: str
     header: dict[str, Any]
-
-
-def find_checkpoint(path: str | Path) -> Path:
-    """A checkpoint file for a file or a folder; of a folder its best, or its last where none was validated.
-
-    Raises:
-        UserError: there is none.
-    """
-    path = Path(path)
-    if not path.is_dir():
-        if not path.is_file():
-            raise UserError(f"{path}: no such checkpoint or folder of checkpoints")
-        return path
-    for name in (BEST, LAST):
-        if (path / name).is_file():
-            return path / name
-    raise UserError(f"{path}: holds neither {BEST} nor {LAST}; is it the --save-dir of a training run?")
 
 
 def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> LoadedModel:

@@ -22,6 +22,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"position": "relative"},
     {"position": "rope"},
     {"position": "none"},
+    {"tie_output": False, "output_bias": True, "scale_embeddings": False, "activation": "swish"},
     {"norm": "post", "position_fusion": "gate_mlp", "activation": "gelu"},
     {"share_embeddings": False},
 ]

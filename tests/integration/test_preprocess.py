@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import small_system
 from parallel_text import ParallelText
 
 from docnmt.cli import preprocess
@@ -19,6 +20,8 @@ from docnmt.data.report import describe_folder
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
 from docnmt.formats.text import TextLines
+from docnmt.tasks.config import DocumentTranslationConfig
+from docnmt.tasks.document_translation import DocumentTranslation
 
 Capture = pytest.CaptureFixture[str]
 
@@ -108,6 +111,27 @@ def test_separate_vocabularies_and_their_reuse(text: ParallelText) -> None:
     assert expected.target is not None
     np.testing.assert_array_equal(corpus.source.tokens, expected.source.tokens)
     np.testing.assert_array_equal(corpus.target.tokens, expected.target.tokens)
+
+
+@pytest.mark.parametrize("dictionary", ["--joined-dictionary", "--no-joined-dictionary"])
+@pytest.mark.parametrize("kind", ["folder", "run", "checkpoint"])
+def test_both_vocabularies_of_something_that_exists(text: ParallelText, dictionary: str, kind: str) -> None:
+    """Of a data folder, of a run and of a checkpoint, each language its own; also when the languages change sides."""
+    assert text.preprocess(dictionary, "--vocab-size", "60") == 0
+    (text.folder / "run").mkdir()
+    task = DocumentTranslation.load(DocumentTranslationConfig(), text.data)
+    checkpoint = text.folder / "run" / "checkpoint_best.safetensors"
+    small_system.random_checkpoint(checkpoint, of=task, share_embeddings=task.joined)
+    made = {"folder": text.data, "run": checkpoint.parent, "checkpoint": checkpoint}[kind]
+    for source, target in (("en", "de"), ("de", "en")):
+        again = text.folder / source
+        files = [f"--testpref={text.path('test')}", f"--destdir={again}", f"--srcdict={made}"]
+        assert preprocess.main(["-s", source, "-t", target, *files]) == 0
+        other = DocumentTranslation.load(DocumentTranslationConfig(), again)
+        found = {source: other.source_tokenizer, target: other.target_tokenizer}
+        assert found["en"].to_bytes() == task.source_tokenizer.to_bytes()
+        assert found["de"].to_bytes() == task.target_tokenizer.to_bytes()
+        assert (found["en"] is found["de"]) == (dictionary == "--joined-dictionary")
 
 
 def test_test_sets_may_be_several_with_several_references_or_none(text: ParallelText) -> None:
@@ -254,6 +278,11 @@ def test_a_folder_of_another_vocabulary_is_no_srcdict(text: ParallelText, capsys
     assert "no vocabulary of 'fr' there; it has en, de" in capsys.readouterr().err
     assert preprocess.main([*again, f"--srcdict={text.path('test.fr')}"]) == 1
     assert "test.fr: this is not a SentencePiece model" in capsys.readouterr().err
+    assert preprocess.main([*again, f"--srcdict={text.folder}"]) == 1
+    assert "holds neither" in capsys.readouterr().err
+    (text.folder / "x.safetensors").write_bytes(b"nothing")
+    assert preprocess.main([*again, f"--srcdict={text.folder / 'x.safetensors'}"]) == 1
+    assert "x.safetensors: is no checkpoint of a translation model" in capsys.readouterr().err
 
 
 def test_help_needs_no_torch_and_no_sentencepiece() -> None:

@@ -66,8 +66,13 @@ def save(
 ) -> Path:
     """A checkpoint of such a model."""
     of = of or task()
+    return write(path, model(arch, seed, of, **options), config(arch, **options), of, arch)
+
+
+def write(path: Path, model: Any, config: Any, of: DocumentTranslation, arch: str = "transformer") -> Path:
+    """A checkpoint of any model."""
     state = of.state()
-    sections = {"task": to_dict(of.config), "model": to_dict(config(arch, **options))}
+    sections = {"task": to_dict(of.config), "model": to_dict(config)}
     header = {
         "arch": arch,
         "model": ARCHITECTURES.get(arch).model,
@@ -81,6 +86,28 @@ def save(
         "device": "cpu",
         "scores": {},
     }
-    weights = unique_state(model(arch, seed, of, **options))
-    save_checkpoint(path, header, {f"model.{name}": tensor for name, tensor in weights.items()} | state.tensors)
+    tensors = {f"model.{name}": tensor for name, tensor in unique_state(model).items()}
+    save_checkpoint(path, header, tensors | state.tensors)
     return path
+
+
+def random_checkpoint(
+    path: Path, arch: str = "transformer", *, of: DocumentTranslation | None = None, separate: bool = False,
+    **settings: Any,
+) -> Path:  # fmt: skip
+    """A checkpoint of a model with these settings, all of whose parameters are random, biases and gains, too.
+
+    Args:
+        of: its task. separate: if there is none, one with two vocabularies.
+    """
+    if of is None:
+        sides = (tokenizer(45), tokenizer(40 if separate else 45))
+        of = DocumentTranslation(DocumentTranslationConfig(), languages=("en", "de"), tokenizers=sides)
+    sizes = {"encoder_layers": 2, "decoder_layers": 1, "embed_dim": 32, "heads": 4, "ffn_dim": 48}
+    values = MODELS.config(arch)(**{**sizes, **settings})
+    torch.manual_seed(0)
+    built = of.build_model(MODELS.get(arch), values)
+    with torch.no_grad():
+        for parameter in built.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return write(path, built, values, of, arch)

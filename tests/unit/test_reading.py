@@ -66,7 +66,7 @@ def test_a_layer_knows_all_its_sublayers(names: list[str], blocks: list[Any], me
 
 
 def test_misspelt_names_are_refused() -> None:
-    with pytest.raises(ValueError, match="activation: expected one of relu, gelu, got 'swish'"):
-        FeedForward(d_model=4, d_inner=8, activation="swish")
+    with pytest.raises(ValueError, match="activation: expected one of relu, gelu, swish, got 'tanh'"):
+        FeedForward(d_model=4, d_inner=8, activation="tanh")
     with pytest.raises(ValueError, match="norm: "):
         Residual(d_model=4, dropout=0.0, norm="Pre")

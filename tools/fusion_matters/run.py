@@ -26,11 +26,10 @@ from study import RESULT, Cell, Study, read_study
 from docnmt.cli import command as cli
 from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
-from docnmt.files import write_json
+from docnmt.files import BEST, LAST, write_json
 from docnmt.progress import Progress
 
 SCORES = "scores.json"
-BEST, LAST = "checkpoint_best.safetensors", "checkpoint_last.safetensors"  # as docnmt.training.loading, without torch
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from docnmt.config import to_dict
 from docnmt.errors import UsageError, UserError
-from docnmt.files import write_json
+from docnmt.files import find_checkpoint, write_json
 from docnmt.sentence_vectors.embeddings import Embeddings, build_embeddings
 from docnmt.sentence_vectors.encoder import SentenceEncoder
 from docnmt.sentence_vectors.senteval.baselines import (
@@ -26,7 +26,6 @@ from docnmt.sentence_vectors.senteval.corpora import TASKS, TransferTask, read_t
 from docnmt.sentence_vectors.senteval.evaluate import Encode, Result, evaluate
 from docnmt.sentence_vectors.summaries import TranslationSummaries
 from docnmt.training.checkpoint import read_header
-from docnmt.training.loading import find_checkpoint
 
 #: Options that do not change a number, and `data`, whose files each task's result is compared with.
 NOT_COMPARED = ("tasks", "results_path", "overwrite", "data")

@@ -1,0 +1,42 @@
+"""docnmt-convert: sentence models of other toolkits, to docnmt and back."""
+
+from __future__ import annotations
+
+import sys
+
+from docnmt.cli.command import Command
+from docnmt.cli.given import Given
+from docnmt.config import Section
+from docnmt.convert.config import ConvertConfig
+
+COMMAND = Command(
+    "docnmt-convert",
+    """Convert a translation model of single sentences from one form to another; what IN is, is recognised.
+
+docnmt       a folder with a checkpoint, which docnmt-translate, docnmt-train --finetune-from-model and
+             docnmt-preprocess --srcdict take
+hf-marian    a folder of Hugging Face transformers' MarianMTModel and MarianTokenizer, as OPUS-MT's models are
+             (weights in model.safetensors; pickles are not opened)
+ctranslate2  a folder for CTranslate2's Translator, written only (pip install 'docnmt[convert]')
+
+Both models compute the same numbers. Document models have no counterpart in the other toolkits and are refused.""",
+    """
+docnmt-convert opus-mt-en-de models/opus --to docnmt
+docnmt-translate --path models/opus < document.txt > translation.txt
+docnmt-convert runs/sentence exported --to hf-marian
+docnmt-convert runs/sentence fast --to ctranslate2
+""",
+)
+
+
+@COMMAND.main
+def main(given: Given) -> None:
+    """Parse and convert."""
+    config: ConvertConfig = COMMAND.resolve(given, [Section("convert", ConvertConfig)])["convert"]
+    from docnmt.convert.main import convert
+
+    convert(config, lambda line: print(line, file=sys.stderr, flush=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

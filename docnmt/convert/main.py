@@ -1,0 +1,56 @@
+"""What docnmt-convert does: read one form, write another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from docnmt.convert.config import ConvertConfig
+from docnmt.convert.ctranslate import require_ctranslate2, write_ctranslate2
+from docnmt.convert.marian import CONFIG, read_marian, write_marian
+from docnmt.convert.sentence_model import SentenceModel, read_checkpoint, write_checkpoint
+from docnmt.errors import UsageError, UserError
+from docnmt.files import check_folder, replacing_folder, write_json
+from docnmt.version import __version__
+
+#: The file by which a folder is known to be ours.
+MARKER = "converted.json"
+_WRITE: dict[str, Callable[[SentenceModel, Path], None]] = {
+    "docnmt": write_checkpoint, "hf-marian": write_marian, "ctranslate2": write_ctranslate2,
+}  # fmt: skip
+
+
+def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
+    """Write the model of IN to OUT, whole or not at all; `say` takes what there is to know, line by line.
+
+    Raises:
+        UserError: IN cannot be read or expressed in the other form, or OUT is there and may not be replaced.
+    """
+    source, folder = Path(config.input), Path(config.output)
+    if not source.exists():
+        raise UserError(f"{source}: no such file or folder")
+    check_folder(folder, marker=MARKER, overwrite=config.overwrite)
+    if config.to == "ctranslate2":
+        require_ctranslate2()
+    sentence = _read(source, config, say)
+    with replacing_folder(folder, marker=MARKER, overwrite=config.overwrite) as temporary:
+        _WRITE[config.to](sentence, temporary)
+        write_json(temporary / MARKER, {"docnmt": __version__, "from": source.name, "to": config.to})
+    say(f"{folder}: written: {sentence}")
+    if config.to == "docnmt":
+        say(
+            f"a model that starts from it: docnmt-preprocess --srcdict {folder} … --destdir DATA; "
+            f"docnmt-train DATA --config {folder / 'config.yaml'} --finetune-from-model {folder} --arch … --save-dir …"
+        )
+
+
+def _read(source: Path, config: ConvertConfig, say: Callable[[str], None]) -> SentenceModel:
+    is_marian = (source / CONFIG).is_file()
+    if config.to == ("hf-marian" if is_marian else "docnmt"):
+        raise UsageError(f"--to {config.to}: {source} is in this form already")
+    if is_marian:
+        return read_marian(source, (config.source_lang, config.target_lang), say)
+    given = {"--source-lang": config.source_lang, "--target-lang": config.target_lang}
+    if useless := [name for name, value in given.items() if value is not None]:
+        raise UsageError([f"{name} has no effect: the checkpoint {source} has its languages" for name in useless])
+    return read_checkpoint(source, config.to)

@@ -1,0 +1,196 @@
+"""docnmt-convert: the numbers of transformers' Marian models and ours are the same, both ways.
+
+The models have random weights and several shapes. Transformers searches by docnmt's algorithm (`marian_models`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+marian = pytest.importorskip("marian_models", reason="transformers is not installed")
+
+import small_system  # noqa: E402
+
+from docnmt.batching.collate import collate  # noqa: E402
+from docnmt.batching.units import planned_units  # noqa: E402
+from docnmt.cli.convert import main as convert  # noqa: E402
+from docnmt.data.corpus import ParallelCorpus  # noqa: E402
+from docnmt.data.tokenizer import BOS, BRK, MASK  # noqa: E402
+from docnmt.search.config import BeamSearchConfig, GenerationConfig  # noqa: E402
+from docnmt.search.translate import translate_corpus  # noqa: E402
+from docnmt.training.checkpoint import load_checkpoint, unique_state  # noqa: E402
+from docnmt.training.loading import LoadedModel, load_model  # noqa: E402
+
+SOURCES, TARGETS = marian.sentences(200, "source", seed=5), marian.sentences(200, "target", seed=6)
+LIMIT = 12  # subwords of a translation
+
+
+@dataclass
+class System:
+    """A Marian folder, what docnmt makes of it, and what that becomes on the way back."""
+
+    folder: Path
+
+    @cached_property
+    def theirs(self) -> Any:
+        return marian.Loaded(self.folder / "marian")
+
+    @cached_property
+    def ours(self) -> LoadedModel:
+        return load_model(self.folder / "own")
+
+    @cached_property
+    def back(self) -> Any:
+        return marian.Loaded(self.folder / "back")
+
+
+@pytest.fixture(scope="module", params=marian.SHAPES)
+def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> System:
+    folder = tmp_path_factory.mktemp("system")
+    marian.write(folder / "marian", **marian.SHAPES[request.param])
+    for source, to, form in (("marian", "own", "docnmt"), ("own", "back", "hf-marian"), ("back", "again", "docnmt")):
+        assert convert([str(folder / source), str(folder / to), "--to", form]) == 0
+    return System(folder)
+
+
+def log_probs(loaded: LoadedModel, sources: list[str], targets: list[str]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Logits (L, V) and their log-probabilities for each target, `</s>` included, in one pass."""
+    task: Any = loaded.task
+    corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
+    other = ParallelCorpus.from_lines([[text] for text in targets], task.target_tokenizer)
+    corpus = replace(corpus, target=other.source)
+    model: Any = loaded.model
+    units = planned_units(model.reading, corpus)
+    batch = collate(corpus, units, np.arange(len(units)), model.reading)
+    with torch.no_grad():
+        logits = model.output(model(batch))  # (T, V)
+    lengths = batch.target.layout.sentence_offsets.diff().tolist()
+    return [(each, each.log_softmax(-1)) for each in logits.split(lengths)]
+
+
+def translations(loaded: LoadedModel, beam: int) -> tuple[list[str], list[float]]:
+    task: Any = loaded.task
+    corpus = ParallelCorpus.from_lines([SOURCES], task.source_tokenizer)
+    search = BeamSearchConfig(beam=beam, max_len_a=0, max_len_b=LIMIT, min_len=0)
+    results = list(translate_corpus([loaded.model], task, corpus, GenerationConfig(), search))
+    return [result.text for result in results], [result.nbest[0].score for result in results]
+
+
+def columns(theirs: Any, names: list[str]) -> list[int]:
+    """The column of transformers' logits for each of our entries; `<s>` is its <pad>."""
+    tokenizer = theirs.tokenizer
+    table = tokenizer.target_encoder if tokenizer.separate_vocabs else tokenizer.encoder
+    return [table.get(name, -1) if number != BOS else tokenizer.pad_token_id for number, name in enumerate(names)]
+
+
+def test_texts_are_cut_into_the_same_subwords(system: System) -> None:
+    theirs, task = system.theirs, system.ours.task
+    found = [task.source_tokenizer.pieces(ids) for ids in task.source_tokenizer.encode(SOURCES)]
+    assert [[*pieces, "</s>"] for pieces in found] == theirs.pieces(SOURCES) == system.back.pieces(SOURCES)
+
+
+@pytest.mark.parametrize("side", ["theirs", "back"])
+def test_logits_are_the_same(system: System, side: str) -> None:
+    theirs, ours = getattr(system, side), system.ours
+    there = columns(theirs, ours.task.target_tokenizer.vocabulary())
+    known = [number for number, column in enumerate(there) if column >= 0]
+    assert len(ours.task.target_tokenizer.vocabulary()) - len(known) == (2 if side == "theirs" else 0)
+    chosen = [there[number] for number in known]
+    spread = 0.0
+    expected = theirs.logits(SOURCES, TARGETS)
+    for (logits, probabilities), other in zip(log_probs(ours, SOURCES, TARGETS), expected, strict=True):
+        torch.testing.assert_close(logits[:, known], other[:, chosen], atol=2e-5, rtol=0)
+        torch.testing.assert_close(probabilities[:, known], other.log_softmax(-1)[:, chosen], atol=2e-5, rtol=0)
+        spread = max(spread, float(other.std()))
+    assert spread > 0.5  # the numbers are no zeros
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_translations_are_the_same(system: System, beam: int) -> None:
+    text, scores = translations(system.ours, beam)
+    assert len(set(text)) > 5  # they depend on what is translated
+    for loaded in (system.theirs, system.back) if beam == 1 else (system.theirs,):
+        other, their_scores = loaded.translate(SOURCES, beam, LIMIT)
+        assert text == other
+        if their_scores is not None:
+            assert scores == pytest.approx(their_scores, abs=2e-5)
+
+
+def test_there_and_back_nothing_changes(system: System) -> None:
+    one, two = (load_checkpoint(system.folder / name / "checkpoint_best.safetensors") for name in ("own", "again"))
+    assert one.tensors.keys() == two.tensors.keys()
+    assert all(torch.equal(tensor, two.tensors[name]) for name, tensor in one.tensors.items())
+    assert {**one.header, "config": None} == {**two.header, "config": None}
+    assert one.header["config"]["model"] == two.header["config"]["model"]
+
+
+OWN: list[dict[str, Any]] = [
+    {"activation": "gelu"},
+    {"activation": "swish", "output_bias": True, "decoder_layers": 1},
+    {"share_embeddings": False},
+    {"tie_output": False, "scale_embeddings": False},
+    {"share_embeddings": False, "tie_output": False, "separate": True, "output_bias": True},
+]
+
+
+@pytest.mark.parametrize("settings", OWN)
+def test_a_model_of_docnmt_goes_there_and_comes_back(tmp_path: Path, settings: dict[str, Any]) -> None:
+    own = small_system.random_checkpoint(tmp_path / "own.safetensors", norm="post", **settings)
+    ours = load_model(own)
+    assert convert([str(own), str(tmp_path / "marian"), "--to", "hf-marian"]) == 0
+    assert convert([str(tmp_path / "marian"), str(tmp_path / "again"), "--to", "docnmt"]) == 0
+    lines = [line for document in small_system.text(40, 8, seed=3) for line in document][:60]
+    theirs, again = marian.Loaded(tmp_path / "marian"), load_model(tmp_path / "again")
+    there = columns(theirs, ours.task.target_tokenizer.vocabulary())
+    for (logits, _), other in zip(log_probs(ours, lines, lines[::-1]), theirs.logits(lines, lines[::-1]), strict=True):
+        torch.testing.assert_close(logits, other[:, there], atol=2e-5, rtol=0)
+    assert again.model_config == ours.model_config
+    assert again.task.state().json == ours.task.state().json
+    tensors = [{**unique_state(each.model), **each.task.state().tensors} for each in (ours, again)]
+    assert tensors[0].keys() == tensors[1].keys()
+    assert all(torch.equal(tensor, tensors[1][name]) for name, tensor in tensors[0].items())
+
+
+def test_entries_that_marian_lacks_are_never_written_and_can_be_learned(tmp_path: Path) -> None:
+    marian.write(tmp_path / "marian")
+    assert convert([str(tmp_path / "marian"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
+    found = torch.cat([each for _, each in log_probs(load_model(tmp_path / "own"), SOURCES, TARGETS)])
+    assert (found[:, [BRK, MASK]] < -20).all()
+    assert torch.isfinite(found).all()
+
+
+def test_a_target_language_is_one_piece_at_the_beginning(tmp_path: Path) -> None:
+    marian.write(tmp_path / "marian", codes=(">>deu<<", ">>nld<<"))
+    for source, to, form in (("marian", "own", "docnmt"), ("own", "back", "hf-marian")):
+        assert convert([str(tmp_path / source), str(tmp_path / to), "--to", form]) == 0
+    texts = [f">>{code}<< {text}" for text in SOURCES for code in ("deu", "nld")]
+    tokenizer: Any = load_model(tmp_path / "own").task
+    found = [tokenizer.source_tokenizer.pieces(ids) for ids in tokenizer.source_tokenizer.encode(texts)]
+    expected = marian.Loaded(tmp_path / "marian").pieces(texts)
+    assert [[*pieces, "</s>"] for pieces in found] == [["▁" + pieces[0], *pieces[1:]] for pieces in expected]
+    assert marian.Loaded(tmp_path / "back").pieces(texts) == expected
+
+
+def test_what_the_vocabulary_lacks_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pieces without a row, and rows without a piece (matrices filled up to a round number)."""
+    marian.write(tmp_path / "marian")
+    table = json.loads((tmp_path / "marian/vocab.json").read_text(encoding="utf-8"))
+    left_out = next(piece for piece in table if len(piece) > 3 and piece[1] == "b")
+    del table[left_out]
+    (tmp_path / "marian/vocab.json").write_text(json.dumps(table), encoding="utf-8")
+    assert convert([str(tmp_path / "marian"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
+    said = capsys.readouterr().err
+    assert "note: 1 pieces of" in said
+    assert "note: 1 rows of the embeddings in" in said
+    tokenizer: Any = load_model(tmp_path / "own").task
+    assert left_out not in tokenizer.source_tokenizer.vocabulary()
+    (ids,) = tokenizer.source_tokenizer.encode([left_out[1:]])
+    assert tokenizer.source_tokenizer.decode(ids) == left_out[1:]

@@ -1,0 +1,222 @@
+"""docnmt-convert as a command: what follows it, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import small_system
+import torch
+from parallel_text import ParallelText
+
+marian = pytest.importorskip("marian_models", reason="transformers is not installed")
+
+from docnmt.cli.convert import main as convert  # noqa: E402
+from docnmt.cli.inspect import main as inspect  # noqa: E402
+from docnmt.cli.preprocess import main as preprocess  # noqa: E402
+from docnmt.cli.train import main as train  # noqa: E402
+from docnmt.cli.translate import main as translate  # noqa: E402
+from docnmt.convert import main as convert_main  # noqa: E402
+from docnmt.data.meta import read_meta  # noqa: E402
+from docnmt.training.loading import load_model  # noqa: E402
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Marian folder."""
+    path = tmp_path_factory.mktemp("models") / "marian"
+    marian.write(path)
+    return path
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    """A copy to be damaged."""
+    path = tmp_path / "marian"
+    path.mkdir()
+    for file in folder.iterdir():
+        (path / file.name).write_bytes(file.read_bytes())
+    return path
+
+
+def test_raw_text_is_translated_with_nothing_else(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    assert convert([str(folder), str(tmp_path / "own"), "--to", "docnmt"]) == 0
+    texts = marian.sentences(12, "source", seed=1)
+    source = io.TextIOWrapper(io.BytesIO("\n".join(texts).encode() + b"\n"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", source)
+    options = ["--max-len-a", "0", "--max-len-b", "10", "--min-len", "0", "--input-format", "corpus", "--beam", "2"]
+    assert translate(["--path", str(tmp_path / "own"), *options]) == 0
+    expected, _ = marian.Loaded(folder).translate(texts, 2, 10)
+    assert capsys.readouterr().out == "".join(f"{text}\n" for text in expected)
+    assert inspect([str(tmp_path / "own")]) == 0
+    assert "--activation                   swish" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_models_start_from_it_on_data_of_its_vocabulary(tmp_path: Path, separate: bool) -> None:
+    """A sentence model and a document model, with the options that the conversion wrote down."""
+    marian.write(tmp_path / "marian", separate=separate)
+    own, data, text = tmp_path / "own", tmp_path / "data", ParallelText(tmp_path)
+    assert convert([str(tmp_path / "marian"), str(own), "--to", "docnmt"]) == 0
+    files = [f"--trainpref={text.path('train')}", f"--validpref={text.path('dev')}", f"--destdir={data}"]
+    assert preprocess(["-s", "en", "-t", "de", *files, f"--srcdict={own}"]) == 0
+    assert read_meta(data)["vocabulary"]["joined"] is False
+    for arch, more in (("transformer", []), ("cond_transformer", ["--context-placement", "heads"])):
+        start = ["--config", str(own / "config.yaml"), "--finetune-from-model", str(own), "--max-update", "1"]
+        run = tmp_path / arch
+        assert train([str(data), "--arch", arch, "--save-dir", str(run), *start, *more, "--max-tokens", "500"]) == 0
+        assert convert([str(run), str(tmp_path / f"{arch}-back"), "--to", "hf-marian"]) == (arch != "transformer")
+    marian.Loaded(tmp_path / "transformer-back").translate(["A lamp."], 1, 5)
+
+
+def test_a_folder_is_replaced_only_on_request_and_only_if_it_is_ours(
+    folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "own"
+    assert convert([str(folder), str(out), "--to", "docnmt"]) == 0
+    before = (out / "checkpoint_best.safetensors").read_bytes()
+    assert convert([str(folder), str(out), "--to", "docnmt"]) == 1
+    assert "exists already; give --overwrite" in capsys.readouterr().err
+    assert convert([str(folder), str(folder.parent), "--to", "docnmt", "--overwrite"]) == 1
+    assert "was not written by docnmt" in capsys.readouterr().err
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(convert_main, "write_json", stop)
+    assert convert([str(folder), str(out), "--to", "docnmt", "--overwrite"]) == 130
+    assert convert([str(folder), str(tmp_path / "new"), "--to", "docnmt"]) == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["own"]
+    assert (out / "checkpoint_best.safetensors").read_bytes() == before
+    monkeypatch.undo()
+    assert convert([str(folder), str(out), "--to", "docnmt", "--overwrite", "--source-lang", "eng"]) == 0
+    assert load_model(out).header["task_state"]["languages"] == ["eng", "de"]
+
+
+def settings(**values: Any) -> Any:
+    """Other values in config.json; None removes one."""
+
+    def damage(folder: Path) -> None:
+        file = folder / "config.json"
+        found = {**json.loads(file.read_text(encoding="utf-8")), **values}
+        file.write_text(json.dumps({name: value for name, value in found.items() if value is not None}))
+
+    return damage
+
+
+def tensors(change: Any) -> Any:
+    """Other tensors."""
+
+    def damage(folder: Path) -> None:
+        found = safetensors.torch.load_file(folder / "model.safetensors")
+        change(found)
+        safetensors.torch.save_file(found, folder / "model.safetensors", {"format": "pt"})
+
+    return damage
+
+
+def only_a_pickle(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+QUERY = "model.encoder.layers.0.self_attn.q_proj.weight"
+FAULTS: list[tuple[Any, str]] = [
+    (lambda folder: (folder / "config.json").write_text("{"), "config.json: is not valid JSON"),
+    (lambda folder: (folder / "vocab.json").unlink(), "vocab.json missing; expected the files of an OPUS-MT model"),
+    (only_a_pickle, "pytorch_model.bin is a pickle, which docnmt does not open; have transformers write"),
+    (lambda folder: (folder / "model.safetensors").write_bytes(b"abc"), "is not a whole safetensors file"),
+    (lambda folder: (folder / "source.spm").write_bytes(b"\xff\xff"), "source.spm: is not a SentencePiece model"),
+    (lambda folder: (folder / "vocab.json").write_text('{"</s>": 0, "<unk>": 0}'), "expected a row, 0 or more"),
+    (lambda folder: (folder / "vocab.json").write_text('{"</s>": 0, "a": 1}'), "vocab.json: has no entry '<unk>'"),
+    (lambda folder: (folder / "tokenizer_config.json").unlink(), "--source-lang is required: "),
+    (settings(model_type="bart"), "'model_type' is 'bart', expected 'marian'"),
+    (settings(d_model=None), "'d_model': expected a whole number, got None"),
+    (settings(d_model=30), "--heads 4 does not divide --embed-dim 30"),
+    (settings(activation_function="gelu_new"), "'activation_function' is 'gelu_new', expected one of relu"),
+    (settings(normalize_before=True), "'normalize_before' is True, expected False"),
+    (settings(decoder_ffn_dim=64), "'encoder_ffn_dim' is 48 and 'decoder_ffn_dim' 64; docnmt has one for both"),
+    (settings(decoder_start_token_id=0), "'decoder_start_token_id' is 0 and 'pad_token_id'"),
+    (settings(eos_token_id=1), "'</s>' is row 0, and 'eos_token_id' in"),
+    (settings(encoder_layers=3), "tensor 'model.encoder.layers.2.self_attn.q_proj.weight' is missing"),
+    (settings(encoder_layers=1), "is none that a MarianMTModel of this config.json has"),
+    (settings(encoder_ffn_dim=64, decoder_ffn_dim=64), "has the shape (48, 32), by config.json it is (64, 32)"),
+    (tensors(lambda found: found.pop(QUERY)), f"tensor '{QUERY}' is missing"),
+    (tensors(lambda found: found.update({QUERY: torch.zeros(3, 3)})), "(3, 3), by config.json it is (32, 32)"),
+    (tensors(lambda found: found.update({"lm_head.weight": torch.zeros(9, 32)})), "differ, and by tie_word_embeddings"),
+    (
+        tensors(lambda found: found.update({"model.shared.weight": found["model.shared.weight"][:50].clone()})),
+        "'model.shared.weight' has 50 rows, and the vocabulary an entry of number",
+    ),
+    (
+        tensors(lambda found: found.update({"model.encoder.embed_positions.weight": torch.zeros(64, 32)})),
+        "has learned positions; only Marian's sines and cosines can be converted",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "message"), FAULTS, ids=[message[:40] for _, message in FAULTS])
+def test_a_folder_that_cannot_be_converted(
+    copy: Path, tmp_path: Path, capsys: Capture, damage: Any, message: str
+) -> None:
+    damage(copy)
+    assert convert([str(copy), str(tmp_path / "own"), "--to", "docnmt"]) in (1, 2)
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert lines[-1].startswith("docnmt-convert: error: ")
+    assert message in lines[-1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["marian"]
+
+
+def test_other_input(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    def said(*words: object) -> str:
+        assert convert([*map(str, words)]) in (1, 2)
+        return capsys.readouterr().err.strip().splitlines()[-1]
+
+    out = tmp_path / "out"
+    (tmp_path / "empty").mkdir()
+    own = small_system.save(tmp_path / "own.safetensors")
+    assert "no such file or folder" in said(tmp_path / "nothing", out, "--to", "docnmt")
+    assert "holds neither" in said(tmp_path / "empty", out, "--to", "hf-marian")
+    assert "is in this form already" in said(folder, out, "--to", "hf-marian")
+    assert "is in this form already" in said(own, out, "--to", "docnmt")
+    assert "--source-lang has no effect" in said(own, out, "--to", "hf-marian", "-s", "en")
+    assert "--to: expected one of docnmt, hf-marian, ctranslate2, got 'onnx'" in said(own, out, "--to", "onnx")
+    assert "output is required" in said(own, "--to", "docnmt")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"norm": "pre"}, "--norm pre: Marian has post only"),
+        ({"position": "learned"}, "--position learned: Marian has sinusoidal only"),
+        ({"position_fusion": "mul"}, "--position-fusion mul: Marian has add only"),
+        ({"attention": "linear"}, "--attention linear: Marian has softmax only"),
+    ],
+)
+def test_options_that_marian_has_not(tmp_path: Path, capsys: Capture, options: dict[str, Any], message: str) -> None:
+    path = small_system.random_checkpoint(tmp_path / "own.safetensors", **{"norm": "post", **options})
+    assert convert([str(path), str(tmp_path / "out"), "--to", "hf-marian"]) == 1
+    assert capsys.readouterr().err.strip().endswith(f"own.safetensors: cannot be a Marian model: {message}")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arch", "why"),
+    [
+        ("cond_transformer", "it reads a document at once, and that one sentence"),
+        ("concat_transformer", "it reads a window at once, and that one sentence"),
+    ],
+)
+def test_document_models_are_refused(tmp_path: Path, capsys: Capture, arch: str, why: str) -> None:
+    path = small_system.random_checkpoint(tmp_path / "own.safetensors", arch)
+    assert convert([str(path), str(tmp_path / "out"), "--to", "hf-marian"]) == 1
+    assert f"a '{arch}' cannot be exported to hf-marian: {why}" in capsys.readouterr().err
