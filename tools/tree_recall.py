@@ -143,7 +143,9 @@ def questions(path: Path, sentences: int, number: int, seed: int) -> Iterator[tu
         reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         if missing := {"group", "correct", "src_context", "src", "tgt", "distance"} - set(reader.fieldnames or []):
             raise UserError(f"{path}, line 1: no column {sorted(missing)[0]!r}; expected make.py's contrastive.tsv")
-        rows = [row for row in reader if row["correct"] == "1" and row["src_context"].count(SEPARATOR) < sentences]
+        rows = [row for row in reader if row["correct"] == "1" and row["src_context"].count(SEPARATOR) + 2 <= sentences]
+    if not rows:
+        raise UserError(f"{path}: every question has more than {sentences} sentences; give larger --sentences")
     generator = random.Random(seed)
     chosen = generator.sample(rows, min(number, len(rows)))
     for row in lengthened(chosen, sentences, generator):
