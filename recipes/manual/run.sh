@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The PHP manual, English to French: 9,085 pages with sections and paragraphs. A sentence model is trained, its rate falls to
-# nothing, and then it gets a pointer to earlier translations (copy_transformer) while it stays as it is. Asked: does a document
-# model translate pages better by itself, with a memory of the training pages, and where people have translated the first
-# quarter, half or three quarters of a page (the translator's desk)?
+# The PHP manual, English to French: 9,085 pages with sections and paragraphs. A sentence model is trained, its rate falls
+# to nothing, and then it gets a pointer to earlier translations (copy_transformer) while it stays as it is. Asked: does a
+# document model translate pages better by itself, with a memory of the training pages, and where people have translated the
+# first quarter, half or three quarters of a page (the translator's desk)?
 #   DATA=~/corpora recipes/manual/run.sh
 #   WORK=DIR      another folder than runs/manual
 #   EPOCHS=N      passes of the sentence model at a falling rate, before the last three (7)
@@ -25,7 +25,8 @@ if [ ! -e "$data/meta.json" ]; then
         --destdir "$data" --vocab-size 8000 --workers 2
 fi
 transformer=(--arch transformer_small --max-tokens 3000)
-learn "$data" recipes/manual/config.yaml "$work/start" "${transformer[@]}" --lr 2e-3 --warmup-updates 500 --max-epoch "$epochs"
+learn "$data" recipes/manual/config.yaml "$work/start" "${transformer[@]}" --lr 2e-3 --warmup-updates 500 \
+    --max-epoch "$epochs"
 learn "$data" recipes/manual/config.yaml "$work/sentence" "${transformer[@]}" --lr 1e-3 --lr-scheduler cosine \
     --warmup-updates 22 --lr-period-updates 1700 --max-update 1722 --finetune-from-model "$work/start/model"
 systems=(sentence)
@@ -41,26 +42,31 @@ for system in "${systems[@]}"; do
     for share in 25 50 75; do
         translate "$data" test "$work/$system" "given-$share" --beam "$beam" --prefix-references "0.$share"
         [ "$system" = sentence ] && continue
-        translate "$data" test "$work/$system" "given-$share-memory" --beam "$beam" --prefix-references "0.$share" "${memory[@]}"
-        for name in "given-$share" "given-$share-memory"; do
-            against "$work/sentence/given-$share/reference.txt" "$work/$system/$name" "$work/sentence/given-$share" \
-                "$work/$system/$name/against-sentence.json"
-        done
+        translate "$data" test "$work/$system" "given-$share-memory" --beam "$beam" --prefix-references "0.$share" \
+            "${memory[@]}"
     done
     [ "$system" = sentence ] && continue
     translate "$data" test "$work/$system" foreign-memory --beam "$beam" "${memory[@]}" --memory-context foreign
 done
-files=("$work/sentence/test/hypotheses.txt")
-for system in "${systems[@]:1}"; do
-    for name in test foreign-memory; do files+=("$work/$system/$name/hypotheses.txt"); done
-done
-python tools/unseen.py "$data" --reference "$corpus/test.fr" --files "${files[@]}" --out "$work/new"
-for part in documents lines; do
+compared() { # OUT TEST REFERENCE NAME …: what is new of TEST and of the copying models' NAMEs, against the sentence model
+    local out=$1 test=$2 reference=$3 system name part files=("$work/sentence/$2/hypotheses.txt")
+    shift 3
     for system in "${systems[@]:1}"; do
-        for name in test foreign-memory; do
-            say "$system, $name, against the sentence model: $part that are new"
-            docnmt-score --ref "$work/new/$part/reference.txt" --sys "$work/new/$part/$system-$name-hypotheses.txt" \
-                --paired "$work/new/$part/sentence-test-hypotheses.txt"
+        for name; do files+=("$work/$system/$name/hypotheses.txt"); done
+    done
+    python tools/unseen.py "$data" --reference "$reference" --out "$out" --files "${files[@]}"
+    for part in documents lines; do
+        [ -e "$out/$part" ] || continue
+        for system in "${systems[@]:1}"; do
+            for name; do
+                say "$system, $name, against the sentence model: $part that are new"
+                docnmt-score --ref "$out/$part/reference.txt" --sys "$out/$part/$system-$name.txt" \
+                    --paired "$out/$part/sentence-$test.txt"
+            done
         done
     done
+}
+compared "$work/new" test "$corpus/test.fr" test foreign-memory
+for share in 25 50 75; do
+    compared "$work/new-$share" "given-$share" "$work/sentence/given-$share/reference.txt" "given-$share" "given-$share-memory"
 done
