@@ -20,6 +20,7 @@ from parallel_text import ParallelText
 #: Pages of experiments that took hours, on corpora that are not here: their commands are read and not run.
 RESULTS = {
     "docs/results.md": "hours of training on real corpora",
+    "docs/results-real.md": "hours of training on a real corpus",
     "docs/results-attention.md": "benches of many minutes",
     "docs/results-fusion.md": "trainings of a study with five seeds",
     "docs/results-inferlite.md": "trainings on SNLI and MultiNLI",
