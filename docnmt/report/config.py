@@ -27,7 +27,10 @@ class PageConfig:
         (), "names of the systems, in the order of --sys [what differs in their paths]", metavar="NAME", basic=True
     )
     discourse: tuple[str, ...] = option(
-        (), "what docnmt-score --contrastive … --json printed, a file a system and test set", metavar="FILE", basic=True
+        (),
+        "what docnmt-score --contrastive (or --generative) … --json printed, a file a system and test",
+        metavar="FILE",
+        basic=True,
     )
     title: str = option("Translation report", "heading of the page", basic=True)
     ter: bool = option(False, "also TER", basic=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from docnmt.report.config import PageConfig
-from docnmt.report.measured import System
 from docnmt.report.texts import Texts
+from docnmt.scoring.metrics import Evaluation
 
 #: Metrics whose smaller values are the better ones.
 LOWER_IS_BETTER = ("TER",)
@@ -23,9 +23,9 @@ def columns(texts: Texts, config: PageConfig) -> Iterator[tuple[str, str | None,
         yield name, config.target_lang, sentences
 
 
-def page_data(texts: Texts, systems: Sequence[System], config: PageConfig) -> dict[str, Any]:
-    """Plain JSON types; scores have two digits after the point, as nobody reads more."""
-    of_documents = [system.evaluation.of_documents() for system in systems]
+def page_data(texts: Texts, systems: Mapping[str, Evaluation], config: PageConfig) -> dict[str, Any]:
+    """Plain JSON types."""
+    of_documents = [system.of_documents() for system in systems.values()]
     return {
         "columns": [
             {"name": name, "lang": language, "text": list(sentences)}
@@ -34,9 +34,14 @@ def page_data(texts: Texts, systems: Sequence[System], config: PageConfig) -> di
         "systems": list(texts.systems),
         "offsets": list(texts.document_offsets),
         "lower_is_better": LOWER_IS_BETTER,
-        "sentences": {"chrF": [system.of_sentences("chrF").round(2).tolist() for system in systems]},
+        "sentences": {"chrF": [_rounded(system.of_sentences("chrF")) for system in systems.values()]},
         "documents": {
-            metric: [[round(scores[metric], 2) for scores in documents] for documents in of_documents]
-            for metric in systems[0].evaluation.metrics
+            metric: [_rounded(scores[metric] for scores in documents) for documents in of_documents]
+            for metric in next(iter(systems.values())).metrics
         },
     }
+
+
+def _rounded(scores: Iterable[float]) -> list[float]:
+    """Two digits after the point: nobody reads more."""
+    return [round(score, 2) for score in scores]

@@ -89,7 +89,9 @@ def _read(path: Path, name: str) -> Answers:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-        raise UserError(f"{path}: is not what docnmt-score --contrastive … --json prints") from error
+        raise UserError(
+            f"{path}: is not what docnmt-score --contrastive … --json or --generative … --json prints"
+        ) from error
 
 
 def _accuracy(cell: Mapping[str, float], asked: str) -> Interval:

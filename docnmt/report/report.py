@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ from docnmt.report import charts
 from docnmt.report.config import PageConfig
 from docnmt.report.data import LOWER_IS_BETTER, columns, page_data
 from docnmt.report.discourse import read_test_sets
-from docnmt.report.measured import Bootstrap, System, measure, pairs
+from docnmt.report.measured import Bootstrap
 from docnmt.report.page import check_replaceable, render
 from docnmt.report.parts import divisions
 from docnmt.report.texts import Texts, read_texts
 from docnmt.scoring.bootstrap import FEW_DOCUMENTS, reservations
 from docnmt.scoring.consistency import learn_lexicon, lexical_consistency
+from docnmt.scoring.metrics import Evaluation, evaluate_systems
 
 
 def write_report(config: PageConfig) -> None:
@@ -30,19 +31,19 @@ def write_report(config: PageConfig) -> None:
     check_replaceable(out)
     texts, test_sets = read_texts(config), read_test_sets(config.discourse)
     check_writable(out)
-    systems = measure(texts, tokenize=config.sacrebleu_tokenize, ter=config.ter)
+    systems = _evaluated(texts, config)
     bootstrap = Bootstrap(config.samples, config.seed)
     content = {
         "title": config.title,
         "summary": _summary(texts),
         "systems": list(texts.systems),
-        "documents": systems[0].evaluation.documents,
+        "documents": len(texts.document_offsets) - 1,
         "columns": [name for name, _, _ in columns(texts, config)],
         "first_reference": int(texts.source is not None),
         "consistency": _consistency(texts),
         "test_sets": test_sets,
         **_scores(systems, bootstrap),
-        **_parts(systems, texts, config.sacrebleu_tokenize, bootstrap),
+        **_parts(systems, bootstrap),
         **_method(config, texts),
     }
     write_text(out, render(content, page_data(texts, systems, config)))
@@ -57,43 +58,52 @@ def _summary(texts: Texts) -> str:
     return f"{systems}, {sentences} in {documents}, {references}"
 
 
-def _scores(systems: Sequence[System], bootstrap: Bootstrap) -> dict[str, Any]:
+def _evaluated(texts: Texts, config: PageConfig) -> dict[str, Evaluation]:
+    """Every system's counts, of TER only if they are wanted."""
+    found = evaluate_systems(
+        list(texts.systems.values()), texts.references, texts.document_offsets, tokenize=config.sacrebleu_tokenize
+    )
+    if not config.ter:
+        found = [evaluation.without("TER") for evaluation in found]
+    return dict(zip(texts.systems, found, strict=True))
+
+
+def _scores(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str, Any]:
     """The systems' scores on the whole text, and their comparison."""
-    metrics = list(systems[0].evaluation.metrics)
+    every = list(systems.values())
     scores = {
-        metric: [bootstrap.interval(system.evaluation, metric, system.evaluation.counts[metric]) for system in systems]
-        for metric in metrics
+        metric: [bootstrap.interval(system, metric, system.counts[metric]) for system in every]
+        for metric in every[0].metrics
     }
     best = {}
     for metric, row in scores.items():
         shown = [round(each.score, 1) for each in row]
         top = min(shown) if metric in LOWER_IS_BETTER else max(shown)
         best[metric] = {n for n, score in enumerate(shown) if score == top and len(systems) > 1}
-    documents = systems[0].evaluation.documents
+    documents = every[0].documents
     one = ["The text is one document, so there are no intervals and no tests: both draw whole documents."]
     return {
-        "metrics": metrics,
+        "metrics": list(scores),
         "lower_is_better": LOWER_IS_BETTER,
         "scores": scores,
-        "signatures": systems[0].evaluation.scores.signatures,
+        "signatures": every[0].scores.signatures,
         "best": best,
         "bars": {metric: charts.bars(row) for metric, row in scores.items()},
-        "pairs": pairs(systems, bootstrap),
+        "pairs": bootstrap.pairs(systems),
         "notes": one if documents == 1 else [f"{note[0].upper()}{note[1:]}." for note in reservations(documents)],
     }
 
 
-def _parts(systems: Sequence[System], texts: Texts, tokenize: str, bootstrap: Bootstrap) -> dict[str, Any]:
+def _parts(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str, Any]:
     """The text by position and length: tables and charts."""
-    names = [system.name for system in systems]
-    divided = divisions(systems, texts.references[0], tokenize, bootstrap)
+    divided = list(divisions(systems, bootstrap))
     drawn = [
         [
             charts.chart(
                 metric,
                 division.unit,
                 [part.label for part in division.parts],
-                names,
+                list(systems),
                 [part.scores[metric] for part in division.parts],
             )
             for metric in division.parts[0].scores
@@ -101,7 +111,8 @@ def _parts(systems: Sequence[System], texts: Texts, tokenize: str, bootstrap: Bo
         for division in divided
     ]
     smallest = min(part.documents for division in divided for part in division.parts)
-    few = FEW_DOCUMENTS if len(texts.document_offsets) > 2 and smallest < FEW_DOCUMENTS else None
+    several = next(iter(systems.values())).documents > 1  # else there are no intervals
+    few = FEW_DOCUMENTS if several and smallest < FEW_DOCUMENTS else None
     return {"divisions": list(zip(divided, drawn, strict=True)), "few": few}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +15,10 @@ from translations import documents, noised
 from docnmt.errors import UsageError, UserError
 from docnmt.report.charts import HEIGHT, WIDTH, bars, chart
 from docnmt.report.discourse import read_test_sets
-from docnmt.report.measured import Bootstrap, Interval, System, measure
+from docnmt.report.measured import Bootstrap, Interval
 from docnmt.report.names import names_of
 from docnmt.report.parts import divisions
-from docnmt.report.texts import Texts
+from docnmt.scoring.metrics import Evaluation, evaluate_systems
 
 SIZES = [1, 2, 3, 5, 9, 17, 4]
 OFFSETS = np.cumsum([0, *SIZES]).tolist()
@@ -28,46 +27,21 @@ OTHER = [line for text in documents(SIZES, seed=2) for line in text]
 BOOTSTRAP = Bootstrap(samples=50, seed=3)
 
 
-def texts(references: int = 1) -> Texts:
-    systems = {
-        name: [line for text in noised(documents(SIZES), share, seed=seed) for line in text]
-        for name, share, seed in (("one", 0.2, 5), ("two", 0.4, 6))
-    }
-    systems["two"][7] = ""
-    return Texts(OFFSETS, None, [REFERENCE, OTHER][:references], systems)
+SYSTEMS = {
+    name: [line for text in noised(documents(SIZES), share, seed=seed) for line in text]
+    for name, share, seed in (("one", 0.2, 5), ("two", 0.4, 6))
+}
+SYSTEMS["two"][7] = ""
 
 
-def measured(references: int = 1) -> list[System]:
-    return measure(texts(references), tokenize="13a", ter=True)
+@pytest.fixture(scope="module")
+def evaluated() -> dict[str, Evaluation]:
+    return dict(zip(SYSTEMS, evaluate_systems(list(SYSTEMS.values()), [REFERENCE], OFFSETS), strict=True))
 
 
-@pytest.mark.parametrize("references", [1, 2])
-def test_scores_are_sacrebleus(references: int) -> None:
-    given = texts(references)
-    for system in measured(references):
-        scores, hypotheses = system.evaluation.scores, given.systems[system.name]
-        for metric, scorer in {"s-BLEU": BLEU(), "chrF": CHRF(), "TER": TER()}.items():
-            assert scores[metric] == pytest.approx(scorer.corpus_score(hypotheses, given.references).score)
-        joined = [
-            [" ".join(filter(None, side[a:b])) for a, b in pairwise(OFFSETS)]
-            for side in (hypotheses, *given.references)
-        ]
-        assert scores["d-BLEU"] == pytest.approx(BLEU().corpus_score(joined[0], joined[1:]).score)
-        expected = [
-            CHRF().corpus_score([h], [[r[s]] for r in given.references]).score for s, h in enumerate(hypotheses)
-        ]
-        assert system.of_sentences("chrF") == pytest.approx(expected)
-
-
-def test_without_ter_there_is_none() -> None:
-    (one, _) = measure(texts(), tokenize="13a", ter=False)
-    assert list(one.evaluation.scores.values) == ["s-BLEU", "d-BLEU", "chrF"]
-
-
-def test_every_sentence_is_in_one_part_of_each_division() -> None:
-    for division in divisions(measured(), REFERENCE, "13a", BOOTSTRAP):
-        assert sum(part.sentences for part in division.parts) == OFFSETS[-1]
-    position, length, words = divisions(measured(), REFERENCE, "13a", BOOTSTRAP)
+def test_every_sentence_is_in_one_part_of_each_division(evaluated: dict[str, Evaluation]) -> None:
+    position, length, words = found = list(divisions(evaluated, BOOTSTRAP))
+    assert [sum(part.sentences for part in division.parts) for division in found] == [OFFSETS[-1]] * 3
     assert [(part.label, part.sentences, part.documents) for part in position.parts] == [
         ("1", 7, 7), ("2", 6, 6), ("3–4", 9, 5), ("5–8", 9, 3), ("9–16", 9, 2), ("17–32", 1, 1)
     ]  # fmt: skip
@@ -77,41 +51,40 @@ def test_every_sentence_is_in_one_part_of_each_division() -> None:
     assert [part.label for part in words.parts] == ["1–5", "6–10", "11–15"]
 
 
-def test_a_part_is_scored_as_its_sentences_are() -> None:
-    given, systems = texts(), measured()
-    position, _, words = divisions(systems, REFERENCE, "13a", BOOTSTRAP)
+def test_a_part_is_scored_as_its_sentences_are(evaluated: dict[str, Evaluation]) -> None:
+    position, _, words = divisions(evaluated, BOOTSTRAP)
     first = OFFSETS[:-1]
     long = [s for s, line in enumerate(REFERENCE) if 6 <= len(line.split()) <= 10]
     for part, chosen in ((position.parts[0], first), (words.parts[1], long)):
-        for n, hypotheses in enumerate(given.systems.values()):
+        for n, hypotheses in enumerate(SYSTEMS.values()):
             lines, references = [hypotheses[s] for s in chosen], [[REFERENCE[s] for s in chosen]]
             for metric, scorer in {"s-BLEU": BLEU(), "chrF": CHRF(), "TER": TER()}.items():
                 score = part.scores[metric][n].score
                 assert score == pytest.approx(scorer.corpus_score(lines, references).score)
 
 
-def test_an_interval_is_of_the_documents_drawn() -> None:
+def test_an_interval_is_of_the_documents_drawn(evaluated: dict[str, Evaluation]) -> None:
     """With one sample, its two ends are sacreBLEU's score of the text that was drawn."""
-    (system, _), once = measured(), Bootstrap(samples=1, seed=7)
+    system, once = evaluated["two"], Bootstrap(samples=1, seed=7)
     drawn = np.random.default_rng(7).multinomial(len(SIZES), np.full(len(SIZES), 1 / len(SIZES)))
     lines = [s for d, times in enumerate(drawn) for _ in range(times) for s in range(OFFSETS[d], OFFSETS[d + 1])]
-    found = once.interval(system.evaluation, "chrF", system.evaluation.counts["chrF"])
-    expected = CHRF().corpus_score([system.sentences[s] for s in lines], [[REFERENCE[s] for s in lines]]).score
+    found = once.interval(system, "chrF", system.counts["chrF"])
+    expected = CHRF().corpus_score([SYSTEMS["two"][s] for s in lines], [[REFERENCE[s] for s in lines]]).score
     assert (found.low, found.high) == pytest.approx((expected, expected))
-    assert found.score == pytest.approx(system.evaluation.scores["chrF"])
+    assert found.score == pytest.approx(system.scores["chrF"])
 
 
-def test_more_samples_bound_the_score() -> None:
-    for system in measured():
-        found = Bootstrap(500, 1).interval(system.evaluation, "s-BLEU", system.evaluation.counts["s-BLEU"])
+def test_more_samples_bound_the_score(evaluated: dict[str, Evaluation]) -> None:
+    for system in evaluated.values():
+        found = Bootstrap(500, 1).interval(system, "s-BLEU", system.counts["s-BLEU"])
         assert found.low is not None
         assert found.high is not None
         assert found.low < found.score < found.high
 
 
-def test_one_document_has_no_interval() -> None:
-    (system, _) = measured()
-    assert BOOTSTRAP.interval(system.evaluation, "chrF", system.evaluation.counts["chrF"][:1]).ends == ""
+def test_one_document_has_no_interval(evaluated: dict[str, Evaluation]) -> None:
+    system = evaluated["one"]
+    assert BOOTSTRAP.interval(system, "chrF", system.counts["chrF"][:1]).ends == ""
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_wrong_input_is_refused_in_a_line(
 def test_out_is_checked_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("docnmt.report.report.measure", lambda *a, **k: pytest.fail("computed"))
+    monkeypatch.setattr("docnmt.report.report.evaluate_systems", lambda *a, **k: pytest.fail("computed"))
     words = files(tmp_path)
     assert command.main([*words[:-1], "/proc/page.html"]) == 1
     assert "/proc/page.html: cannot be written" in capsys.readouterr().err
