@@ -50,7 +50,7 @@ def resegment(path: Path, layout: LineLayout, reference: Sequence[str]) -> Reseg
     Raises:
         UserError: mweralign is not installed, or the file has another number of documents.
     """
-    align = _mweralign()
+    align = mweralign()
     texts, spans = read_documents(path), list(pairwise(layout.document_offsets))
     if len(texts) != len(spans):
         raise UserError(
@@ -123,7 +123,7 @@ def _begins(token: str) -> bool:
     return token[0].isalnum() or token in _OPENING
 
 
-def _mweralign() -> Align:
+def mweralign() -> Align:
     """Its function, silenced.
 
     Raises:

@@ -78,11 +78,29 @@ def workplace(system: Path, tmp_path: Path) -> Path:
     columns = ["group", "correct", "src_context", "src", "tgt_context", "tgt"]
     rows = [columns, ["1", "1", "A lamp.", "It.", "LAMP A.", "IT."], ["1", "0", "A lamp.", "It.", "LAMP A.", "NO."]]
     (folder / "contrastive.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    evaluation(folder)
     classification(folder)
     sentence_vectors(folder)
     for name in ("ANY_TEXT", "OTHER_TEXT"):
         (folder / name).write_text("the cat sat on the mat\n" * 20, encoding="utf-8")
     return folder
+
+
+def evaluation(folder: Path) -> None:
+    """Documents in lines of their own, another system, and questions of discourse with their answers."""
+    documents = (folder / "test.de").read_text(encoding="utf-8").strip().split("\n\n")
+    (folder / "answers.txt").write_text("\n\n".join(" ".join(each.split("\n")) for each in documents), encoding="utf-8")
+    shutil.copy(folder / "test.de", folder / "other.txt")
+    (folder / "questions.tsv").write_text("expected\tsrc_context\tsrc\nit\tA lamp.\tIt.\n", encoding="utf-8")
+    (folder / "answers-to-questions.txt").write_text("IT.\n", encoding="utf-8")
+    entry = {"expected": "it", "src segment": "It.", "ref segment": "IT.", "rule": "X"}
+    for part in ("jsons", "outputs"):
+        (folder / "ctxpro/paper" / part).mkdir(parents=True)
+    for name in ("auxiliary", "mini.formality"):
+        test_set = f"{name}.opensubtitles.en-de.test"
+        (folder / f"ctxpro/paper/jsons/{test_set}.json").write_text(json.dumps([entry]), encoding="utf-8")
+        for kind in ("sentences", "contexts"):
+            (folder / f"ctxpro/paper/outputs/deepl.{test_set}.{kind}").write_text("IT.\n", encoding="utf-8")
 
 
 def classification(folder: Path) -> None:
