@@ -79,7 +79,7 @@ class ParallelCorpus(Structure):
             UserError: the text is not clean; the line is named.
         """
         facts, builder = Facts(), StructureBuilder()
-        texts = [sentence.texts[0] for sentence in builder.sentences(read_text([lines], None, facts))]
+        texts = [sentence.texts[0] for sentence in builder.sentences(read_text([lines], facts))]
         return cls._of_source(builder.build(known=facts.levels), texts, tokenizer)
 
     @classmethod
