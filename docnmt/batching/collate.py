@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from docnmt.batch import PackedText, TranslationBatch
+from docnmt.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray, offsets_of
 from docnmt.data.tokenizer import BOS, BRK, EOS
@@ -20,6 +20,8 @@ from docnmt.units import Units
 def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> TranslationBatch:
     """The units `chosen` (U,) of a plan, in that order, as a training batch.
 
+    Of a sentence without a translation the target has the token that begins it, and no label: nothing is learned of it.
+
     Raises:
         ValueError: the corpus has no target side.
     """
@@ -29,10 +31,13 @@ def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: Read
     sentences, layout = ranges(first, last), offsets_of(last - first)
     structure = structure_positions(corpus, sentences, count=plan.positions)
     packs = partial(pack_joined, running=plan.positions == "sequence") if plan.joined else pack
+    labels = packs(corpus.target, sentences, layout, structure, begin=False).tokens
+    ends = np.cumsum(corpus.target.offsets[sentences + 1] - corpus.target.offsets[sentences] + 1) - 1
+    labels[torch.from_numpy(ends[~corpus.has_partner(sentences)])] = IGNORE
     return TranslationBatch(
         source=collate_source(corpus, units, chosen, plan),
         target=packs(corpus.target, sentences, layout, structure, begin=True),
-        labels=packs(corpus.target, sentences, layout, structure, begin=False).tokens,
+        labels=labels,
         units=torch.from_numpy(np.asarray(chosen, dtype=np.int64)),
     )
 

@@ -145,8 +145,8 @@ def _translate(
         for result in translate_corpus(loaded.models, loaded.task, corpus, options, search, **settings):
             results.append(result)
             if out is not None:
-                reference = corpus.references[0][result.number] if corpus.references else None
-                print(*lines(result, corpus.source_text[result.number], reference), sep="\n", file=out)
+                reference = corpus.references[0][result.number] if corpus.references else ""
+                print(*lines(result, corpus.source_text[result.number], reference or None), sep="\n", file=out)
     tokens = sum(len(result.nbest[0].pieces) + 1 for result in results)
     return results, Speed(time.perf_counter() - start, len(results), tokens)
 

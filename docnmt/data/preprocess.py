@@ -19,7 +19,7 @@ from docnmt.data.split_folder import SplitFolder
 from docnmt.data.store import token_dtype
 from docnmt.data.subwords import make_tokenizers
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.errors import UsageError
+from docnmt.errors import UsageError, UserError
 from docnmt.files import check_folder, replacing_folder
 from docnmt.formats.forms import Reading, find_split
 from docnmt.formats.rows import KINDS
@@ -91,6 +91,8 @@ def _write_meta(
         files[name] = file_entry(tokenizer.to_bytes())
     counts = {split.name: statistics(split) for split in splits}
     for split in splits:
+        if counts[split.name]["without_partner"] == counts[split.name]["sentences"]:
+            raise UserError(f"{split.input.paths[0]}: no sentence has a translation; expected one on the target side")
         say(describe_split(split.name, counts[split.name]))
     write_meta(
         folder,

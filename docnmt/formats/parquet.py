@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Rows in memory at a time.
 _BATCH = 1024
+#: Bytes of a column at a time, however large its row groups are.
+_BUFFER = 1 << 20
 
 
 class ParquetTable:
@@ -41,7 +43,7 @@ class ParquetTable:
             if not isinstance(content, Path):
                 content.write(block)
         try:
-            self._file = pyarrow.parquet.ParquetFile(content)
+            self._file = pyarrow.parquet.ParquetFile(content, pre_buffer=False, buffer_size=_BUFFER)
         except self._failures as error:
             raise UserError(f"{path}: not a Parquet file, or damaged: {_line(error)}") from error
         self.names = [name for field in self._file.schema_arrow for name in _names(field)]

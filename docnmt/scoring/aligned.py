@@ -7,6 +7,7 @@ where no sentence is empty, tells which. So its lines say what the lines of the 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -37,6 +38,12 @@ class LineLayout:
     def sentences(self) -> list[str]:
         """The lines that are sentences, in their order."""
         return [row for row in self.rows if row]
+
+    def only(self, kept: Sequence[int]) -> LineLayout:
+        """The layout of some of its sentences, in their order; documents that keep none are left out."""
+        sentences = self.sentences
+        offsets = sorted({bisect_left(kept, offset) for offset in self.document_offsets})
+        return LineLayout(self.path, tuple(sentences[i] for i in kept), tuple(offsets), (True,) * len(kept))
 
     def align(self, path: Path) -> list[str]:
         """The sentences of another file, one for each of this one's; an empty one is a missing translation.

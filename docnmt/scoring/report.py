@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from docnmt.errors import UsageError
+from docnmt.errors import UsageError, UserError
 from docnmt.scoring.aligned import LineLayout, read_layout
 from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
 from docnmt.scoring.comet import comet_score
 from docnmt.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
 from docnmt.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
-from docnmt.scoring.metrics import Scores, evaluate
+from docnmt.scoring.metrics import Scores, evaluate, scored_sentences
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class TranslationReport:
         scores: of the whole text. documents: of every document, by metric.
         consistency: of the system and of the (first) reference, whose ratio is what people do.
         comparisons: with the other system, by `samples` bootstrap samples.
+        unscored: sentences that a reference lacks, which are left out.
     """
 
     scores: Scores
@@ -32,9 +33,12 @@ class TranslationReport:
     consistency: dict[str, Consistency] = field(default_factory=dict)
     comparisons: Sequence[Comparison] = ()
     samples: int = 0
+    unscored: int = 0
 
     def __str__(self) -> str:
         parts = [str(self.scores)]
+        if self.unscored:
+            parts.append(f"({self.unscored:,} sentences without a reference are not scored)")
         if self.comet is not None:
             parts.append(f"COMET = {self.comet:.2f}")
         parts += [f"lexical consistency, {who}: {each}" for who, each in self.consistency.items()]
@@ -49,6 +53,8 @@ class TranslationReport:
     def to_dict(self) -> dict[str, Any]:
         """The same as plain JSON types; what was not asked for is left out."""
         content = self.scores.to_dict()
+        if self.unscored:
+            content["unscored"] = self.unscored
         if self.comet is not None:
             content["COMET"] = self.comet
         if self.consistency:
@@ -78,15 +84,24 @@ def report_on(
 
     Args:
         layout: which lines are sentences, and the documents; of the source where what is asked for needs one.
-        hypotheses, references: the system's sentences, and those of each reference.
+        hypotheses, references: the system's sentences, and those of each reference; where one is empty, nothing is
+            scored.
         other: the sentences of another system to compare with.
         tokenize: sacreBLEU's tokenizer for BLEU.
         consistency: lexical consistency. comet: name or path of a COMET model. Both need the source.
         samples, seed: of the bootstrap, if there is another system.
 
     Raises:
-        UserError: COMET is not installed, or its model cannot be had.
+        UserError: COMET is not installed, or its model cannot be had; or no sentence has a reference.
     """
+    kept = scored_sentences(references)
+    unscored = len(hypotheses) - len(kept)
+    if not kept:
+        raise UserError(f"{layout.path}: no sentence has a reference, expected one a line")
+    if unscored:
+        layout, hypotheses = layout.only(kept), [hypotheses[i] for i in kept]
+        references = [[reference[i] for i in kept] for reference in references]
+        other = None if other is None else [other[i] for i in kept]
     offsets, sources = layout.document_offsets, layout.sentences
     system = evaluate(hypotheses, references, offsets, tokenize=tokenize)
     of_documents = system.of_documents() if per_document else []
@@ -100,7 +115,7 @@ def report_on(
         for who, sentences in (("system", hypotheses), ("reference", references[0])):
             shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
     learned = None if comet is None else comet_score(comet, sources, hypotheses, references[0])
-    return TranslationReport(system.scores, of_documents, learned, shares, compared, samples)
+    return TranslationReport(system.scores, of_documents, learned, shares, compared, samples, unscored)
 
 
 def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationReport:

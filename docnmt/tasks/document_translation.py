@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from docnmt.batching.units import planned_units
+from docnmt.batching.units import learned_units, planned_units
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.tokenizer import Tokenizer
@@ -166,8 +166,9 @@ class DocumentTranslation:
     ) -> TranslationDataset:
         units = planned_units(plan, corpus, limit=self.max_doc_tokens)
         if made is None:
-            return TranslationDataset(corpus, units, plan, name)
-        return TranslationDataset(corpus, made.units(corpus, units), plan, name, made.hidden(plan))
+            return TranslationDataset(corpus, learned_units(units, corpus), plan, name)
+        units = learned_units(made.units(corpus, units), corpus)
+        return TranslationDataset(corpus, units, plan, name, made.hidden(plan))
 
     def evaluate(self, model: AnyTranslationModel, split: str, options: Mapping[str, int]) -> dict[str, float]:
         """BLEU of a split, by the code that `docnmt-generate` runs."""
