@@ -15,10 +15,11 @@ COMMAND = Command(
     "docnmt-translate",
     """Translate stdin to stdout. stdin is one document of raw text in UTF-8: each line is split into
 sentences, the translation of a line is a line, and blank lines stay. With --input-format corpus a line is a sentence
-and an empty line separates documents.""",
+and an empty line separates documents; with jsonl or tsv each row comes back with its translation.""",
     """
 docnmt-translate --path runs/bible < document.txt > translation.txt
 docnmt-translate --path runs/bible --input-format corpus < test.en > test.de
+docnmt-translate --path runs/bible --input-format jsonl < wmt24pp.jsonl > translated.jsonl
 docnmt-translate --path runs/a:runs/b --beam 8 --device cuda < document.txt
 """,
 )
@@ -32,8 +33,8 @@ def main(given: Given) -> None:
 
     if sys.stdin is None or sys.stdout is None:
         raise UserError("stdin or stdout is closed; expected: docnmt-translate ... < document.txt > translation.txt")
-    form = config["command"].input_format
-    translate_stream(sys.stdin.buffer, sys.stdout, form, config["models"], config["generation"], config["search"])
+    stages = [config[name] for name in ("command", "models", "generation", "search")]
+    translate_stream(sys.stdin.buffer, sys.stdout, *stages)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from docnmt.formats.rows import Table, open_table
 from docnmt.formats.structure import Blank, Event, Facts, Mark, Sentence
 from docnmt.formats.text import half_character
 
-_BREAKS = re.compile(r"\r\n|\r|\n")
+#: Line breaks in a cell.
+BREAKS = re.compile(r"\r\n|\r|\n")
 Texts = tuple[str, ...]
 
 
@@ -88,7 +89,7 @@ class _Reader:
         texts = len(columns.source + columns.target)
         for row in table.rows([name for names in astuple(columns) for name in names]):
             first = len(columns.document)
-            labels = tuple(_label(value, row.place) for value in row.values[: first + units])
+            labels = tuple(label_of(value, row.place) for value in row.values[: first + units])
             cells: Sequence[object] = row.values[first + units : first + units + texts]
             if columns.alignment:
                 backwards = columns.source[0].startswith("tgt")
@@ -120,15 +121,17 @@ class _Reader:
             UserError: the cells are neither texts nor equally long lists of texts.
         """
         if any(isinstance(cell, (list, tuple)) for cell in cells):
-            sides = [[_text(each, place) for each in cell] if isinstance(cell, (list, tuple)) else [] for cell in cells]
+            sides = [
+                [text_of(each, place) for each in cell] if isinstance(cell, (list, tuple)) else [] for cell in cells
+            ]
             if len({len(side) for side in sides}) > 1:
                 got = ", ".join(str(len(side)) for side in sides)
                 raise UserError(f"{place}: expected lists of equally many sentences on all sides, got {got}")
             return [tuple(_one_line(text) for text in texts) for texts in zip(*sides, strict=True)]
-        texts = [_text(cell, place) for cell in cells]
-        lines = [[line.strip() for line in _BREAKS.split(text) if line.strip()] for text in texts]
+        texts = [text_of(cell, place) for cell in cells]
+        lines = [[line.strip() for line in BREAKS.split(text) if line.strip()] for text in texts]
         counts = {len(side) for side in lines if side}
-        if not any(_BREAKS.search(text) for text in texts):
+        if not any(BREAKS.search(text) for text in texts):
             return [tuple(text if side else "" for text, side in zip(texts, lines, strict=True))]
         if len(counts) == 1 and (most := max(counts)) > 1:
             self._count("rows are divided at their line breaks, which are equally many on all sides", place)
@@ -145,7 +148,7 @@ class _Reader:
         return [f"{number:,} {what} (the first: {first})" for what, (number, first) in self._counts.items()]
 
 
-def _label(value: object, place: str) -> str:
+def label_of(value: object, place: str) -> str:
     """A name of a document or unit.
 
     Raises:
@@ -156,7 +159,7 @@ def _label(value: object, place: str) -> str:
     raise UserError(f"{place}: expected a name or a number of a document, section or paragraph, got {str(value)[:40]}")
 
 
-def _text(value: object, place: str) -> str:
+def text_of(value: object, place: str) -> str:
     """A cell's text; none is empty.
 
     Raises:
@@ -173,4 +176,4 @@ def _text(value: object, place: str) -> str:
 
 def _one_line(text: str) -> str:
     """A sentence of a list; line breaks become spaces, white space is nothing."""
-    return " ".join(text.split()) if _BREAKS.search(text) else text if text.strip() else ""
+    return " ".join(text.split()) if BREAKS.search(text) else text if text.strip() else ""

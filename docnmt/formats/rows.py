@@ -16,10 +16,12 @@ KINDS = (".tsv", ".jsonl", ".parquet")
 
 
 class Row(NamedTuple):
-    """Where a row stands, for messages, and its value in each column that was asked for; None where it has none."""
+    """Where a row stands, for messages, its value in each column that was asked for, None where it has none, and the
+    line that it is, where it is one."""
 
     place: str
     values: tuple[object, ...]
+    line: str = ""
 
 
 class Table(Protocol):
@@ -110,7 +112,7 @@ class TsvTable(_LineTable):
                     wide = f"expected {len(self.names)} tab-separated columns as in the first row, got {len(cells)}"
                     raise UserError(f"{self.name}:{number}: {wide}")
                 cells = [""] * len(self.names)
-            yield Row(f"{self.name}:{number}", tuple(cells[place] for place in places))
+            yield Row(f"{self.name}:{number}", tuple(cells[place] for place in places), line)
 
 
 class JsonlTable(_LineTable):
@@ -125,7 +127,7 @@ class JsonlTable(_LineTable):
         for number, line in self._rows:
             row = self._object(number, line)
             try:
-                yield Row(f"{self.name}:{number}", tuple(value_of(row, name) for name in columns))
+                yield Row(f"{self.name}:{number}", tuple(value_of(row, name) for name in columns), line)
             except KeyError as error:
                 raise UserError(f"{self.name}:{number}: has no '{error.args[0]}', as the first line has") from error
 
