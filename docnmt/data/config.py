@@ -103,6 +103,8 @@ class TranslationPreprocessConfig:
             if value is not None and value < 1:
                 found.append(f"--{name.replace('_', '-')}: expected at least 1, got {value}")
         found += parse_columns(self.columns)[1]
+        if self.table_columns().hypothesis:
+            found.append("--columns hypothesis=…: has no effect here; it belongs to docnmt-score")
         if not 0 < self.character_coverage <= 1:
             found.append(f"--character-coverage: expected a share between 0 and 1, got {self.character_coverage}")
         return found

@@ -15,7 +15,7 @@ class Columns:
 
     Attributes:
         document: a document begins where one of them changes. section, paragraph: likewise inside a document.
-        source: one column. target: one of each reference.
+        source: one column. target: one of each reference. hypothesis: one, of a system's translations.
         alignment: of whole documents whose sides have their own sentences, which belong together.
     """
 
@@ -24,6 +24,7 @@ class Columns:
     paragraph: Names = ()
     source: Names = ()
     target: Names = ()
+    hypothesis: Names = ()
     alignment: Names = ()
 
     @property
@@ -50,6 +51,7 @@ _KNOWN: dict[str, Sequence[Names]] = {
         ("target",), ("tgt",), ("trg",), ("ref",), ("reference",), ("tgt_text",), ("trg_text",), ("target_text",),
         ("tgt_doc",), ("{t}",), ("translation.{t}",),
     ),
+    "hypothesis": (("hypothesis",), ("hyp",), ("mt",)),
     "alignment": (("alignment",),),
 }  # fmt: skip
 
@@ -69,16 +71,21 @@ def parse_columns(given: Sequence[str]) -> tuple[Columns, list[str]]:
             problems.append(f"--columns: {role} is given twice; several columns are {role}=NAME,NAME")
         roles[role] = tuple(names.split(","))
     columns = Columns() if problems else Columns(**roles)
-    if len(columns.source) > 1:
-        problems.append(f"--columns source={','.join(columns.source)}: expected one column")
+    for role in ("source", "hypothesis", "alignment"):
+        if len(names_of := getattr(columns, role)) > 1:
+            problems.append(f"--columns {role}={','.join(names_of)}: expected one column")
     return columns, problems
 
 
 def complete(given: Columns, names: Collection[str], languages: tuple[str, str]) -> Columns:
-    """`given`, and where it is silent the known ones of `names`; sections and paragraphs must be given."""
+    """`given`, and where it is silent the known ones of `names`; sections and paragraphs must be given.
+
+    Args:
+        languages: of source and target; "" where it is not known.
+    """
     found = {}
     for role, every in _KNOWN.items():
-        known = [tuple(name.format(s=languages[0], t=languages[1]) for name in each) for each in every]
+        known = [tuple(name.format(s=languages[0] or "?", t=languages[1] or "?") for name in each) for each in every]
         found[role] = getattr(given, role) or next((each for each in known if set(each) <= set(names)), ())
     if found["source"] + found["target"] not in (("src_doc", "tgt_doc"), ("tgt_doc", "src_doc")):
         found["alignment"] = given.alignment  # elsewhere a column of that name holds other things

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from docnmt.errors import UserError
@@ -37,7 +37,7 @@ def read_tables(
     reader = _Reader(facts)
     for path in paths:
         table = open_table(path, lambda cells: is_header(cells, given, languages), progress)
-        columns = choose_columns(table, given, languages)
+        columns = replace(choose_columns(table, given, languages), hypothesis=())
         facts.notes.append(f"{path}: columns {columns}")
         yield from reader.events(table, columns)
         facts.inputs[str(path)] = table.inputs
@@ -46,14 +46,15 @@ def read_tables(
 
 def is_header(cells: Sequence[str], given: Columns, languages: tuple[str, str]) -> bool:
     """Whether the first row of a TSV file names its columns."""
-    return not given.numbered and (given != Columns() or bool(complete(given, cells, languages).source))
+    known = complete(given, cells, languages)
+    return not given.numbered and (given != Columns() or bool(known.source or known.hypothesis))
 
 
-def choose_columns(table: Table, given: Columns, languages: tuple[str, str]) -> Columns:
+def choose_columns(table: Table, given: Columns, languages: tuple[str, str], needed: str = "source") -> Columns:
     """The columns of a table: those `given`, and known ones.
 
     Raises:
-        UserError: there are no such columns, or it cannot be told which is the source.
+        UserError: there are no such columns, or it cannot be told which has the role that is `needed`.
     """
     columns = complete(given, table.names, languages)
     bare = list(table.names) == [str(number) for number in range(1, len(table.names) + 1)]
@@ -65,10 +66,10 @@ def choose_columns(table: Table, given: Columns, languages: tuple[str, str]) -> 
         raise UserError(f"{table.name}: has no column '{missing[0]}' (--columns); there are {there}")
     if columns.alignment and len(columns.target) != 1:
         raise UserError(f"{table.name}: expected one target beside the alignment (--columns target=NAME)")
-    if not columns.source:
+    if not getattr(columns, needed):
         raise UserError(
-            f"{table.name}: which column is the source? There are {there}; name them, or number them where there is no "
-            "header: --columns document=NAME source=NAME target=NAME"
+            f"{table.name}: which column is the {needed}? There are {there}; name them, or number them where there is "
+            f"no header: --columns document=NAME {needed}=NAME"
         )
     return columns
 

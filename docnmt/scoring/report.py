@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.errors import UsageError, UserError
+from docnmt.formats.columns import parse_columns
 from docnmt.scoring.aligned import LineLayout, read_layout
 from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
 from docnmt.scoring.comet import comet_score
@@ -131,10 +132,11 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
         problems.append("--comet reads the source too: give --src FILE")
     if problems:
         raise UsageError(problems)
-    layout = read_layout(Path(config.src or config.ref[0]))
-    references = [layout.align(Path(path)) for path in config.ref]
-    hypotheses = layout.align(Path(config.sys))
-    other = None if wanted.paired is None else layout.align(Path(wanted.paired))
+    columns, _ = parse_columns(config.columns)
+    layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
+    references = [layout.align(Path(path), columns, "target") for path in config.ref]
+    hypotheses = layout.align(Path(config.sys), columns)
+    other = None if wanted.paired is None else layout.align(Path(wanted.paired), columns)
     return report_on(
         layout,
         hypotheses,
