@@ -6,7 +6,7 @@ Training, search and scoring know only units, so that no architecture is a speci
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class Units:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def __getitem__(self, chosen: np.ndarray) -> Units:
+        """Some of them."""
+        return Units(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
 def document_units(document_offsets: np.ndarray) -> Units:

@@ -21,6 +21,8 @@ from docnmt.units import Units
 def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> TranslationBatch:
     """The units `chosen` (U,) of a plan, in that order, as a training batch.
 
+    Of a sentence without a translation the target has the token that begins it, and no label: nothing is learned of it.
+
     Raises:
         ValueError: the corpus has no target side.
     """
@@ -43,7 +45,9 @@ def _joined_target(
     sentences, layout = ranges(first, last), offsets_of(last - first)
     structure = structure_positions(corpus, sentences, count=plan.positions)
     packed = partial(pack_joined, side, sentences, layout, structure, running=plan.positions == "sequence")
-    return packed(begin=True), packed(begin=False).tokens
+    lengths = side.offsets[sentences + 1] - side.offsets[sentences] + 1
+    learned = torch.from_numpy(np.repeat(corpus.has_partner(sentences), lengths))
+    return packed(begin=True), packed(begin=False).tokens.masked_fill(~learned, IGNORE)
 
 
 def _target(
@@ -58,7 +62,8 @@ def _target(
     structure = structure_positions(corpus, sentences, count=plan.positions)
     packed = partial(pack, side, sentences, layout, structure, empty=None if plan.reads_translations else ~written)
     target, labels = packed(begin=True), packed(begin=False).tokens
-    return target, labels.masked_fill(~torch.from_numpy(written)[target.layout.sentence_of_token], IGNORE)
+    learned = written & corpus.has_partner(sentences)
+    return target, labels.masked_fill(~torch.from_numpy(learned)[target.layout.sentence_of_token], IGNORE)
 
 
 def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> PackedText:

@@ -8,7 +8,7 @@ import numpy as np
 
 from docnmt.batching.collate import ranges
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TokenArray, offsets_of
+from docnmt.data.store import TextArray, TokenArray, offsets_of
 
 #: Of the order of sentences, which is the same in every run.
 SEED = 1
@@ -29,10 +29,11 @@ def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
 
 
 def in_foreign_documents(corpus: ParallelCorpus) -> ParallelCorpus:
-    """The subwords of both sides in `foreign_order`; structure stays at its places, and raw text as it is."""
+    """The subwords of both sides in `foreign_order`, and the references; structure and source text stay as they are."""
     order = foreign_order(corpus.document_offsets)
     target = None if corpus.target is None else taken(corpus.target, order)
-    return replace(corpus, source=taken(corpus.source, order), target=target)
+    references = [TextArray.from_lines(each[n] for n in order) for each in corpus.references]
+    return replace(corpus, source=taken(corpus.source, order), target=target, references=references)
 
 
 def taken(side: TokenArray, order: np.ndarray) -> TokenArray:

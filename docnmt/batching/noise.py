@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,13 +12,15 @@ import torch
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.batching.collate import ranges, read_sentences
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.draws import uniform
+from docnmt.data.sampling import SubwordSampler
 from docnmt.data.store import TextArray, TokenArray, offsets_of
 from docnmt.data.tokenizer import MASK, Tokenizer
 from docnmt.layout import DocumentLayout
 from docnmt.progress import Progress
 from docnmt.units import Units
 
-#: Lines that are cut into subwords with one seed.
+#: Lines whose subwords are drawn at a time; no draw depends on it.
 CHUNK = 4096
 
 
@@ -76,19 +79,6 @@ def _alone(text: PackedText, dropped: np.ndarray) -> PackedText:
     return replace(text, layout=DocumentLayout(text.layout.sentence_offsets, offsets))
 
 
-def uniform(seeds: Sequence[int], *numbers: np.ndarray) -> np.ndarray:
-    """(n,) in [0, 1): a draw for each tuple of `numbers` (n,), a function of it and of the seeds alone (splitmix64)."""
-    state = np.random.SeedSequence(list(seeds)).generate_state(1, np.uint64)
-    for number in numbers:
-        state = state ^ number.astype(np.uint64)
-        state = state + np.uint64(0x9E3779B97F4A7C15)
-        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        state = state ^ (state >> np.uint64(31))
-    draws: np.ndarray = (state >> np.uint64(11)) * 2.0**-53
-    return draws
-
-
 def resegmented(
     corpus: ParallelCorpus, tokenizers: tuple[Tokenizer, Tokenizer], alpha: float, seeds: Sequence[int]
 ) -> ParallelCorpus:
@@ -96,19 +86,22 @@ def resegmented(
     texts = (corpus.source_text, corpus.references[0])
     with Progress(2 * corpus.num_sentences, "drawing subwords", unit="lines") as bar:
         source, target = (
-            _drawn(text, tokenizer, alpha, [*seeds, side], bar)
+            _drawn(text, _sampler(tokenizer, alpha), [*seeds, side], bar)
             for side, (text, tokenizer) in enumerate(zip(texts, tokenizers, strict=True))
         )
     return replace(corpus, source=source, target=target)
 
 
-def _drawn(text: TextArray, tokenizer: Tokenizer, alpha: float, seeds: list[int], bar: Progress) -> TokenArray:
-    parts = [TokenArray.from_lists([], tokenizer.vocab_size)]
-    for begin in range(0, len(text), CHUNK):
-        lines = text[begin : begin + CHUNK]
-        seed = int(np.random.SeedSequence([*seeds, begin]).generate_state(1)[0])
-        drawn = tokenizer.encode(lines, sample=True, alpha=alpha, seed=seed)
-        parts.append(TokenArray.from_lists(drawn, tokenizer.vocab_size))
-        bar.update(len(lines))
+@functools.lru_cache(maxsize=2)
+def _sampler(tokenizer: Tokenizer, alpha: float) -> SubwordSampler:
+    """The sampler of a side, which learns words: the next epoch goes on with it."""
+    return SubwordSampler(tokenizer, alpha)
+
+
+def _drawn(text: TextArray, sampler: SubwordSampler, seeds: Sequence[int], bar: Progress) -> TokenArray:
+    parts = []
+    for first in range(0, len(text), CHUNK):
+        parts.append(sampler.draw(text[first : first + CHUNK], first, seeds))
+        bar.update(len(parts[-1]))
     lengths = np.concatenate([part.lengths() for part in parts])
     return TokenArray(np.concatenate([part.tokens for part in parts]), offsets_of(lengths))

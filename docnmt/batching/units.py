@@ -30,6 +30,15 @@ def planned_units(
     return units if narrow.around is None else context_units(units, narrow.around)
 
 
+def learned_units(units: Units, corpus: ParallelCorpus) -> Units:
+    """The units that write at least one sentence which has a translation: there is nothing to learn of others."""
+    partners = corpus.has_partner(np.arange(corpus.num_sentences))
+    if partners.all():
+        return units
+    total = offsets_of(partners)
+    return units[np.flatnonzero(total[units.last] > total[units.first])]
+
+
 def last_sentence_units(
     plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
 ) -> Units:

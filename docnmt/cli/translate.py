@@ -15,11 +15,13 @@ COMMAND = Command(
     "docnmt-translate",
     """Translate stdin to stdout. stdin is one document of raw text in UTF-8: each line is split into
 sentences, the translation of a line is a line, and blank lines stay. With --input-format corpus a line is a sentence
-and an empty line separates documents. With --given FILE, lines that have a translation keep it.""",
+and an empty line separates documents; with jsonl or tsv each row comes back with its translation.
+With --given FILE, lines that have a translation keep it.""",
     """
 docnmt-translate --path runs/bible < document.txt > translation.txt
 docnmt-translate --path runs/bible --input-format corpus < test.en > test.de
 docnmt-translate --path runs/bible --given half.de < document.txt > whole.de
+docnmt-translate --path runs/bible --input-format jsonl < wmt24pp.jsonl > translated.jsonl
 docnmt-translate --path runs/a:runs/b --beam 8 --device cuda < document.txt
 """,
 )

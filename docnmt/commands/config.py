@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.config import below, option
+from docnmt.formats.columns import parse_columns
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,33 @@ class GenerateConfig:
 class TranslateConfig:
     """What `docnmt-translate` can be told besides its search."""
 
-    input_format: Literal["text", "corpus"] = option(
+    input_format: Literal["text", "corpus", "lines", "jsonl", "tsv"] = option(
         "text",
-        "text: one document, lines are split into sentences; corpus: a sentence a line, empty lines between documents",
+        "text: one document, lines are split into sentences; corpus: a sentence a line, empty lines between documents; "
+        r"lines: a document a line, `\n` in it (two characters) parts its lines; jsonl, tsv: a sentence, paragraph or "
+        "document a row, which comes back with its translation in a column 'hypothesis'",
         basic=True,
     )
     given: str | None = option(
         None, "translations that there are already: a line for each line of stdin, empty where there is none. They are "
         "written as they are, and models that read earlier translations read them", metavar="FILE", basic=True,
     )  # fmt: skip
+    columns: tuple[str, ...] = option(
+        (), "what the columns of jsonl and tsv are called: source=NAME document=NAME [as in docnmt-preprocess]",
+        metavar="ROLE=NAME",
+    )  # fmt: skip
+    splitter: Literal["rules", "sentencex"] = option(
+        "rules", "what splits lines into sentences: docnmt's rules, made for English and German, or the package "
+        "sentencex, for many languages (docnmt[sentencex])",
+    )  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = parse_columns(self.columns)[1]
+        if self.columns and self.input_format not in ("jsonl", "tsv"):
+            found.append(f"--columns has no effect with --input-format {self.input_format}")
+        if self.splitter != "rules" and self.input_format == "corpus":
+            found.append("--splitter has no effect with --input-format corpus, where a line is a sentence")
+        if self.given is not None and self.input_format not in ("text", "corpus"):
+            found.append(f"--given is for --input-format text and corpus, not for {self.input_format}")
+        return found

@@ -22,7 +22,7 @@ from docnmt.errors import UsageError
 from docnmt.files import check_folder, replacing_folder, write_json
 from docnmt.scoring.comet import require_comet
 from docnmt.scoring.config import ReportConfig
-from docnmt.scoring.metrics import bleu_tokenizer, evaluate
+from docnmt.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.scoring.report import TranslationReport, report_on
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.given import first_of_documents
@@ -76,13 +76,14 @@ def generate(
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
     given = _given(corpus, config)
     rest = Rest.of(corpus, given)
-    scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and len(rest) > 0
+    references = [rest.texts(each) for each in corpus.references]
+    scored = config.scoring == "sacrebleu" and len(references) > 0 and len(scored_sentences(references)) > 0
     if config.quiet and not scored and config.results_path is None:
         raise UsageError(
             f"--quiet: nothing would be left of the translation of {config.gen_subset}, which is not scored; give "
             "--results-path"
         )
-    score = _scoring(loaded, rest, config, wanted, scored)
+    score = _scoring(loaded, rest, config, wanted, references if scored else [])
     window = models.context_window
     read: dict[str, Any] = {"given": given, "memory": open_memory(memory, loaded), "context_window": window}
     results, speed = _translate(loaded, corpus, options, search, read, None if config.quiet else out)
@@ -118,10 +119,14 @@ def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] |
 
 
 def _scoring(
-    loaded: LoadedModels, rest: Rest, config: GenerateConfig, wanted: ReportConfig, scored: bool
+    loaded: LoadedModels, rest: Rest, config: GenerateConfig, wanted: ReportConfig, references: Sequence[Sequence[str]]
 ) -> Callable[[Sequence[str]], TranslationReport | None]:
-    """How the translations will be scored; whatever that needs is looked for now, before the work."""
-    if not scored:
+    """How translations of the rest will be scored; whatever that needs is looked for now, before the work.
+
+    Args:
+        references: of the rest; none where nothing is scored.
+    """
+    if not references:
         options = {
             "--paired": wanted.paired, "--by": wanted.by, "--per-document": wanted.per_document,
             "--per-sentence": wanted.per_sentence, "--comet": wanted.comet,
@@ -129,7 +134,7 @@ def _scoring(
         }  # fmt: skip
         split = f"split {config.gen_subset}, which has no reference"
         if rest.corpus.references:
-            split = f"--prefix-references {config.prefix_references:g}, which leaves nothing to translate"
+            split = f"--prefix-references {config.prefix_references:g}, which leaves nothing to score"
         why = "--scoring none" if config.scoring == "none" else split
         if problems := [f"{name} has no effect with {why}" for name, value in options.items() if value]:
             raise UsageError(problems)
@@ -138,7 +143,6 @@ def _scoring(
     evaluate(["."], [["."]], [0, 1], tokenize=tokenize)
     if wanted.comet is not None:
         require_comet()
-    references = [rest.texts(reference) for reference in rest.corpus.references]
     layout = rest.layout(Path(config.data) / config.gen_subset)
     other = None if wanted.paired is None else layout.align(Path(wanted.paired))
     return lambda texts: report_on(
@@ -167,8 +171,8 @@ def _translate(
         for result in translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read):
             results.append(result)
             if out is not None:
-                reference = corpus.references[0][result.number] if corpus.references else None
-                print(*lines(result, corpus.source_text[result.number], reference), sep="\n", file=out)
+                reference = corpus.references[0][result.number] if corpus.references else ""
+                print(*lines(result, corpus.source_text[result.number], reference or None), sep="\n", file=out)
     tokens = sum(len(result.nbest[0].pieces) + 1 for result in results)
     return results, Speed(time.perf_counter() - start, len(results), tokens)
 

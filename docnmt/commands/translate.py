@@ -1,4 +1,4 @@
-"""What `docnmt-translate` does: text in, text out, line by line."""
+"""What `docnmt-translate` does: text in, text out, row by row."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import BinaryIO, TextIO
 from docnmt.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.commands.memory import open_memory
 from docnmt.commands.models import load_models
-from docnmt.commands.output import progress_of, sentences_of_lines, write_lines
+from docnmt.commands.output import progress_of, sentences_of_lines
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UserError
+from docnmt.formats.columns import parse_columns
 from docnmt.formats.plain_text import kind_of
-from docnmt.formats.sentences import split_sentences
+from docnmt.formats.running_text import RunningText, of_documents, of_table
+from docnmt.formats.sentences import splitter
 from docnmt.formats.text import TextLines, is_blank
 from docnmt.models.protocol import TranslationTask
 from docnmt.search.config import GenerationConfig, SearchConfig
@@ -36,8 +38,8 @@ def translate_stream(
     """Translate a whole stream; every line of it becomes one line of `out`, written as soon as it is ready.
 
     Raises:
-        UserError: the models cannot be loaded, or a text is not clean UTF-8, its line and byte are named; or `--given`
-            does not fit the stream.
+        UserError: the models cannot be loaded, or a text is not clean UTF-8 in the format that it should have, its line
+            is named; or `--given` does not fit the stream.
     """
     loaded = load_models(models)
     recalled = open_memory(memory, loaded)
@@ -46,14 +48,14 @@ def translate_stream(
     except OSError as error:
         raise UserError(f"{STDIN}: cannot be read: {error.strerror or error}") from error
     given = None if config.given is None else _beside(content, Path(config.given))
-    read = _document if config.input_format == "text" else _corpus
-    text = read(content, given, loaded.task)
+    text = _read(content, given, config, loaded.task)
     with progress_of(text.corpus, out) as progress:
         results = translate_corpus(
             loaded.models, loaded.task, text.corpus, options, search,
             given=text.given, memory=recalled, context_window=models.context_window, progress=progress,
         )  # fmt: skip
-        write_lines(text.counts, text.written(results), out)
+        for line in text.form.joined(text.written(results)):
+            print(line, file=out, flush=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +63,12 @@ class _Text:
     """What is translated.
 
     Attributes:
-        counts: of the sentences of each line that is written.
+        form: what puts the translations of its sentences together again.
         given: for each sentence its translation, or None. printed: what is written for it, if it is given.
     """
 
     corpus: ParallelCorpus
-    counts: list[int]
+    form: RunningText
     given: Sequence[str | None]
     printed: Sequence[str | None]
 
@@ -98,7 +100,24 @@ def _lines(content: bytes) -> TextLines:
     return TextLines(io.BytesIO(content), name=STDIN)
 
 
-def _document(content: bytes, given: Sequence[str] | None, task: TranslationTask) -> _Text:
+def _read(content: bytes, given: Sequence[str] | None, config: TranslateConfig, task: TranslationTask) -> _Text:
+    """Text in any of the formats; `given` only in those that `TranslateConfig` allows it for."""
+    form, lines, language = config.input_format, _lines(content), task.source_lang
+    if form == "corpus":
+        return _corpus(content, given, task)
+    if form == "text":
+        return _document(content, given, config.splitter, task)
+    split = splitter(config.splitter, language)
+    if form == "lines":
+        text = of_documents(lines, split)
+    else:
+        text = of_table(lines, form, parse_columns(config.columns)[0], language, split)
+    corpus = ParallelCorpus.from_lines(text.documents, task.source_tokenizer)
+    nothing = [None] * corpus.num_sentences
+    return _Text(corpus, text, nothing, nothing)
+
+
+def _document(content: bytes, given: Sequence[str] | None, rules: str, task: TranslationTask) -> _Text:
     """One document, its lines split into sentences.
 
     A line whose translation is given is split where both have equally many sentences, else it is read as one sentence.
@@ -107,21 +126,23 @@ def _document(content: bytes, given: Sequence[str] | None, task: TranslationTask
     texts: list[str | None] = []
     printed: list[str | None] = []
     counts: list[int] = []
+    split, split_target = splitter(rules, task.source_lang), splitter(rules, task.target_lang)
     lines = list(_lines(content))
     for line, translation in zip(lines, given or [""] * len(lines), strict=True):
-        found = split_sentences(line, task.source_lang)
+        found = split(line)
         if is_blank(translation):
             texts += [None] * len(found)
             printed += [None] * len(found)
         else:
-            parts = split_sentences(translation, task.target_lang)
+            parts = split_target(translation)
             if len(parts) != len(found):
                 found, parts = [" ".join(line.split())], [" ".join(translation.split())]
             texts += parts
             printed += [translation, *[""] * (len(found) - 1)]
         sentences += found
         counts.append(len(found))
-    return _Text(ParallelCorpus.from_lines([sentences], task.source_tokenizer), counts, texts, printed)
+    corpus = ParallelCorpus.from_lines([sentences], task.source_tokenizer)
+    return _Text(corpus, RunningText.of(counts), texts, printed)
 
 
 def _corpus(content: bytes, given: Sequence[str] | None, task: TranslationTask) -> _Text:
@@ -135,4 +156,4 @@ def _corpus(content: bytes, given: Sequence[str] | None, task: TranslationTask) 
                 raise UserError(f"--given: line {number} is '{translation[:40]}', and that of {STDIN} is {kind}")
         texts = [translation for kind, translation in zip(kinds, given, strict=True) if kind == "text"]
         translations = [None if is_blank(text) else text for text in texts]
-    return _Text(corpus, sentences_of_lines(corpus), translations, translations)
+    return _Text(corpus, RunningText.of(sentences_of_lines(corpus)), translations, translations)

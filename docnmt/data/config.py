@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.config import option
+from docnmt.formats.columns import Columns, parse_columns
 
 #: What `--vocab-size` is when nobody says.
 DEFAULT_VOCAB_SIZE = 8000
@@ -22,11 +23,28 @@ class TranslationPreprocessConfig:
     target_lang: str = option(dataclasses.MISSING, "target language likewise", metavar="TGT", aliases=("-t",))
     destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR", basic=True)
     trainpref: str | None = option(
-        None, "training files without their ending; needed unless --srcdict is given", metavar="PREFIX", basic=True
+        None,
+        "training files without their ending, or a table: .tsv, .jsonl or .parquet, also .gz or .zst; needed "
+        "unless --srcdict is given",
+        metavar="PREFIX",
+        basic=True,
     )
     validpref: tuple[str, ...] = option((), "validation files: split valid, valid1, ...", metavar="PREFIX", basic=True)
     testpref: tuple[str, ...] = option(
         (), "test files: split test, test1, ...; may have no target side", metavar="PREFIX", basic=True
+    )
+    columns: tuple[str, ...] = option(
+        (),
+        "what the columns of tables are called: source=NAME target=NAME document=NAME, also paragraph and section; "
+        "NAME,NAME: several of them; 1, 2, …: by number, where there is no header [the names that known corpora use]",
+        metavar="ROLE=NAME",
+        basic=True,
+    )
+    one_sided: Literal["error", "read", "skip"] | None = option(
+        None,
+        "what happens to source sentences without a translation. read: they stay as context, and are neither "
+        "trained on nor scored; skip: they are left out. Translations without a source are left out in both cases "
+        "[error; in tables read]",
     )
     overwrite: bool = option(False, "replace the folder if it is one of ours", basic=True)
     workers: int = option(1, "processes that cut text into subwords; the result does not depend on it", basic=True)
@@ -85,9 +103,16 @@ class TranslationPreprocessConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 found.append(f"--{name.replace('_', '-')}: expected at least 1, got {value}")
+        found += parse_columns(self.columns)[1]
+        if self.table_columns().hypothesis:
+            found.append("--columns hypothesis=…: has no effect here; it belongs to docnmt-score")
         if not 0 < self.character_coverage <= 1:
             found.append(f"--character-coverage: expected a share between 0 and 1, got {self.character_coverage}")
         return found
+
+    def table_columns(self) -> Columns:
+        """`--columns`, parsed."""
+        return parse_columns(self.columns)[0]
 
     def prefixes(self) -> dict[str, str]:
         """The prefix of each split; commas separate prefixes too, as in fairseq."""

@@ -36,6 +36,13 @@ class ParallelCorpus(Structure):
     labels: TextArray | None = None
     document_names: Sequence[str] | None = None
 
+    def has_partner(self, sentences: np.ndarray) -> np.ndarray:
+        """(n,) bool: which of these sentences have a translation on the target side; others are only read."""
+        if not self.references:
+            return np.ones(len(sentences), dtype=bool)
+        offsets = self.references[0].offsets
+        return np.asarray(offsets[sentences + 1] > offsets[sentences])
+
     @classmethod
     def open(cls, folder: Path, split: str) -> ParallelCorpus:
         """A split of a data folder, mapped into memory: time and memory do not depend on its size.
@@ -79,7 +86,7 @@ class ParallelCorpus(Structure):
             UserError: the text is not clean; the line is named.
         """
         facts, builder = Facts(), StructureBuilder()
-        texts = [sentence.texts[0] for sentence in builder.sentences(read_text([lines], None, facts))]
+        texts = [sentence.texts[0] for sentence in builder.sentences(read_text([lines], facts))]
         return cls._of_source(builder.build(known=facts.levels), texts, tokenizer)
 
     @classmethod

@@ -86,7 +86,7 @@ def _new_rows(
     if config.long_policy == "truncate":
         return [{f"{side}.tokens": array[sentence][:limit] for side, array in tokens.items()}]
     lines = {side: text[sentence] for side, text in texts.items()}
-    for count in range(2, min(len(line.split()) for line in lines.values()) + 1):
+    for count in range(2, min(len(line.split()) for line in lines.values() if line) + 1):
         pieces = {side: split_text(line, count) for side, line in lines.items()}
         subwords = {side: tokenizers[side].encode(pieces[side]) for side in tokens}
         if max(len(row) for side in subwords.values() for row in side) <= limit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from docnmt.version import __version__
 
 META = "meta.json"
 FORMAT = 1
+#: Files that say something of the data and are none: the same text is the same data, whatever its documents are called.
+_BESIDE = re.compile(r"\.names\.text\.(offsets\.)?bin$")
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
@@ -62,7 +65,7 @@ def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]
         content: everything else, as JSON types.
     """
     digest = hashlib.sha256(task.encode())
-    for name in sorted(files):
+    for name in sorted(name for name in files if not _BESIDE.search(name)):
         digest.update(f"\n{name} {files[name]['sha256']}".encode())
     meta = {
         "format": FORMAT, "docnmt": __version__, "task": task, "fingerprint": digest.hexdigest()[:32],

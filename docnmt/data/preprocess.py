@@ -19,8 +19,10 @@ from docnmt.data.split_folder import SplitFolder
 from docnmt.data.store import token_dtype
 from docnmt.data.subwords import make_tokenizers
 from docnmt.data.tokenizer import Tokenizer
+from docnmt.errors import UsageError, UserError
 from docnmt.files import check_folder, replacing_folder
-from docnmt.formats.forms import find_split
+from docnmt.formats.forms import Reading, find_split
+from docnmt.formats.rows import KINDS
 from docnmt.progress import Progress
 
 
@@ -35,9 +37,10 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
     """
     destination = Path(config.destdir)
     check_folder(destination, marker=META, overwrite=config.overwrite)
-    inputs = {
-        name: find_split(prefix, config.source_lang, config.target_lang) for name, prefix in config.prefixes().items()
-    }
+    reading = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
+    inputs = {name: find_split(prefix, reading) for name, prefix in config.prefixes().items()}
+    if config.columns and not any(found.tables for found in inputs.values()):
+        raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
         files: dict[str, dict[str, Any]] = {}
         splits = [Split(name, found, SplitFolder(folder, name, files)) for name, found in inputs.items()]
@@ -88,6 +91,8 @@ def _write_meta(
         files[name] = file_entry(tokenizer.to_bytes())
     counts = {split.name: statistics(split) for split in splits}
     for split in splits:
+        if counts[split.name]["without_partner"] == counts[split.name]["sentences"]:
+            raise UserError(f"{split.input.paths[0]}: no sentence has a translation; expected one on the target side")
         say(describe_split(split.name, counts[split.name]))
     write_meta(
         folder,

@@ -34,10 +34,16 @@ def statistics(split: Split) -> dict[str, Any]:
         "sentences": structure.num_sentences,
         "levels": structure.levels.shape[1],
         "references": len(split.sides) - 1,
+        "without_partner": _without_partner(split),
         "lengths": lengths,
         "inputs": split.facts.inputs,
         "notes": split.facts.notes,
     }
+
+
+def _without_partner(split: Split) -> int:
+    """How many sentences are only read, because the (first) reference lacks them."""
+    return sum(int(np.count_nonzero(np.diff(split.files.text(side).offsets) == 0)) for side in split.sides[1:2])
 
 
 def _count(tokens: np.ndarray, token: int) -> int:
@@ -53,6 +59,8 @@ def describe_split(name: str, counts: Mapping[str, Any]) -> str:
         f"{name}: {counts['documents']:,} documents, {counts['sentences']:,} sentences",
         known.get(counts["levels"], f"{counts['levels']} levels above the sentence"),
     ]
+    if counts["without_partner"]:
+        parts.append(f"{counts['without_partner']:,} of them without a translation, only read")
     if counts["references"] != 1:
         parts.append(f"{counts['references'] or 'no'} references")
     for side, lengths in counts["lengths"].items():
@@ -93,6 +101,8 @@ def describe_folder(folder: Path) -> str:
 def _split(counts: Mapping[str, Any]) -> dict[str, Any]:
     """A translation split's counts, in words."""
     shown: dict[str, Any] = {name: counts[name] for name in ("documents", "sentences", "levels", "references")}
+    if counts.get("without_partner"):
+        shown["sentences only read"] = counts["without_partner"]
     for side, lengths in counts["lengths"].items():
         shown[f"{side} subwords"] = f"{lengths['tokens']:,}, {lengths['unknown']:,} of them unknown"
         for what in ("sentence", "document"):

@@ -6,7 +6,7 @@ import functools
 import io
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import sentencepiece
 
@@ -106,26 +106,18 @@ class Tokenizer:
         """Every entry, by number."""
         return [self._processor.id_to_piece(i) for i in range(self.vocab_size)]
 
-    def encode(
-        self, lines: Sequence[str], *, sample: bool = False, alpha: float = 0.1, seed: int = 0
-    ) -> list[list[int]]:
-        """The subwords of each line, without `<s>` and `</s>`.
-
-        Args:
-            sample: draw a segmentation instead of taking the best (Kudo 2018; BPE-dropout for a BPE model).
-            alpha: smoothing of that draw, or the share of merges dropped. seed: the same seed draws the same.
-        """
-        options: dict[str, Any] = {}
-        if sample:
-            sentencepiece.set_random_generator_seed(seed)
-            options = {"enable_sampling": True, "alpha": alpha, "nbest_size": -1}
-        different = list(lines) if sample else list(dict.fromkeys(lines))  # contexts come once for each variant
-        # A single thread, or the draws depend on which thread takes which line.
-        result: list[list[int]] = self._processor.encode(different, num_threads=1, **options)
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """The subwords of each line, without `<s>` and `</s>`."""
+        different = list(dict.fromkeys(lines))  # contexts come once for each variant
+        result: list[list[int]] = self._processor.encode(different, num_threads=1)
         if len(different) == len(lines):
             return result
         tokens = dict(zip(different, result, strict=True))
         return [tokens[line] for line in lines]
+
+    def normalize(self, lines: Sequence[str]) -> list[str]:
+        """Each line as it is cut: normalised, `▁` for spaces and in front."""
+        return [self._processor.normalize(line) for line in lines]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of subwords; control symbols leave none."""

@@ -2,67 +2,104 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from docnmt.errors import UserError
-from docnmt.formats.plain_text import kind_of, read_text
+from docnmt.formats.blocks import ENDINGS
+from docnmt.formats.columns import Columns
+from docnmt.formats.one_sided import OneSided, with_partners
+from docnmt.formats.parallel_table import read_tables
+from docnmt.formats.plain_text import read_text
+from docnmt.formats.rows import KINDS, kind_of_table
 from docnmt.formats.structure import Event, Facts, Sentence
 from docnmt.formats.text import TextLines
 from docnmt.formats.wmt_xml import read_xml
 
 
 @dataclass(frozen=True)
-class SplitFiles:
-    """The files of one split. `xml` holds everything when it is given; else `source`, `references`, `levels`."""
+class Reading:
+    """How files are read, besides their names.
 
+    Attributes:
+        columns: of tables.
+        one_sided: what becomes of sentences without a partner; None: an error in text and XML, where they may be a
+            slip, and `read` in tables, whose rows cannot slip.
+    """
+
+    languages: tuple[str, str]
+    columns: Columns = field(default_factory=Columns)
+    one_sided: OneSided | None = None
+
+
+@dataclass(frozen=True)
+class SplitFiles:
+    """The files of one split. `xml` or `tables` hold everything when given; else `source`, `references`, and what says
+    where documents (`ids`) or units (`levels`) begin."""
+
+    reading: Reading
     source: Path | None = None
     references: tuple[Path, ...] = ()
     levels: Path | None = None
+    ids: Path | None = None
     xml: Path | None = None
+    tables: tuple[Path, ...] = ()
 
     @property
     def paths(self) -> list[Path]:
         """All of them."""
-        return [path for path in (self.xml, self.source, *self.references, self.levels) if path is not None]
+        files = (self.xml, *self.tables, self.source, *self.references, self.levels, self.ids)
+        return [path for path in files if path is not None]
 
 
-def find_split(prefix: str, source_lang: str, target_lang: str) -> SplitFiles:
+def find_split(prefix: str, reading: Reading) -> SplitFiles:
     """The files of a split by their names.
 
     Raises:
         UserError: nothing there, or two forms at once.
     """
+    if kind_of_table(prefix) is not None:
+        tables = tuple(Path(name) for name in sorted(glob.glob(prefix))) if "*" in prefix else (Path(prefix),)
+        if not tables:
+            raise UserError(f"{prefix}: no such file")
+        return SplitFiles(reading, tables=tables)
+    source_lang, target_lang = reading.languages
     source, single = side(prefix, source_lang), side(prefix, target_lang)
     xml = Path(f"{prefix}.{source_lang}-{target_lang}.xml")
-    levels = Path(f"{prefix}.levels.tsv")
+    levels, ids = Path(f"{prefix}.levels.tsv"), Path(f"{prefix}.ids")
     several = _numbered(prefix, target_lang)
-    plain = [path for path in (source, single, *several, levels) if path.exists()]
+    plain = [path for path in (source, single, *several, levels, ids) if path.exists()]
     if xml.exists():
         if plain:
             raise UserError(f"{xml} and {plain[0]}: two forms of one corpus at once; remove or rename one of them")
-        return SplitFiles(xml=xml)
+        return SplitFiles(reading, xml=xml)
     if not source.exists():
-        raise UserError(f"{source}: no such file (nor {Path(prefix).name}_{source_lang}.txt, nor {xml.name})")
+        raise UserError(
+            f"{source}: no such file (nor {Path(prefix).name}_{source_lang}.txt, nor {xml.name}; tables end in "
+            f"{', '.join(KINDS)})"
+        )
     if single.exists() and several:
         raise UserError(f"{single} and {several[0]}: one reference and numbered ones at once; rename one form")
     references = (single,) if single.exists() else tuple(several)
-    return SplitFiles(source, references, levels if levels.exists() else None)
+    return SplitFiles(reading, source, references, levels if levels.exists() else None, ids if ids.exists() else None)
 
 
 def side(prefix: str, language: str) -> Path:
-    """`PREFIX.en`, or `PREFIX_en.txt` where that is there: so the field's files are called.
+    """`PREFIX.en`, or `PREFIX_en.txt` where that is there: so the field's files are called; either may be compressed.
 
     Raises:
-        UserError: both are there.
+        UserError: several of them are there.
     """
-    plain, field = Path(f"{prefix}.{language}"), Path(f"{prefix}_{language}.txt")
-    if plain.exists() and field.exists():
-        raise UserError(f"{plain} and {field}: two forms of one corpus at once; remove or rename one of them")
-    return field if field.exists() else plain
+    names = [f"{prefix}.{language}", f"{prefix}_{language}.txt"]
+    paths = [Path(name + ending) for name in names for ending in ("", *ENDINGS)]
+    there = [path for path in paths if path.exists()]
+    if len(there) > 1:
+        raise UserError(f"{there[0]} and {there[1]}: two forms of one corpus at once; remove or rename one of them")
+    return there[0] if there else paths[0]
 
 
 def _numbered(prefix: str, language: str) -> list[Path]:
@@ -88,23 +125,33 @@ def read_split(files: SplitFiles, facts: Facts, progress: Callable[[int], object
     Raises:
         UserError: the files are damaged or do not fit together; file and line are named.
     """
-    if files.xml is not None:
-        yield from read_xml(files.xml, facts, progress)
-        return
-    assert files.source is not None
-    sides = [TextLines(path, progress=progress) for path in (files.source, *files.references)]
-    levels = TextLines(files.levels, progress=progress) if files.levels else None
     found = False
-    for event in read_text(sides, levels, facts):
+    for event in with_partners(_events(files, facts, progress), _policy(files), files.paths[0], facts):
         found = found or isinstance(event, Sentence)
         yield event
     if not found:
-        raise UserError(f"{files.source}: holds no sentence, expected one a line")
+        raise UserError(f"{files.paths[0]}: holds no sentence, expected one a line")
+
+
+def _policy(files: SplitFiles) -> OneSided:
+    """What becomes of sentences without a partner."""
+    return files.reading.one_sided or ("read" if files.tables else "error")
+
+
+def _events(files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None) -> Iterator[Event]:
+    """What the files say, in whatever form."""
+    if files.xml is not None:
+        return read_xml(files.xml, facts, progress)
+    if files.tables:
+        return read_tables(files.tables, files.reading.columns, files.reading.languages, facts, progress)
+    assert files.source is not None
+    sides = [TextLines(path, progress=progress) for path in (files.source, *files.references)]
+    levels = TextLines(files.levels, progress=progress) if files.levels else None
+    ids = TextLines(files.ids, progress=progress) if files.ids else None
+    return read_text(sides, facts, levels=levels, ids=ids, strict=_policy(files) == "error")
 
 
 def locate(files: SplitFiles, sentence: int) -> str:
-    """Where a sentence stands, for messages: `corpus/train.en:12`. Reads the file again."""
-    if files.source is None:
-        return f"{files.xml}, segment {sentence + 1}"
-    lines = (number for number, line in enumerate(TextLines(files.source), 1) if kind_of(line) == "text")
-    return f"{files.source}:{next(itertools.islice(lines, sentence, None))}"
+    """Where a sentence stands, for messages: `corpus/train.en:12`. Reads the files again."""
+    sentences = (event for event in read_split(files, Facts()) if isinstance(event, Sentence))
+    return next(itertools.islice(sentences, sentence, None)).place

@@ -11,27 +11,43 @@ from docnmt.formats.structure import Blank, Event, Facts, Mark, Sentence
 from docnmt.formats.text import TextLines, is_blank
 
 
-def read_text(sides: Sequence[TextLines], levels: TextLines | None, facts: Facts) -> Iterator[Event]:
-    """Plain text: the source, the references, and the rows of levels.tsv if there is one."""
+def read_text(
+    sides: Sequence[TextLines],
+    facts: Facts,
+    *,
+    levels: TextLines | None = None,
+    ids: TextLines | None = None,
+    strict: bool = True,
+) -> Iterator[Event]:
+    """Plain text: the source, then the references.
+
+    Args:
+        levels: the rows of levels.tsv. ids: those of the .ids file of OPUS, a document a new pair of names.
+        strict: a line that is empty on some sides only is an error; else it is a sentence without a partner.
+    """
     rows = LevelRows(levels) if levels is not None else None
+    documents = _Documents(ids) if ids is not None else None
     seen: set[str] = set()
-    lockstep = _Lockstep([*sides, *([levels] if levels is not None else [])])
+    lockstep = _Lockstep([*sides, *(file for file in (levels, ids) if file is not None)])
     paragraph = 0
     for number, lines in enumerate(lockstep, 1):
-        texts = lines[: len(sides)]
-        kind = kind_of(texts[0])
+        place, kind, texts = f"{sides[0].name}:{number}", kind_of(lines[0]), lines[: len(sides)]
+        if any(kind_of(text) != kind for text in texts[1:]):
+            if strict or {kind_of(text) for text in texts} != {"", "text"}:
+                raise UserError(lockstep.unequal(texts, number))
+            kind, texts = "text", tuple("" if is_blank(text) else text for text in texts)
         if kind not in seen:
             seen.add(kind)
-            _check_kinds(seen, kind, f"{sides[0].name}:{number}", levels)
-        if any(kind_of(text) != kind for text in texts[1:]):
-            raise UserError(lockstep.unequal(texts, number))
+            _check_kinds(seen, kind, place, levels, ids)
+        if documents is not None and (mark := documents.begins(lines[-1], number)) is not None:
+            yield mark
         if kind == "text":
-            units, labels = rows.parse(lines[-1], number) if rows else ((str(paragraph),), "")
+            units, labels = rows.parse(lines[len(sides)], number) if rows else ((str(paragraph),), "")
             facts.labels = rows is not None and rows.columns > rows.units
-            yield Sentence(texts, units, labels)
+            yield Sentence(texts, units, labels, place)
             continue
-        if rows and not is_blank(lines[-1]):
-            raise UserError(f"{rows.name}:{number}: expected an empty row, as {sides[0].name}:{number} is empty")
+        if rows and not is_blank(lines[len(sides)]):
+            raise UserError(f"{rows.name}:{number}: expected an empty row, as {place} is empty")
         paragraph += 1
         if kind != "<p>":
             yield Blank() if kind == "" else Mark()
@@ -50,7 +66,7 @@ def kind_of(line: str) -> str:
     return bare if bare in ("", "<p>", "<d>") else "text"
 
 
-def _check_kinds(seen: set[str], kind: str, here: str, levels: TextLines | None) -> None:
+def _check_kinds(seen: set[str], kind: str, here: str, levels: TextLines | None, ids: TextLines | None) -> None:
     """Whether the kind of the line `here` goes together with those that were `seen` up to it.
 
     Raises:
@@ -61,6 +77,8 @@ def _check_kinds(seen: set[str], kind: str, here: str, levels: TextLines | None)
         raise UserError(f"{here} <d> lines and empty lines; keep one of them to mark documents")
     if kind in ("<p>", "<d>") and levels is not None:
         raise UserError(f"{here} {kind} lines and {levels.name}; keep one of them")
+    if kind in ("", "<d>") and ids is not None:
+        raise UserError(f"{here} {kind or 'empty'} lines and {ids.name}; keep one of them")
 
 
 class _Lockstep:
@@ -103,6 +121,28 @@ def _described(text: str | None) -> str:
         return "is missing"
     kind = kind_of(text)
     return {"text": f"reads '{text[:40]}'", "": "is empty"}.get(kind, f"is {kind}")
+
+
+class _Documents:
+    """The rows of an .ids file: the documents of both sides, then the sentences' numbers."""
+
+    def __init__(self, lines: TextLines) -> None:
+        self._name = lines.name
+        self._open: list[str] = []
+
+    def begins(self, row: str, number: int) -> Mark | None:
+        """The mark of a document that begins with this row.
+
+        Raises:
+            UserError: the row does not name two documents.
+        """
+        names = row.split("\t")[:2]
+        if len(names) < 2:
+            raise UserError(f"{self._name}:{number}: expected a document of each side and a tab, got '{row[:40]}'")
+        if names == self._open:
+            return None
+        self._open = names
+        return Mark(" ".join(names))
 
 
 class LevelRows:

@@ -10,6 +10,10 @@ single spaces, are the line up to white space.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
+
+from docnmt.errors import UserError
 
 #: Abbreviations that are followed by a capital inside a sentence, without their full stop; compared without case.
 #: Those that also end sentences as a rule (etc., usw., Inc.) are not in here.
@@ -39,6 +43,27 @@ _CLOSING = "\"'”’»›)\\]}“‘"
 _OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
 _CANDIDATE = re.compile(rf"([.!?…]+)([{_CLOSING}]*)(\s+)(?=[{_OPENING}\s]*(\S))|[。！？]+[{_CLOSING}」』）]*")
 _LAST_WORD = re.compile(r"[^\s(\[{\"'„“»«‚‘]*$")
+
+
+def splitter(name: str, language: str) -> Callable[[str], list[str]]:
+    """What divides a line into sentences: `rules` (`split_sentences`), or the package `sentencex`.
+
+    Raises:
+        UserError: the package is not installed.
+    """
+    if name == "rules":
+        return partial(split_sentences, language=language)
+    try:
+        import sentencex
+    except ImportError as error:
+        raise UserError("--splitter sentencex needs an extra: pip install 'docnmt[sentencex]'") from error
+    code = re.split(r"[-_]", language.lower())[0]
+
+    def split(line: str) -> list[str]:
+        """The sentences of one line."""
+        return [" ".join(sentence.split()) for sentence in sentencex.segment(code, line) if sentence.strip()]
+
+    return split
 
 
 def split_sentences(line: str, language: str = "") -> list[str]:

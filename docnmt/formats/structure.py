@@ -13,12 +13,14 @@ import numpy as np
 class Sentence(NamedTuple):
     """One sentence on all sides: the source first, then the references.
 
-    `units` are the labels of the units it stands in, outermost first; `labels` whatever else is known of it.
+    `units` are the labels of the units it stands in, outermost first; `labels` whatever else is known of it; `place`
+    where it stands, for messages. A side is "" where the sentence has no partner.
     """
 
     texts: tuple[str, ...]
     units: tuple[str, ...] = ()
     labels: str = ""
+    place: str = ""
 
 
 class Blank(NamedTuple):

@@ -10,13 +10,11 @@ from __future__ import annotations
 import codecs
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from docnmt.errors import UserError
-
-BLOCK = 1 << 22
+from docnmt.formats.blocks import BLOCK, blocks
 
 
 class TextLines:
@@ -28,7 +26,8 @@ class TextLines:
         progress: called with the number of bytes of every block read.
 
     Attributes:
-        lines, crlf, bytes, bom, sha256: what was found, complete when the last line was read.
+        lines, crlf, bom: what was found, complete when the last line was read.
+        bytes, sha256: of the file as it is stored, likewise.
     """
 
     def __init__(
@@ -37,8 +36,8 @@ class TextLines:
         self._source, self._progress = source, progress
         self.name = name or str(source)
         self.lines = self.crlf = self.bytes = 0
-        self.bom = False
-        self.sha256 = ""
+        self.bom = self._begun = False
+        self._digest = hashlib.sha256()
 
     def __iter__(self) -> Iterator[str]:
         """Each line in order.
@@ -46,32 +45,47 @@ class TextLines:
         Raises:
             UserError: the file cannot be read or is not clean UTF-8 text.
         """
-        digest = hashlib.sha256()
         rest = b""
+        for block in self._blocks():
+            whole = rest + block
+            cut = whole.rfind(b"\n") + 1
+            yield from self._split(whole[:cut])
+            rest = whole[cut:]
+        yield from self._split(rest)
+
+    @property
+    def sha256(self) -> str:
+        """Of what was read."""
+        return self._digest.hexdigest()
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The source, decompressed."""
+        if isinstance(self._source, Path):
+            yield from blocks(self._source, self._seen)
+            return
         try:
-            with self._source.open("rb") if isinstance(self._source, Path) else nullcontext(self._source) as file:
-                while block := file.read(BLOCK):
-                    digest.update(block)
-                    if self._progress:
-                        self._progress(len(block))
-                    block = rest + block
-                    cut = block.rfind(b"\n") + 1
-                    yield from self._split(block[:cut])
-                    rest = block[cut:]
+            while block := self._source.read(BLOCK):
+                self._seen(block)
+                yield block
         except OSError as error:
             raise UserError(f"{self.name}: cannot be read: {error.strerror or error}") from error
-        yield from self._split(rest)
-        self.sha256 = digest.hexdigest()
+
+    def _seen(self, block: bytes) -> None:
+        self._digest.update(block)
+        self.bytes += len(block)
+        if self._progress:
+            self._progress(len(block))
 
     def _split(self, block: bytes) -> list[str]:
         """The lines of a block of whole lines, checked."""
         start = 0
-        if not self.bytes and block.startswith(codecs.BOM_UTF8):
+        beginning, self._begun = not self._begun, self._begun or block != b""
+        if beginning and block.startswith(codecs.BOM_UTF8):
             self.bom, start = True, len(codecs.BOM_UTF8)
         try:
             text = block[start:].decode("utf-8")
         except UnicodeDecodeError as error:
-            self._refuse(block, error.start + start, _not_utf8(block, self.bytes == 0))
+            self._refuse(block, error.start + start, _not_utf8(block, beginning))
         if "\r" in text:
             self.crlf += text.count("\r\n")
             text = text.replace("\r\n", "\n")
@@ -84,7 +98,6 @@ class TextLines:
         if not lines[-1]:
             lines.pop()
         self.lines += len(lines)
-        self.bytes += len(block)
         return lines
 
     def _refuse(self, block: bytes, at: int, what: str) -> NoReturn:

@@ -11,8 +11,8 @@ from typing import Any, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from docnmt.errors import UserError
+from docnmt.formats.blocks import blocks
 from docnmt.formats.structure import Event, Facts, Mark, Sentence
-from docnmt.formats.text import BLOCK, is_blank
 
 _LINE_BREAKS = re.compile(r"\s*[\n\r]+\s*")
 
@@ -39,11 +39,11 @@ def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None 
         for rows in zip(*sides, strict=True):
             (paragraph, number), _ = rows[0]
             texts = tuple(_LINE_BREAKS.sub(" ", text).strip() for _, text in rows)
-            if any(is_blank(text) for text in texts):
-                raise UserError(f"{where}, seg {number}: empty; every segment needs text on all sides")
+            if not any(texts):
+                raise UserError(f"{where}, seg {number}: empty; every segment needs text")
             folded += sum(_LINE_BREAKS.search(text.strip()) is not None for _, text in rows)
             found += 1
-            yield Sentence(texts, (str(paragraph),))
+            yield Sentence(texts, (str(paragraph),), place=f"{where}, seg {number}")
     if not found:
         raise UserError(f"{path}: holds no <doc> with <src> segments")
     facts.levels = True
@@ -56,23 +56,20 @@ def _documents(path: Path, facts: Facts, progress: Callable[[int], object] | Non
     parser: XMLPullParser[Any] = XMLPullParser(["end"])
     digest, size = hashlib.sha256(), 0
     try:
-        with path.open("rb") as file:
-            while block := file.read(BLOCK):
-                digest.update(block)
-                size += len(block)
-                if progress:
-                    progress(len(block))
-                parser.feed(block)
-                for _, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
-                    if element.tag == "doc":
-                        yield element
-                        element.clear()
+        for block in blocks(path):
+            digest.update(block)
+            size += len(block)
+            if progress:
+                progress(len(block))
+            parser.feed(block)
+            for _, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
+                if element.tag == "doc":
+                    yield element
+                    element.clear()
         parser.close()
     except ParseError as error:
         line, column = error.position
         raise UserError(f"{path}:{line}: not well-formed XML at column {column + 1}: {error}") from error
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     facts.inputs[str(path)] = {"bytes": size, "sha256": digest.hexdigest()}
 
 

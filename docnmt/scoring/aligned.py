@@ -7,15 +7,19 @@ where no sentence is empty, tells which. So its lines say what the lines of the 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from docnmt.errors import UserError
-from docnmt.formats.text import TextLines
+from docnmt.formats.columns import Columns
+from docnmt.formats.side import side_lines
 
 DOCUMENT, PARAGRAPH = "<d>", "<p>"
+#: Columns by the names that known tables have.
+ANY = Columns()
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,16 @@ class LineLayout:
         """The lines that are sentences, in their order."""
         return [row for row in self.rows if row]
 
-    def align(self, path: Path) -> list[str]:
+    def only(self, kept: Sequence[int]) -> LineLayout:
+        """The layout of some of its sentences, in their order; documents that keep none are left out."""
+        sentences = self.sentences
+        offsets = sorted({bisect_left(kept, offset) for offset in self.document_offsets})
+        return LineLayout(self.path, tuple(sentences[i] for i in kept), tuple(offsets), (True,) * len(kept))
+
+    def align(self, path: Path, columns: Columns = ANY, role: str = "hypothesis") -> list[str]:
         """The sentences of another file, one for each of this one's; an empty one is a missing translation.
+
+        `columns` and `role` are as in `read_layout`.
 
         Line by line, the other file is empty where this one is (with or without lines for marks), or has one empty line
         between the documents. Or it has as many sentences, with the same documents (two empty lines for one, empty
@@ -48,7 +60,7 @@ class LineLayout:
         Raises:
             UserError: it has another number of sentences, or other documents.
         """
-        other = read_layout(path, may_be_empty=True)
+        other = read_layout(path, columns, role, may_be_empty=True)
         for places in self._places():
             if len(other.rows) == len(places) and not any(
                 row for place, row in zip(places, other.rows, strict=True) if not place
@@ -76,8 +88,8 @@ class LineLayout:
         yield between
 
 
-def read_layout(path: Path, *, may_be_empty: bool = False) -> LineLayout:
-    """The sentences and documents of a text file; of translations all `may_be_empty`.
+def read_layout(path: Path, columns: Columns = ANY, role: str = "target", *, may_be_empty: bool = False) -> LineLayout:
+    """The sentences and documents of a text file, or of a table's column `role`; of translations all `may_be_empty`.
 
     Raises:
         UserError: the file cannot be read, is not clean UTF-8 text, or holds no sentence.
@@ -86,7 +98,7 @@ def read_layout(path: Path, *, may_be_empty: bool = False) -> LineLayout:
     lines: list[bool] = []
     offsets = [0]
     sentences = 0
-    for line in map(str.strip, TextLines(path)):
+    for line in map(str.strip, side_lines(path, columns, role)):
         if line in ("", DOCUMENT) and offsets[-1] != sentences:
             offsets.append(sentences)
         lines.append(line not in ("", DOCUMENT, PARAGRAPH))

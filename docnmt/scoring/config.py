@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.config import below, option
+from docnmt.formats.columns import parse_columns
 
 #: Of the bootstrap, where nobody says.
 SAMPLES, SEED = 1000, 12345
@@ -59,8 +60,9 @@ class ScoreConfig:
     """A translation against references."""
 
     ref: tuple[str, ...] = option(
-        dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several", metavar="FILE"
-    )
+        dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several; like --sys and "
+        "--src also a table (.tsv, .jsonl or .parquet)", metavar="FILE",
+    )  # fmt: skip
     sys: str = option(dataclasses.MISSING, "the translation: the reference's lines, line by line", metavar="FILE")
     src: str | None = option(None, "the source, for lexical consistency and COMET", metavar="FILE", basic=True)
     resegment: bool = option(
@@ -72,6 +74,10 @@ class ScoreConfig:
     resegmented: str | None = option(
         None, "with --resegment: also write --sys with the reference's lines into this file", metavar="FILE"
     )
+    columns: tuple[str, ...] = option(
+        (), "what the columns of tables are called: document=NAME source=NAME (--src) target=NAME (--ref) "
+        "hypothesis=NAME (--sys) [the names that known tables have]", metavar="ROLE=NAME",
+    )  # fmt: skip
     samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]")
     seed: int | None = option(None, f"of the bootstrap [{SEED}]")
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
@@ -79,7 +85,7 @@ class ScoreConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = below(self, 1, "samples")
+        found = [*below(self, 1, "samples"), *parse_columns(self.columns)[1]]
         if self.resegmented is not None and not self.resegment:
             found.append("--resegmented has no effect without --resegment")
         return found

@@ -138,6 +138,11 @@ class Evaluation:
         )
 
 
+def scored_sentences(references: Sequence[Sequence[str]]) -> list[int]:
+    """The sentences that every reference has: where one is empty, there is nothing to compare with."""
+    return [number for number, each in enumerate(zip(*references, strict=True)) if all(each)]
+
+
 def evaluate(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],

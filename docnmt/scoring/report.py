@@ -8,15 +8,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from docnmt.errors import UsageError
+from docnmt.errors import UsageError, UserError
 from docnmt.files import write_text
+from docnmt.formats.columns import parse_columns
 from docnmt.picture import check_picture
 from docnmt.scoring.aligned import LineLayout, read_layout
 from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
 from docnmt.scoring.comet import Comet
 from docnmt.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
 from docnmt.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
-from docnmt.scoring.metrics import Evaluation, Scores, evaluate_systems
+from docnmt.scoring.metrics import Evaluation, Scores, evaluate_systems, scored_sentences
 from docnmt.scoring.parts import PartScores
 from docnmt.scoring.resegment import resegment
 
@@ -33,6 +34,7 @@ class TranslationReport:
         consistency: of the system and of the (first) reference, whose ratio is what people do.
         comparisons: with the other system, by `samples` bootstrap samples.
         parts: of the text, with the scores of both.
+        unscored: sentences that a reference lacks, which are left out.
     """
 
     scores: Scores
@@ -42,9 +44,12 @@ class TranslationReport:
     comparisons: Sequence[Comparison] = ()
     samples: int = 0
     parts: PartScores | None = None
+    unscored: int = 0
 
     def __str__(self) -> str:
         pieces = [str(self.scores)]
+        if self.unscored:
+            pieces.append(f"({self.unscored:,} sentences without a reference are not scored)")
         pieces += [f"lexical consistency, {who}: {each}" for who, each in self.consistency.items()]
         if self.comparisons:
             pieces.append(format_comparisons(self.comparisons, self.scores.documents, self.samples))
@@ -55,6 +60,8 @@ class TranslationReport:
     def to_dict(self) -> dict[str, Any]:
         """The same as plain JSON types; what was not asked for is left out."""
         content = self.scores.to_dict()
+        if self.unscored:
+            content["unscored"] = self.unscored
         if self.consistency:
             content["lexical_consistency"] = {who: each.to_dict() for who, each in self.consistency.items()}
         if self.comparisons:
@@ -93,16 +100,25 @@ def report_on(
 
     Args:
         layout: which lines are sentences, and the documents; of the source where what is wanted needs one.
-        hypotheses, references: the system's sentences, and those of each reference.
+        hypotheses, references: the system's sentences, and those of each reference; where one is empty, nothing is
+            scored.
         other: the sentences of another system to compare with.
         tokenize: sacreBLEU's tokenizer for BLEU.
         consistency: lexical consistency, which needs the source, as COMET does.
         samples, seed: of the bootstrap, if there is another system.
 
     Raises:
-        UserError: COMET or matplotlib is not installed, or COMET's model cannot be had.
+        UserError: COMET or matplotlib is not installed, or COMET's model cannot be had; or no sentence has a reference.
     """
     form = "" if wanted.plot is None else check_picture("--plot", Path(wanted.plot))
+    kept = scored_sentences(references)
+    unscored = len(hypotheses) - len(kept)
+    if not kept:
+        raise UserError(f"{layout.path}: no sentence has a reference, expected one a line")
+    if unscored:
+        layout, hypotheses = layout.only(kept), [hypotheses[i] for i in kept]
+        references = [[reference[i] for i in kept] for reference in references]
+        other = None if other is None else [other[i] for i in kept]
     offsets, sources = layout.document_offsets, layout.sentences
     texts = [hypotheses] if other is None else [hypotheses, other]
     systems = evaluate_systems(texts, references, offsets, tokenize=tokenize)
@@ -129,6 +145,7 @@ def report_on(
         paired_bootstrap(*systems, samples=samples, seed=seed) if other is not None else [],
         samples,
         parts,
+        unscored,
     )
 
 
@@ -152,11 +169,14 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
         problems.append("--comet reads the source too: give --src FILE")
     if problems:
         raise UsageError(problems)
-    layout = read_layout(Path(config.src or config.ref[0]))
-    references = [layout.align(Path(path)) for path in config.ref]
+    columns, _ = parse_columns(config.columns)
+    layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
+    references = [layout.align(Path(path), columns, "target") for path in config.ref]
 
     def read(path: str) -> list[str]:
-        return _resegmented(Path(path), layout, references[0]) if config.resegment else layout.align(Path(path))
+        if config.resegment:
+            return _resegmented(Path(path), layout, references[0])
+        return layout.align(Path(path), columns)
 
     hypotheses = read(config.sys)
     if config.resegmented is not None:

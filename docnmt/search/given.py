@@ -28,9 +28,9 @@ def given_tokens(given: Sequence[str | None] | None, sentences: int, tokenizer: 
 
 
 def first_of_documents(references: Sequence[str], document_offsets: Sequence[int], share: float) -> list[str | None]:
-    """The first floor(share * n) references of each document of n sentences, and None for all others."""
+    """The first floor(share * n) references of each document of n sentences, None for all others and for empty ones."""
     given: list[str | None] = [None] * len(references)
     for begin, end in pairwise(document_offsets):
         last = begin + int(Decimal(str(share)) * (end - begin))  # 0.29 of 100 is 29; of floats it would be 28
-        given[begin:last] = references[begin:last]
+        given[begin:last] = [text or None for text in references[begin:last]]
     return given

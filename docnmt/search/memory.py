@@ -35,6 +35,8 @@ class TranslationMemory:
     def _index(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Runs (K,), where the entries of each begin (K+1,), the sentence and the weight of each entry."""
         runs, sentences = _runs(self.corpus.source)
+        paired = self.corpus.has_partner(sentences)
+        runs, sentences = runs[paired], sentences[paired]
         order = np.lexsort((sentences, runs))
         runs, sentences = runs[order], sentences[order]
         first = np.flatnonzero(np.r_[True, (np.diff(runs) != 0) | (np.diff(sentences) != 0)][: len(runs)])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
 from docnmt.errors import UserError
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
-from docnmt.scoring.metrics import bleu_tokenizer, evaluate
+from docnmt.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.search.translate import translate_corpus
 from docnmt.tasks.config import DocumentTranslationConfig
@@ -38,9 +40,13 @@ def corpus_bleu(
     finally:
         model.train(was_training)
     references = [reference[: len(results)] for reference in part.references]
-    texts = [result.text for result in results]
-    tokenize = bleu_tokenizer(task.target_lang)
-    return evaluate(texts, references, part.document_offsets, tokenize=tokenize).scores["s-BLEU"]
+    kept = scored_sentences(references)
+    if not kept:
+        raise UserError("no sentence that BLEU would be computed on has a reference; raise --eval-bleu-documents")
+    texts = [results[i].text for i in kept]
+    references = [[reference[i] for i in kept] for reference in references]
+    offsets = np.searchsorted(kept, part.document_offsets)
+    return evaluate(texts, references, offsets, tokenize=bleu_tokenizer(task.target_lang)).scores["s-BLEU"]
 
 
 def first_documents(corpus: ParallelCorpus, count: int | None) -> ParallelCorpus:

@@ -38,8 +38,8 @@ class DocumentTranslationConfig:
         None, "--source-mask holds in the first epoch and falls evenly to 0 after so many [it stays]"
     )
     subword_sampling: float | None = option(
-        None, "in every epoch, draw another segmentation of all training text: SentencePiece's alpha, such as 0.2 "
-        "(unigram models: less is more varied; BPE: share of merges dropped)", metavar="ALPHA",
+        None, "in every epoch, draw another segmentation of all training text: alpha, such as 0.2 (unigram models: "
+        "its smoothing, less is more varied; BPE: share of merges left out)", metavar="ALPHA",
     )  # fmt: skip
     eval_bleu_beam: int = option(1, "beam of the validation BLEU (it is computed when BLEU is the metric)")
     eval_bleu_documents: int | None = option(None, "validation BLEU on the first N documents only [all]")

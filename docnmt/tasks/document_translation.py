@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from docnmt.batching.foreign import in_foreign_documents
-from docnmt.batching.units import planned_units
+from docnmt.batching.units import learned_units, planned_units
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import read_meta
 from docnmt.data.tokenizer import Tokenizer
@@ -168,17 +168,16 @@ class DocumentTranslation:
     ) -> TranslationDataset:
         units = planned_units(plan, corpus, limit=self.max_doc_tokens)
         if made is None:
-            return TranslationDataset(corpus, units, plan, name)
-        return TranslationDataset(
-            corpus, made.units(corpus, units, plan), plan, name, made.hidden(plan), made.dropped(plan)
-        )
+            return TranslationDataset(corpus, learned_units(units, corpus), plan, name)
+        units = learned_units(made.units(corpus, units, plan), corpus)
+        return TranslationDataset(corpus, units, plan, name, made.hidden(plan), made.dropped(plan))
 
     def other_contexts(self, split: str, model: AnyTranslationModel) -> dict[str, TranslationDataset]:
         """A split in `foreign` documents, where there are several, and with `none`: as windows of 0 read it."""
         corpus, plan = self.corpus(split), model.reading
         if not plan.reads_context:
             return {}
-        alone = planned_units(plan, corpus, limit=self.max_doc_tokens, window=0)
+        alone = learned_units(planned_units(plan, corpus, limit=self.max_doc_tokens, window=0), corpus)
         found = {"none": TranslationDataset(corpus, alone, plan, f"{split}, no context")}
         if corpus.num_documents > 1:
             found["foreign"] = self._dataset(in_foreign_documents(corpus), plan, f"{split}, foreign context")

@@ -261,7 +261,7 @@ def test_documents_given_whole_are_named_and_not_printed(run: Run, folder: Path)
     assert not (folder / "nothing" / "hypotheses.txt").read_text(encoding="utf-8").strip()
     status, _, err = run(*command, "1", "--per-document")
     assert status == 2
-    assert "--per-document has no effect with --prefix-references 1, which leaves nothing to translate" in err
+    assert "--per-document has no effect with --prefix-references 1, which leaves nothing to score" in err
     status, _, err = run(*command, "1.5")
     assert status == 2
     assert "--prefix-references: must be in [0, 1], got 1.5" in err

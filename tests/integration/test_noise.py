@@ -19,12 +19,13 @@ from torch.nn import functional as F
 from toy import assert_same_checkpoint, log
 
 from docnmt.batch import IGNORE, TranslationBatch
-from docnmt.batching.noise import DroppedContexts, HiddenWords, resegmented, uniform
+from docnmt.batching.noise import DroppedContexts, HiddenWords, resegmented
 from docnmt.batching.units import planned_units
 from docnmt.cli.train import main as train
 from docnmt.criterions.config import LabelSmoothedCrossEntropyConfig
 from docnmt.criterions.cross_entropy import LabelSmoothedCrossEntropy
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.draws import uniform
 from docnmt.data.tokenizer import BRK, EOS, MASK
 from docnmt.modules.embedding import WordDropout
 from docnmt.tasks.config import DocumentTranslationConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docnmt.errors import UserError
-from docnmt.formats.forms import find_split, locate, read_split
+from docnmt.formats.forms import Reading, find_split, locate, read_split
 from docnmt.formats.structure import Facts, Structure, StructureBuilder
 
 
@@ -24,7 +24,7 @@ class Corpus:
 
     def read(self) -> tuple[list[tuple[str, ...]], Structure, Facts, list[str]]:
         facts, builder = Facts(), StructureBuilder()
-        events = read_split(find_split(self.prefix, "en", "de"), facts)
+        events = read_split(find_split(self.prefix, Reading(("en", "de"))), facts)
         texts = [sentence.texts for sentence in builder.sentences(events)]
         return texts, builder.build(known=facts.levels), facts, builder.names
 
@@ -190,5 +190,5 @@ def test_damaged_wmt_xml_is_refused(corpus: Corpus, old: str, new: str, problem:
 
 def test_a_sentence_is_located_in_its_file(corpus: Corpus) -> None:
     corpus.write(en="a\n\n\nb\nc\n", de="A\n\n\nB\nC\n")
-    files = find_split(corpus.prefix, "en", "de")
+    files = find_split(corpus.prefix, Reading(("en", "de")))
     assert [locate(files, i) for i in range(3)] == [f"{corpus.prefix}.en:{line}" for line in (1, 4, 5)]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -50,30 +47,6 @@ def test_text_cannot_write_special_symbols() -> None:
         (ids,) = tokenizer.encode([line])
         assert not {UNK, BOS, EOS, BRK, MASK} & set(ids)
         assert tokenizer.decode(ids) == line
-
-
-def test_sampling_follows_its_seed(tokenizer: Tokenizer) -> None:
-    first = tokenizer.encode(LINES, sample=True, alpha=0.1, seed=1)
-    assert tokenizer.encode(LINES, sample=True, alpha=0.1, seed=1) == first
-    assert tokenizer.encode(LINES, sample=True, alpha=0.1, seed=2) != first
-    assert [tokenizer.decode(ids) for ids in first] == LINES
-
-
-def test_sampling_draws_the_same_in_every_process(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    """Else `--subword-sampling` could neither be repeated nor resumed."""
-    (tmp_path / "model").write_bytes(tokenizer.to_bytes())
-    code = "import sys, pathlib; from docnmt.data.tokenizer import Tokenizer; "
-    code += "t = Tokenizer.from_bytes(pathlib.Path(sys.argv[1]).read_bytes()); "
-    code += f"print(t.encode({LINES!r}, sample=True, alpha=0.1, seed=1))"
-    command = [sys.executable, "-c", code, str(tmp_path / "model")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(tokenizer.encode(LINES, sample=True, alpha=0.1, seed=1))
-
-
-def test_sampling_leaves_encoding_as_it_is(tokenizer: Tokenizer) -> None:
-    before = tokenizer.encode(LINES)
-    tokenizer.encode(LINES, sample=True, seed=3)
-    assert tokenizer.encode(LINES) == before
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe"])
