@@ -4,7 +4,7 @@
         --files runs/manual/copy/test/hypotheses.txt runs/manual/sentence/test/hypotheses.txt
 
 Writes, for each file (documents as the split's, an empty line between them), OUT/documents/NAME with the documents of
-which less than half stands there (the rule of docnmt-preprocess), and OUT/lines/NAME with the sentences that do not occur
+which less than half stands there (the rule of docnmt-preprocess), and OUT/lines/NAME with sentences that do not occur
 there at all; `reference.txt` beside them. The NAME of runs/manual/copy/test/hypotheses.txt is copy-test.txt. Files of
 --prefix-references have the rest of each document; of these there are documents only.
 """

@@ -6,7 +6,8 @@
 REFERENCE has a sentence a line and empty lines between documents. Systems are the reference with noise: of its words a
 share replaced, dropped or followed by another, and blocks of words moved. `speed` prints processor time in seconds;
 sacreBLEU's own TER is measured beside ours, and must give the same counts. `resegment` joins the lines of every
-document (or of all of them, as one), has `docnmt.scoring.resegment` divide them, and compares scores with the true lines'.
+document (or of all of them, as one), has `docnmt.scoring.resegment` divide them, and compares scores with those of the
+true lines.
 """
 
 from __future__ import annotations
