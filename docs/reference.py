@@ -34,6 +34,7 @@ API = {
     "docnmt.tasks": "Tasks",
     "docnmt.criterions": "Criteria",
     "docnmt.training": "Training",
+    "docnmt.convert": "Models of other toolkits",
     "docnmt.classification": "Text classification",
     "docnmt.sentence_vectors": "Sentence vectors",
     "docnmt.registry": "Registries",

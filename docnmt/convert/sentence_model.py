@@ -65,7 +65,7 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
         why = (
             "its layers are unknown there"
             if noun == "sentence"
-            else f"it reads a {noun} at once, and that one sentence"
+            else f"it reads a {noun}, and models there read a sentence"
         )
     raise UserError(
         f"{file}: a '{loaded.header['model']}' cannot be exported to {form}: {why}; export a 'transformer', such as "

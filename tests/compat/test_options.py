@@ -14,6 +14,7 @@ from docnmt.cli import average, embed, inspect, preprocess, score, senteval
 from docnmt.cli.train import CHOSEN
 from docnmt.commands.config import GenerateConfig, MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.config import NoOptions, Setting, flag, settings
+from docnmt.convert.config import ConvertConfig
 from docnmt.optim.config import OptimizationConfig
 from docnmt.registry import ALL, ARCHITECTURES, GENERATORS, Registry
 from docnmt.report.config import PageConfig
@@ -52,6 +53,7 @@ COMMANDS: dict[str, dict[str, type]] = {
     "report": {"report": PageConfig},
     "average": {"average": average.AverageConfig},
     "inspect": {"inspect": inspect.InspectConfig},
+    "convert": {"convert": ConvertConfig},
     "classify": {"options": ClassifyConfig},
     "embed": {"embed": embed.EmbedConfig},
     "senteval": {"senteval": senteval.SentEvalConfig},

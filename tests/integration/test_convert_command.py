@@ -70,7 +70,7 @@ def test_models_start_from_it_on_data_of_its_vocabulary(tmp_path: Path, separate
     files = [f"--trainpref={text.path('train')}", f"--validpref={text.path('dev')}", f"--destdir={data}"]
     assert preprocess(["-s", "en", "-t", "de", *files, f"--srcdict={own}"]) == 0
     assert read_meta(data)["vocabulary"]["joined"] is False
-    for arch, more in (("transformer", []), ("cond_transformer", ["--context-placement", "heads"])):
+    for arch, more in (("transformer", []), ("cond_transformer", ["--context-norm", "pre"])):
         start = ["--config", str(own / "config.yaml"), "--finetune-from-model", str(own), "--max-update", "1"]
         run = tmp_path / arch
         assert train([str(data), "--arch", arch, "--save-dir", str(run), *start, *more, "--max-tokens", "500"]) == 0
@@ -212,8 +212,8 @@ def test_options_that_marian_has_not(tmp_path: Path, capsys: Capture, options: d
 @pytest.mark.parametrize(
     ("arch", "why"),
     [
-        ("cond_transformer", "it reads a document at once, and that one sentence"),
-        ("concat_transformer", "it reads a window at once, and that one sentence"),
+        ("cond_transformer", "it reads a document, and models there read a sentence"),
+        ("concat_transformer", "it reads a window, and models there read a sentence"),
     ],
 )
 def test_document_models_are_refused(tmp_path: Path, capsys: Capture, arch: str, why: str) -> None:

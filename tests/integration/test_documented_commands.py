@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
+import small_system
 from documented import ROOT, SCRIPTS, Shown, files, inside, options, run, shown
 from parallel_text import ParallelText
 
@@ -79,6 +80,7 @@ def workplace(system: Path, tmp_path: Path) -> Path:
     rows = [columns, ["1", "1", "A lamp.", "It.", "LAMP A.", "IT."], ["1", "0", "A lamp.", "It.", "LAMP A.", "NO."]]
     (folder / "contrastive.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
     evaluation(folder)
+    pretrained(folder)
     classification(folder)
     sentence_vectors(folder)
     for name in ("ANY_TEXT", "OTHER_TEXT"):
@@ -101,6 +103,14 @@ def evaluation(folder: Path) -> None:
         (folder / f"ctxpro/paper/jsons/{test_set}.json").write_text(json.dumps([entry]), encoding="utf-8")
         for kind in ("sentences", "contexts"):
             (folder / f"ctxpro/paper/outputs/deepl.{test_set}.{kind}").write_text("IT.\n", encoding="utf-8")
+
+
+def pretrained(folder: Path) -> None:
+    """A Marian model, small enough to train on."""
+    sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 24, "norm": "post", "activation": "swish", "output_bias": True}
+    own = small_system.random_checkpoint(folder / "own.safetensors", **sizes)
+    with inside(folder):
+        assert run(["docnmt-convert", str(own), "opus-mt-en-de", "--to", "hf-marian"]) == 0
 
 
 def classification(folder: Path) -> None:

@@ -29,6 +29,8 @@ from docnmt.training.finetune import start_from
 from docnmt.training.loading import load_model
 
 SIZES: dict[str, Any] = {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2, "ffn_dim": 48}
+#: What models of other toolkits have.
+PRETRAINED: dict[str, Any] = {"norm": "post", "activation": "swish", "output_bias": True, "tie_output": False}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("hier_transformer", {}, {}),
     ("cond_transformer", {}, {}),
@@ -46,6 +48,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"norm": "post"},
         {"norm": "post", "context_norm": "pre", "context_placement": "heads", "target_context": "conditional"},
     ),
+    ("cond_transformer", PRETRAINED, {**PRETRAINED, "context_norm": "pre"}),
     ("hier_transformer", {"position": "rope"}, {"position": "rope"}),
     ("cond_transformer", {"position": "learned"}, {"position": "learned", "context_sides": "encoder"}),
     (
