@@ -46,6 +46,18 @@ class TranslationPreprocessConfig:
         "trained on nor scored; skip: they are left out. Translations without a source are left out in both cases "
         "[error; in tables read]",
     )
+    drop_duplicates: bool = option(False, "leave out training documents that stand there before, on both sides")
+    drop_overlap: bool = option(
+        False, "leave out training documents of which at least half stands in the validation or test data"
+    )
+    max_length_ratio: float | None = option(
+        None, "leave out training documents whose one side has more than this many times the characters of the other",
+        metavar="R",
+    )  # fmt: skip
+    min_language_share: float | None = option(
+        None, "leave out training documents of which less than this share of a side is in its language, by py3langid "
+        "(docnmt[langid]). All that is left out is listed in dropped.tsv in the data folder", metavar="SHARE",
+    )  # fmt: skip
     overwrite: bool = option(False, "replace the folder if it is one of ours", basic=True)
     workers: int = option(1, "processes that cut text into subwords; the result does not depend on it", basic=True)
 
@@ -106,6 +118,13 @@ class TranslationPreprocessConfig:
         found += parse_columns(self.columns)[1]
         if self.table_columns().hypothesis:
             found.append("--columns hypothesis=…: has no effect here; it belongs to docnmt-score")
+        found += [f"{name} has no effect without --trainpref" for name in self.filters() if self.trainpref is None]
+        if self.drop_overlap and not (self.validpref or self.testpref):
+            found.append("--drop-overlap has no effect without --validpref or --testpref")
+        if self.max_length_ratio is not None and not self.max_length_ratio >= 1:
+            found.append(f"--max-length-ratio: expected at least 1, got {self.max_length_ratio}")
+        if self.min_language_share is not None and not 0 < self.min_language_share <= 1:
+            found.append(f"--min-language-share: expected a share above 0, got {self.min_language_share}")
         if not 0 < self.character_coverage <= 1:
             found.append(f"--character-coverage: expected a share between 0 and 1, got {self.character_coverage}")
         return found
@@ -113,6 +132,11 @@ class TranslationPreprocessConfig:
     def table_columns(self) -> Columns:
         """`--columns`, parsed."""
         return parse_columns(self.columns)[0]
+
+    def filters(self) -> list[str]:
+        """The options by which training documents are left out."""
+        names = ("drop_duplicates", "drop_overlap", "max_length_ratio", "min_language_share")
+        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
 
     def prefixes(self) -> dict[str, str]:
         """The prefix of each split; commas separate prefixes too, as in fairseq."""

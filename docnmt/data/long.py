@@ -13,7 +13,6 @@ from docnmt.data.scan import Split
 from docnmt.data.store import TextArray, TokenArray
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
-from docnmt.formats.forms import locate
 from docnmt.units import cut_units, document_units
 
 
@@ -65,7 +64,7 @@ def _refuse(split: Split, policy: str, what: str, limit: int, found: np.ndarray,
     """
     if policy == "error" and len(found):
         raise UserError(
-            f"{locate(split.input, int(found[0]))}: a {what} of {costs[0]:,} subwords, the limit is {limit:,} "
+            f"{split.place(int(found[0]))}: a {what} of {costs[0]:,} subwords, the limit is {limit:,} "
             f"(--max-{what}-tokens); {len(found):,} of {split.name} in all; raise the limit or choose "
             "--long-policy split, truncate or skip"
         )
@@ -96,7 +95,7 @@ def _new_rows(
                 for k in range(count)
             ]
     raise UserError(
-        f"{locate(split.input, sentence)}: cannot be split at spaces into pieces of {limit:,} subwords on all sides; "
+        f"{split.place(sentence)}: cannot be split at spaces into pieces of {limit:,} subwords on all sides; "
         "choose --long-policy truncate or skip"
     )
 
@@ -118,7 +117,7 @@ def _note(split: Split, config: TranslationPreprocessConfig, sentences: np.ndarr
         ("documents", config.max_document_tokens, documents),
     )
     parts = [
-        f"{len(found):,} {what} of more than {limit:,} subwords (the first: {locate(split.input, int(found[0]))})"
+        f"{len(found):,} {what} of more than {limit:,} subwords (the first: {split.place(int(found[0]))})"
         for what, limit, found in kinds
         if len(found)
     ]

@@ -16,7 +16,9 @@ from docnmt.version import __version__
 META = "meta.json"
 FORMAT = 1
 #: Files that say something of the data and are none: the same text is the same data, whatever its documents are called.
-_BESIDE = re.compile(r"\.names\.text\.(offsets\.)?bin$")
+_BESIDE = re.compile(r"\.names\.text\.(offsets\.)?bin$|^dropped\.tsv$")
+#: The list of documents that were left out.
+DROPPED = "dropped.tsv"
 
 
 def read_meta(folder: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -32,32 +32,29 @@ def overlap_with_training(
 
 
 def shares_in_training(held_out: SplitFolder, training: SplitFolder, side: str) -> np.ndarray:
-    """(D,) which share of each document's text, by bytes, stands in the training data.
+    """(D,) which share of each document's text, by bytes, stands in the training data (`shares_seen`)."""
+    return shares_seen(held_out.text(side), held_out.structure().document_offsets, [training.text(side)])
+
+
+def shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray]) -> np.ndarray:
+    """(D,) the share of each document's bytes that stands in other texts.
 
     A sentence stands there if it does so next to the same neighbour: sentences that recur by themselves (headings,
     greetings, small vocabularies) are no overlap of documents. A document's only sentence has no neighbour and must
     stand there by itself.
     """
-    text, offsets = held_out.text(side), held_out.structure().document_offsets
-    seen = _seen(_hashes(text), _hashes(training.text(side)), offsets)
-    size = np.diff(text.offsets)
-    shares: np.ndarray = np.add.reduceat(size * seen, offsets[:-1]) / np.maximum(np.add.reduceat(size, offsets[:-1]), 1)
-    return shares
-
-
-def _seen(sentences: np.ndarray, training: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """(S,) bool: which sentences of the documents at `offsets` stand in the training text beside the same neighbour.
-
-    Args:
-        sentences, training: (S,) and (N,) uint64, a hash of each sentence.
-    """
+    hashes = [_hashes(other) for other in others]
+    known, known_pairs = np.concatenate(hashes), np.concatenate([_pairs(each) for each in hashes])
+    sentences = _hashes(text)
     first, last = np.zeros((2, len(sentences)), dtype=bool)
     first[offsets[:-1]] = last[offsets[1:] - 1] = True
-    pairs = np.isin(_pairs(sentences), _pairs(training)) & ~last[:-1]  # pair i: sentences i and i + 1
-    seen = first & last & np.isin(sentences, training)
+    pairs = np.isin(_pairs(sentences), known_pairs) & ~last[:-1]  # pair i: sentences i and i + 1
+    seen = first & last & np.isin(sentences, known)
     seen[:-1] |= pairs
     seen[1:] |= pairs
-    return seen
+    size = np.diff(text.offsets)
+    share: np.ndarray = np.add.reduceat(size * seen, offsets[:-1]) / np.maximum(np.add.reduceat(size, offsets[:-1]), 1)
+    return share
 
 
 def _pairs(hashes: np.ndarray) -> np.ndarray:

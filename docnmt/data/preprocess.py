@@ -10,6 +10,7 @@ from typing import Any
 from docnmt.config import to_dict
 from docnmt.data.config import TranslationPreprocessConfig
 from docnmt.data.encoding import Encoder
+from docnmt.data.filters import drop_documents
 from docnmt.data.long import apply_long_policy
 from docnmt.data.meta import META, file_entry, write_meta
 from docnmt.data.overlap import overlap_with_training
@@ -48,7 +49,10 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
             scan(split, config.source_lang, config.target_lang)
             for note in split.facts.notes:
                 say(note)
-        train = splits[0].files if splits[0].name == "train" else None
+        train = None
+        if splits[0].name == "train":
+            train = splits[0].files
+            splits[0].facts.notes += drop_documents(splits[0], splits[1:], config, say)
         training = [] if train is None else [train.text(side) for side in splits[0].sides]
         tokenizers = make_tokenizers(config, training, say)
         _encode(splits, tokenizers, config.workers)

@@ -7,10 +7,12 @@ import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from docnmt.data.split_folder import SplitFolder, reference_names
 from docnmt.data.store import RaggedWriter
 from docnmt.errors import UserError
-from docnmt.formats.forms import SplitFiles, read_split
+from docnmt.formats.forms import SplitFiles, locate, read_split
 from docnmt.formats.structure import Facts, StructureBuilder
 from docnmt.progress import Progress
 
@@ -21,7 +23,8 @@ _CHUNK = 4096
 class Split:
     """A split that was read: where its files are and what was found.
 
-    `sides` are the source's language and the names of the references; the first two are cut into subwords.
+    `sides` are the source's language and the names of the references; the first two are cut into subwords. `left` are
+    the sentences of the input that are left, by their numbers; None: all.
     """
 
     name: str
@@ -29,11 +32,16 @@ class Split:
     files: SplitFolder
     sides: list[str] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
+    left: np.ndarray | None = None
 
     @property
     def is_test(self) -> bool:
         """Its sentences and documents must stay as they are."""
         return self.name.startswith("test")
+
+    def place(self, sentence: int) -> str:
+        """Where a sentence stands in the input, for messages."""
+        return locate(self.input, sentence if self.left is None else int(self.left[sentence]))
 
 
 def scan(split: Split, source_lang: str, target_lang: str) -> None:

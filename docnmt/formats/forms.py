@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import glob
-import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -153,5 +152,15 @@ def _events(files: SplitFiles, facts: Facts, progress: Callable[[int], object] |
 
 def locate(files: SplitFiles, sentence: int) -> str:
     """Where a sentence stands, for messages: `corpus/train.en:12`. Reads the files again."""
-    sentences = (event for event in read_split(files, Facts()) if isinstance(event, Sentence))
-    return next(itertools.islice(sentences, sentence, None)).place
+    return next(places_of(files, [sentence]))
+
+
+def places_of(files: SplitFiles, sentences: Sequence[int]) -> Iterator[str]:
+    """Where these sentences stand, in rising order. Reads the files again."""
+    wanted = iter(sentences)
+    number = next(wanted, None)
+    every = (event for event in read_split(files, Facts()) if isinstance(event, Sentence))
+    for here, sentence in enumerate(every):
+        if here == number:
+            yield sentence.place
+            number = next(wanted, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import subprocess
@@ -83,6 +84,49 @@ def test_memory_and_disk_give_the_same_corpus(text: ParallelText) -> None:
         np.testing.assert_array_equal(corpus.source.tokens, stored.source.tokens)
         np.testing.assert_array_equal(corpus.source.offsets, stored.source.offsets)
         assert list(corpus.source_text) == list(stored.source_text)
+
+
+@pytest.mark.parametrize("kind", ["tsv", "bare.tsv", "tsv.gz", "jsonl", "jsonl.zst", "parquet"])
+def test_tables_have_the_fingerprint_of_plain_text(text: ParallelText, kind: str) -> None:
+    assert text.preprocess("--vocab-size", "60") == 0
+    options = [] if "bare" in kind else ["--columns", "document=book", "source=left", "target=right"]
+    for split in ("train", "dev", "test"):
+        book, rows = 0, []
+        for left, right in zip(text.lines(f"{split}.en"), text.lines(f"{split}.de"), strict=True):
+            book += not left
+            rows += [{"book": f"book {book}", "left": left, "right": right}] if left else []
+        write_table(text.path(f"{split}.{kind}"), rows)
+    files = [f"--{name}pref={text.path(split)}.{kind}" for name, split in
+             (("train", "train"), ("valid", "dev"), ("test", "test"))]  # fmt: skip
+    out = text.folder / "of-tables"
+    assert preprocess.main(["-s", "en", "-t", "de", *files, f"--destdir={out}", "--vocab-size", "60", *options]) == 0
+    assert read_meta(out)["fingerprint"] == read_meta(text.data)["fingerprint"]
+    names = ParallelCorpus.open(out, "test").document_names
+    assert names is not None
+    assert names[1] == "book 1"
+
+
+def write_table(path: Path, rows: list[dict[str, str]]) -> None:
+    """A table of the kind that its name says."""
+    if path.name.endswith(".parquet"):
+        pyarrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(rows), path)
+        return
+    lines = [json.dumps(row) for row in rows]
+    if ".tsv" in path.name:
+        lines = ["\t".join(row.values()) for row in rows]
+        lines = lines if "bare" in path.name else ["\t".join(rows[0]), *lines]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    if path.suffix == ".gz":
+        data = gzip.compress(data)
+    if path.suffix == ".zst":
+        data = pytest.importorskip("zstandard").compress(data)
+    path.write_bytes(data)
+
+
+def test_columns_need_a_table(text: ParallelText, capsys: Capture) -> None:
+    assert text.preprocess("--columns", "source=src") == 2
+    assert "--columns has no effect: none of the inputs is a table (.tsv, .jsonl, .parquet)" in capsys.readouterr().err
 
 
 def test_levels_and_labels_reach_the_corpus(text: ParallelText) -> None:
