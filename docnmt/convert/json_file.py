@@ -40,7 +40,7 @@ class JsonFile:
             raise UserError(f"{self.path}: '{name}': expected a whole number, got {value!r}")
         return value
 
-    def share(self, name: str, default: float) -> float:
+    def number(self, name: str, default: float) -> float:
         """A number."""
         value = self.values.get(name, default)
         if not isinstance(value, (int, float)) or isinstance(value, bool):

@@ -8,7 +8,7 @@ from pathlib import Path
 from docnmt.convert.config import ConvertConfig
 from docnmt.convert.ctranslate import require_ctranslate2, write_ctranslate2
 from docnmt.convert.marian import CONFIG, read_marian, write_marian
-from docnmt.convert.sentence_model import SentenceModel, read_checkpoint, write_checkpoint
+from docnmt.convert.sentence_model import OPTIONS, SentenceModel, read_checkpoint, write_checkpoint
 from docnmt.errors import UsageError, UserError
 from docnmt.files import check_folder, replacing_folder, write_json
 from docnmt.version import __version__
@@ -40,7 +40,7 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
     if config.to == "docnmt":
         say(
             f"a model that starts from it: docnmt-preprocess --srcdict {folder} … --destdir DATA; "
-            f"docnmt-train DATA --config {folder / 'config.yaml'} --finetune-from-model {folder} --arch … --save-dir …"
+            f"docnmt-train DATA --config {folder / OPTIONS} --finetune-from-model {folder} --arch … --save-dir …"
         )
 
 

@@ -45,7 +45,7 @@ def read_config(settings: JsonFile) -> TransformerConfig:
         embed_dim=settings.whole("d_model"),
         heads=settings.whole("encoder_attention_heads"),
         ffn_dim=settings.whole("encoder_ffn_dim"),
-        dropout=settings.share("dropout", 0.1),
+        dropout=settings.number("dropout", 0.1),
         activation=_ACTIVATIONS.get(activation, "relu"),  # type: ignore[arg-type]
         norm="post",
         scale_embeddings=settings.flag("scale_embedding", False),

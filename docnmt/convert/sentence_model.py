@@ -16,11 +16,12 @@ from docnmt.models.config import TransformerConfig
 from docnmt.models.protocol import TranslationModel
 from docnmt.tasks.document_translation import DocumentTranslation
 from docnmt.training.checkpoint import save_checkpoint, unique_state
-from docnmt.training.folder import CONFIG
 from docnmt.training.loading import load_model
 from docnmt.training.state import TrainingState
 
-#: Options that a model must have to start from another one; positions may be of more levels, the rest may differ.
+#: The options of the model as a `--config` file. A run's folder has config.yaml; this one is no place to train in.
+OPTIONS = "model.yaml"
+#: Those that a model must have to start from another one; positions may be of more levels, the rest may differ.
 _OF_WEIGHTS = (
     "encoder_layers", "decoder_layers", "embed_dim", "heads", "ffn_dim", "dropout", "activation", "norm",
     "share_embeddings", "tie_output", "output_bias", "scale_embeddings",
@@ -96,4 +97,4 @@ def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
     head = (
         "# what a model needs that starts from this one: docnmt-train DATA --config FILE --finetune-from-model FOLDER\n"
     )
-    write_text(folder / CONFIG, head + yaml.safe_dump(options, sort_keys=False))
+    write_text(folder / OPTIONS, head + yaml.safe_dump(options, sort_keys=False))

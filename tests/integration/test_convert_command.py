@@ -62,7 +62,7 @@ def test_raw_text_is_translated_with_nothing_else(
 
 
 @pytest.mark.parametrize("separate", [False, True])
-def test_models_start_from_it_on_data_of_its_vocabulary(tmp_path: Path, separate: bool) -> None:
+def test_models_start_from_it_on_data_of_its_vocabulary(tmp_path: Path, separate: bool, capsys: Capture) -> None:
     """A sentence model and a document model, with the options that the conversion wrote down."""
     marian.write(tmp_path / "marian", separate=separate)
     own, data, text = tmp_path / "own", tmp_path / "data", ParallelText(tmp_path)
@@ -71,10 +71,12 @@ def test_models_start_from_it_on_data_of_its_vocabulary(tmp_path: Path, separate
     assert preprocess(["-s", "en", "-t", "de", *files, f"--srcdict={own}"]) == 0
     assert read_meta(data)["vocabulary"]["joined"] is False
     for arch, more in (("transformer", []), ("cond_transformer", ["--context-norm", "pre"])):
-        start = ["--config", str(own / "config.yaml"), "--finetune-from-model", str(own), "--max-update", "1"]
+        start = ["--config", str(own / "model.yaml"), "--finetune-from-model", str(own), "--max-update", "1"]
         run = tmp_path / arch
         assert train([str(data), "--arch", arch, "--save-dir", str(run), *start, *more, "--max-tokens", "500"]) == 0
         assert convert([str(run), str(tmp_path / f"{arch}-back"), "--to", "hf-marian"]) == (arch != "transformer")
+    assert train([str(data), "--arch", "transformer", "--save-dir", str(own), "--max-update", "1"]) == 1
+    assert "is not empty and was not written by docnmt-train" in capsys.readouterr().err
     marian.Loaded(tmp_path / "transformer-back").translate(["A lamp."], 1, 5)
 
 
