@@ -21,10 +21,12 @@ Nothing is written unless everything is in order, and the folder appears whole o
 Parallel documents (the default task) are PREFIX.en and PREFIX.de: UTF-8, a sentence a line, an empty line between
 documents. Sections and paragraphs may stand in PREFIX.levels.tsv, a row a line, or be opened by <p> lines; <d> lines
 may open documents instead of empty lines; WMT files are PREFIX.en-de.xml; several references PREFIX.de0, PREFIX.de1.
+A PREFIX that ends in .tsv, .jsonl or .parquet (also .gz, .zst) is a table of both sides, whose columns --columns names.
 Other tasks have other options: docnmt-preprocess --task nli --help.""",
     """
 docnmt-preprocess -s en -t de --trainpref text/train --validpref text/dev --testpref text/test --destdir data-bin
 docnmt-preprocess -s en -t de --trainpref text/train --validpref text/dev --destdir data-bin --vocab-size 16000
+docnmt-preprocess -s en -t de --trainpref corpus.jsonl.zst --validpref dev.tsv --destdir data-bin
 docnmt-preprocess -s en -t de --testpref other/test --srcdict data-bin --destdir data-other
 docnmt-preprocess --task text_classification --train train.tsv --valid valid.tsv --destdir data-bin
 """,

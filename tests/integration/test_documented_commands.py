@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import runpy
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import small_system
 from documented import ROOT, SCRIPTS, Shown, files, inside, options, run, shown
@@ -81,6 +84,7 @@ def workplace(system: Path, tmp_path: Path) -> Path:
     (folder / "contrastive.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
     evaluation(folder)
     pretrained(folder)
+    tables(folder)
     classification(folder)
     sentence_vectors(folder)
     for name in ("ANY_TEXT", "OTHER_TEXT"):
@@ -111,6 +115,21 @@ def pretrained(folder: Path) -> None:
     own = small_system.random_checkpoint(folder / "own.safetensors", **sizes)
     with inside(folder):
         assert run(["docnmt-convert", str(own), "opus-mt-en-de", "--to", "hf-marian"]) == 0
+
+
+def tables(folder: Path) -> None:
+    """The training corpus in tables, and rows to translate."""
+    lines = [(folder / f"text/train.{side}").read_text(encoding="utf-8").split("\n") for side in ("en", "de")]
+    rows = [
+        {"id": n // 5, "text": one, "text_de": other} for n, (one, other) in enumerate(zip(*lines, strict=True)) if one
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "corpus.parquet")
+    known = [dict(zip(("document_id", "source", "target"), row.values(), strict=True)) for row in rows]
+    text = "".join(json.dumps(row) + "\n" for row in known)
+    for name in ("corpus.jsonl", "en-de_DE.jsonl"):
+        (folder / name).write_text(text if name == "corpus.jsonl" else text[: text.index("\n") + 1], encoding="utf-8")
+    bare = "".join("\t".join(map(str, row.values())) + "\n" for row in rows)
+    (folder / "dev.tsv.gz").write_bytes(gzip.compress(bare.encode()))
 
 
 def classification(folder: Path) -> None:

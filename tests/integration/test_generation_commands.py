@@ -186,6 +186,26 @@ def test_translate_reads_the_corpus_form_as_generate_does(run: Run, folder: Path
     ]
 
 
+def test_rows_are_translated_as_the_documents_that_they_form(run: Run, folder: Path) -> None:
+    lines = (folder / "test.en").read_text(encoding="utf-8").strip().split("\n")
+    rows, document = [], 0
+    for before, line in zip(["x", *lines], lines, strict=False):
+        document += bool(line) and not before
+        rows += [{"doc": document, "src": line}] if line else []
+    options = ["--input-format", "jsonl", "--columns", "source=src", "document=doc"]
+    stdin = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    status, out, _ = run("translate", "--path", "run", *options, *SHORT, stdin=stdin)
+    assert status == 0
+    found = [json.loads(line) for line in out.split("\n")[:-1]]
+    assert [{name: row[name] for name in ("doc", "src")} for row in found] == rows
+    corpus = (folder / "test.en").read_bytes()
+    plain = run("translate", "--path", "run", "--input-format", "corpus", *SHORT, stdin=corpus)[1]
+    assert [row["hypothesis"] for row in found] == [line for line in plain.split("\n") if line]
+    whole = "\n".join("\\n".join(text) for text in small_system.text(3, 4, seed=2))
+    status, out, _ = run("translate", "--path", "run", "--input-format", "lines", *SHORT, stdin=f"{whole}\n".encode())
+    assert [part for line in out.split("\n")[:-1] for part in line.split("\\n")] == [r["hypothesis"] for r in found]
+
+
 @pytest.mark.parametrize("stdin", [b"", b"\n", b"\n \n"])
 def test_a_corpus_without_a_sentence_keeps_its_lines(run: Run, stdin: bytes) -> None:
     status, out, _ = run("translate", "--path", "run", "--input-format", "corpus", *SHORT, stdin=stdin)
@@ -252,6 +272,25 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     "all at once": (["translate", "--beam", "x", "--lenpen", "-1"], b"", 2, "--path is required"),
     "generator": (["translate", "--path", "run", "--generator", "beam"], b"", 2, "beam_search, greedy, sampling"),
     "latin-1": (["translate", "--path", "run"], b"a\nb\xe4\n", 1, "stdin:2: byte 2"),
+    "no json": (["translate", "--path", "run", "--input-format", "jsonl"], b"{\n", 1, "stdin:1: not JSON"),
+    "no source": (
+        ["translate", "--path", "run", "--input-format", "jsonl"],
+        b'{"a": "b"}\n',
+        1,
+        "which column is the source? There",
+    ),
+    "columns of text": (
+        ["translate", "--path", "run", "--columns", "source=a"],
+        b"",
+        2,
+        "--columns has no effect with",
+    ),
+    "splitter of sentences": (
+        ["translate", "--path", "run", "--input-format", "corpus", "--splitter", "sentencex"],
+        b"",
+        2,
+        "--splitter has no",
+    ),
     "lone return": (["translate", "--path", "run"], b"a\rb\n", 1, "stdin:1: byte 2"),
 }
 
