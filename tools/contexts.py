@@ -15,7 +15,7 @@ from docnmt.batching.foreign import taken
 from docnmt.batching.plan import plan_batches
 from docnmt.batching.units import planned_units
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import offsets_of
+from docnmt.data.store import TextArray, offsets_of
 from docnmt.errors import UserError
 from docnmt.models.protocol import AnyTranslationModel
 from docnmt.progress import Progress
@@ -162,7 +162,11 @@ def gathered(
     """These sentences in documents of their own, in the sections and paragraphs of the sentences `structure`."""
     assert corpus.target is not None
     source, target = taken(corpus.source, sentences), taken(corpus.target, sentences)
-    return replace(corpus, source=source, target=target, document_offsets=offsets, levels=corpus.levels[structure])
+    references = [TextArray.from_lines(side[int(number)] for number in sentences) for side in corpus.references[:1]]
+    levels = corpus.levels[structure]
+    return replace(
+        corpus, source=source, target=target, references=references, document_offsets=offsets, levels=levels
+    )
 
 
 def losses(reader: Reader, asked: Asked, within: Sequence[int], seed: int) -> dict[str, np.ndarray]:

@@ -94,7 +94,9 @@ def of_language(path: Path, names: list[str]) -> tuple[Tokenizer, int]:
         del model.pieces[:]
         model.pieces.extend(pieces)
         _settle(model.trainer_spec, len(names))
-        model.ClearField("self_test_data")
+        if "self_test_data" in model.DESCRIPTOR.fields_by_name:  # not in every SentencePiece's description of models
+            model.ClearField("self_test_data")
+        model.DiscardUnknownFields()
         content = model.SerializeToString()
     try:
         return Tokenizer.from_bytes(content), left_out

@@ -116,7 +116,7 @@ def test_logits_are_the_same(system: System, side: str) -> None:
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translations_are_the_same(system: System, beam: int) -> None:
     text, scores = translations(system.ours, beam)
-    assert len(set(text)) > 5  # they depend on what is translated
+    assert len(set(text)) > 1  # they depend on what is translated
     for loaded in (system.theirs, system.back) if beam == 1 else (system.theirs,):
         other, their_scores = loaded.translate(SOURCES, beam, LIMIT)
         assert text == other

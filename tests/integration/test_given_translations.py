@@ -224,6 +224,11 @@ def test_the_share_of_a_document_is_rounded_down(share: float, firsts: list[int]
 Run = Callable[..., tuple[int, str, str]]
 
 
+def rounded(lines: list[str]) -> list[str]:
+    """Scores to four digits: on some machines the batch size can change the last ones."""
+    return [re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.4f}", line) for line in lines]
+
+
 def test_generate_prints_and_scores_what_is_not_given(run: Run, folder: Path) -> None:  # noqa: F811
     """By a model that reads no translation, so that the rest is what it is without `--prefix-references`."""
     command = ["generate", "data", "--path", "run", *SHORT]
@@ -232,12 +237,12 @@ def test_generate_prints_and_scores_what_is_not_given(run: Run, folder: Path) ->
     lengths = [
         len(part.split("\n")) for part in (folder / "test.en").read_text(encoding="utf-8").strip().split("\n\n\n")
     ]
-    given = first_of_documents([""] * sum(lengths), [0, *itertools.accumulate(lengths)], 0.5)
+    given = first_of_documents(["x"] * sum(lengths), [0, *itertools.accumulate(lengths)], 0.5)
     left = {n for n, text in enumerate(given) if text is None}
     assert 0 < len(left) < len(given)
     rows = [line for line in whole.splitlines() if re.match(r"[STHDP]-\d+\t", line)]
     expected = [line for line in rows if int(re.split(r"[-\t]", line)[1]) in left]
-    assert half.splitlines()[: len(expected)] == expected
+    assert rounded(half.splitlines()[: len(expected)]) == rounded(expected)
     assert half.splitlines()[len(expected)].startswith("s-BLEU")
     assert half.splitlines()[-1] == "(without the first 0.5 of each document, which was given)"
     content = json.loads((folder / "half" / "scores.json").read_text(encoding="utf-8"))

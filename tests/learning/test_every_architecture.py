@@ -66,9 +66,7 @@ def learned(case: str) -> Learned:
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "embed_dim": 48, "heads": 2, "ffn_dim": 96, "dropout": 0.0}
     model = small_system.task().build_model(MODELS.get(name), MODELS.config(name)(**sizes, **settings))
     units = planned_units(model.reading, corpus())
-    data = collate(
-        corpus(), units, np.arange(len(units)), model.reading
-    )
+    data = collate(corpus(), units, np.arange(len(units)), model.reading)
     criterion, optimizer = CrossEntropy(label_smoothing=0.0), torch.optim.Adam(model.parameters(), lr=0.005)
     loss = float("inf")
     for _ in range(400):
@@ -90,7 +88,8 @@ def corpus() -> ParallelCorpus:
 
 def test_none_is_missing() -> None:
     translation = {name for name in MODELS.names() if issubclass(MODELS.config(name) or object, TransformerConfig)}
-    assert {name for name, _ in CASES.values()} == translation
+    apart = {"copy_transformer"}  # training reads references where search reads nothing: test_copying
+    assert {name for name, _ in CASES.values()} | apart == translation
 
 
 @pytest.mark.parametrize("case", CASES)
