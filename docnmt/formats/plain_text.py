@@ -112,6 +112,8 @@ class _Lockstep:
     def unequal(self, texts: Sequence[str], number: int) -> str:
         """What is wrong with a line that is empty, or a mark, on some sides only."""
         problem = f"documents must break at the same lines on all sides: {self._told(texts, number)}"
+        if {kind_of(text) for text in texts} == {"", "text"}:
+            problem += " (for sentences without a partner give --one-sided)"
         counts = self._counts()
         return problem if len({file.lines for file in self.files}) == 1 else f"{problem}; lines: {counts}"
 
