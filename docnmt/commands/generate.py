@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+
 from docnmt.commands.config import GenerateConfig, ModelsConfig
 from docnmt.commands.models import LoadedModels, check_vocabulary, load_models
 from docnmt.commands.output import lines, progress_of, sentences_of_lines, write_lines
@@ -69,7 +71,8 @@ def generate(
     loaded = load_models(models)
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
-    scored = config.scoring == "sacrebleu" and len(corpus.references) > 0 and corpus.num_sentences > 0
+    partners = len(corpus.references) > 0 and corpus.has_partner(np.arange(corpus.num_sentences)).any()
+    scored = config.scoring == "sacrebleu" and bool(partners)
     if config.quiet and not scored and config.results_path is None:
         raise UsageError(
             f"--quiet: nothing would be left of the translation of {config.gen_subset}, which is not scored; give "

@@ -51,13 +51,18 @@ def read_text(
         paragraph += 1
         if kind != "<p>":
             yield Blank() if kind == "" else Mark()
-    for file in lockstep.files:
+    _describe(lockstep.files, facts)
+    facts.levels = "<p>" in seen or rows is not None
+
+
+def _describe(files: Sequence[TextLines], facts: Facts) -> None:
+    """What was found in files that were read."""
+    for file in files:
         facts.inputs[file.name] = {"bytes": file.bytes, "lines": file.lines, "sha256": file.sha256}
         if file.crlf:
             facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
         if file.bom:
             facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
-    facts.levels = "<p>" in seen or rows is not None
 
 
 def kind_of(line: str) -> str:
