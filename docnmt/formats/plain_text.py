@@ -25,17 +25,15 @@ def read_text(
         levels: the rows of levels.tsv. ids: those of the .ids file of OPUS, a document a new pair of names.
         strict: a line that is empty on some sides only is an error; else it is a sentence without a partner.
     """
-    rows = LevelRows(levels) if levels is not None else None
-    documents = _Documents(ids) if ids is not None else None
-    seen: set[str] = set()
-    lockstep = _Lockstep([*sides, *(file for file in (levels, ids) if file is not None)])
-    paragraph = 0
+    rows, documents = LevelRows(levels) if levels else None, _Documents(ids) if ids else None
+    lockstep = _Lockstep([*sides, *(file for file in (levels, ids) if file)])
+    seen, paragraph = set[str](), 0
     for number, lines in enumerate(lockstep, 1):
-        place, kind, texts = f"{sides[0].name}:{number}", kind_of(lines[0]), lines[: len(sides)]
-        if any(kind_of(text) != kind for text in texts[1:]):
-            if strict or {kind_of(text) for text in texts} != {"", "text"}:
-                raise UserError(lockstep.unequal(texts, number))
-            kind, texts = "text", tuple("" if is_blank(text) else text for text in texts)
+        place, texts = f"{sides[0].name}:{number}", lines[: len(sides)]
+        kinds = {kind_of(text) for text in texts}
+        if len(kinds) > 1 and (strict or kinds != {"", "text"}):
+            raise UserError(lockstep.unequal(texts, number))
+        kind = "text" if len(kinds) > 1 else kinds.pop()
         if kind not in seen:
             seen.add(kind)
             _check_kinds(seen, kind, place, levels, ids)
@@ -44,7 +42,7 @@ def read_text(
         if kind == "text":
             units, labels = rows.parse(lines[len(sides)], number) if rows else ((str(paragraph),), "")
             facts.labels = rows is not None and rows.columns > rows.units
-            yield Sentence(texts, units, labels, place)
+            yield Sentence(tuple("" if is_blank(text) else text for text in texts), units, labels, place)
             continue
         if rows and not is_blank(lines[len(sides)]):
             raise UserError(f"{rows.name}:{number}: expected an empty row, as {place} is empty")
