@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 from docnmt.batch import IGNORE, TranslationBatch
 from docnmt.batching.collate import collate, ranges, unit_sizes
@@ -17,6 +16,7 @@ from docnmt.batching.units import planned_units
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TextArray, offsets_of
 from docnmt.errors import UserError
+from docnmt.functional.loss import label_log_probs
 from docnmt.models.protocol import AnyTranslationModel
 from docnmt.progress import Progress
 from docnmt.units import Units, last_units
@@ -75,9 +75,9 @@ class Reader:
     def _of_tokens(self, batch: TranslationBatch) -> np.ndarray:
         """(L,) of each label of a batch that counts."""
         data = batch.to(next(self.model.parameters()).device)
-        counted = data.labels != IGNORE
-        rows = zip(self.model(data)[counted].split(_LABELS), data.labels[counted].split(_LABELS), strict=True)
-        parts = [F.cross_entropy(self.model.output(x).float(), labels, reduction="none") for x, labels in rows]
+        counted = (data.labels != IGNORE).nonzero()[:, 0]
+        predicted = self.model(data)
+        parts = [-label_log_probs(predicted, self.model.output, data.labels, rows) for rows in counted.split(_LABELS)]
         return torch.cat(parts).double().cpu().numpy()
 
     def planned(self, corpus: ParallelCorpus, window: int | None) -> Units:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import glob
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.errors import UserError
@@ -31,7 +32,7 @@ class Reading:
     """
 
     languages: tuple[str, str]
-    columns: Columns = field(default_factory=Columns)
+    columns: Columns = dataclasses.field(default_factory=Columns)
     one_sided: OneSided | None = None
 
 
@@ -91,14 +92,18 @@ def side(prefix: str, language: str) -> Path:
     """`PREFIX.en`, or `PREFIX_en.txt` where that is there: so the field's files are called; either may be compressed.
 
     Raises:
-        UserError: several of them are there.
+        UserError: both are there.
     """
-    names = [f"{prefix}.{language}", f"{prefix}_{language}.txt"]
-    paths = [Path(name + ending) for name in names for ending in ("", *ENDINGS)]
-    there = [path for path in paths if path.exists()]
-    if len(there) > 1:
-        raise UserError(f"{there[0]} and {there[1]}: two forms of one corpus at once; remove or rename one of them")
-    return there[0] if there else paths[0]
+    plain, field = _or_compressed(f"{prefix}.{language}"), _or_compressed(f"{prefix}_{language}.txt")
+    if plain.exists() and field.exists():
+        raise UserError(f"{plain} and {field}: two forms of one corpus at once; remove or rename one of them")
+    return field if field.exists() else plain
+
+
+def _or_compressed(name: str) -> Path:
+    """The file of this name, or else its compressed form."""
+    paths = [Path(name + ending) for ending in ("", *ENDINGS)]
+    return next((path for path in paths if path.exists()), paths[0])
 
 
 def _numbered(prefix: str, language: str) -> list[Path]:

@@ -25,17 +25,15 @@ def read_text(
         levels: the rows of levels.tsv. ids: those of the .ids file of OPUS, a document a new pair of names.
         strict: a line that is empty on some sides only is an error; else it is a sentence without a partner.
     """
-    rows = LevelRows(levels) if levels is not None else None
-    documents = _Documents(ids) if ids is not None else None
-    seen: set[str] = set()
-    lockstep = _Lockstep([*sides, *(file for file in (levels, ids) if file is not None)])
-    paragraph = 0
+    rows, documents = LevelRows(levels) if levels else None, _Documents(ids) if ids else None
+    lockstep = _Lockstep([*sides, *(file for file in (levels, ids) if file)])
+    seen, paragraph = set[str](), 0
     for number, lines in enumerate(lockstep, 1):
-        place, kind, texts = f"{sides[0].name}:{number}", kind_of(lines[0]), lines[: len(sides)]
-        if any(kind_of(text) != kind for text in texts[1:]):
-            if strict or {kind_of(text) for text in texts} != {"", "text"}:
-                raise UserError(lockstep.unequal(texts, number))
-            kind, texts = "text", tuple("" if is_blank(text) else text for text in texts)
+        place, texts = f"{sides[0].name}:{number}", lines[: len(sides)]
+        kinds = {kind_of(text) for text in texts}
+        if len(kinds) > 1 and (strict or kinds != {"", "text"}):
+            raise UserError(lockstep.unequal(texts, number))
+        kind = "text" if len(kinds) > 1 else kinds.pop()
         if kind not in seen:
             seen.add(kind)
             _check_kinds(seen, kind, place, levels, ids)
@@ -44,20 +42,25 @@ def read_text(
         if kind == "text":
             units, labels = rows.parse(lines[len(sides)], number) if rows else ((str(paragraph),), "")
             facts.labels = rows is not None and rows.columns > rows.units
-            yield Sentence(texts, units, labels, place)
+            yield Sentence(tuple("" if is_blank(text) else text for text in texts), units, labels, place)
             continue
         if rows and not is_blank(lines[len(sides)]):
             raise UserError(f"{rows.name}:{number}: expected an empty row, as {place} is empty")
         paragraph += 1
         if kind != "<p>":
             yield Blank() if kind == "" else Mark()
-    for file in lockstep.files:
+    _describe(lockstep.files, facts)
+    facts.levels = "<p>" in seen or rows is not None
+
+
+def _describe(files: Sequence[TextLines], facts: Facts) -> None:
+    """What was found in files that were read."""
+    for file in files:
         facts.inputs[file.name] = {"bytes": file.bytes, "lines": file.lines, "sha256": file.sha256}
         if file.crlf:
             facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
         if file.bom:
             facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
-    facts.levels = "<p>" in seen or rows is not None
 
 
 def kind_of(line: str) -> str:
@@ -112,6 +115,8 @@ class _Lockstep:
     def unequal(self, texts: Sequence[str], number: int) -> str:
         """What is wrong with a line that is empty, or a mark, on some sides only."""
         problem = f"documents must break at the same lines on all sides: {self._told(texts, number)}"
+        if {kind_of(text) for text in texts} == {"", "text"}:
+            problem += " (for sentences without a partner give --one-sided)"
         counts = self._counts()
         return problem if len({file.lines for file in self.files}) == 1 else f"{problem}; lines: {counts}"
 
