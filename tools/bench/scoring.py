@@ -1,13 +1,13 @@
 """What scoring costs, and what finding the reference's sentences again costs in accuracy.
 
     python tools/bench/scoring.py speed REFERENCE [--lines 10000]
-    python tools/bench/scoring.py resegment REFERENCE [--noise 0 0.3 0.6] [--one-document]
+    python tools/bench/scoring.py resegment REFERENCE [--sys FILE] [--noise 0 0.3 0.6] [--one-document]
 
-REFERENCE has a sentence a line and empty lines between documents. Systems are the reference with noise: of its words a
-share replaced, dropped or followed by another, and blocks of words moved. `speed` prints processor time in seconds;
-sacreBLEU's own TER is measured beside ours, and must give the same counts. `resegment` joins the lines of every
-document (or of all of them, as one), has `docnmt.scoring.resegment` divide them, and compares scores with those of the
-true lines.
+REFERENCE has a sentence a line and empty lines between documents. Systems are FILE, or the reference with noise: of its
+words a share replaced, dropped or followed by another, and blocks of words moved. `speed` prints processor time in
+seconds; sacreBLEU's own TER is measured beside ours and must give the same counts. `resegment` joins the lines of every
+document (or of all of them, as one), has `docnmt.scoring.resegment` divide them, and compares the scores with those of
+the true lines.
 """
 
 from __future__ import annotations
@@ -78,14 +78,16 @@ def speed(reference: Path, lines: int) -> None:
     print(f"{ours:6.1f}  TER alone; sacreBLEU's own {theirs:.1f}, {'the same' if counts == same else 'OTHER'} counts")
 
 
-def resegment(reference: Path, shares: Sequence[float], one_document: bool) -> None:
+def resegment(reference: Path, system: Path | None, shares: Sequence[float], one_document: bool) -> None:
     """Scores of the true lines, what dividing adds to them, and how many lines are found exactly."""
     layout, align = read_layout(reference), mweralign()
     sentences = layout.sentences
     offsets = (0, len(sentences)) if one_document else layout.document_offsets
     print(f"{len(sentences):,} lines in {len(offsets) - 1:,} documents")
-    for share in shares:
-        true = noisy(sentences, share, seed=1)
+    systems = {f"noise {share}": noisy(sentences, share, seed=1) for share in shares}
+    if system is not None:
+        systems = {str(system): layout.align(system)}
+    for name, true in systems.items():
         spans = list(pairwise(offsets))
         seconds, pieces = timed(
             lambda: [divide(" ".join(filter(None, true[a:b])), sentences[a:b], align) for a, b in spans]  # noqa: B023
@@ -95,7 +97,7 @@ def resegment(reference: Path, shares: Sequence[float], one_document: bool) -> N
         bleu, chrf = ((before.scores[name], after.scores[name]) for name in ("s-BLEU", "chrF"))
         same = sum(map(str.__eq__, true, found))
         print(
-            f"noise {share:.1f}: s-BLEU {bleu[0]:.2f} {bleu[1] - bleu[0]:+.2f}, chrF {chrf[0]:.2f} "
+            f"{name}: s-BLEU {bleu[0]:.2f} {bleu[1] - bleu[0]:+.2f}, chrF {chrf[0]:.2f} "
             f"{chrf[1] - chrf[0]:+.2f}, {same:,} of {len(found):,} lines exact, {seconds:.1f} s"
         )
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB at most")
@@ -106,13 +108,14 @@ def main() -> None:
     parser.add_argument("what", choices=("speed", "resegment"))
     parser.add_argument("reference", type=Path)
     parser.add_argument("--lines", type=int, default=10_000)
+    parser.add_argument("--sys", type=Path, help="a translation, line by line, instead of noise")
     parser.add_argument("--one-document", action="store_true")
     parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.3, 0.6])
     options = parser.parse_args()
     if options.what == "speed":
         speed(options.reference, options.lines)
     else:
-        resegment(options.reference, options.noise, options.one_document)
+        resegment(options.reference, options.sys, options.noise, options.one_document)
 
 
 if __name__ == "__main__":
