@@ -9,7 +9,7 @@ from docnmt.errors import UserError
 from docnmt.files import replacing
 
 
-def check_picture(option: str, path: Path) -> str:
+def picture_form(option: str, path: Path) -> str:
     """The form that the file's ending asks for, `png` without one.
 
     Raises:

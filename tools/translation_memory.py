@@ -34,7 +34,8 @@ from docnmt.errors import UserError
 from docnmt.files import write_text
 from docnmt.formats.forms import side
 from docnmt.scoring.aligned import LineLayout, read_layout
-from docnmt.scoring.metrics import METRICS, Scores, bleu_tokenizer, evaluate
+from docnmt.scoring.evaluation import Scores
+from docnmt.scoring.metrics import METRICS, bleu_tokenizer, evaluate
 from docnmt.search.given import first_of_documents
 
 _WORD = re.compile(r"\w+|[^\w\s]")

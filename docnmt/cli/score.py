@@ -62,7 +62,7 @@ def main(given: Given) -> None:
     elif given.get("generative") is None:
         others = _belongs([*CONTRASTIVE, *GENERATIVE], "without --contrastive FILE or --generative FILE")
         config = COMMAND.resolve(given, TRANSLATION, explain=others)
-        from docnmt.scoring.report import score_translation
+        from docnmt.scoring.translation import score_translation
 
         _show(score_translation(config["translation"], config["report"]), config["translation"].json)
     elif given.get("sys") is not None:
@@ -126,6 +126,8 @@ def _generative(given: Given) -> None:
     from docnmt.scoring.generative_files import in_contexts, read_questions
 
     questions = read_questions(path, documents=documents)
+    if not any(question.example.source_context for question in questions):
+        print(f"note: no question of {path} has a context", file=sys.stderr)
     changed = in_contexts(questions, asked.context, seed=_seed(asked))
     _note_unchanged(asked, questions, changed)
     texts = answers(changed, models, config["generation"], config["search"])

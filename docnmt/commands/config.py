@@ -74,7 +74,7 @@ class GenerateConfig:
     results_path: str | None = option(
         None, "also write hypotheses.txt and scores.json into this folder", metavar="DIR", basic=True
     )
-    overwrite: bool = option(False, "replace the results that --results-path holds")
+    overwrite: bool = option(False, "replace the results that --results-path holds, and what stands at --plot")
     quiet: bool = option(False, "print the scores only", basic=True)
     lexical_consistency: bool = option(
         False, "also how many of the terms that a document repeats are translated the same way each time"

@@ -19,11 +19,10 @@ from docnmt.commands.rest import Rest
 from docnmt.config import to_dict
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UsageError
-from docnmt.files import check_folder, replacing_folder, write_json
-from docnmt.scoring.comet import require_comet
+from docnmt.files import check_folder, check_new, replacing_folder, write_json
 from docnmt.scoring.config import ReportConfig
 from docnmt.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
-from docnmt.scoring.report import TranslationReport, report_on
+from docnmt.scoring.report import TranslationReport, check_wanted, report_on
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.given import first_of_documents
 from docnmt.search.translate import SentenceResult, translate_corpus
@@ -141,8 +140,9 @@ def _scoring(
         return lambda texts: None
     tokenize = config.sacrebleu_tokenize or bleu_tokenizer(loaded.task.target_lang)
     evaluate(["."], [["."]], [0, 1], tokenize=tokenize)
-    if wanted.comet is not None:
-        require_comet()
+    check_wanted(wanted)
+    if wanted.plot is not None:
+        check_new(Path(wanted.plot), overwrite=config.overwrite)
     layout = rest.layout(Path(config.data) / config.gen_subset)
     other = None if wanted.paired is None else layout.align(Path(wanted.paired))
     return lambda texts: report_on(

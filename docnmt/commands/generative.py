@@ -9,6 +9,7 @@ from docnmt.commands.config import ModelsConfig
 from docnmt.commands.models import load_models
 from docnmt.commands.output import progress_of
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.errors import UserError
 from docnmt.scoring.generative import Question
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.translate import translate_corpus
@@ -22,10 +23,13 @@ def answers(
     The context is translated, too: models that read their own translations read these, and not the question's.
 
     Raises:
-        UserError: a model cannot be loaded.
+        UserError: a question has no source sentence, or a model cannot be loaded.
     """
+    examples = [question.example for question in questions]
+    if missing := [number for number, example in enumerate(examples, 1) if not example.source.strip()]:
+        raise UserError(f"--generative: question {missing[0]:,} has no source (column src), which --path translates")
     loaded = load_models(models)
-    documents = [[*question.example.source_context, question.example.source] for question in questions]
+    documents = [[*filter(None, example.source_context), example.source] for example in examples]
     corpus = ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer)
     with progress_of(corpus, None) as progress:
         results = translate_corpus(

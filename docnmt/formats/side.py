@@ -14,10 +14,13 @@ from docnmt.formats.text import TextLines
 _UNKNOWN = ("", "")  # languages
 
 
-def side_lines(path: Path, given: Columns, role: str) -> Iterable[str]:
+def side_lines(path: Path, given: Columns, role: str, *, opening: str | None = None) -> Iterable[str]:
     """The lines of a text file; or of a table its column `role`, a row a line, with empty lines between documents.
 
     Line breaks in a row become spaces.
+
+    Args:
+        opening: a line that opens every document of a table, instead of the empty lines.
 
     Raises:
         UserError: the file is damaged, or has no such column.
@@ -28,14 +31,14 @@ def side_lines(path: Path, given: Columns, role: str) -> Iterable[str]:
     columns = choose_columns(table, given, _UNKNOWN, role)
     if len(getattr(columns, role)) > 1:
         raise UserError(f"{path}: expected one column, got {role}={','.join(getattr(columns, role))} (--columns)")
-    return _rows(table, columns, role)
+    return _rows(table, columns, role, opening)
 
 
-def _rows(table: Table, columns: Columns, role: str) -> Iterator[str]:
+def _rows(table: Table, columns: Columns, role: str, opening: str | None) -> Iterator[str]:
     before: tuple[str, ...] | None = None
     for row in table.rows([getattr(columns, role)[0], *columns.document]):
         document = tuple(label_of(value, row.place) for value in row.values[1:])
-        if before is not None and document != before:
-            yield ""
+        if document != before:
+            yield from ([""] if before is not None else []) if opening is None else [opening]
         before = document
         yield " ".join(BREAKS.sub(" ", text_of(row.values[0], row.place)).split())

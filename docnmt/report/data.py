@@ -7,7 +7,7 @@ from typing import Any
 
 from docnmt.report.config import PageConfig
 from docnmt.report.texts import Texts
-from docnmt.scoring.metrics import Evaluation
+from docnmt.scoring.evaluation import Evaluation
 
 #: Metrics whose smaller values are the better ones.
 LOWER_IS_BETTER = ("TER",)

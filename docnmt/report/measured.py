@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from docnmt.scoring.bootstrap import Comparison, paired_bootstrap
-from docnmt.scoring.metrics import Evaluation
+from docnmt.scoring.evaluation import Evaluation
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from docnmt.report.measured import Bootstrap, Interval
-from docnmt.scoring.metrics import Evaluation
+from docnmt.scoring.evaluation import Evaluation
 from docnmt.scoring.parts import Part, parts
 
 #: Of each way to divide a text: its heading, and what its parts' labels count.

@@ -17,7 +17,8 @@ from docnmt.report.parts import divisions
 from docnmt.report.texts import Texts, read_texts
 from docnmt.scoring.bootstrap import FEW_DOCUMENTS, reservations
 from docnmt.scoring.consistency import learn_lexicon, lexical_consistency
-from docnmt.scoring.metrics import Evaluation, evaluate_systems
+from docnmt.scoring.evaluation import Evaluation
+from docnmt.scoring.metrics import evaluate_systems
 
 
 def write_report(config: PageConfig) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 
 from docnmt.scoring.comet import Comet
-from docnmt.scoring.metrics import Summed
+from docnmt.scoring.evaluation import Summed
 
 INSTALLED = importlib.util.find_spec("mt_thresholds") is not None
 #: The package's names; metrics that it does not have (TER, d-BLEU, COMET in windows) have no agreement.

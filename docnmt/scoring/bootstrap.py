@@ -14,7 +14,7 @@ import numpy as np
 from docnmt.errors import UserError
 from docnmt.scoring.agreement import INSTALLED, human_agreement
 from docnmt.scoring.config import SAMPLES, SEED
-from docnmt.scoring.metrics import Evaluation
+from docnmt.scoring.evaluation import Evaluation
 
 #: Under so many, equal systems come out as different more often than p says: at p < .05 in 48 % of all cases with 2
 #: documents, 18 % with 5, 10 % with 10 and 6 % with 30 (`tools/bench/bootstrap.py`).

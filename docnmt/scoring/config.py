@@ -74,6 +74,7 @@ class ScoreConfig:
     resegmented: str | None = option(
         None, "with --resegment: also write --sys with the reference's lines into this file", metavar="FILE"
     )
+    overwrite: bool = option(False, "replace what stands at --resegmented and --plot")
     columns: tuple[str, ...] = option(
         (), "what the columns of tables are called: document=NAME source=NAME (--src) target=NAME (--ref) "
         "hypothesis=NAME (--sys) [the names that known tables have]", metavar="ROLE=NAME",

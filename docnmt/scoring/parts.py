@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.picture import write_picture
-from docnmt.scoring.metrics import Evaluation
+from docnmt.picture import picture_form, write_picture
+from docnmt.scoring.evaluation import Evaluation
 
 #: Where parts begin: 1, 2, 3-4, 5-8 … sentences; 1-5, 6-10 … tokens.
 _DOUBLING = (1, 2, *(2**n + 1 for n in range(1, 40)))
@@ -101,8 +101,13 @@ class PartScores:
             ],
         }  # fmt: skip
 
-    def draw(self, path: Path, form: str) -> None:
-        """A picture: a panel a metric, a line a system; `form` is what `check_picture` gave."""
+    def draw(self, path: Path) -> None:
+        """A picture: a panel a metric, a line a system.
+
+        Raises:
+            UserError: matplotlib is not installed or cannot write this kind of file.
+        """
+        form = picture_form("--plot", path)
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(4.2 * len(self._metrics), 3.4), layout="constrained")

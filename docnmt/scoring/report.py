@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from docnmt.errors import UsageError, UserError
-from docnmt.files import write_text
-from docnmt.formats.columns import parse_columns
-from docnmt.picture import check_picture
-from docnmt.scoring.aligned import LineLayout, read_layout
+from docnmt.errors import UserError
+from docnmt.picture import picture_form
+from docnmt.scoring.aligned import LineLayout
 from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
-from docnmt.scoring.comet import Comet
-from docnmt.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
+from docnmt.scoring.comet import Comet, require_comet
+from docnmt.scoring.config import SAMPLES, SEED, ReportConfig
 from docnmt.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
-from docnmt.scoring.metrics import Evaluation, Scores, evaluate_systems, scored_sentences
+from docnmt.scoring.evaluation import Evaluation, Scores
+from docnmt.scoring.metrics import evaluate_systems, scored_sentences
 from docnmt.scoring.parts import PartScores
-from docnmt.scoring.resegment import resegment
-
-#: Notes on documents of unusual length that are printed one by one.
-MOST_NOTES = 5
 
 
 @dataclass(frozen=True)
@@ -84,6 +78,18 @@ def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
     return lines
 
 
+def check_wanted(wanted: ReportConfig) -> None:
+    """Before long work: is there what `report_on` will need?
+
+    Raises:
+        UserError: COMET or matplotlib is not installed, or --plot names no picture.
+    """
+    if wanted.comet is not None:
+        require_comet()
+    if wanted.plot is not None:
+        picture_form("--plot", Path(wanted.plot))
+
+
 def report_on(
     layout: LineLayout,
     hypotheses: Sequence[str],
@@ -108,9 +114,8 @@ def report_on(
         samples, seed: of the bootstrap, if there is another system.
 
     Raises:
-        UserError: COMET or matplotlib is not installed, or COMET's model cannot be had; or no sentence has a reference.
+        UserError: as `check_wanted`; or COMET's model cannot be had, or no sentence has a reference.
     """
-    form = "" if wanted.plot is None else check_picture("--plot", Path(wanted.plot))
     kept = scored_sentences(references)
     unscored = len(hypotheses) - len(kept)
     if not kept:
@@ -126,27 +131,31 @@ def report_on(
         comet = Comet(wanted.comet, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
         counts = comet.counts(texts, sources, references[0], offsets)
         systems = [each.including("COMET", comet, rows) for each, rows in zip(systems, counts, strict=True)]
-    parts = None
-    if wanted.by is not None:
-        parts = PartScores.of(wanted.by, dict(zip(("system", "other"), systems, strict=False)))
-        if wanted.plot is not None:
-            parts.draw(Path(wanted.plot), form)
     shares = {}
     if consistency:
         lexicon = learn_lexicon(sources, references[0])  # not of the system's text: all are measured alike
         for who, sentences in (("system", hypotheses), ("reference", references[0])):
             shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
-    system = systems[0]
     return TranslationReport(
-        system.scores,
-        system.of_documents() if wanted.per_document else [],
-        _of_sentences(system) if wanted.per_sentence else [],
+        systems[0].scores,
+        systems[0].of_documents() if wanted.per_document else [],
+        _of_sentences(systems[0]) if wanted.per_sentence else [],
         shares,
         paired_bootstrap(*systems, samples=samples, seed=seed) if other is not None else [],
         samples,
-        parts,
+        _of_parts(wanted, systems),
         unscored,
     )
+
+
+def _of_parts(wanted: ReportConfig, systems: Sequence[Evaluation]) -> PartScores | None:
+    """Scores of parts of the text, drawn where that is wanted."""
+    if wanted.by is None:
+        return None
+    found = PartScores.of(wanted.by, dict(zip(("system", "other"), systems, strict=False)))
+    if wanted.plot is not None:
+        found.draw(Path(wanted.plot))
+    return found
 
 
 def _of_sentences(system: Evaluation) -> list[dict[str, float]]:
@@ -154,52 +163,3 @@ def _of_sentences(system: Evaluation) -> list[dict[str, float]]:
     names = [name for name in system.sentence_counts if name != "s-BLEU"]
     columns = [system.of_sentences(name) for name in names]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationReport:
-    """Read the files and score.
-
-    Raises:
-        UsageError: an option needs another one.
-        UserError: a file cannot be read or is not a translation of the others, line by line.
-    """
-    given = {"--samples": config.samples, "--seed": config.seed} if wanted.paired is None else {}
-    problems = [f"{name} has no effect without --paired" for name, value in given.items() if value is not None]
-    if wanted.comet is not None and config.src is None:
-        problems.append("--comet reads the source too: give --src FILE")
-    if problems:
-        raise UsageError(problems)
-    columns, _ = parse_columns(config.columns)
-    layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
-    references = [layout.align(Path(path), columns, "target") for path in config.ref]
-
-    def read(path: str) -> list[str]:
-        if config.resegment:
-            return _resegmented(Path(path), layout, references[0])
-        return layout.align(Path(path), columns)
-
-    hypotheses = read(config.sys)
-    if config.resegmented is not None:
-        rest = iter(hypotheses)
-        write_text(Path(config.resegmented), "".join(f"{next(rest) if row else ''}\n" for row in layout.rows))
-    return report_on(
-        layout,
-        hypotheses,
-        references,
-        None if wanted.paired is None else read(wanted.paired),
-        tokenize=config.sacrebleu_tokenize,
-        wanted=wanted,
-        consistency=config.src is not None,
-        samples=SAMPLES if config.samples is None else config.samples,
-        seed=SEED if config.seed is None else config.seed,
-    )
-
-
-def _resegmented(path: Path, layout: LineLayout, reference: Sequence[str]) -> list[str]:
-    """The file's text in the reference's sentences; notes go to stderr."""
-    found = resegment(path, layout, reference)
-    for note in found.notes[:MOST_NOTES]:
-        print(f"note: {note}; it is scored as it is", file=sys.stderr)
-    if (more := len(found.notes) - MOST_NOTES) > 0:
-        print(f"note: {path}: {more:,} more documents are empty or of unusual length", file=sys.stderr)
-    return found.sentences

@@ -18,8 +18,9 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from docnmt.errors import UserError
-from docnmt.formats.text import TextLines
-from docnmt.scoring.aligned import DOCUMENT, PARAGRAPH, LineLayout
+from docnmt.formats.columns import Columns
+from docnmt.formats.side import side_lines
+from docnmt.scoring.aligned import ANY, DOCUMENT, PARAGRAPH, LineLayout
 
 #: A document whose length, as a share of its reference's, is outside of this is reported.
 USUAL = 0.5, 2.0
@@ -41,17 +42,18 @@ class Resegmented:
     notes: list[str]
 
 
-def resegment(path: Path, layout: LineLayout, reference: Sequence[str]) -> Resegmented:
+def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns: Columns = ANY) -> Resegmented:
     """Find the reference's sentences in a file of documents.
 
     Args:
         layout: the documents of the reference. reference: its sentences.
+        columns: of a table, whose rows are the lines.
 
     Raises:
         UserError: mweralign is not installed, or the file has another number of documents.
     """
     align = mweralign()
-    texts, spans = read_documents(path), list(pairwise(layout.document_offsets))
+    texts, spans = read_documents(path, columns), list(pairwise(layout.document_offsets))
     if len(texts) != len(spans):
         raise UserError(
             f"{path}: {len(texts):,} documents, but {layout.path} has {len(spans):,}; separate them by empty lines, or "
@@ -60,23 +62,24 @@ def resegment(path: Path, layout: LineLayout, reference: Sequence[str]) -> Reseg
     sentences, notes = [], []
     for number, (text, (begin, end)) in enumerate(zip(texts, spans, strict=True), 1):
         sentences += divide(text, reference[begin:end], align)
-        share = len(text) / len(" ".join(reference[begin:end]))
+        share = len(text) / max(1, len(" ".join(reference[begin:end])))
         if not USUAL[0] <= share <= USUAL[1]:
             what = f"has {100 * share:.0f} % of its reference's characters" if text else "is empty"
             notes.append(f"{path}: document {number:,} {what}")
     return Resegmented(sentences, notes)
 
 
-def read_documents(path: Path) -> list[str]:
+def read_documents(path: Path, columns: Columns = ANY) -> list[str]:
     """The text of every document of a file, its lines joined by spaces.
 
-    Empty lines separate documents, several as one. Or each document begins with a line `<d>`: then empty lines mean
-    nothing, and a document may be empty.
+    Empty lines separate documents, several as one. Or each document begins with a line `<d>`, or is named by a table:
+    then empty lines mean nothing, and a document may be empty.
 
     Raises:
         UserError: the file cannot be read or is not clean UTF-8 text.
     """
-    lines = [line for line in map(str.strip, TextLines(path)) if line != PARAGRAPH]
+    given = side_lines(path, columns, "hypothesis", opening=DOCUMENT)
+    lines = [line for line in map(str.strip, given) if line != PARAGRAPH]
     mark = DOCUMENT if DOCUMENT in lines else ""
     documents: list[list[str]] = [[]]
     for line in lines:
@@ -89,16 +92,20 @@ def read_documents(path: Path) -> list[str]:
 
 
 def divide(text: str, reference: Sequence[str], align: Align) -> list[str]:
-    """One document's text in as many pieces as the reference has sentences; some may be empty."""
-    tokens = list(_TOKEN.finditer(text))
-    if not tokens:
+    """One document's text in as many pieces as the reference has sentences.
+
+    Some may be empty, and all are whose reference is; but the first has everything where there is nothing to compare.
+    """
+    tokens, known = list(_TOKEN.finditer(text)), [sentence for sentence in reference if sentence]
+    if not tokens or not known:
         return [text, *[""] * (len(reference) - 1)]
-    found = align(f"{_BEGIN} " + "\n".join(map(_tokenised, reference)), f"{_BEGIN} {_tokenised(text)}").split("\n")
-    if len(found) != len(reference):
-        raise RuntimeError(f"mweralign gave {len(found)} lines for {len(reference)} sentences")
+    found = align(f"{_BEGIN} " + "\n".join(map(_tokenised, known)), f"{_BEGIN} {_tokenised(text)}").split("\n")
+    if len(found) != len(known):
+        raise RuntimeError(f"mweralign gave {len(found)} lines for {len(known)} sentences")
     ends = [_clean_cut(end - 1, tokens) for end in accumulate(len(line.split()) for line in found)]
     places = [0, *(tokens[end].start() if end < len(tokens) else len(text) for end in ends)]
-    return [text[begin:end].strip() for begin, end in pairwise(places)]
+    pieces = iter([text[begin:end].strip() for begin, end in pairwise(places)])
+    return [next(pieces) if sentence else "" for sentence in reference]
 
 
 def _tokenised(text: str) -> str:

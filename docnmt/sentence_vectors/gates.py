@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from docnmt.errors import UserError
-from docnmt.picture import check_picture, write_picture
+from docnmt.picture import picture_form, write_picture
 from docnmt.sentence_vectors.data import PackedSentences
 from docnmt.sentence_vectors.encoder import SentenceEncoder
 from docnmt.sentence_vectors.encoders import look_up
@@ -44,7 +44,7 @@ def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], pat
     """
     if not any(sentences) or len(sentences) > MOST_DRAWN:
         raise UserError(f"--gates: give 1 to {MOST_DRAWN} lines of text, got {len(sentences) or 'none'}")
-    form = check_picture("--gates", path)
+    form = picture_form("--gates", path)
     from matplotlib.figure import Figure
 
     strips = [(sentence, gate_means(encoder, sentence)) for sentence in sentences if sentence]

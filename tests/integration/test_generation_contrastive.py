@@ -176,3 +176,8 @@ def test_generative_questions_are_answered_as_docnmt_translate_does(
     arguments = ["--generative", f"{tmp_path}/questions.tsv", "--path", models.path, "--beam", "2"]
     assert score.main([*arguments, "--max-len-a", "0.5"]) == 0
     assert "all                        100.0%         -         3" in capsys.readouterr().out
+    (tmp_path / "questions.tsv").write_text("expected\tsrc\na\tb\nc\t\n", encoding="utf-8")
+    assert score.main(arguments) == 1
+    said = capsys.readouterr().err
+    assert "question 2 has no source (column src)" in said
+    assert "no question of" in said

@@ -15,7 +15,8 @@ from docnmt.cli import score as command
 from docnmt.scoring import agreement
 from docnmt.scoring.bootstrap import paired_bootstrap
 from docnmt.scoring.comet import Comet, windows
-from docnmt.scoring.metrics import Summed, evaluate
+from docnmt.scoring.evaluation import Summed
+from docnmt.scoring.metrics import evaluate
 
 MODEL = "model.ckpt"
 

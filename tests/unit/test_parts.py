@@ -12,7 +12,8 @@ from sacrebleu.metrics import BLEU
 from test_scoring import corpus, write
 
 from docnmt.cli import score as command
-from docnmt.scoring.metrics import Evaluation, evaluate
+from docnmt.scoring.evaluation import Evaluation
+from docnmt.scoring.metrics import evaluate
 from docnmt.scoring.parts import PartScores, parts
 
 BY = ["position", "document-length", "sentence-length"]

@@ -18,7 +18,8 @@ from docnmt.report.discourse import read_test_sets
 from docnmt.report.measured import Bootstrap, Interval
 from docnmt.report.names import names_of
 from docnmt.report.parts import divisions
-from docnmt.scoring.metrics import Evaluation, evaluate_systems
+from docnmt.scoring.evaluation import Evaluation
+from docnmt.scoring.metrics import evaluate_systems
 
 SIZES = [1, 2, 3, 5, 9, 17, 4]
 OFFSETS = np.cumsum([0, *SIZES]).tolist()

@@ -83,6 +83,20 @@ def test_documents_are_marked_by_empty_lines_or_by_marks(tmp_path: Path) -> None
     assert read_documents(marked) == ["a b c", "", "d"]
 
 
+def test_a_table_names_its_documents(tmp_path: Path) -> None:
+    reference, table = write(
+        tmp_path,
+        **{"r": "a b\nc d\n\ne f\n\ng h\n", "t.tsv": "document\thypothesis\n1\ta b c d\n2\t\n3\tg\n3\th\n"},
+    )
+    assert read_documents(table) == ["a b c d", "", "g h"]
+    assert found(reference, table) == ["a b", "c d", "", "g h"]
+
+
+def test_sentences_without_a_reference_get_nothing() -> None:
+    assert divide("x y z .", ["a b", "", "c d"], count_words) == ["x y", "", "z ."]
+    assert divide("x y .", ["", ""], count_words) == ["x y .", ""]
+
+
 def test_another_number_of_documents_is_refused(tmp_path: Path) -> None:
     reference, few, many = write(tmp_path, reference="a\n\nb\n\nc\n", few="a\n\nb c\n", many="a\n\nb\n\nc\n\nd")
     with pytest.raises(UserError, match=r"few: 2 documents, but .*reference has 3; .* a line <d>"):
@@ -106,6 +120,9 @@ def test_documents_of_unusual_length_are_scored_and_reported(tmp_path: Path, cap
     assert output.read_text(encoding="utf-8") == "a b c d .\n\n\n\n\nm m m m .\n"
     assert command.main(["--ref", str(reference), "--sys", str(output)]) == 0
     assert capfd.readouterr().out == scores
+    assert command.main(arguments) == 1
+    assert "exists already; give --overwrite" in capfd.readouterr().err
+    assert command.main([*arguments, "--overwrite"]) == 0
 
 
 def test_it_does_not_touch_logging_and_says_what_is_missing(
