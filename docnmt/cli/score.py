@@ -54,7 +54,7 @@ SEARCH = (Section("generation", GenerationConfig), Section("search", BeamSearchC
 @COMMAND.main
 def main(given: Given) -> None:
     """Parse, score, print."""
-    given.choose("contrastive", "generative", "sys")
+    given.choose("contrastive", "generative", "sys", "path")
     if given.help is not None:
         COMMAND.resolve(given, [*TRANSLATION, *CONTRASTIVE, *GENERATIVE, *SEARCH])
     if given.get("contrastive") is not None:
@@ -67,8 +67,10 @@ def main(given: Given) -> None:
         _show(score_translation(config["translation"], config["report"]), config["translation"].json)
     elif given.get("sys") is not None:
         _answers(given)
-    else:
+    elif given.get("path") is not None:
         _generative(given)
+    else:
+        raise UsageError("--generative: give translations (--sys FILE) or a model (--path CKPT)")
 
 
 class Report(Protocol):

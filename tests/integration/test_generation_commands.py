@@ -118,7 +118,7 @@ def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Pat
 def test_generate_reports_what_score_does(run: Run, folder: Path) -> None:
     first = ["generate", "data", "--path", "run/second.safetensors", "--results-path", "other", "--quiet", *SHORT]
     assert run(*first)[0] == 0
-    other = ["--paired", "other/hypotheses.txt", "--per-document"]
+    other = ["--paired", "other/hypotheses.txt", "--per-document", "--per-sentence", "--by", "position"]
     options = ["generate", "data", "--path", "run", "--results-path", "all", "--quiet", *SHORT, *other]
     status, out, _ = run(*options, "--lexical-consistency")
     assert status == 0
@@ -127,7 +127,7 @@ def test_generate_reports_what_score_does(run: Run, folder: Path) -> None:
     content = json.loads((folder / "all" / "scores.json").read_text(encoding="utf-8"))
     scored = json.loads(run("score", *files, "--json")[1])
     assert {name: content[name] for name in scored} == scored
-    assert {"paired", "of_documents", "lexical_consistency"} <= scored.keys()
+    assert {"paired", "of_documents", "of_sentences", "of_parts", "lexical_consistency"} <= scored.keys()
 
 
 def test_what_a_report_needs_is_missed_before_the_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +135,9 @@ def test_what_a_report_needs_is_missed_before_the_work(run: Run, monkeypatch: py
     status, out, err = run("generate", "data", "--path", "run", "--comet", "wmt22", *SHORT)
     assert (status, out) == (1, "")
     assert "pip install 'docnmt[comet]'" in err
+    status, out, err = run("generate", "data", "--path", "run", "--by", "position", "--plot", "by.txt", *SHORT)
+    assert (status, out) == (1, "")
+    assert "no picture form .txt" in err
 
 
 def test_batch_size_and_ensembles_by_the_command_line(run: Run) -> None:

@@ -137,5 +137,7 @@ def test_the_command_counts_answers_by_label(tmp_path: Path, capsys: pytest.Capt
     said = capsys.readouterr().err
     assert "--path: has no effect with --generative and --sys" in said
     assert "--ref: has no effect with --generative and --sys" in said
+    assert command.main(["--generative", str(questions)]) == 2
+    assert "give translations (--sys FILE) or a model (--path CKPT)" in capsys.readouterr().err
     assert command.main(["--generative", str(questions), "--path", "x", "--last-sentence", "de"]) == 2
     assert "--last-sentence: has no effect with --generative and --path" in capsys.readouterr().err
