@@ -90,14 +90,7 @@ def of_language(path: Path, names: list[str]) -> tuple[Tokenizer, int]:
     if [piece.piece for piece in model.pieces] != names:
         own = {piece.piece: piece for piece in model.pieces if piece.type not in (_Piece.UNKNOWN, _Piece.CONTROL)}
         left_out = len(own.keys() - set(names))
-        pieces = [own.get(name) or _other(number, name) for number, name in enumerate(names)]
-        del model.pieces[:]
-        model.pieces.extend(pieces)
-        _settle(model.trainer_spec, len(names))
-        if "self_test_data" in model.DESCRIPTOR.fields_by_name:  # not in every SentencePiece's description of models
-            model.ClearField("self_test_data")
-        model.DiscardUnknownFields()
-        content = model.SerializeToString()
+        content = _rewritten(model, [own.get(name) or _other(number, name) for number, name in enumerate(names)])
     try:
         return Tokenizer.from_bytes(content), left_out
     except UserError as error:
@@ -113,9 +106,16 @@ def _other(number: int, name: str) -> sentencepiece.ModelProto.SentencePiece:
     return _Piece(piece=name, score=_LAST if kind == _Piece.UNUSED else 0.0, type=kind)
 
 
-def _settle(spec: sentencepiece.TrainerSpec, size: int) -> None:
-    """What SentencePiece looks up by name, and nothing in place of an unknown word, as transformers writes it."""
-    spec.vocab_size = size
+def _rewritten(model: sentencepiece.ModelProto, pieces: list[sentencepiece.ModelProto.SentencePiece]) -> bytes:
+    """The same model with other entries, and with nothing in place of an unknown word, as transformers writes it."""
+    made = sentencepiece.ModelProto(
+        pieces=pieces, trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec
+    )
+    if model.HasField("denormalizer_spec"):
+        made.denormalizer_spec.CopyFrom(model.denormalizer_spec)
+    spec = made.trainer_spec
+    spec.vocab_size, spec.unk_surface = len(pieces), ""
     spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id = UNK, BOS, EOS, -1
     spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL[UNK], SPECIAL[BOS], SPECIAL[EOS]
-    spec.unk_surface = ""
+    content: bytes = made.SerializeToString()
+    return content

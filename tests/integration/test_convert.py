@@ -107,8 +107,8 @@ def test_logits_are_the_same(system: System, side: str) -> None:
     spread = 0.0
     expected = theirs.logits(SOURCES, TARGETS)
     for (logits, probabilities), other in zip(log_probs(ours, SOURCES, TARGETS), expected, strict=True):
-        torch.testing.assert_close(logits[:, known], other[:, chosen], atol=2e-5, rtol=0)
-        torch.testing.assert_close(probabilities[:, known], other.log_softmax(-1)[:, chosen], atol=2e-5, rtol=0)
+        torch.testing.assert_close(logits[:, known], other[:, chosen], atol=1e-4, rtol=0)
+        torch.testing.assert_close(probabilities[:, known], other.log_softmax(-1)[:, chosen], atol=1e-4, rtol=0)
         spread = max(spread, float(other.std()))
     assert spread > 0.5  # the numbers are no zeros
 
@@ -121,7 +121,7 @@ def test_translations_are_the_same(system: System, beam: int) -> None:
         other, their_scores = loaded.translate(SOURCES, beam, LIMIT)
         assert text == other
         if their_scores is not None:
-            assert scores == pytest.approx(their_scores, abs=2e-5)
+            assert scores == pytest.approx(their_scores, abs=1e-4)
 
 
 def test_there_and_back_nothing_changes(system: System) -> None:
@@ -151,7 +151,7 @@ def test_a_model_of_docnmt_goes_there_and_comes_back(tmp_path: Path, settings: d
     theirs, again = marian.Loaded(tmp_path / "marian"), load_model(tmp_path / "again")
     there = columns(theirs, ours.task.target_tokenizer.vocabulary())
     for (logits, _), other in zip(log_probs(ours, lines, lines[::-1]), theirs.logits(lines, lines[::-1]), strict=True):
-        torch.testing.assert_close(logits, other[:, there], atol=2e-5, rtol=0)
+        torch.testing.assert_close(logits, other[:, there], atol=1e-4, rtol=0)
     assert again.model_config == ours.model_config
     assert again.task.state().json == ours.task.state().json
     tensors = [{**unique_state(each.model), **each.task.state().tensors} for each in (ours, again)]

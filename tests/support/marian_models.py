@@ -18,8 +18,8 @@ SOUNDS = {"source": "bdfk", "target": "klmn"}
 SHAPES: dict[str, dict[str, Any]] = {
     "tied": {},
     "relu, deeper": {"activation_function": "relu", "encoder_layers": 3, "decoder_layers": 2, "encoder_ffn_dim": 24,
-                     "decoder_ffn_dim": 24},
-    "gelu, unscaled": {"activation_function": "gelu", "scale_embedding": False, "decoder_layers": 2},
+                     "decoder_ffn_dim": 24, "seed": 3},
+    "gelu, unscaled": {"activation_function": "gelu", "scale_embedding": False, "decoder_layers": 2, "seed": 6},
     "two embeddings": {"share_encoder_decoder_embeddings": False},
     "own output": {"tie_word_embeddings": False},
     "three matrices": {"tie_word_embeddings": False, "share_encoder_decoder_embeddings": False},
@@ -89,7 +89,8 @@ def write(
             if parameter.requires_grad:  # not the positions
                 parameter.add_(0.2 * torch.randn_like(parameter))
         for layer in model.model.decoder.layers:
-            layer.encoder_attn.out_proj.weight.mul_(4.0)
+            for part in (layer.encoder_attn.q_proj, layer.encoder_attn.out_proj):
+                part.weight.mul_(6.0)
         model.final_logits_bias.normal_(std=0.3)[0, 0] = 1.0  # some texts end by themselves
     model.save_pretrained(folder)
 
