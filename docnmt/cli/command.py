@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import io
 import os
+import re
 import signal
 import sys
 import textwrap
@@ -14,10 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from docnmt.checksums import skipped
 from docnmt.cli.given import Given, Parser, add_common, add_options
 from docnmt.config import Section, build, flag, underscored, without_effect
-from docnmt.errors import Terminated, UsageError, UserError
-from docnmt.migrate import gone, migrate_file
+from docnmt.errors import Terminated, UsageError, UserError, printable, shortened
+from docnmt.launch import apart, mute, place
+from docnmt.migrate import elsewhere, gone, migrate_file
 from docnmt.registry import Registry
 from docnmt.user_dir import import_plugins
 
@@ -89,21 +93,28 @@ class Command:
 
         def _reason(word: str) -> str:
             name = underscored(word.partition("=")[0])
-            close = difflib.get_close_matches(flag(name), flags, n=1)
+            close = difflib.get_close_matches(flag(name), flags, n=1) if len(name) > 2 else []
             meant = f"; did you mean {close[0]}?" if close else ""
             of_others = (choice.explain(name) for choice in choices)
-            return next(filter(None, (explain(name) if explain else "", *of_others, gone(name), meant)), "")
+            said = (explain(name) if explain else "", *of_others, gone(name), elsewhere(name), meant)
+            return next(filter(None, said), "")
 
         unknown = [word for word in given.rest if word.startswith("-") and not word[1:2].isdigit()]  # -1 is a value
         unknown += [flag(name) for name in given.typed if name not in known]
-        problems = [f"unknown option {word}{_reason(word)}" for word in unknown]
+        reasons = [(word, _reason(word)) for word in unknown]
+        known_elsewhere = ": has no effect"
+        problems = [
+            f"{word}{reason}" if reason.startswith(known_elsewhere) else f"unknown option {word}{reason}"
+            for word, reason in reasons
+        ]
         if given.rest and not problems:
             problems = [f"unexpected argument '{given.rest[0]}'; see {self.prog} --help"]
         typed = {name: value for name, value in given.typed.items() if name in known}
         try:
             resolved = build(sections, migrate_file(given.file, known), typed, _reason)
         except UsageError as error:
-            raise UsageError(problems + error.problems) from None
+            named = [problem.replace("--config: ", f"--config {given.config}: ", 1) for problem in error.problems]
+            raise UsageError(problems + named) from None
         for config in resolved.values():  # a file may say more than is used: one written for several architectures
             problems += without_effect(config, typed)
         if problems:
@@ -123,7 +134,8 @@ class Command:
                 given = Given(self.prog, words)
                 debug = given.debug
                 import_plugins(given.user_dir)
-                body(given)
+                with skipped(given.skip_checksums):
+                    body(given)
 
             return run(self.prog, work, argv, debug=lambda: debug)
 
@@ -144,15 +156,31 @@ class Command:
 
 
 @contextlib.contextmanager
-def _sigterm_raises() -> Iterator[None]:
+def _signals_raise() -> Iterator[list[str]]:
+    """SIGTERM, and SIGHUP unless it is ignored (nohup), raise; inside, the list names the one that came."""
+    came: list[str] = []
+
     def _raise(number: int, frame: object) -> None:
+        came.append(signal.Signals(number).name)
         raise Terminated
 
-    old = signal.signal(signal.SIGTERM, _raise)
+    numbers = [signal.SIGTERM] + [signal.SIGHUP] * (signal.getsignal(signal.SIGHUP) != signal.SIG_IGN)
+    old = [signal.signal(number, _raise) for number in numbers]
     try:
-        yield
+        yield came
     finally:
-        signal.signal(signal.SIGTERM, old)
+        for number, handler in zip(numbers, old, strict=True):
+            signal.signal(number, handler)
+
+
+def _words_of(error: Exception) -> str:
+    """What an error that is not the user's says: one line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'input or output'}: {error.strerror}"
+    if isinstance(error, MemoryError) or re.search(r"out of memory|can't allocate memory|bad_alloc", text):
+        return f"out of memory: {text[:300]}; give less at once (--max-tokens, --beam), or a smaller model"
+    return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
 
 
 def run(
@@ -168,14 +196,20 @@ def run(
     user's error is one line on stderr; `--debug`, or `debug()` afterwards, adds the traceback.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    came: list[str] = []
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # text is UTF-8 in every locale
+    if place().local_rank:
+        mute()  # what is wrong before the ranks of a job meet is said once a machine
     try:
-        with _sigterm_raises():
+        with _signals_raise() as came:
             status = work(words) or 0
             if sys.stdout is not None:
                 sys.stdout.flush()  # or a full disk shows after the last line of Python that could say so
             return status
     except Terminated:
-        print(f"{prog}: stopped by SIGTERM", file=sys.stderr)
+        early = " before the processes of this job had met; was one killed, what started them says which" * apart()
+        print(f"{prog}: stopped by {came[0] if came else 'SIGTERM'}{early}", file=sys.stderr)
         return 143
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
@@ -186,10 +220,6 @@ def run(
     except Exception as error:
         if "--debug" in words or debug():
             traceback.print_exc()
-        text = " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, OSError) and error.strerror:
-            text = f"{error.filename or 'input or output'}: {error.strerror}"
-        elif not isinstance(error, UserError):
-            text = f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
-        print(f"{prog}: error: {text}", file=sys.stderr)
+        text = " ".join(str(error).split()) if isinstance(error, UserError) else _words_of(error)
+        print(f"{prog}: error: {printable(shortened(text))}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

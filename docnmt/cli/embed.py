@@ -34,11 +34,13 @@ def main(given: Given) -> None:
     for name in (config.output, config.gates):
         if name:
             check_new(Path(name), overwrite=config.overwrite)
+    from docnmt.ranks import joined
     from docnmt.runtime import tune
     from docnmt.sentence_vectors.embed import embed
 
-    print(tune(), file=sys.stderr)
-    embed(config, sys.stdout)
+    with joined():
+        print(tune(), file=sys.stderr)
+        embed(config, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ docnmt-generate data-bin/bible --path runs/bible --results-path results/bible
 docnmt-generate data-bin/bible --path runs/a/checkpoint_best.safetensors:runs/b --beam 8 --nbest 3 --lenpen 0.6
 docnmt-generate data-bin/bible --path runs/bible --gen-subset valid --quiet
 docnmt-generate data-bin/bible --path runs/bible --paired results/sentence/hypotheses.txt --per-document
+docnmt-generate data-bin/bible --path runs/bible --explain read.html
 docnmt-generate data-bin/bible --path runs/bible --generator sampling --temperature 0.8 --top-p 0.9 --seed 7
 """,
 )
@@ -32,8 +33,10 @@ def main(given: Given) -> None:
     """Parse and translate."""
     config = parse(COMMAND, given, GenerateConfig, Section("report", ReportConfig))
     from docnmt.commands.generate import generate
+    from docnmt.ranks import joined
 
-    generate(*(config[name] for name in ("command", "models", "memory", "generation", "search", "report")))
+    with joined():
+        generate(*(config[name] for name in ("command", "models", "memory", "generation", "search", "report")))
 
 
 if __name__ == "__main__":

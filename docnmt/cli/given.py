@@ -33,13 +33,14 @@ class Given:
         help: which options `--help` is to show, None without it.
         user_dir: the folder of plug-ins.
         debug: whether tracebacks are wanted.
+        skip_checksums: whether what is read is not compared with its checksums.
         typed: what was typed, by field name: strings, lists of them, and true or false.
-        file: what the file says, by its own keys.
+        config: the path of the `--config` file. file: what it says, by its own keys.
         rest: the words that are not understood yet.
         parsed: whether `parse` was called.
 
     Raises:
-        UsageError: the file cannot be read.
+        UsageError: the file cannot be read, or names plug-ins.
     """
 
     def __init__(self, prog: str, words: Sequence[str]) -> None:
@@ -49,10 +50,14 @@ class Given:
         common = vars(known)
         self.prog = prog
         self.help: Literal["basic", "all"] | None = common.get("help")
+        self.config: str | None = common.get("config")
         self.file = read_yaml(Path(common["config"])) if "config" in common else {}
+        if "user_dir" in map(underscored, self.file):  # it runs code, and so must be seen where it is asked for
+            raise UsageError(f"--config {common['config']}: user-dir is for the command line only: --user-dir DIR")
         ours = {underscored(key): self.file.pop(key) for key in list(self.file) if underscored(key) in _IN_FILES}
-        self.user_dir: str | None = common.get("user_dir", ours.get("user_dir"))
+        self.user_dir: str | None = common.get("user_dir")
         self.debug = bool(common.get("debug", ours.get("debug", False)))
+        self.skip_checksums = bool(common.get("skip_checksums", ours.get("skip_checksums", False)))
         self.typed: dict[str, Any] = {}
         self.parsed = False
 
@@ -81,7 +86,7 @@ class Given:
 
 
 #: The common options that a `--config` file may have, too.
-_IN_FILES = ("user_dir", "debug")
+_IN_FILES = ("debug", "skip_checksums")
 
 
 def add_common(parser: Parser) -> argparse._ArgumentGroup:
@@ -92,6 +97,9 @@ def add_common(parser: Parser) -> argparse._ArgumentGroup:
     common.add_argument("--version", action="version", version=f"docnmt {__version__}", help="show the version")
     common.add_argument("--config", metavar="FILE.yaml", help="options by name; typed ones win")
     common.add_argument("--user-dir", metavar="DIR", help="import plug-ins from this folder first")
+    common.add_argument(
+        "--skip-checksums", action="store_true", help="do not compare data folders and checkpoints with their checksums"
+    )
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return common
 
@@ -106,7 +114,7 @@ def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = Fa
         shown = marked if basic and any(setting.option.basic for setting in own) else own
         left += len(own) - len(shown)
         group = parser.add_argument_group(section.name)
-        for setting in shown:
+        for setting in sorted(shown, key=lambda setting: not setting.required):
             if setting.name not in seen:  # an option two sections share is given once and reaches both
                 _add_option(group, setting, section.values.get(setting.name, setting.default))
             seen.add(setting.name)
@@ -116,7 +124,8 @@ def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = Fa
 def _add_option(group: argparse._ArgumentGroup, setting: Setting, default: object) -> None:
     about = setting.option
     shown = "" if setting.required or default in (None, "", (), False) else f" [{default}]"
-    help = (about.help + shown).replace("%", "%%")
+    required = " (required)" if setting.required and not about.positional else ""
+    help = (about.help + shown + required).replace("%", "%%")
     if about.positional:
         nargs = "*" if setting.several else "?"
         group.add_argument(setting.name, metavar=about.metavar, help=help, nargs=nargs)

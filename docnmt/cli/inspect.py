@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.cli.command import Command
 from docnmt.cli.given import Given
 from docnmt.config import Section, option
-from docnmt.errors import UserError
+from docnmt.errors import UserError, printable
 from docnmt.files import find_checkpoint
 
 COMMAND = Command(
     "docnmt-inspect",
     """Print what a checkpoint holds (architecture, parameters, options, progress, scores), or what a folder
-of preprocessed data holds. Of a training run's folder its best checkpoint is shown.""",
+of preprocessed data holds. Of a training run's folder its best checkpoint is shown. With --verify everything is
+read and compared with its checksums, a line a file; the exit status is 1 if something is damaged.""",
     """
 docnmt-inspect runs/bible/checkpoint_best.safetensors
 docnmt-inspect runs/bible
+docnmt-inspect --card runs/bible > runs/bible/README.md
 docnmt-inspect data-bin/bible
+docnmt-inspect --verify data-bin/bible
+docnmt-inspect --verify runs/bible
 """,
 )
 
@@ -30,6 +35,8 @@ class InspectConfig:
     """What to look at."""
 
     path: str = option(dataclasses.MISSING, "a checkpoint, --save-dir or data folder", positional=True, metavar="PATH")
+    card: bool = option(False, "print a model card in Markdown, to be sent with the checkpoint")
+    verify: bool = option(False, "compare all of it with its checksums; of a --save-dir every checkpoint")
 
 
 @COMMAND.main
@@ -39,14 +46,54 @@ def main(given: Given) -> None:
     path = Path(config["inspect"].path)
     if not path.exists():
         raise UserError(f"{path}: no such file or folder")
+    if config["inspect"].verify:
+        verify(path)
+        return
+    if config["inspect"].card:
+        from docnmt.training.card import model_card
+
+        print(printable(model_card(find_checkpoint(path))))
+        return
     if (path / "meta.json").is_file():
         from docnmt.data.report import describe_folder
 
-        print(describe_folder(path))
+        print(printable(describe_folder(path)))
         return
     from docnmt.training.describe import describe_checkpoint
 
-    print(describe_checkpoint(find_checkpoint(path)))
+    print(printable(describe_checkpoint(find_checkpoint(path))))
+
+
+def verify(path: Path) -> None:
+    """Print what was found of each file.
+
+    Raises:
+        UserError: something is damaged; it names the file, and of a checkpoint the tensor.
+    """
+    damaged = []
+    for file, found, good in _verified(path):
+        print(printable(f"{file}: {found}"), flush=True)
+        damaged += [] if good else [f"{file}: {found}"]
+    if damaged:
+        more = f" (and {len(damaged) - 1} files more)" if len(damaged) > 1 else ""
+        raise UserError(f"{damaged[0]}{more}")
+
+
+def _verified(path: Path) -> Iterator[tuple[Path, str, bool]]:
+    """Each file, what was found, and whether it holds."""
+    if (path / "meta.json").is_file():
+        from docnmt.data.meta import verify_folder
+
+        yield from verify_folder(path)
+        return
+    from docnmt.training.checkpoint import verify_checkpoint
+
+    files = sorted(path.glob("checkpoint_*.safetensors")) if path.is_dir() else []
+    for file in files or [find_checkpoint(path)]:
+        try:
+            yield file, verify_checkpoint(file), True
+        except UserError as error:
+            yield file, str(error).removeprefix(f"{file}: "), False
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 from docnmt.cli.command import Choice, Command
 from docnmt.cli.given import Given
 from docnmt.config import Section, option
-from docnmt.errors import UsageError
+from docnmt.errors import UsageError, printable
 from docnmt.registry import Registry
 
 COMMAND = Command(
@@ -70,7 +70,7 @@ def main(given: Given) -> None:
         raise UsageError(f"--task {task}: expected one of {', '.join(PREPROCESSORS.names())}")
     sections = [Section("task", TaskConfig), Section(f"options of {task}", PREPROCESSORS.config(task))]
     config = COMMAND.resolve(given, sections, choices=[Choice("task", task, PREPROCESSORS)])
-    PREPROCESSORS.get(task)(config[sections[1].name], lambda line: print(line, file=sys.stderr, flush=True))
+    PREPROCESSORS.get(task)(config[sections[1].name], lambda line: print(printable(line), file=sys.stderr, flush=True))
 
 
 if __name__ == "__main__":

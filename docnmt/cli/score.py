@@ -7,7 +7,7 @@ import operator
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from docnmt import builtin  # noqa: F401  (registers every generator)
 from docnmt.cli.command import Command
@@ -26,6 +26,9 @@ from docnmt.scoring.config import (
     ScoreConfig,
 )
 from docnmt.search.config import BeamSearchConfig, GenerationConfig
+
+if TYPE_CHECKING:
+    from docnmt.scoring.generative import Question
 
 COMMAND = Command(
     "docnmt-score",
@@ -58,7 +61,10 @@ def main(given: Given) -> None:
     if given.help is not None:
         COMMAND.resolve(given, [*TRANSLATION, *CONTRASTIVE, *GENERATIVE, *SEARCH])
     if given.get("contrastive") is not None:
-        _contrastive(given)
+        from docnmt.ranks import joined
+
+        with joined():
+            _contrastive(given)
     elif given.get("generative") is None:
         others = _belongs([*CONTRASTIVE, *GENERATIVE], "without --contrastive FILE or --generative FILE")
         config = COMMAND.resolve(given, TRANSLATION, explain=others)
@@ -68,7 +74,10 @@ def main(given: Given) -> None:
     elif given.get("sys") is not None:
         _answers(given)
     elif given.get("path") is not None:
-        _generative(given)
+        from docnmt.ranks import joined
+
+        with joined():
+            _generative(given)
     else:
         raise UsageError("--generative: give translations (--sys FILE) or a model (--path CKPT)")
 
@@ -113,6 +122,7 @@ def _answers(given: Given) -> None:
 
     answers = config["answers"]
     questions = read_questions(Path(config["generative"].generative))
+    _note_hopeless(questions)
     texts = read_answers(Path(answers.sys), len(questions), answers.last_sentence)
     _show(GenerativeReport.of(questions, texts), answers.json)
 
@@ -128,6 +138,7 @@ def _generative(given: Given) -> None:
     from docnmt.scoring.generative_files import in_contexts, read_questions
 
     questions = read_questions(path, documents=documents)
+    _note_hopeless(questions)
     if not any(question.example.source_context for question in questions):
         print(f"note: no question of {path} has a context", file=sys.stderr)
     changed = in_contexts(questions, asked.context, seed=_seed(asked))
@@ -154,6 +165,14 @@ def _seed(asked: QuestionsConfig) -> int:
 def _note_unchanged(asked: QuestionsConfig, given: Sequence[object], changed: Sequence[object]) -> None:
     if asked.context != "true" and (same := sum(map(operator.eq, given, changed))):
         print(f"note: --context {asked.context}: {same:,} of {len(given):,} stay as they are", file=sys.stderr)
+
+
+def _note_hopeless(questions: Sequence[Question]) -> None:
+    if hopeless := sum(question.hopeless for question in questions):
+        print(
+            f"note: {hopeless:,} of {len(questions):,} questions expect a form with ASCII punctuation, which the rule "
+            "takes off translations; they count as not answered", file=sys.stderr,
+        )  # fmt: skip
 
 
 def _belongs(sections: Sequence[Section], when: str) -> Callable[[str], str]:

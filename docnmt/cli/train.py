@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli.command import Choice, Command
 from docnmt.cli.given import Given
-from docnmt.config import Section
+from docnmt.config import Section, flag
 from docnmt.errors import UsageError, UserError
 from docnmt.models.options import PARTS, model_config
 from docnmt.optim.config import OptimizationConfig
 from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
 from docnmt.training.config import RunConfig, TrainingConfig
+from docnmt.user_dir import import_plugins
 
 COMMAND = Command(
     "docnmt-train",
@@ -52,6 +54,60 @@ def main(given: Given) -> None:
         print(dry_run(config))
     else:
         train_command(config)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training left.
+
+    Attributes:
+        path: the `--save-dir`, which `docnmt.load` takes.
+        last, best: its checkpoints, where there are such.
+        history: the events of its `train.jsonl`, in order.
+    """
+
+    path: Path
+    last: Path | None
+    best: Path | None
+    history: list[dict[str, Any]]
+
+
+def train(data: str | Path, **options: Any) -> Trained:
+    """Train as docnmt-train does: `docnmt.train("data-bin", arch="transformer_tiny", save_dir="runs/a", max_update=9)`.
+
+    What a training says goes to stderr.
+
+    Args:
+        data: a folder that docnmt-preprocess wrote.
+        options: the command's, with underscores; None is left out, several values are a list.
+
+    Raises:
+        UserError: as the command's errors.
+    """
+    given = Given(COMMAND.prog, [str(data), *words_of(options)])
+    import_plugins(given.user_dir)
+    config = resolve(given)
+    from docnmt.training.folder import RunFolder
+    from docnmt.training.main import train_command
+
+    train_command(config)
+    folder = RunFolder(Path(config["run"].save_dir))
+    last, best = (path if path.exists() else None for path in (folder.last, folder.best))
+    log = folder.log.read_text(encoding="utf-8") if folder.log.exists() else ""
+    return Trained(folder.path, last, best, [json.loads(line) for line in log.splitlines()])
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Options by their names as the words of a command line."""
+    words: list[str] = []
+    for name, value in options.items():
+        if isinstance(value, bool):
+            words.append(flag(name if value else f"no_{name}"))
+        elif isinstance(value, (list, tuple)):
+            words += [flag(name), *map(str, value)]
+        elif value is not None:
+            words.append(f"{flag(name)}={value}")
+    return words
 
 
 def parse(words: Sequence[str]) -> dict[str, Any]:
@@ -155,11 +211,15 @@ def task_of_data(given: Given) -> str | None:
         raise UserError(
             f"{data}: is no data folder, it has no meta.json; give the --destdir of a docnmt-preprocess, or give --task"
         )
-    try:
-        task = json.loads(path.read_text(encoding="utf-8"))["task"]
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise UserError(f"{path}: is damaged ({error!r}); run docnmt-preprocess again") from error
-    return str(task)
+    from docnmt.structured import read_json  # not at the top: --help needs none
+
+    return read_json(path, _Task, "run docnmt-preprocess again")["task"]
+
+
+class _Task(TypedDict):
+    """What a data folder of any task says of itself."""
+
+    task: str
 
 
 def list_components() -> str:

@@ -1,4 +1,4 @@
-"""docnmt-translate: translate a document from stdin to stdout."""
+"""docnmt-translate: translate documents, or stdin to stdout."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from docnmt.cli.command import Command
 from docnmt.cli.generation import parse
 from docnmt.cli.given import Given
 from docnmt.commands.config import TranslateConfig
-from docnmt.errors import UserError
+from docnmt.errors import UsageError, UserError
 
 COMMAND = Command(
     "docnmt-translate",
-    """Translate stdin to stdout. stdin is one document of raw text in UTF-8: each line is split into
+    """Translate documents (text, Markdown, HTML, DOCX, ODT, XLIFF, PO, TMX, SRT) into documents of the same
+kind: structure, inline formats, code, links and placeholders stay, and so do the translations that XLIFF, PO and TMX
+have. Without FILE, translate stdin to stdout. stdin is one document of raw text in UTF-8: each line is split into
 sentences, the translation of a line is a line, and blank lines stay. With --input-format corpus a line is a sentence
 and an empty line separates documents; with jsonl or tsv each row comes back with its translation.
 With --given FILE, lines that have a translation keep it.""",
     """
+docnmt-translate letter.docx -o brief.docx --path runs/bible
+docnmt-translate docs/*.md README.html -o translated/ --path runs/bible
+docnmt-translate messages.po --path runs/bible > de.po
 docnmt-translate --path runs/bible < document.txt > translation.txt
 docnmt-translate --path runs/bible --input-format corpus < test.en > test.de
 docnmt-translate --path runs/bible --given half.de < document.txt > whole.de
 docnmt-translate --path runs/bible --input-format jsonl < wmt24pp.jsonl > translated.jsonl
+docnmt-translate --path runs/bible --glossary terms.tsv --explain read.html < document.txt
 docnmt-translate --path runs/a:runs/b --beam 8 --device cuda < document.txt
 """,
 )
@@ -31,12 +37,20 @@ docnmt-translate --path runs/a:runs/b --beam 8 --device cuda < document.txt
 def main(given: Given) -> None:
     """Parse and translate."""
     config = parse(COMMAND, given, TranslateConfig)
-    from docnmt.commands.translate import translate_stream
+    if getattr(config["search"], "nbest", 1) > 1:
+        raise UsageError("--nbest has no effect: a text has one translation here; docnmt-generate prints several")
+    sections = (config[name] for name in ("command", "models", "memory", "generation", "search"))
+    if config["command"].files:
+        from docnmt.commands.documents import translate_files
+
+        if sys.stdout is None:
+            raise UserError("stdout is closed; expected: docnmt-translate document.docx -o translation.docx ...")
+        return translate_files(sys.stdout, *sections)
+    from docnmt.commands.stream import translate_stream
 
     if sys.stdin is None or sys.stdout is None:
         raise UserError("stdin or stdout is closed; expected: docnmt-translate ... < document.txt > translation.txt")
-    sections = (config[name] for name in ("command", "models", "memory", "generation", "search"))
-    translate_stream(sys.stdin.buffer, sys.stdout, *sections)
+    return translate_stream(sys.stdin.buffer, sys.stdout, *sections)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ class ModelsConfig:
         metavar="CKPT[:CKPT...]",
     )
     device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
+    fp16: bool = option(False, "compute in half precision, on a GPU")
     context_window: int | None = option(
         None,
         "read a sentence with at most N sentences of its document before it and N after it; models of several "
@@ -65,16 +66,23 @@ class GenerateConfig:
 
     data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
     gen_subset: str = option("test", "split to translate", metavar="NAME", basic=True)
+    gen_first: int | None = option(None, "translate only the first N documents of the split", metavar="N", basic=True)
     prefix_references: float = option(
         0.0,
         "give this share of each document, its first sentences, with their references: later ones read them as "
         "translations before them, and only these are translated and scored",
         metavar="SHARE", basic=True,
     )  # fmt: skip
+    explain: str | None = option(
+        None, "also write what the models read for each translation, and what would change without the sentences that "
+        "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
+    )  # fmt: skip
     results_path: str | None = option(
         None, "also write hypotheses.txt and scores.json into this folder", metavar="DIR", basic=True
     )
-    overwrite: bool = option(False, "replace the results that --results-path holds, and what stands at --plot")
+    overwrite: bool = option(
+        False, "replace the results that --results-path holds, and what stands at --plot and --explain"
+    )
     quiet: bool = option(False, "print the scores only", basic=True)
     lexical_consistency: bool = option(
         False, "also how many of the terms that a document repeats are translated the same way each time"
@@ -91,13 +99,13 @@ class GenerateConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = []
+        found = below(self, 1, "gen_first")
         if not 0 <= self.prefix_references <= 1:
             found.append(f"--prefix-references: must be in [0, 1], got {self.prefix_references}")
         if self.scoring == "none":
             options = {"--sacrebleu": self.sacrebleu, "--sacrebleu-tokenize": self.sacrebleu_tokenize is not None}
-            found = [f"{name} has no effect with --scoring none" for name, given in options.items() if given]
-        if self.quiet and self.scoring == "none" and self.results_path is None:
+            found += [f"{name} has no effect with --scoring none" for name, given in options.items() if given]
+        if self.quiet and self.scoring == "none" and self.results_path is None and self.explain is None:
             found.append("--quiet --scoring none leaves nothing to print; give --results-path")
         return found
 
@@ -106,6 +114,15 @@ class GenerateConfig:
 class TranslateConfig:
     """What `docnmt-translate` can be told besides its search."""
 
+    files: tuple[str, ...] = option(
+        (), "documents, by their endings: .txt .md .html .docx .odt .xlf .po .tmx .srt; none: stdin", positional=True,
+        metavar="FILE",
+    )  # fmt: skip
+    output: str | None = option(
+        None, "where the translated document goes, of the same kind; a folder for several [stdout, for one]",
+        metavar="OUT", aliases=["-o"], basic=True,
+    )  # fmt: skip
+    overwrite: bool = option(False, "replace what stands at --output and --explain", basic=True)
     input_format: Literal["text", "corpus", "lines", "jsonl", "tsv"] = option(
         "text",
         "text: one document, lines are split into sentences; corpus: a sentence a line, empty lines between documents; "
@@ -116,6 +133,10 @@ class TranslateConfig:
     given: str | None = option(
         None, "translations that there are already: a line for each line of stdin, empty where there is none. They are "
         "written as they are, and models that read earlier translations read them", metavar="FILE", basic=True,
+    )  # fmt: skip
+    explain: str | None = option(
+        None, "also write what the models read for each translation, and what would change without the sentences that "
+        "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
     )  # fmt: skip
     columns: tuple[str, ...] = option(
         (), "what the columns of jsonl and tsv are called: source=NAME document=NAME [as in docnmt-preprocess]",
@@ -135,4 +156,21 @@ class TranslateConfig:
             found.append("--splitter has no effect with --input-format corpus, where a line is a sentence")
         if self.given is not None and self.input_format not in ("text", "corpus"):
             found.append(f"--given is for --input-format text and corpus, not for {self.input_format}")
+        return found + self._of_files()
+
+    def _of_files(self) -> list[str]:
+        """Contradictions about documents."""
+        if not self.files:
+            overwrite = self.overwrite and self.explain is None
+            options = {"--output": self.output is not None, "--overwrite": overwrite}
+            return [
+                f"{name} has no effect without FILE; stdin goes to stdout" for name, given in options.items() if given
+            ]
+        found = []
+        if self.input_format != "text":
+            found.append(f"--input-format {self.input_format} is for stdin; of files the ending says what they are")
+        if self.given is not None:
+            found.append("--given is for stdin (< FILE); XLIFF, PO and TMX hold their translations themselves")
+        if self.output is None and len(self.files) > 1:
+            found.append(f"{len(self.files)} files: give a folder for their translations with -o DIR")
         return found

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt import ranks
 from docnmt.batch import TranslationBatch
 from docnmt.batching.collate import ranges
 from docnmt.batching.plan import plan_batches
@@ -54,7 +56,6 @@ def forced_scores(
             so everything else, stay as they are.
         progress: called with a number of examples whenever they are done.
     """
-    device = next(models[0].parameters()).device
     scores: list[float] = []
     for portion in _portions(examples):
         corpus, lengths = corpus_of(portion, task)
@@ -63,16 +64,31 @@ def forced_scores(
             units = last_sentence_units(model.reading, corpus, limit=task.max_doc_tokens, window=context_window)
             datasets.append(TranslationDataset(corpus, units, model.reading, "contrastive"))
         sizes = np.maximum.reduce([data.sizes for data in datasets])
-        for chosen in plan_batches(sizes, max_tokens, seed=0, epoch=0, shuffle=False):
-            parts = zip(models, datasets, strict=True)
-            each = [gold_log_probs(model, data.batch(chosen).to(device), lengths[chosen]) for model, data in parts]
-            log_probs = torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
-            begins = np.cumsum(lengths[chosen]) - lengths[chosen]
-            sums = np.add.reduceat(log_probs.double().cpu().numpy(), begins)
-            scores += (sums / lengths[chosen] ** lenpen).tolist()
-            if progress is not None:
-                progress(len(chosen))
+        plan = plan_batches(sizes, max_tokens, seed=0, epoch=0, shuffle=False)
+        score = partial(_batch_scores, list(zip(models, datasets, strict=True)), lengths, plan, lenpen, progress)
+        for found in ranks.shared_out([int(sizes[chosen].sum()) for chosen in plan], score):
+            scores += found
     return scores
+
+
+def _batch_scores(
+    parts: Sequence[tuple[AnyTranslationModel, TranslationDataset]],
+    lengths: np.ndarray,
+    plan: Sequence[np.ndarray],
+    lenpen: float,
+    progress: Callable[[int], object] | None,
+    place: int,
+) -> list[float]:
+    """The scores of one batch of the plan."""
+    chosen, own = plan[place], lengths[plan[place]]
+    device = next(parts[0][0].parameters()).device
+    each = [gold_log_probs(model, data.batch(chosen).to(device), own) for model, data in parts]
+    log_probs = torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
+    sums = np.add.reduceat(log_probs.double().cpu().numpy(), np.cumsum(own) - own)
+    if progress is not None:
+        progress(len(chosen))
+    found: list[float] = (sums / own**lenpen).tolist()
+    return found
 
 
 def _portions(examples: Sequence[ForcedExample]) -> Iterator[Sequence[ForcedExample]]:

@@ -11,7 +11,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from docnmt import ranks
 from docnmt.commands.config import GenerateConfig, MemoryConfig, ModelsConfig
+from docnmt.commands.explain import check_explain, explained, write_explained
 from docnmt.commands.memory import open_memory
 from docnmt.commands.models import LoadedModels, check_vocabulary, load_models
 from docnmt.commands.output import lines, progress_of, write_lines
@@ -70,14 +72,17 @@ def generate(
     out = sys.stdout if out is None else out
     if config.results_path is not None:
         check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
+    check_explain(config.explain, overwrite=config.overwrite)
     loaded = load_models(models)
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
+    if config.gen_first is not None:
+        corpus = corpus.first_documents(config.gen_first)
     given = _given(corpus, config)
     rest = Rest.of(corpus, given)
     references = [rest.texts(each) for each in corpus.references]
     scored = config.scoring == "sacrebleu" and len(references) > 0 and len(scored_sentences(references)) > 0
-    if config.quiet and not scored and config.results_path is None:
+    if config.quiet and not scored and config.results_path is None and config.explain is None:
         raise UsageError(
             f"--quiet: nothing would be left of the translation of {config.gen_subset}, which is not scored; give "
             "--results-path"
@@ -86,10 +91,16 @@ def generate(
     window = models.context_window
     read: dict[str, Any] = {"given": given, "memory": open_memory(memory, loaded), "context_window": window}
     results, speed = _translate(loaded, corpus, options, search, read, None if config.quiet else out)
+    if ranks.rank():
+        return
+    if config.explain is not None:
+        write_explained(config.explain, loaded, explained(loaded, corpus, results, **read))
     texts = [result.text for result in results]
     report = score(texts)
     if report is not None:
         print(report, file=out, flush=True)
+        if config.gen_first is not None:
+            print(f"(of the first {corpus.num_documents:,} documents)", file=out)
         if config.prefix_references:
             print(f"(without the first {config.prefix_references:g} of each document, which was given)", file=out)
     print(speed, file=sys.stderr)
@@ -100,8 +111,10 @@ def generate(
         content = {} if report is None else report.to_dict()
         if config.prefix_references:
             content["prefix_references"] = config.prefix_references
+        if config.gen_first is not None:
+            content["gen_first"] = config.gen_first
         content |= {"speed": speed.to_dict(), "settings": settings}
-        _write(Path(config.results_path), config.overwrite, rest, texts, content)
+        _write(config, Path(config.results_path), rest, texts, content)
 
 
 def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] | None:
@@ -177,16 +190,16 @@ def _translate(
     return results, Speed(time.perf_counter() - start, len(results), tokens)
 
 
-def _write(folder: Path, overwrite: bool, rest: Rest, texts: Sequence[str], content: dict[str, Any]) -> None:
+def _write(config: GenerateConfig, folder: Path, rest: Rest, texts: Sequence[str], content: dict[str, Any]) -> None:
     """hypotheses.txt, line by line the source file, and scores.json; both or neither.
 
-    Where the rest is not all, also its source and references: its lines are those of no other file.
+    Where this is not the whole split, also its source and references: its lines are those of no other file.
     """
     files = {"hypotheses.txt": texts}
-    if len(rest) < rest.corpus.num_sentences:
+    if config.gen_first is not None or len(rest) < rest.corpus.num_sentences:
         files["source.txt"] = rest.texts(rest.corpus.source_text)
         files |= {f"reference{n or ''}.txt": rest.texts(each) for n, each in enumerate(rest.corpus.references)}
-    with replacing_folder(folder, marker=SCORES, overwrite=overwrite) as temporary:
+    with replacing_folder(folder, marker=SCORES, overwrite=config.overwrite) as temporary:
         for name, sentences in files.items():
             with (temporary / name).open("w", encoding="utf-8") as file:
                 write_lines(rest.lines(), iter(sentences), file)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
+from torch import nn
 
 from docnmt.commands.config import ModelsConfig
 from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
 from docnmt.files import find_checkpoint
 from docnmt.models.protocol import AnyTranslationModel, TranslationModel, TranslationTask
+from docnmt.modules.linear_attention import LinearSelfAttention
 from docnmt.runtime import pick_device, row_invariant, tune
 from docnmt.training.loading import load_model
 
@@ -29,32 +34,63 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     """The models of `--path`; sets how the process computes (`docnmt.runtime`) and says where that may show.
 
     Raises:
-        UserError: a checkpoint is missing, damaged, no translation model, or of another vocabulary than the first.
+        UserError: as `open_models`; UsageError: a window of context is asked for, and no model reads context; or half
+            precision, and device or models cannot compute in it.
     """
-    paths = tuple(find_checkpoint(part) for part in split_path(config.path))
+    paths = [find_checkpoint(part) for part in split_path(config.path)]
     print(tune(), file=sys.stderr)
     device = pick_device(config.device)
     if device.type == "cpu" and not row_invariant():
         print("note: on this machine the batch size can change the last digits of scores", file=sys.stderr)
+    if config.fp16 and device.type == "cpu":
+        raise UsageError("--fp16 is for a GPU; a CPU computes in float32, which is faster there")
+    loaded = open_models(paths, device)
+    if config.fp16:
+        in_half_precision(loaded)
+    if config.context_window and not any(model.reading.reads_context for model in loaded.models):
+        raise UsageError(f"--context-window has no effect: {config.path} reads every sentence by itself")
+    return loaded
+
+
+def in_half_precision(loaded: LoadedModels) -> None:
+    """Weights, keys and values become float16; softmax and scores stay in float32.
+
+    Raises:
+        UsageError: a model has sums that float16 cannot hold.
+    """
+    for path, model in zip(loaded.paths, loaded.models, strict=True):
+        assert isinstance(model, nn.Module)
+        if any(isinstance(module, LinearSelfAttention) for module in model.modules()):
+            raise UsageError(f"--fp16: {path} has linear attention, whose sums need float32; leave --fp16 out")
+        model.half()
+
+
+def open_models(paths: Sequence[str | Path], device: torch.device) -> LoadedModels:
+    """The models of these checkpoints and folders of checkpoints, on a device.
+
+    Raises:
+        UserError: a checkpoint is missing, damaged, no translation model, or of another vocabulary than the first.
+    """
+    files = tuple(find_checkpoint(path) for path in paths)
     models: list[AnyTranslationModel] = []
     tasks: list[TranslationTask] = []
-    for path in paths:
+    for path in files:
         loaded = load_model(path, device=device)
         if not isinstance(loaded.model, TranslationModel) or not isinstance(loaded.task, TranslationTask):
             arch, task = loaded.arch, loaded.header["task"]
             raise UserError(f"{path}: is a '{arch}' for the task '{task}', which writes no text")
         models.append(loaded.model)
         tasks.append(loaded.task)
-        _check(paths[0], tasks[0], path, loaded.task)
+        _check(files[0], tasks[0], path, loaded.task)
     readers = [n for n, model in enumerate(models) if model.reading.whole_documents] or [0]
     for n in readers:  # the task says where documents are cut
         limits = tasks[readers[0]].max_doc_tokens, tasks[n].max_doc_tokens
         if limits[0] != limits[1]:
             raise UserError(
-                f"{paths[readers[0]]} and {paths[n]} were trained with --max-doc-tokens {limits[0]} and {limits[1]} "
+                f"{files[readers[0]]} and {files[n]} were trained with --max-doc-tokens {limits[0]} and {limits[1]} "
                 "and would read different pieces of a document; translate with each by itself"
             )
-    return LoadedModels(paths, tuple(models), tasks[readers[0]])
+    return LoadedModels(files, tuple(models), tasks[readers[0]])
 
 
 def split_path(path: str) -> list[str]:

@@ -8,7 +8,8 @@ from typing import TextIO
 
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.progress import Progress
-from docnmt.search.translate import SentenceResult, source_lengths
+from docnmt.search.translate import SentenceResult
+from docnmt.search.work import source_lengths
 
 
 def lines(result: SentenceResult, source: str, reference: str | None) -> Iterator[str]:
@@ -44,8 +45,17 @@ def write_lines(counts: Sequence[int], texts: Iterator[str], out: TextIO) -> Non
 @contextlib.contextmanager
 def progress_of(corpus: ParallelCorpus, out: TextIO | None) -> Iterator[Callable[[int], object] | None]:
     """A bar on stderr for translating a corpus; none where the results themselves run over the terminal."""
+    with stream_progress(out) as bar:
+        if bar is not None:
+            bar.total = int(source_lengths(corpus).sum())
+        yield None if bar is None else bar.update
+
+
+@contextlib.contextmanager
+def stream_progress(out: TextIO | None) -> Iterator[Progress | None]:
+    """The same for translating what comes in, of which the total is not known at first."""
     if out is not None and out.isatty():
         yield None
         return
-    with Progress(int(source_lengths(corpus).sum()), "translating", unit="tok") as bar:
-        yield bar.update
+    with Progress(None, "translating", unit="tok") as bar:
+        yield bar

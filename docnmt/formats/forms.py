@@ -16,7 +16,7 @@ from docnmt.formats.one_sided import OneSided, with_partners
 from docnmt.formats.parallel_table import read_tables
 from docnmt.formats.plain_text import read_text
 from docnmt.formats.rows import KINDS, kind_of_table
-from docnmt.formats.structure import Event, Facts, Sentence
+from docnmt.formats.structure import Blank, Event, Facts, Sentence
 from docnmt.formats.text import TextLines
 from docnmt.formats.wmt_xml import read_xml
 
@@ -39,7 +39,7 @@ class Reading:
 @dataclass(frozen=True)
 class SplitFiles:
     """The files of one split. `xml` or `tables` hold everything when given; else `source`, `references`, and what says
-    where documents (`ids`) or units (`levels`) begin."""
+    where documents (`ids`) or units (`levels`) begin. `following` are further corpora of the split."""
 
     reading: Reading
     source: Path | None = None
@@ -48,12 +48,23 @@ class SplitFiles:
     ids: Path | None = None
     xml: Path | None = None
     tables: tuple[Path, ...] = ()
+    following: tuple[SplitFiles, ...] = ()
 
     @property
     def paths(self) -> list[Path]:
         """All of them."""
         files = (self.xml, *self.tables, self.source, *self.references, self.levels, self.ids)
-        return [path for path in files if path is not None]
+        return [path for path in files if path is not None] + [path for part in self.following for path in part.paths]
+
+
+def find_splits(prefixes: Sequence[str], reading: Reading) -> SplitFiles:
+    """The files of a split of several corpora, one after the other.
+
+    Raises:
+        UserError: as `find_split`.
+    """
+    first, *others = (find_split(prefix, reading) for prefix in prefixes)
+    return dataclasses.replace(first, following=tuple(others))
 
 
 def find_split(prefix: str, reading: Reading) -> SplitFiles:
@@ -129,6 +140,24 @@ def read_split(files: SplitFiles, facts: Facts, progress: Callable[[int], object
     Raises:
         UserError: the files are damaged or do not fit together; file and line are named.
     """
+    known: tuple[int, int, bool] | None = None
+    for number, part in enumerate((files, *files.following)):
+        if number:
+            yield Blank()  # a document ends with its corpus
+        for event in _read_one(part, facts, progress):
+            if isinstance(event, Sentence):
+                here = (len(event.texts), len(event.units), facts.labels)
+                if known not in (None, here):
+                    raise UserError(
+                        f"{part.paths[0]}: has other references, levels or labels than {files.paths[0]}; the corpora "
+                        "of one split must have the same"
+                    )
+                known = here
+            yield event
+
+
+def _read_one(files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None) -> Iterator[Event]:
+    """The sentences of one corpus."""
     found = False
     for event in with_partners(_events(files, facts, progress), _policy(files), files.paths[0], facts):
         found = found or isinstance(event, Sentence)

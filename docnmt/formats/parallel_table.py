@@ -47,7 +47,7 @@ def read_tables(
 def is_header(cells: Sequence[str], given: Columns, languages: tuple[str, str]) -> bool:
     """Whether the first row of a TSV file names its columns."""
     known = complete(given, cells, languages)
-    return not given.numbered and (given != Columns() or bool(known.source or known.hypothesis))
+    return not given.numbered and (given != Columns() or bool(known.source or known.target or known.hypothesis))
 
 
 def choose_columns(table: Table, given: Columns, languages: tuple[str, str], needed: str = "source") -> Columns:
@@ -128,7 +128,7 @@ class _Reader:
             if len({len(side) for side in sides}) > 1:
                 got = ", ".join(str(len(side)) for side in sides)
                 raise UserError(f"{place}: expected lists of equally many sentences on all sides, got {got}")
-            return [tuple(_one_line(text) for text in texts) for texts in zip(*sides, strict=True)]
+            return [tuple(one_line(text) for text in texts) for texts in zip(*sides, strict=True)]
         texts = [text_of(cell, place) for cell in cells]
         lines = [[line.strip() for line in BREAKS.split(text) if line.strip()] for text in texts]
         counts = {len(side) for side in lines if side}
@@ -175,6 +175,6 @@ def text_of(value: object, place: str) -> str:
     return value
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """A sentence of a list; line breaks become spaces, white space is nothing."""
     return " ".join(text.split()) if BREAKS.search(text) else text if text.strip() else ""

@@ -36,6 +36,7 @@ def read_text(
         kind = "text" if len(kinds) > 1 else kinds.pop()
         if kind not in seen:
             seen.add(kind)
+            facts.levels |= kind == "<p>"
             _check_kinds(seen, kind, place, levels, ids)
         if documents is not None and (mark := documents.begins(lines[-1], number)) is not None:
             yield mark
@@ -50,7 +51,7 @@ def read_text(
         if kind != "<p>":
             yield Blank() if kind == "" else Mark()
     _describe(lockstep.files, facts)
-    facts.levels = "<p>" in seen or rows is not None
+    facts.levels |= rows is not None
 
 
 def _describe(files: Sequence[TextLines], facts: Facts) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -11,6 +10,7 @@ from typing import NamedTuple, Protocol
 from docnmt.errors import UserError
 from docnmt.formats.blocks import ENDINGS
 from docnmt.formats.text import TextLines
+from docnmt.structured import parse_json
 
 KINDS = (".tsv", ".jsonl", ".parquet")
 
@@ -104,6 +104,8 @@ class TsvTable(_LineTable):
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """As `Table.rows`."""
+        if twice := [name for name in columns if self.names.count(name) > 1]:
+            raise UserError(f"{self.name}:1: two columns are called '{twice[0]}'; rename one of them")
         places = [self.names.index(name) for name in columns]
         for number, line in itertools.islice(self._rows, int(self.header), None):
             cells = line.split("\t")
@@ -136,12 +138,7 @@ class JsonlTable(_LineTable):
         Raises:
             UserError: the line is no JSON object.
         """
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{self.name}:{number}: not JSON: {error.msg} at column {error.colno}") from error
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{self.name}:{number}: not JSON: {error}") from error
+        row = parse_json(line, f"{self.name}:{number}")
         if not isinstance(row, dict):
             raise UserError(f"{self.name}:{number}: expected a JSON object, got {line[:40]}")
         return row

@@ -1,16 +1,19 @@
-"""Text that is not yet divided into sentences, and what puts its translation together again."""
+"""Documents as they come, row by row, and what puts their translations together again in the same rows."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from docnmt.formats.columns import Columns
+from docnmt.formats.document import Document
 from docnmt.formats.parallel_table import BREAKS, choose_columns, is_header, label_of, text_of
+from docnmt.formats.plain_text import read_text
 from docnmt.formats.rows import JsonlTable, TsvTable
+from docnmt.formats.structure import Blank, Facts, Sentence
 from docnmt.formats.text import TextLines
 
 #: What stands for a line break inside of a line.
@@ -22,14 +25,14 @@ Split = Callable[[str], list[str]]
 
 @dataclass
 class RunningText:
-    """Documents as sentences.
+    """Documents as sentences, and the rows of the input in which they stand.
 
     Attributes:
-        documents: the sentences of each. rows: of each row of the input, how many sentences each of its lines has.
+        documents: in order. rows: of each row of the input, how many sentences each of its lines has.
         frames: what is written for each row, given its translation with line breaks. head: what is written before.
     """
 
-    documents: list[list[str]] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
     rows: list[list[int]] = field(default_factory=list)
     frames: list[Callable[[str], str]] = field(default_factory=list)
     head: str | None = None
@@ -39,14 +42,21 @@ class RunningText:
         """Rows of a line with so many sentences each, which are written as they are."""
         return cls(rows=[[count] for count in counts], frames=[str] * len(counts))
 
-    def add(self, lines: Sequence[str], split: Split, frame: Callable[[str], str], *, begins: bool) -> None:
-        """A row, which begins a document or goes on with the last one."""
-        if begins or not self.documents:
-            self.documents.append([])
-        sentences = [split(line) for line in lines]
-        self.documents[-1] += itertools.chain.from_iterable(sentences)
-        self.rows.append([len(each) for each in sentences])
-        self.frames.append(frame)
+    @classmethod
+    def together(cls, parts: Iterable[RunningText]) -> RunningText:
+        """Parts of one input, in order."""
+        whole = cls()
+        for part in parts:
+            whole.documents += part.documents
+            whole.rows += part.rows
+            whole.frames += part.frames
+            whole.head = part.head if whole.head is None else whole.head
+        return whole
+
+    @property
+    def size(self) -> int:
+        """Characters, and one for each row."""
+        return len(self.rows) + sum(len(text) for document in self.documents for text in document.sentences)
 
     def joined(self, translations: Iterator[str]) -> Iterator[str]:
         """What to write, line by line: the translations of a line's sentences are joined by spaces."""
@@ -57,16 +67,69 @@ class RunningText:
             yield frame("\n".join(lines))
 
 
-def of_documents(lines: TextLines, split: Split) -> RunningText:
+class _Open:
+    """A document to which rows are still added."""
+
+    def __init__(self) -> None:
+        self._sentences: list[str] = []
+        self._units: list[tuple[str, ...]] = []
+        self._rows = RunningText()
+
+    @property
+    def empty(self) -> bool:
+        """There is no row."""
+        return not self._rows.rows
+
+    def row(
+        self, lines: Sequence[Sequence[str]], frame: Callable[[str], str] = str, units: tuple[str, ...] = ()
+    ) -> None:
+        """The sentences of each line of a row, all in the same units."""
+        self._sentences += itertools.chain.from_iterable(lines)
+        self._units += [units] * sum(map(len, lines))
+        self._rows.rows.append([len(each) for each in lines])
+        self._rows.frames.append(frame)
+
+    def close(self, *, units: bool = False) -> RunningText:
+        """With this document, which may have no sentence; `units`: those of its sentences are known."""
+        document = Document(tuple(self._sentences), tuple(self._units) if units else ())
+        return replace(self._rows, documents=[document])
+
+
+def of_sentences(lines: TextLines) -> Iterator[RunningText]:
+    """The plain form of a corpus, a sentence a line, document by document as each is at its end.
+
+    A document ends at an empty line or at `<d>`; lines of marks are written as an empty line between two documents.
+    Paragraphs are known from the first document on that has a line `<p>`.
+
+    Raises:
+        UserError: the text is not clean; the line is named.
+    """
+    facts, text = Facts(), _Open()
+    for event in read_text([lines], facts):
+        if isinstance(event, Sentence):
+            text.row([[event.texts[0]]], units=event.units)
+        elif not text.empty:
+            text.row([[]])
+            yield text.close(units=facts.levels)
+            text = _Open()
+        elif isinstance(event, Blank):
+            yield RunningText.of([0])
+    if not text.empty:
+        yield text.close(units=facts.levels)
+
+
+def of_documents(lines: TextLines, split: Split) -> Iterator[RunningText]:
     r"""A document a line, whose own lines are parted by `\n`, two characters; so it is written again."""
-    text = RunningText()
     for line in lines:
-        text.add(line.split(BREAK), split, lambda found: found.replace("\n", BREAK), begins=True)
-    return text
+        text = _Open()
+        text.row([split(part) for part in line.split(BREAK)], lambda found: found.replace("\n", BREAK))
+        yield text.close()
 
 
-def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: Split) -> RunningText:
+def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: Split) -> Iterator[RunningText]:
     """The source column of a TSV or JSONL file; each row is written again, with its translation in a further column.
+
+    Document by document as each is at its end: where a row begins another one, has no text, or is a whole one.
 
     Args:
         kind: `tsv` or `jsonl`. given: what `--columns` says.
@@ -74,21 +137,27 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
     Raises:
         UserError: a row is damaged, or it cannot be told which column is the source.
     """
-    languages, text = (language, ""), RunningText()
+    languages = (language, "")
     table = JsonlTable(lines) if kind == "jsonl" else TsvTable(lines, lambda cells: is_header(cells, given, languages))
+    columns, text = choose_columns(table, given, languages), _Open()
     if isinstance(table, TsvTable) and table.header:
-        text.head = "\t".join([*table.names, HYPOTHESIS])
-    columns = choose_columns(table, given, languages)
+        yield RunningText(head="\t".join([*table.names, HYPOTHESIS]))
     before: tuple[str, ...] | None = None  # the document of the last row; None: it is at its end
     for row in table.rows([*columns.source, *columns.document]):
         cell, document = row.values[0], tuple(label_of(value, row.place) for value in row.values[1:])
-        whole = isinstance(cell, list)
+        whole = isinstance(cell, list) and not document
         texts = [text_of(each, row.place) for each in (cell if isinstance(cell, list) else [cell])]
         found = [part for each in texts for part in BREAKS.split(each)]
-        frame = partial(_json_row if kind == "jsonl" else _tsv_row, row.line)
-        text.add(found, split, frame, begins=document != before or (whole and not document))
-        before = document if document or any(found) else None
-    return text
+        if not text.empty and (whole or document != before):
+            yield text.close()
+            text = _Open()
+        text.row([split(line) for line in found], partial(_json_row if kind == "jsonl" else _tsv_row, row.line))
+        before = document if not whole and (document or any(found)) else None
+        if before is None:
+            yield text.close()
+            text = _Open()
+    if not text.empty:
+        yield text.close()
 
 
 def _json_row(line: str, translation: str) -> str:

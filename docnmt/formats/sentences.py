@@ -10,10 +10,11 @@ single spaces, are the line up to white space.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from functools import partial
 
-from docnmt.errors import UserError
+from docnmt.errors import UserError, printable
 
 #: Abbreviations that are followed by a capital inside a sentence, without their full stop; compared without case.
 #: Those that also end sentences as a rule (etc., usw., Inc.) are not in here.
@@ -38,21 +39,30 @@ _BEFORE_NUMBERS = frozenset(_NUMBERED.split())
 #: Languages that write `3. Mai` for the third.
 _ORDINALS = "de da nb nn no fi et lv cs sk sl hr sr bs hu tr is"
 _ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
+#: What is looked at before a mark; no abbreviation is longer.
+_LONGEST_WORD = 200
+#: A longer sentence (in characters) is cut before it is translated: models have seen none, and beam search takes time
+#: with the square of its length.
+LONGEST_SENTENCE = 1500
 
 _CLOSING = "\"'”’»›)\\]}“‘"
 _OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
-_CANDIDATE = re.compile(rf"([.!?…]+)([{_CLOSING}]*)(\s+)(?=[{_OPENING}\s]*(\S))|[。！？]+[{_CLOSING}」』）]*")
+#: A run of marks begins where none stands before it, so that it is passed once.
+_CANDIDATE = re.compile(rf"(?<![.!?…])([.!?…]+)([{_CLOSING}]*)(\s+)|[。！？]+[{_CLOSING}」』）]*")
+_FOLLOWING = re.compile(rf"[{_OPENING}\s]*(\S)")
 _LAST_WORD = re.compile(r"[^\s(\[{\"'„“»«‚‘]*$")
 
 
 def splitter(name: str, language: str) -> Callable[[str], list[str]]:
     """What divides a line into sentences: `rules` (`split_sentences`), or the package `sentencex`.
 
+    Sentences of more than `LONGEST_SENTENCE` characters are cut (`cut_long`); that is said on stderr, once.
+
     Raises:
         UserError: the package is not installed.
     """
     if name == "rules":
-        return partial(split_sentences, language=language)
+        return _cutting(partial(split_sentences, language=language))
     try:
         import sentencex
     except ImportError as error:
@@ -63,7 +73,39 @@ def splitter(name: str, language: str) -> Callable[[str], list[str]]:
         """The sentences of one line."""
         return [" ".join(sentence.split()) for sentence in sentencex.segment(code, line) if sentence.strip()]
 
-    return split
+    return _cutting(split)
+
+
+def _cutting(split: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+    said = False
+
+    def cut(line: str) -> list[str]:
+        """The sentences of one line, long ones in pieces."""
+        nonlocal said
+        sentences = split(line)
+        pieces = [piece for sentence in sentences for piece in cut_long(sentence, LONGEST_SENTENCE)]
+        if len(pieces) > len(sentences) and not said:
+            said = True
+            print(
+                f"warning: a sentence of more than {LONGEST_SENTENCE:,} characters, '{printable(pieces[0][:40])} …', is"
+                " translated in pieces, and so is every other one", file=sys.stderr,
+            )  # fmt: skip
+        return pieces
+
+    return cut
+
+
+def cut_long(sentence: str, longest: int) -> list[str]:
+    """A sentence in pieces of at most `longest` characters, cut behind `;`, `:` or `,`, else at a space, else anywhere;
+    joined by spaces where there were some, they are the sentence."""
+    pieces = []
+    while len(sentence) > longest:
+        head = sentence[: longest + 1]
+        places = (max(head.rfind(mark) for mark in ("; ", ": ", ", ")) + 1, head.rfind(" "), longest)
+        place = next(place for place in places if place > longest // 2 or place == longest)
+        pieces.append(sentence[:place])
+        sentence = sentence[place:].lstrip()
+    return [*pieces, sentence] if sentence else pieces
 
 
 def split_sentences(line: str, language: str = "") -> list[str]:
@@ -75,16 +117,19 @@ def split_sentences(line: str, language: str = "") -> list[str]:
     language = re.split(r"[-_]", language.lower())[0]
     sentences, begin = [], 0
     for match in _CANDIDATE.finditer(line):
-        if match[1] is None or _ends(line[begin : match.start()], match, language):
+        following = _FOLLOWING.match(line, match.end())
+        before = line[max(begin, match.start() - _LONGEST_WORD) : match.start()]
+        if match[1] is None or (following is not None and _ends(before, match, following[1], language)):
             sentences.append(line[begin : match.end()])
             begin = match.end()
     sentences.append(line[begin:])
     return [" ".join(sentence.split()) for sentence in sentences if sentence.strip()]
 
 
-def _ends(before: str, match: re.Match[str], language: str) -> bool:
-    """Whether a sentence ends at a candidate; `before` is the sentence up to its mark."""
-    marks, closing, following = match[1], match[2], match[4]
+def _ends(before: str, match: re.Match[str], following: str, language: str) -> bool:
+    """Whether a sentence ends at a candidate; `before` is what stands before its mark, `following` the first character
+    behind it that can begin a sentence."""
+    marks, closing = match[1], match[2]
     if following.islower():
         return False
     if marks != "." or closing:

@@ -7,20 +7,19 @@ from pathlib import Path
 
 from docnmt.errors import UserError
 from docnmt.formats.columns import Columns
-from docnmt.formats.parallel_table import BREAKS, choose_columns, is_header, label_of, text_of
+from docnmt.formats.parallel_table import choose_columns, is_header, label_of, one_line, text_of
 from docnmt.formats.rows import Table, kind_of_table, open_table
+from docnmt.formats.structure import Mark
 from docnmt.formats.text import TextLines
 
 _UNKNOWN = ("", "")  # languages
 
 
-def side_lines(path: Path, given: Columns, role: str, *, opening: str | None = None) -> Iterable[str]:
-    """The lines of a text file; or of a table its column `role`, a row a line, with empty lines between documents.
+def side_lines(path: Path, given: Columns, role: str) -> Iterable[str | Mark]:
+    """The lines of a text file; or of a table its column `role`, a row a line, with a mark before each document.
 
-    Line breaks in a row become spaces.
-
-    Args:
-        opening: a line that opens every document of a table, instead of the empty lines.
+    A list of texts is as many lines, and a document where the table names none; a table without either has no marks.
+    Line breaks become spaces.
 
     Raises:
         UserError: the file is damaged, or has no such column.
@@ -31,14 +30,16 @@ def side_lines(path: Path, given: Columns, role: str, *, opening: str | None = N
     columns = choose_columns(table, given, _UNKNOWN, role)
     if len(getattr(columns, role)) > 1:
         raise UserError(f"{path}: expected one column, got {role}={','.join(getattr(columns, role))} (--columns)")
-    return _rows(table, columns, role, opening)
+    return _rows(table, columns, role)
 
 
-def _rows(table: Table, columns: Columns, role: str, opening: str | None) -> Iterator[str]:
+def _rows(table: Table, columns: Columns, role: str) -> Iterator[str | Mark]:
     before: tuple[str, ...] | None = None
     for row in table.rows([getattr(columns, role)[0], *columns.document]):
-        document = tuple(label_of(value, row.place) for value in row.values[1:])
-        if document != before:
-            yield from ([""] if before is not None else []) if opening is None else [opening]
+        cell, document = row.values[0], tuple(label_of(value, row.place) for value in row.values[1:])
+        whole = isinstance(cell, list)
+        if document != before if document else whole:
+            yield Mark(" ".join(document) or None)
         before = document
-        yield " ".join(BREAKS.sub(" ", text_of(row.values[0], row.place)).split())
+        for text in (cell or [""]) if isinstance(cell, list) else [cell]:
+            yield one_line(text_of(text, row.place))

@@ -42,7 +42,7 @@ class Facts:
 
     Attributes:
         levels, labels: whether sections or paragraphs are known, and labels of sentences; `labels` is right from the
-            first sentence on.
+            first sentence on, `levels` says what has been seen so far.
         notes: what was changed or left out while reading, for the report.
         inputs: size and hash of each file read.
     """
@@ -133,10 +133,10 @@ class StructureBuilder:
 
     def build(self, *, known: bool = True) -> Structure:
         """The structure of all that was said; `known=False` forgets the levels."""
-        levels = np.array(self._levels, dtype=np.int32).reshape(self._sentences, -1 if self._sentences else 0)
+        levels = np.asarray(self._levels, dtype=np.int32).reshape(self._sentences, -1 if self._sentences else 0)
         return Structure(
-            np.array([*self._documents, self._sentences], dtype=np.int64),
-            np.array([*self._blank_lines, self._blank], dtype=np.int32),
+            np.append(np.asarray(self._documents, dtype=np.int64), self._sentences),
+            np.append(np.asarray(self._blank_lines, dtype=np.int32), np.int32(self._blank)),
             levels if known else levels[:, :0],
         )
 

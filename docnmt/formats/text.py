@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -21,7 +21,7 @@ class TextLines:
     """The lines of a file or a binary stream, without their ends, read once and in blocks.
 
     Args:
-        source: a path, or a binary stream such as `sys.stdin.buffer`.
+        source: a path, a binary stream such as `sys.stdin.buffer`, or its content, block by block.
         name: what messages call it; the path by default.
         progress: called with the number of bytes of every block read.
 
@@ -31,7 +31,11 @@ class TextLines:
     """
 
     def __init__(
-        self, source: Path | BinaryIO, *, name: str | None = None, progress: Callable[[int], object] | None = None
+        self,
+        source: Path | BinaryIO | Generator[bytes, None, None],
+        *,
+        name: str | None = None,
+        progress: Callable[[int], object] | None = None,
     ) -> None:
         self._source, self._progress = source, progress
         self.name = name or str(source)
@@ -45,13 +49,13 @@ class TextLines:
         Raises:
             UserError: the file cannot be read or is not clean UTF-8 text.
         """
-        rest = b""
+        rest: list[bytes] = []  # of a line that is not at its end
         for block in self._blocks():
-            whole = rest + block
-            cut = whole.rfind(b"\n") + 1
-            yield from self._split(whole[:cut])
-            rest = whole[cut:]
-        yield from self._split(rest)
+            if cut := block.rfind(b"\n") + 1:
+                yield from self._split(b"".join([*rest, block[:cut]]))
+                rest = []
+            rest.append(block[cut:])
+        yield from self._split(b"".join(rest))
 
     @property
     def sha256(self) -> str:
@@ -63,9 +67,13 @@ class TextLines:
         if isinstance(self._source, Path):
             yield from blocks(self._source, self._seen)
             return
+        for block in self._source if isinstance(self._source, Generator) else self._read(self._source):
+            self._seen(block)
+            yield block
+
+    def _read(self, stream: BinaryIO) -> Iterator[bytes]:
         try:
-            while block := self._source.read(BLOCK):
-                self._seen(block)
+            while block := stream.read(BLOCK):
                 yield block
         except OSError as error:
             raise UserError(f"{self.name}: cannot be read: {error.strerror or error}") from error
@@ -93,7 +101,9 @@ class TextLines:
                 lone = next(i for i, byte in enumerate(block) if byte == 13 and block[i + 1 : i + 2] != b"\n")
                 self._refuse(block, lone, "carriage return inside a line; lines end in \\n or \\r\\n: remove it")
         if "\0" in text:
-            self._refuse(block, block.index(0), "NUL byte; this is not plain text: remove it")
+            other = _not_utf8(block, beginning)
+            nul = other if other.startswith("not plain text but") else "NUL byte; this is not plain text: remove it"
+            self._refuse(block, block.index(0), nul)
         lines = text.split("\n")
         if not lines[-1]:
             lines.pop()
@@ -106,7 +116,20 @@ class TextLines:
         raise UserError(f"{self.name}:{line}: byte {column} of the line (0x{block[at]:02X}): {what}")
 
 
+#: How files that are no plain text begin.
+_OTHERS = {
+    b"PK\x03\x04": "a zip archive, as .docx and .odt files are; save it as plain text",
+    b"\x1f\x8b": "compressed by gzip; gunzip it first",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; unzstd it first",
+    b"%PDF": "a PDF file; save it as plain text",
+    b"\xd0\xcf\x11\xe0": "an old Office file; save it as plain text",
+}
+
+
 def _not_utf8(block: bytes, beginning: bool) -> str:
+    for magic, what in _OTHERS.items() if beginning else ():
+        if block.startswith(magic):
+            return f"not plain text but {what}"
     if beginning and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "not UTF-8 but UTF-16, by its byte order mark; convert it: iconv -f UTF-16 -t UTF-8"
     return "not valid UTF-8; convert the file, for example with iconv -f LATIN1 -t UTF-8"

@@ -67,6 +67,8 @@ def _documents(path: Path, facts: Facts, progress: Callable[[int], object] | Non
                     yield element
                     element.clear()
         parser.close()
+    except (LookupError, ValueError) as error:  # of an encoding that the first line names
+        raise UserError(f"{path}: cannot be read as its encoding says: {error}; convert it to UTF-8") from error
     except ParseError as error:
         line, column = error.position
         raise UserError(f"{path}:{line}: not well-formed XML at column {column + 1}: {error}") from error

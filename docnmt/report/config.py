@@ -6,7 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 
 from docnmt.config import below, option
-from docnmt.scoring.config import SAMPLES, SEED
+from docnmt.formats.columns import parse_columns
+from docnmt.scoring.config import COLUMNS_HELP, SAMPLES, SEED
 
 
 @dataclass(frozen=True)
@@ -14,8 +15,9 @@ class PageConfig:
     """Whose translations the page shows, against what, and where it goes."""
 
     ref: tuple[str, ...] = option(
-        dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several", metavar="FILE"
-    )
+        dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several; like --sys and "
+        "--src also a table (.tsv, .jsonl or .parquet)", metavar="FILE",
+    )  # fmt: skip
     sys: tuple[str, ...] = option(
         dataclasses.MISSING, "translations, a file a system: the reference's lines, line by line", metavar="FILE"
     )
@@ -38,13 +40,14 @@ class PageConfig:
         None, "code of the source's language, for fonts and screen readers", metavar="CODE"
     )
     target_lang: str | None = option(None, "code of the target's language", metavar="CODE")
+    columns: tuple[str, ...] = option((), COLUMNS_HELP, metavar="ROLE=NAME")
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
     samples: int = option(SAMPLES, "bootstrap samples")
     seed: int = option(SEED, "of the bootstrap")
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = below(self, 1, "samples")
+        found = [*below(self, 1, "samples"), *parse_columns(self.columns)[1]]
         if self.names and len(self.names) != len(self.sys):
             found.append(f"--names: expected {len(self.sys)}, one for each file of --sys, got {len(self.names)}")
         if self.source_lang is not None and self.src is None:

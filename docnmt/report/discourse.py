@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any  # JSON
 
 from docnmt.errors import UserError
 from docnmt.report.measured import Interval
 from docnmt.report.names import names_of
+from docnmt.structured import parse_json, read_limited
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,9 @@ def read_test_sets(paths: Sequence[str]) -> list[TestSet]:
 
 
 def _read(path: Path, name: str) -> Answers:
+    what = f"{path}: is not what docnmt-score --contrastive … --json or --generative … --json prints"
+    content: Any = parse_json(read_limited(path), what)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
         asked, done = ("groups", "solved") if "solved" in content else ("questions", "answered")
         solved = tuple(bool(group.pop(done)) for group in content[done])
         labels = tuple(json.dumps(group) for group in content[done])
@@ -86,17 +89,15 @@ def _read(path: Path, name: str) -> Answers:
         }
         chance = float(content["chance"]) if asked == "groups" else None
         return Answers(name, _accuracy(content, asked), chance, labels, solved, by)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-        raise UserError(
-            f"{path}: is not what docnmt-score --contrastive … --json or --generative … --json prints"
-        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise UserError(what) from error
 
 
 def _accuracy(cell: Mapping[str, float], asked: str) -> Interval:
     """In percent, with the 95 % interval of Wilson (1927, Probable inference, the law of succession)."""
     z, n, share = 1.959964, int(cell[asked]), float(cell["accuracy"]) / 100
+    if not 0 <= share <= 1:  # also NaN
+        raise ValueError(f"an accuracy of {100 * share} %")
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return Interval(100 * share, 100 * max(0.0, middle - half), 100 * min(1.0, middle + half))

@@ -1,29 +1,20 @@
-"""The page: one HTML file with its style, its scripts and its data inside, which asks nothing of the network.
-
-Jinja escapes whatever is put into the templates; the texts are JSON in the page, which the scripts set as text. The
-content security policy names the style and the script by their hashes, so that nothing else on the page could run.
-"""
+"""The page of docnmt-report: known again by how it begins, so that it replaces earlier reports and nothing else."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from docnmt.errors import UserError
+from docnmt.pages.page import SHARED, beginning, self_contained, template
 from docnmt.report import charts
-from docnmt.version import __version__
 
 #: Colours of systems that page.css has; more systems take them again, with other shapes.
 STYLES = 6
+#: Of systems whose tests are shown at once; more are folded.
+PAIRS = 15
+_NAME = "docnmt-report"
 #: With what every page begins: by it an earlier report is known.
-HEAD = '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="generator" content="docnmt-report'
+HEAD = beginning(_NAME)
 _SCRIPTS = ("diff.js", "documents.js", "text.js")
 
 
@@ -46,38 +37,8 @@ def check_replaceable(path: Path) -> None:
 
 def render(content: dict[str, object], data: dict[str, object]) -> str:
     """The page of `content`, by the names in page.html, and of `data`, what the scripts read."""
-    environment = Environment(
-        loader=PackageLoader("docnmt.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals |= {"styles": STYLES, "width": charts.WIDTH, "height": charts.HEIGHT}
-    style, script = _file("page.css"), "\n".join(map(_file, _SCRIPTS))
-    return environment.get_template("page.html").render(
-        **content,
-        head=Markup(HEAD),
-        version=__version__,
-        policy=Markup(
-            f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-            "base-uri 'none'; form-action 'none'"
-        ),
-        style=Markup(style),
-        script=Markup(script),
-        data=Markup(_json(data)),
-    )
-
-
-@cache
-def _file(name: str) -> str:
-    return files("docnmt.report").joinpath("templates").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _json(value: object) -> str:
-    """JSON that cannot end the element that it stands in: no `<` is left in it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    constants: dict[str, object] = {"styles": STYLES, "most_pairs": PAIRS}
+    constants |= {"width": charts.WIDTH, "height": charts.HEIGHT}
+    package = "docnmt.report"
+    scripts = "\n".join(template(package, name) for name in _SCRIPTS)
+    return self_contained(package, _NAME, template(SHARED, "page.css"), scripts, {**constants, **content}, data)

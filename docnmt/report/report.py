@@ -56,7 +56,8 @@ def _summary(texts: Texts) -> str:
 
     sizes = [len(texts.systems), texts.document_offsets[-1], len(texts.document_offsets) - 1, len(texts.references)]
     systems, sentences, documents, references = map(count, sizes, ["system", "sentence", "document", "reference"])
-    return f"{systems}, {sentences} in {documents}, {references}"
+    left = f"; {count(texts.unscored, 'sentence')} without a partner left out" if texts.unscored else ""
+    return f"{systems}, {sentences} in {documents}, {references}{left}"
 
 
 def _evaluated(texts: Texts, config: PageConfig) -> dict[str, Evaluation]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from docnmt.formats.columns import parse_columns
 from docnmt.report.config import PageConfig
 from docnmt.report.names import names_of
-from docnmt.scoring.aligned import read_layout
+from docnmt.scoring.aligned import read_layout, with_partners
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,14 @@ class Texts:
     Attributes:
         document_offsets: (D+1) the sentence where each document begins, and S.
         source: None where it was not given. systems: by name, in the order of `--sys`.
+        unscored: sentences that the source or a reference lacks; they are left out.
     """
 
     document_offsets: Sequence[int]
     source: Sequence[str] | None
     references: Sequence[Sequence[str]]
     systems: Mapping[str, Sequence[str]]
+    unscored: int
 
 
 def read_texts(config: PageConfig) -> Texts:
@@ -34,7 +37,13 @@ def read_texts(config: PageConfig) -> Texts:
         UserError: a file cannot be read or is not a translation of the others, line by line.
     """
     names = names_of(config.sys, "--sys", config.names)
-    layout = read_layout(Path(config.src or config.ref[0]))
-    references = [layout.align(Path(path)) for path in config.ref]
-    systems = {name: layout.align(Path(path)) for name, path in zip(names, config.sys, strict=True)}
-    return Texts(layout.document_offsets, layout.sentences if config.src else None, references, systems)
+    columns, _ = parse_columns(config.columns)
+    layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
+    kept, scored, references, systems = with_partners(
+        layout,
+        [layout.align(Path(path), columns, "target") for path in config.ref],
+        [layout.align(Path(path), columns) for path in config.sys],
+    )
+    unscored = len(layout.sentences) - len(kept)
+    source = scored.sentences if config.src else None
+    return Texts(scored.document_offsets, source, references, dict(zip(names, systems, strict=True)), unscored)

@@ -1,0 +1,116 @@
+"""Markdown (CommonMark with tables and struck-out text): paragraphs, headings, items and cells are segments.
+
+`markdown-it-py` says what is what, and in which lines of the file. Inside of a line each of its tokens is found again
+in order (`markdown_inline`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from markdown_it.token import Token
+
+from docnmt.documents import web
+from docnmt.documents.markdown_inline import Env, Line, Lost, parser, reading
+from docnmt.documents.sections import Sections
+from docnmt.documents.segment import Translated
+from docnmt.documents.spliced import Place, Spliced, render
+
+_FRONT_MATTER = re.compile(r"\ufeff?(?:---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z))?", re.DOTALL)
+_END = re.compile(r"\r\n?|\n")
+_RISKY = re.compile(r"([\\`*_\[\]<>&~])")
+_RISKY_START = re.compile(r"^(\d*)([#+\-.):=>|])")
+_SECTIONS = {"bullet_list": "ul", "ordered_list": "ol", "tr": "tr"}
+
+
+@dataclass(frozen=True)
+class _Written(Place):
+    """A segment of Markdown; in a cell `|` is escaped."""
+
+    cell: bool = False
+
+
+class Markdown(Spliced):
+    """A text in Markdown, with HTML between and front matter, which is left alone."""
+
+    def _places(self) -> Iterator[Place]:
+        begin = _FRONT_MATTER.match(self.source).end()  # type: ignore[union-attr]  # it matches nothing, too
+        self.parser, sections = parser(), Sections()
+        self.env: Env = {}
+        starts = [begin, *(match.end() for match in _END.finditer(self.source, begin)), len(self.source)]
+        inside: list[str] = []  # the blocks around
+        cells = 0  # where the row is read
+        for token in self.parser.parse(self.source[begin:], self.env):
+            name = token.type.rpartition("_")[0]
+            if token.nesting:
+                inside.append(name) if token.nesting > 0 else inside.pop()
+                if name == "heading" and token.nesting > 0:
+                    sections.heading()
+                elif name in _SECTIONS:
+                    sections.together(begins=token.nesting > 0)
+                if name == "tr" and token.map:
+                    cells = starts[token.map[0]]
+            elif token.type == "html_block" and token.map:
+                yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections)
+            elif token.type == "inline" and token.map and token.content.strip():
+                cell = inside[-1] in ("td", "th")
+                lines = self._lines(token, starts, cells if cell else None)
+                if lines:
+                    cells = lines[-1].end
+                    with contextlib.suppress(Lost):  # such a paragraph stays as it is
+                        yield self._place(token, lines, sections, cell=cell)
+                    sections.paragraph()
+
+    def _lines(self, token: Token, starts: Sequence[int], cell: int | None) -> list[Line]:
+        """Where the lines of a paragraph stand in the file; none if they do not, as with tabs inside of a quotation."""
+        assert token.map is not None
+        found = []
+        for number, content in enumerate(token.content.split("\n")):
+            begin, end = starts[token.map[0] + number], starts[token.map[0] + number + 1]
+            text = content.strip()
+            if cell is not None:
+                text = text.replace("|", "\\|")
+                at = self.source.find(text, cell, end)
+            else:
+                at = self.source.rfind(text, begin, end)
+            if at < 0:
+                return []
+            found.append(Line(at, at + len(text)))
+        return found
+
+    def _place(self, token: Token, lines: Sequence[Line], sections: Sections, *, cell: bool) -> Place:
+        inline = reading(token, self.env, self.source, lines)
+        begin, end = lines[0].begin, lines[-1].end
+        return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, cell)
+
+    def _html(self, token: Token, begin: int, end: int, sections: Sections) -> Iterator[Place]:
+        part = self.source[begin:end]
+        if part.strip() == _END.sub("\n", token.content).strip():  # else there are marks of a quotation between
+            for place in web.segments(part, web.tokens(part), sections):
+                yield replace(place, begin=begin + place.begin, end=begin + place.end)
+
+    def _render(self, place: Place, text: Translated) -> str:
+        if not isinstance(place, _Written):
+            return render(place, text, web.escape)
+        out = render(place, text, str)
+        if not self._reads(out, place, text):
+            out = render(place, text, lambda piece: _RISKY.sub(r"\\\1", piece))
+            out = _RISKY_START.sub(r"\1\\\2", out)
+        return out.replace("|", "\\|") if place.cell else out
+
+    def _reads(self, out: str, place: _Written, text: Translated) -> bool:
+        """Whether what is written is read again as what was meant."""
+        blocks = self.parser.parse(re.sub(r"\n[ \t>]+", "\n", out), self.env)
+        if [token.type for token in blocks] != ["paragraph_open", "inline", "paragraph_close"]:
+            return False
+        content = blocks[1].content
+        ends = [match.start() for match in re.finditer("\n", content)]
+        lines = [Line(b, e) for b, e in zip([0, *(e + 1 for e in ends)], [*ends, len(content)], strict=True)]
+        try:
+            again = reading(blocks[1], self.env, content, lines).segment()
+        except Lost:
+            return False
+        return again.text.split() == text.text.split() and len(again.marks) == len(place.segment.marks)

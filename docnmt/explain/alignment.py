@@ -1,0 +1,86 @@
+"""Which source word each word of a translation stands for, by cross attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.explain.explanation import Attention
+from docnmt.explain.notes import UnitNotes
+from docnmt.models.protocol import AnyTranslationModel, TranslationTask
+from docnmt.modules.record import recording
+from docnmt.search.forced import forced_batches
+
+Span = tuple[int, int]
+Pieces = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AlignedPiece:
+    """A subword of a translation and the one of the source that it stands for: begin and end in their texts."""
+
+    source: Span
+    target: Span
+
+
+def source_pieces(attentions: Sequence[Attention], sentence: int, source: int, target: int) -> tuple[Pieces, Pieces]:
+    """For each of `target` pieces of a sentence's translation the one of its `source` pieces it stands for; -1: none.
+
+    The middle layer's cross attention, the mean of its heads, at the step that writes the piece, and at the step that
+    reads it (Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation", SHIFT-ATT).
+    """
+    cross = [each for each in attentions if each.block == "cross" and each.places is not None and not each.model]
+    if not source or not cross:
+        return (-1,) * target, (-1,) * target
+    chosen = cross[(len(cross) - 1) // 2]
+    assert chosen.places is not None
+    here = (chosen.sentences == sentence) & (chosen.places < source)  # neither other sentences nor the end
+    weights = np.zeros((len(chosen.weights), source))
+    rows = np.arange(len(weights))[:, None, None]
+    np.add.at(weights, (np.broadcast_to(rows, here.shape)[here], chosen.places[here]), chosen.weights[here])
+    best = weights.argmax(1).tolist()
+    return tuple(best[:target]), tuple(best[1 : target + 1])
+
+
+def _same(source: Sequence[str], target: Sequence[str]) -> list[Span]:
+    """Pairs of pieces (i, j) with letters or digits that are equal and stand once on each side."""
+    once = {piece: i for i, piece in enumerate(source) if source.count(piece) == 1 and any(map(str.isalnum, piece))}
+    return [(once[piece], j) for j, piece in enumerate(target) if piece in once and target.count(piece) == 1]
+
+
+@torch.inference_mode()
+def align(
+    model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, sources: Sequence[str],
+    targets: Sequence[str],
+) -> list[list[AlignedPiece]]:  # fmt: skip
+    """For each sentence of a corpus, whose texts are given, the pieces of its translation and what they stand for.
+
+    Whether a layer looks at a word when it writes it or when it reads it depends on the model's depth and training.
+    So the step is the one at which more of the words that are equal on both sides of the corpus find each other.
+    """
+    spans: list[tuple[list[Span], list[Span]]] = []
+    steps: tuple[list[Pieces], list[Pieces]] = ([], [])
+    votes = [0, 0]
+    for units, batch in forced_batches(model, task, corpus, max_tokens=1):
+        with recording() as notes:
+            model(batch)
+        unit = UnitNotes.of(model, corpus, units, batch)
+        cross = [note for note in notes if unit.block(note) == "cross"]
+        middle = cross[(len(cross) - 1) // 2 :][:1]
+        attentions = [each for note in middle if (each := unit.attention(note, 0)) is not None]
+        for number in range(int(units.kept[0]), int(units.last[0])):
+            source, target = task.source_tokenizer.spans(sources[number]), task.target_tokenizer.spans(targets[number])
+            read = unit.explanation(number, attentions, task).decoder
+            same = _same([sources[number][b:e] for b, e in source], [targets[number][b:e] for b, e in target])
+            spans.append((source, target))
+            for step, pieces in enumerate(source_pieces(read, number, len(source), len(target))):
+                steps[step].append(pieces)
+                votes[step] += sum(pieces[j] == i for i, j in same)
+    return [
+        [AlignedPiece(source[n], span) for n, span in zip(pieces, target, strict=True) if n >= 0]
+        for pieces, (source, target) in zip(steps[votes[1] > votes[0]], spans, strict=True)
+    ]

@@ -1,0 +1,83 @@
+"""Glossaries: how terms are to be translated, and which of them stand in a sentence."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from docnmt.errors import UserError
+from docnmt.formats.text import TextLines, is_blank
+
+#: Scripts that are written without spaces: a term may stand anywhere in them.
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """Terms of the source and what stands for each in the target.
+
+    A term is found as a whole word, white space counting as one space. One without capitals is found in any case; one
+    with capitals as it is written. Of terms that overlap the one that begins first is taken, then the longest. What
+    stands for it is written as it is in the glossary.
+    """
+
+    terms: Mapping[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> Glossary:
+        """A file of lines SOURCE, tab, TARGET; empty lines count for nothing.
+
+        Raises:
+            UserError: it cannot be read, or a line has not two columns or contradicts another; it is named.
+        """
+        terms: dict[str, str] = {}
+        lines: dict[str, int] = {}
+        for number, line in enumerate(TextLines(path), 1):
+            if is_blank(line):
+                continue
+            cells = [" ".join(cell.split()) for cell in line.split("\t")]
+            if len(cells) != 2 or not all(cells):
+                raise UserError(f"{path}:{number}: expected a source term, a tab and a target term, got '{line[:60]}'")
+            source, target = cells
+            if terms.get(source, target) != target:
+                raise UserError(
+                    f"{path}:{number}: '{source}' is '{target}' here and '{terms[source]}' in line {lines[source]}; "
+                    "keep one of them"
+                )
+            terms[source], lines[source] = target, number
+        return cls(terms)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str] | None:
+        """Any term, the longest first."""
+        parts = []
+        for term in sorted(self.terms, key=len, reverse=True):
+            spelt = r"\s+".join(map(re.escape, term.split()))
+            spelt = spelt if term != term.lower() else f"(?i:{spelt})"
+            parts.append(f"{_edge(term[0], '(?<!', ')')}{spelt}{_edge(term[-1], '(?!', ')')}")
+        return re.compile("|".join(parts)) if parts else None
+
+    def found(self, sentence: str) -> list[str]:
+        """The target terms that a source sentence asks for, each once, in the order of the source."""
+        if self._pattern is None:
+            return []
+        targets = []
+        for match in self._pattern.finditer(sentence):
+            spelt = " ".join(match[0].split())
+            targets.append(self.terms[spelt] if spelt in self.terms else self.terms[spelt.lower()])
+        return list(dict.fromkeys(targets))
+
+
+def _edge(character: str, opening: str, closing: str) -> str:
+    """Where a term ends in a letter or digit, none may follow."""
+    inside = character.isalnum() or character == "_"
+    return rf"{opening}\w{closing}" if inside and not unspaced(character) else ""
+
+
+def unspaced(character: str) -> bool:
+    """It is of a script that is written without spaces."""
+    return unicodedata.name(character, "").startswith(_UNSPACED)

@@ -1,0 +1,47 @@
+"""The body of a request, read within limits."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import ClientDisconnect, Request
+
+from docnmt.serve.refused import Refused
+
+
+async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
+    """All of it.
+
+    Raises:
+        Refused: it is longer than `limit` bytes, comes too slowly, is compressed, or its client has gone.
+    """
+    too_large = Refused(413, "too_large", f"the body has more than {limit:,} bytes, which is what --max-body allows")
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise Refused(415, "compressed", "send the body without Content-Encoding")
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > limit:
+        raise too_large
+    parts: list[bytes] = []
+
+    async def read() -> None:
+        """Collect what arrives."""
+        size = 0
+        async for part in request.stream():
+            size += len(part)
+            if size > limit:
+                raise too_large
+            parts.append(part)
+
+    try:
+        await asyncio.wait_for(read(), seconds)
+    except asyncio.TimeoutError:
+        message = f"the body did not arrive within {seconds:g} seconds"
+        raise Refused(408, "too_slow", message, {"connection": "close"}) from None
+    except ClientDisconnect:
+        raise Refused(499, "gone", "the client has gone") from None
+    return b"".join(parts)
+
+
+def media_type(request: Request) -> str:
+    """Of the body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -1,0 +1,154 @@
+"""`docnmt-translate FILE…` with a real, untrained model: documents in, documents of the same kind out."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import sample_documents
+import small_system
+import torch
+
+from docnmt.cli.translate import main
+from docnmt.commands import documents
+from docnmt.commands.documents import DocumentModel
+from docnmt.commands.models import LoadedModels
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.documents import Document, read
+from docnmt.documents.sentences import Sentence
+from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.tasks.document_translation import DocumentTranslation
+
+KINDS = sample_documents.KINDS
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(small_system.save(tmp_path_factory.mktemp("model") / "m.safetensors"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for kind in KINDS:
+        (tmp_path / f"x.{kind}").write_bytes(sample_documents.content(kind))
+    monkeypatch.chdir(tmp_path)
+    torch.set_num_threads(1)
+    return tmp_path
+
+
+def test_every_kind_at_once(folder: Path, model: str) -> None:
+    names = [f"x.{kind}" for kind in KINDS]
+    assert main([*names, "-o", "out", "--path", model, "--beam", "1"]) == 0
+    assert sorted(path.name for path in (folder / "out").iterdir()) == sorted(names)
+    for kind in KINDS:
+        old, new = (
+            read(path.read_bytes(), kind, name=str(path), source_lang="en", target_lang="de")
+            for path in (folder / f"x.{kind}", folder / "out" / f"x.{kind}")
+        )
+        assert old.content != new.content
+        if old.bilingual:
+            assert [each.text for each in old.segments] == [each.text for each in new.segments]
+            kept = [
+                (n.translation, o.translation) for o, n in zip(old.segments, new.segments, strict=True) if o.translation
+            ]
+            assert kept
+            assert all(now == before for now, before in kept)
+
+
+def test_one_file_goes_to_stdout_or_to_a_name(folder: Path, model: str) -> None:
+    command = [sys.executable, "-m", "docnmt.cli.translate", "--path", model, "--beam", "1"]
+    shown = subprocess.run([*command, "x.docx"], capture_output=True, check=True)
+    assert "word/document.xml" in zipfile.ZipFile(io.BytesIO(shown.stdout)).namelist()
+    assert main(["x.docx", "-o", "y.docx", "--path", model, "--beam", "1"]) == 0
+    one, other = (zipfile.ZipFile(source) for source in (io.BytesIO(shown.stdout), folder / "y.docx"))
+    assert {name: one.read(name) for name in one.namelist()} == {name: other.read(name) for name in other.namelist()}
+
+
+def test_a_text_file_is_translated_like_stdin(folder: Path, model: str) -> None:
+    text = "the dog sees it. He walks.\n\nthe cat\n"
+    (folder / "plain.txt").write_text(text, encoding="utf-8")
+    assert main(["plain.txt", "-o", "out.txt", "--path", model]) == 0
+    command = [sys.executable, "-m", "docnmt.cli.translate", "--path", model]
+    stream = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    assert (folder / "out.txt").read_text(encoding="utf-8") == stream.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["x.md", "-o", "x.txt"], 2, "a document keeps its kind, and x.md is .md"),
+        (["x.md", "x.txt"], 2, "2 files: give a folder for their translations with -o DIR"),
+        (["x.md", "-o", "there.md"], 1, "there.md: exists already; give --overwrite"),
+        (["x.md", "x.po", "-o", "there.md"], 1, "there.md: is a file; several documents go into a folder"),
+        (["x.pdf"], 1, "x.pdf: expected a document, by its ending one of .txt .md"),
+        (["none.md"], 1, "none.md: cannot be read"),
+        (["bad.docx", "-o", "new.docx"], 1, "bad.docx: is not a whole document"),
+        (["x.md", "--input-format", "tsv"], 2, "--input-format tsv is for stdin"),
+        (["x.md", "--given", "x.txt"], 2, "--given is for stdin"),
+        (["-o", "new.md"], 2, "--output has no effect without FILE"),
+    ],
+)
+def test_mistakes_are_named_and_nothing_is_written(
+    folder: Path, model: str, words: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "there.md").write_text("mine", encoding="utf-8")
+    (folder / "bad.docx").write_bytes(b"PK\x03\x04 and no more")
+    before = sorted(folder.iterdir())
+    assert main([*words, "--path", model]) == status
+    assert message in capsys.readouterr().err
+    assert sorted(folder.iterdir()) == before
+    assert (folder / "there.md").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(("content", "advice"), [(b"PK\x03\x04..", "give it as a file"), (b"\x1f\x8b..", "zcat")])
+def test_what_is_no_text_on_stdin_gets_advice(model: str, content: bytes, advice: str) -> None:
+    command = [sys.executable, "-m", "docnmt.cli.translate", "--path", model]
+    stream = subprocess.run(command, input=content, capture_output=True, check=False)
+    assert stream.returncode == 1
+    assert advice in stream.stderr.decode()
+    assert stream.stdout == b""
+
+
+def test_what_stands_there_stays_if_writing_fails(folder: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "there.md").write_text("mine", encoding="utf-8")
+    monkeypatch.setattr(Document, "write", lambda self, texts: (_ for _ in ()).throw(OSError(28, "No space left")))
+    before = sorted(folder.iterdir())
+    assert main(["x.md", "-o", "there.md", "--overwrite", "--path", model, "--beam", "1"]) == 1
+    assert (folder / "there.md").read_text(encoding="utf-8") == "mine"
+    assert sorted(folder.iterdir()) == before
+
+
+def test_sentences_translated_again_in_parts_are_explained_once(folder: Path, model: str) -> None:
+    (folder / "code.md").write_text("The `a_b` sees `c_d`.\n\nIt sleeps.\n", encoding="utf-8")
+    words = ["code.md", "x.txt", "-o", "out", "--path", model, "--beam", "1", "--explain", "read.jsonl"]
+    assert main(words) == 0
+    assert "`a_b`" in (folder / "out" / "code.md").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in (folder / "read.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["source"] for row in rows if row["document"] == 0] == ["The a_b sees c_d.", "It sleeps."]
+    assert "`" not in rows[0]["translation"]
+    assert {row["document"] for row in rows} == {0, 1}
+
+
+@pytest.mark.parametrize("known", [0, 1, 2])
+def test_models_that_know_levels_get_them(known: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sections and paragraphs of a document, as many levels as the training text had; the checkpoint says how many."""
+    task = small_system.task()
+    task.known_levels = known
+    restored = DocumentTranslation.restore(task.config, task.state())
+    assert restored.known_levels == known
+    seen: list[ParallelCorpus] = []
+    monkeypatch.setattr(
+        documents, "translate_corpus", lambda models, task, corpus, *rest, **more: seen.append(corpus) or ()
+    )
+    loaded = LoadedModels((), (small_system.model(),), restored)
+    model = DocumentModel(loaded, None, None, GenerationConfig(), BeamSearchConfig())
+    found = sample_documents.document("md", "# A\n\none. Two.\n\n- x\n- y\n\n## B\n\nthree\n")
+    sentences = [Sentence(each.text, None, each.units) for each in found.segments]
+    assert list(model(sentences)) == []
+    expected = {0: [[]] * 6, 1: [[0], [1], [2], [2], [3], [4]], 2: [[0, 0], [0, 1], [0, 2], [0, 2], [1, 0], [1, 1]]}
+    assert seen[0].levels.tolist() == expected[known]

@@ -1,0 +1,291 @@
+"""docnmt-serve as a process: what it answers, that this is the command's, how it stops."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import small_system
+
+pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+from served import Served, serve
+
+import docnmt
+from docnmt.cli.serve import main as serve_command
+from docnmt.cli.translate import main as translate_command
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_system.save(tmp_path_factory.mktemp("model") / "m.safetensors", "hier_cond_transformer_tiny")
+
+
+@pytest.fixture(scope="module")
+def service(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    log = tmp_path_factory.mktemp("service") / "log"
+    with serve(log, "--path", str(checkpoint), "--beam", "2", "--batch-size", "16") as served:
+        yield served
+        assert "Traceback" not in log.read_text()
+
+
+def command(checkpoint: Path, text: str, monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
+    """What docnmt-translate writes."""
+    out = io.StringIO()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+        patch.setattr(sys, "stdout", out)
+        words = ["--path", str(checkpoint), "--beam", "2", "--device", "cpu", *more]
+        assert translate_command(words) == 0
+    return out.getvalue()
+
+
+def test_twenty_requests_at_once_get_what_the_command_gives_each_alone(
+    service: Served, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [small_system.text(1 + n % 3, 2 + n % 7, seed=n) for n in range(10)]
+    texts = ["\n".join(" ".join(document) for document in small_system.text(4, 4, seed=50 + n)) for n in range(10)]
+    bodies = [{"documents": documents} for documents in asked] + [{"text": f"{text}\n\n"} for text in texts]
+    together = threading.Barrier(len(bodies))
+
+    def post(body: object) -> dict[str, object]:
+        with service.client() as client:
+            together.wait()
+            answer = client.post("/translate", json=body)
+            assert answer.status_code == 200
+            found: dict[str, object] = answer.json()
+            return found
+
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        answers = list(pool.map(post, bodies))
+    for documents, answer in zip(asked, answers[:10], strict=True):
+        corpus = "\n\n".join("\n".join(document) for document in documents) + "\n"
+        lines = command(checkpoint, corpus, monkeypatch, "--input-format", "corpus")
+        assert "\n\n".join("\n".join(document) for document in answer["documents"]) + "\n" == lines  # type: ignore[attr-defined]
+    for text, answer in zip(texts, answers[10:], strict=True):
+        assert answer == {"text": command(checkpoint, f"{text}\n\n", monkeypatch)}
+
+
+def test_a_stream_has_every_sentence_once(service: Served) -> None:
+    text = "The dog sees. A cat finds it.\n\nThe old tree."
+    with service.client() as client:
+        whole = client.post("/translate", json={"text": text}).json()["text"]
+        accept = {"accept": "application/x-ndjson"}
+        with client.stream("POST", "/translate", json={"text": text}, headers=accept) as answer:
+            lines = [json.loads(line) for line in answer.iter_lines()]
+    assert lines[0] == {"source": [["The dog sees.", "A cat finds it."], [], ["The old tree."]]}
+    assert lines[-1] == {"done": True}
+    found = {(line["line"], line["sentence"]): line["text"] for line in lines[1:-1]}
+    assert len(lines) == 5
+    assert whole == f"{found[0, 0]} {found[0, 1]}\n\n{found[2, 0]}"
+
+
+MARKDOWN = """# The *dog*
+
+The old `code` sees a [tree](http://a.example). A cat finds it.
+
+- the river
+"""
+PO = r"""msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\n"
+
+msgid "a dog"
+msgstr "ein Hund"
+
+msgid "a cat"
+msgstr ""
+"""
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.md", MARKDOWN), ("b.po", PO), ("c.txt", "The dog. A cat.\n\nIt.\n")])
+def test_a_file_is_what_the_command_makes_of_it(
+    name: str, content: str, service: Served, checkpoint: Path, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    words = ["--path", str(checkpoint), "--beam", "2", "--device", "cpu", str(tmp_path / name)]
+    assert translate_command([*words, "-o", str(tmp_path / f"out-{name}")]) == 0
+    expected = (tmp_path / f"out-{name}").read_bytes()
+    with service.client() as client:
+        answer = client.post("/translate/file", params={"name": f"../../{name}"}, content=content.encode())
+        assert answer.content == expected
+        assert answer.headers["content-disposition"] == f"attachment; filename*=UTF-8''{name}"
+        kind = {"kind": name.partition(".")[2]}
+        assert client.post("/translate/file", params=kind, content=content.encode()).content == expected
+        assert client.post("/translate/file", files={"file": (name, content.encode())}).content == expected
+        accept = {"accept": "application/x-ndjson"}
+        streamed = client.post("/translate/file", params={"name": name}, content=content.encode(), headers=accept)
+    lines = [json.loads(line) for line in streamed.text.splitlines()]
+    assert base64.b64decode(lines[-1]["file"]["content"]) == expected
+    sentences = {(n, m) for n, line in enumerate(lines[0]["source"]) for m in range(len(line))}
+    assert {(line["line"], line["sentence"]) for line in lines[1:-1]} == sentences
+
+
+def test_each_segment_of_a_file_is_a_line(service: Served) -> None:
+    content, accept = b"# The dog.\n\n* A cat. It sees.\n* A tree.\n", {"Accept": "application/x-ndjson"}
+    with service.client() as client:
+        answer = client.post("/translate/file?name=a.md", content=content, headers=accept)
+    assert json.loads(answer.text.splitlines()[0])["source"] == [["The dog."], ["A cat.", "It sees."], ["A tree."]]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"42\n", b"42. 7"])
+def test_files_without_words_come_back(content: bytes, service: Served) -> None:
+    with service.client() as client:
+        assert client.post("/translate/file?name=a.txt", content=content).content == content
+        lines = client.post("/translate/file?name=a.txt", content=content, headers={"Accept": "application/x-ndjson"})
+    assert base64.b64decode(json.loads(lines.text.splitlines()[-1])["file"]["content"]) == content
+
+
+def test_files_that_cannot_be_read(service: Served) -> None:
+    with service.client() as client:
+        for params, content, status, code in (
+            ({"name": "a.exe"}, b"a", 415, "unknown_kind"),
+            ({}, b"a", 415, "unknown_kind"),
+            ({"name": "a.docx"}, b"no zip", 400, "invalid_file"),
+            ({"name": "a.md"}, b"\xff\xfe", 400, "invalid_file"),
+        ):
+            answer = client.post("/translate/file", params=params, content=content)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        answer = client.post("/translate/file", files={"a": ("a.md", b"a"), "b": ("b.md", b"b")})
+        assert answer.status_code == 400
+
+
+def test_what_was_read_is_what_the_library_says(service: Served, checkpoint: Path) -> None:
+    documents = [["the dog.", "", "a cat sees it.", "the river."], ["a tree."]]
+    with service.client() as client:
+        answer = client.post("/translate", json={"documents": documents, "explain": True}).json()
+        plain = client.post("/translate", json={"documents": documents}).json()
+        accept = {"accept": "application/x-ndjson"}
+        body = {"documents": documents, "explain": True}
+        streamed = client.post("/translate", json=body, headers=accept).text.splitlines()
+    assert answer["documents"] == plain["documents"]
+    assert "reads" not in plain
+    expected = docnmt.load(checkpoint).translate(documents, beam=2, explain=True)
+    for found, document, sentences in zip(answer["reads"], expected, documents, strict=True):
+        for reads, translation, sentence in zip(found, document, sentences, strict=True):
+            if not sentence:
+                assert reads is None
+                continue
+            assert reads["pieces"] == list(translation.pieces)
+            for ours, theirs in zip(reads["heads"], translation.reads, strict=True):
+                assert [each["sentences"] for each in ours] == [list(each.sentences) for each in theirs]
+    assert next(line for line in map(json.loads, streamed) if "reads" in line)["reads"] == answer["reads"][0][0]
+
+
+def test_shape_and_sentences_without_text_stay(service: Served) -> None:
+    with service.client() as client:
+        answer = client.post("/translate", json={"documents": [["the dog.", " ", "a cat."], [], [""]]}).json()
+        alone = client.post("/translate", json={"documents": [["the dog.", "a cat."]]}).json()["documents"][0]
+        assert answer == {"documents": [[alone[0], "", alone[1]], [], [""]]}
+        assert client.post("/translate", json={"documents": []}).json() == {"documents": []}
+        assert client.post("/translate", json={"text": ""}).json() == {"text": ""}
+        assert client.post("/translate", json={"text": "\n\n"}).json() == {"text": "\n\n"}
+
+
+def test_a_client_that_goes_frees_its_rows(service: Served) -> None:
+    body = json.dumps({"documents": small_system.text(40, 40, seed=3)}).encode()
+    head = (
+        f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    )
+    host, port = service.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as raw:
+        raw.sendall(f"{head}\r\n\r\n".encode() + body)
+        with service.client() as client:
+            wait_for(client, lambda metrics: metrics["docnmt_sentences_at_work"] > 0)
+    with service.client() as client:
+        wait_for(client, lambda metrics: metrics["docnmt_sentences_at_work"] == metrics["docnmt_requests_active"] == 0)
+    assert "499" in service.log.read_text()
+
+
+def wait_for(client: object, holds: object) -> None:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        lines = client.get("/metrics").text.splitlines()  # type: ignore[attr-defined]
+        metrics = {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
+        if holds(metrics):  # type: ignore[operator]
+            return
+        time.sleep(0.05)
+    raise AssertionError(metrics)
+
+
+def test_logs_have_a_line_a_request_and_no_text(service: Served) -> None:
+    with service.client() as client:
+        client.post("/translate?secret=hippopotamus", json={"text": "hippopotamus"})
+        client.get("/hippopotamus")
+    log = service.log.read_text()
+    assert "hippopotamus" not in log
+    assert "POST /translate 200" in log
+    assert "GET other 404" in log
+
+
+def test_sigterm_finishes_what_is_at_work(checkpoint: Path, tmp_path: Path) -> None:
+    with serve(tmp_path / "log", "--path", str(checkpoint), "--beam", "2") as served:
+        with served.client() as client, ThreadPoolExecutor(1) as pool:
+            documents = small_system.text(60, 20, seed=5)  # some seconds of work: it must be seen
+            coming = pool.submit(lambda: client.post("/translate", json={"documents": documents}))
+            with served.client() as other:
+                wait_for(other, lambda metrics: metrics["docnmt_sentences_at_work"] > 0)
+            served.process.send_signal(signal.SIGTERM)
+            answer = coming.result()
+        assert answer.status_code == 200
+        assert [len(document) for document in answer.json()["documents"]] == [len(each) for each in documents]
+        assert served.process.wait(timeout=30) == 143
+
+
+def test_the_limit_of_sigterm_holds(checkpoint: Path, tmp_path: Path) -> None:
+    started = serve(tmp_path / "log", "--path", str(checkpoint), "--grace", "1")
+    with started as served, served.client() as client, ThreadPoolExecutor(1) as pool:
+        documents = small_system.text(300, 20, seed=5)
+        coming = pool.submit(lambda: client.post("/translate", json={"documents": documents}))
+        with served.client() as other:
+            wait_for(other, lambda metrics: metrics["docnmt_sentences_at_work"] > 0)
+        assert served.stop() == 143
+        assert coming.exception() is not None or coming.result().status_code >= 500
+
+
+def test_a_token_is_asked_for(checkpoint: Path, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    token.chmod(0o600)
+    with serve(tmp_path / "log", "--path", str(checkpoint), "--token-file", str(token)) as served:
+        with served.client() as client:
+            assert client.get("/health").status_code == client.get("/ready").status_code == 200
+            for secret in (None, "Bearer wrong", "Basic 0123456789abcdef", "0123456789abcdef"):
+                headers = {} if secret is None else {"authorization": secret}
+                answer = client.post("/translate", json={"text": "a"}, headers=headers)
+                assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
+                assert client.get("/metrics", headers=headers).status_code == 401
+            headers = {"authorization": "Bearer 0123456789abcdef", "host": "anything.example"}
+            assert client.post("/translate", json={"text": "a"}, headers=headers).status_code == 200
+        assert "0123456789abcdef" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "message"),
+    [("0123456789abcdef", 0o644, "chmod 600"), ("short", 0o600, "16 ASCII"), ("", 0o600, "16 ASCII")],
+)
+def test_token_files_are_checked(
+    content: str, mode: int, message: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(content)
+    token.chmod(mode)
+    assert serve_command(["--path", str(checkpoint), "--token-file", str(token)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_named(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert serve_command(["--path", str(checkpoint), "--port", port]) == 1
+    assert f"--port {port}: cannot listen there: {os.strerror(98)}" in capsys.readouterr().err

@@ -1,0 +1,196 @@
+"""What docnmt-serve refuses, and how it says so; on the application itself, without a network."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_system
+
+pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+from starlette.testclient import TestClient
+
+from docnmt.commands.models import LoadedModels
+from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.serve.app import build
+from docnmt.serve.config import ServeConfig
+from docnmt.serve.service import Service
+from docnmt.serve.worker import Models
+
+Start = Callable[..., TestClient]
+
+
+@pytest.fixture(scope="module")
+def models() -> Models:
+    loaded = LoadedModels((Path("m"),), (small_system.model(),), small_system.task())
+    return Models(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
+
+
+@pytest.fixture
+def start(models: Models) -> Iterator[Start]:
+    services = []
+
+    def begin(token: str | None = None, **options: Any) -> TestClient:
+        service = Service(models, ServeConfig(**options))
+        services.append(service)
+        client = TestClient(build(service, token=token), base_url="http://localhost", raise_server_exceptions=False)
+        client.service = service  # type: ignore[attr-defined]
+        return client
+
+    yield begin
+    for service in services:
+        service.worker.stop()
+
+
+def refused(answer: Any) -> tuple[int, str]:
+    """Every refusal is JSON of one form."""
+    error = answer.json()["error"]
+    assert set(error) == {"status", "code", "message"}
+    assert error["status"] == answer.status_code
+    return answer.status_code, error["code"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"[]", b"{}", b'{"text": 1}', b'{"text": "a", "documents": []}', b'{"documents": ["a"]}',
+        b'{"documents": [["a", null]]}', b'{"text": "a", "more": 1}', b'{"text": "\xff"}', b'{"text": "\\ud800"}',
+        b'{"text": "a\\u0000b"}', b'{"text": "a\\rb"}', b'{"documents": [["a\\nb"]]}', b'{"documents": [["a\\u0000"]]}',
+        b"[" * 100_000, b'{"text": NaN}',
+    ],
+)  # fmt: skip
+def test_bodies_that_are_not_as_expected(start: Start, body: bytes) -> None:
+    answer = start().post("/translate", content=body, headers={"content-type": "application/json"})
+    assert refused(answer) in [(400, "invalid_request"), (400, "invalid_text")]
+
+
+def test_content_types(start: Start) -> None:
+    client, body = start(), b'{"text": "a"}'
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"):
+        assert refused(client.post("/translate", content=body, headers={"content-type": kind}))[0] == 415
+    for kind in ("application/json", "Application/JSON; charset=utf-8"):
+        assert client.post("/translate", content=body, headers={"content-type": kind}).status_code == 200
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    assert refused(client.post("/translate", content=body, headers=headers)) == (415, "compressed")
+
+
+def test_sizes(start: Start) -> None:
+    client = start(max_body=300, max_request_tokens=10)
+    assert refused(client.post("/translate", json={"text": "a" * 400})) == (413, "too_large")
+
+    def parts() -> Iterator[bytes]:
+        yield b'{"text": "'
+        for _ in range(70):
+            yield b"aaaaa"
+        yield b'"}'
+
+    headers = {"content-type": "application/json"}
+    assert refused(client.post("/translate", content=parts(), headers=headers)) == (413, "too_large")
+    assert refused(client.post("/translate", json={"text": "dog " * 15})) == (413, "too_long")
+    assert client.post("/translate", json={"text": "a dog"}).status_code == 200
+    answer = client.post("/translate/file?name=a.txt", content=b"a\n" * 11)
+    assert refused(answer) == (413, "too_long")
+    assert "11 segments" in answer.json()["error"]["message"]
+
+
+def test_time(start: Start) -> None:
+    client = start(request_timeout=0.2)
+    documents = small_system.text(200, 30)
+    assert refused(client.post("/translate", json={"documents": documents})) == (504, "late")
+    streamed = client.post("/translate", json={"documents": documents}, headers={"accept": "application/x-ndjson"})
+    assert streamed.status_code == 200
+    assert json.loads(streamed.text.splitlines()[-1])["error"]["code"] == "late"
+    assert client.service.worker.slots == 0  # type: ignore[attr-defined]
+
+
+def test_a_full_queue_says_when_to_come_again(start: Start) -> None:
+    client = start(queue_length=2)
+    documents, answers = small_system.text(40, 30), []
+
+    def post() -> None:
+        answers.append(client.post("/translate", json={"documents": documents}).status_code)
+
+    threads = [threading.Thread(target=post) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while client.service._active < 2:  # type: ignore[attr-defined]
+        time.sleep(0.01)
+    answer = client.post("/translate", json={"text": "a"})
+    assert refused(answer) == (503, "queue_full")
+    assert int(answer.headers["retry-after"]) > 0
+    for thread in threads:
+        thread.join()
+    assert answers == [200, 200]
+    assert client.post("/translate", json={"text": "a"}).status_code == 200
+
+
+def test_only_pages_of_its_own_and_names_of_its_own(start: Start) -> None:
+    client = start(allowed_hosts=("mt.example",))
+    for host in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000", "MT.example"):
+        assert client.get("/health", headers={"host": host}).status_code == 200
+    for host in ("evil.example", "localhost.evil.example", "", "127.0.0.1.evil.example:8000"):
+        assert refused(client.get("/", headers={"host": host})) == (421, "unknown_host")
+    for origin in ("http://evil.example", "null", "http://localhost:9"):
+        answer = client.post("/translate", json={"text": "a"}, headers={"origin": origin})
+        assert refused(answer) == (403, "foreign_origin")
+    answer = client.post("/translate", json={"text": "a"}, headers={"origin": "http://localhost"})
+    assert answer.status_code == 200
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert refused(client.options("/translate", headers={"origin": "http://localhost"}))[0] == 405
+
+
+def test_methods_and_paths(start: Start) -> None:
+    client = start()
+    assert refused(client.get("/translate"))[0] == 405
+    assert refused(client.post("/", json={}))[0] == 405
+    for path in ("/no", "/translate/", "/..%2f..%2fetc/passwd", "/static/page.js"):
+        assert refused(client.get(path)) == (404, "not_found")
+
+
+def test_every_answer_has_security_headers(start: Start) -> None:
+    client = start()
+    for answer in (client.get("/"), client.get("/nothing"), client.get("/metrics"), client.post("/translate")):
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_an_error_of_the_search_ends_its_requests_and_not_the_service(
+    start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = start()
+    with monkeypatch.context() as patch:
+        patch.setattr("docnmt.serve.shared.encode", lambda *args: 1 / 0)
+        assert refused(client.post("/translate", json={"text": "a"})) == (500, "failed")
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert client.post("/translate", json={"text": "a"}).status_code == 200
+    assert client.get("/health").status_code == 200
+
+
+def test_health_and_readiness(start: Start) -> None:
+    client = start()
+    assert client.get("/ready").json() == {"status": "ready"}
+    client.service.stopping = True  # type: ignore[attr-defined]
+    assert client.get("/ready").status_code == 503
+    assert refused(client.post("/translate", json={"text": "a"})) == (503, "stopping")
+    client.service.worker.stop()  # type: ignore[attr-defined]
+    assert client.get("/health").status_code == 503
+
+
+def test_openapi_describes_every_route_and_what_comes_back(start: Start) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    client = start()
+    api = client.get("/openapi.json").json()
+    assert set(api["paths"]) == {route.path for route in client.app._app.routes}  # type: ignore[attr-defined]
+    request = {"$ref": "#/components/schemas/TranslateRequest", "components": api["components"]}
+    jsonschema.validate({"documents": [["a"]]}, request)
+    for wrong in ({"documents": ["a"]}, {"text": 1}, {"other": "a"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, request)
+    error = {"$ref": "#/components/schemas/Error", "components": api["components"]}
+    jsonschema.validate(client.post("/translate", json={}).json(), error)

@@ -1,0 +1,106 @@
+"""The thread that owns the model: what goes wrong for one request is that request's alone."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_system
+
+pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+
+from docnmt.commands.models import LoadedModels
+from docnmt.explain.explain import explain_translations
+from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.serve.order import Order
+from docnmt.serve.worker import Models, Worker
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    loaded = LoadedModels((Path("m"),), (small_system.model("hier_cond_transformer_tiny"),), small_system.task())
+    started = Worker(Models(loaded, GenerationConfig(), BeamSearchConfig(beam=2)))
+    yield started
+    started.stop()
+
+
+class Client:
+    """One who waits for an order."""
+
+    def __init__(self, documents: list[list[str]], *, explain: bool = False) -> None:
+        self.told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        corpus = small_system.corpus(documents)
+        numbers = range(corpus.num_sentences) if explain else None
+        self.order = Order(corpus, None, self.told.put, time.monotonic() + 60, numbers)
+
+    def end(self) -> tuple[str, dict[int, str], int]:
+        """How it ended, the translations, and how many events there were."""
+        found: dict[int, str] = {}
+        count = 0
+        while not isinstance(event := self.told.get(timeout=60), str):
+            found[event[0]] = event[1].text
+            count += 1
+        return event, found, count
+
+
+def together(worker: Worker, clients: list[Client]) -> list[tuple[str, dict[int, str], int]]:
+    """Orders that the thread takes at once."""
+    ready = threading.Event()
+    worker.call(ready.wait)
+    for client in clients:
+        worker.submit(client.order)
+    ready.set()
+    return [client.end() for client in clients]
+
+
+DOCUMENTS = [small_system.text(2, 5, seed=n) for n in range(4)]
+
+
+def test_a_fault_of_an_explanation_is_one_requests_alone(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = [together(worker, [Client(documents)])[0] for documents in DOCUMENTS]
+    wrong = Client(DOCUMENTS[0], explain=True)
+
+    def explained(models: Any, task: Any, corpus: Any, *words: Any, **more: Any) -> Any:
+        if corpus is wrong.order.corpus:
+            raise RuntimeError("not to be explained")
+        return explain_translations(models, task, corpus, *words, **more)
+
+    monkeypatch.setattr("docnmt.serve.worker.explain_translations", explained)
+    others = [Client(documents, explain=number == 1) for number, documents in enumerate(DOCUMENTS)]
+    (how, found, _), *ends = together(worker, [wrong, *others])
+    assert (how, found) == ("failed", alone[0][1])
+    assert [end[:2] for end in ends] == [end[:2] for end in alone]
+    assert [count for _, _, count in ends] == [len(found) * (1 + (n == 1)) for n, (_, found, _) in enumerate(alone)]
+    assert worker.alive
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_fault_of_the_search_is_one_requests_alone(
+    steps: int, worker: Worker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = [together(worker, [Client(documents)])[0] for documents in DOCUMENTS]
+    clients = [Client(documents) for documents in DOCUMENTS]
+    left = steps
+    step = worker._shared.step
+
+    def wrong() -> None:
+        """Each time that one request is at work, a few steps go well."""
+        nonlocal left
+        step()
+        if clients[1].order.job in worker._shared.jobs:
+            left -= 1
+            if left < 0:
+                left = steps
+                raise RuntimeError("this request's fault")
+
+    monkeypatch.setattr(worker._shared, "step", wrong)
+    ends = together(worker, clients)
+    assert ends[1][0] == "failed"
+    assert [end for n, end in enumerate(ends) if n != 1] == [end for n, end in enumerate(alone) if n != 1]
+    assert capsys.readouterr().err.count("this request's fault") >= 2
+    assert together(worker, [Client(DOCUMENTS[1])])[0] == alone[1]

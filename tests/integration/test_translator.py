@@ -1,0 +1,352 @@
+"""docnmt as a library: `docnmt.load`, what its translator gives, and that the commands give the same."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import small_system
+from test_generation_commands import SHORT, Run, folder, run  # noqa: F401  (fixtures)
+
+import docnmt
+from docnmt.cli import inspect, train
+from docnmt.commands.contrastive import forced_scores
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.errors import UsageError, UserError
+from docnmt.formats.document import structure_of
+from docnmt.formats.glossary import Glossary
+from docnmt.formats.structure import StructureBuilder
+from docnmt.scoring.contrastive import ForcedExample
+
+DOCUMENTS = small_system.text(3, 4, seed=4)
+BRIEF: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 2}
+ARCHITECTURES: list[tuple[str, dict[str, Any]]] = [
+    ("transformer", {}),
+    ("cond_transformer", {}),
+    ("hier_cond_transformer", {"target_context": "conditional"}),
+    ("concat_transformer", {"source_context": 2, "target_window": 3}),
+    ("doc_transformer", {}),
+    ("scaleformer", {}),
+    ("copy_transformer", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of documents, whose decoder reads what it wrote."""
+    where = tmp_path_factory.mktemp("model") / "checkpoint_best.safetensors"
+    return small_system.save(where, "cond_transformer_tiny", target_context="conditional")
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> docnmt.Translator:
+    return docnmt.load(path.parent)
+
+
+def texts(documents: list[list[docnmt.Translation]]) -> list[list[str]]:
+    return [[each.text for each in document] for document in documents]
+
+
+def assert_same(found: list[docnmt.Translation], expected: list[docnmt.Translation]) -> None:
+    """As far as another batch may differ."""
+    assert [each.pieces for each in found] == [each.pieces for each in expected]
+    assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-4)
+
+
+def test_importing_docnmt_imports_no_torch() -> None:
+    code = (
+        "import sys, docnmt; assert 'torch' not in sys.modules; assert docnmt.__version__\n"
+        "assert docnmt.Document(('a',)).sentences == ('a',); assert 'torch' not in sys.modules\n"
+        "assert {'load', 'train', 'Translator', 'Translation', 'Document'} < set(dir(docnmt))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    with pytest.raises(AttributeError, match=r"no attribute 'lod'; it has Document, .*load"):
+        docnmt.lod  # noqa: B018
+
+
+def test_it_translates_a_split_as_docnmt_generate(run: Run, folder: Path) -> None:  # noqa: F811
+    corpus = ParallelCorpus.open(folder / "data", "test")
+    documents = [
+        [corpus.source_text[n] for n in range(a, b)] for a, b in zip(*_bounds(corpus.document_offsets), strict=True)
+    ]
+    for name in ("run", "run:second"):
+        paths = [folder / "run" if part == "run" else folder / "run" / "second.safetensors" for part in name.split(":")]
+        _, out, _ = run("generate", "data", "--path", ":".join(map(str, paths)), *SHORT, "--scoring", "none")
+        expected = [line.split("\t") for line in out.splitlines()]
+        found = docnmt.load(paths).translate(documents, max_len_a=1, max_len_b=2)
+        flat = [each for document in found for each in document]
+        assert [len(document) for document in found] == [len(document) for document in documents]
+        assert [row[2] for row in expected if row[0].startswith("D-")] == [each.text for each in flat]
+        rows = [row for row in expected if row[0].startswith("H-")]
+        assert [row[1:] for row in rows] == [[f"{each.score:.6f}", " ".join(each.pieces)] for each in flat]
+        printed = [row[1] for row in expected if row[0].startswith("P-")]
+        assert printed == [" ".join(f"{score:.4f}" for score in each.piece_scores) for each in flat]
+
+
+def _bounds(offsets: np.ndarray) -> tuple[list[int], list[int]]:
+    return offsets[:-1].tolist(), offsets[1:].tolist()
+
+
+def test_it_translates_a_text_as_docnmt_translate(run: Run, path: Path, model: docnmt.Translator) -> None:  # noqa: F811
+    text = "The old dog sees a river. It sleeps.\n\n  the cat  finds it!\r\n"
+    _, out, _ = run("translate", "--path", str(path), "--max-len-a", "0.5", "--max-len-b", "2", stdin=text.encode())
+    first, second, third = model.translate(text, **BRIEF)
+    assert out.splitlines() == [f"{first.text} {second.text}", "", third.text]
+    lines = ["The old dog sees a river.", "It sleeps.", "the cat finds it!"]
+    assert model.translate(lines, **BRIEF) == [first, second, third]
+    assert_same(model.translate([lines, lines[:1]], **BRIEF)[0], [first, second, third])
+
+
+def test_the_shape_and_the_number_of_sentences_stay(model: docnmt.Translator) -> None:
+    documents = [["the dog sleeps.", "", "  "], [], [""], ["it", "\n", "a cat\nsees it"]]
+    found = model.translate(documents, **BRIEF)
+    assert [len(document) for document in found] == [3, 0, 1, 3]
+    blank = [[not text.strip() for text in document] for document in documents]
+    assert [[each.pieces == () and each.score == 0.0 and each.text == "" for each in d] for d in found] == blank
+    assert texts(found)[0][:1] == texts(model.translate([["the dog sleeps."]], **BRIEF))[0]
+    assert texts(found)[3][::2] == texts(model.translate([["it", "a cat sees it"]], **BRIEF))[0]
+    assert model.translate([]) == model.translate("") == model.translate(" \n\n") == []
+    assert model.translate([[]]) == [[]]
+    assert model.translate(()) == []
+
+
+def test_structure_is_read(tmp_path: Path) -> None:
+    where = small_system.save(tmp_path / "model.safetensors", "cond_transformer_tiny", position="multi_level")
+    model, sentences = docnmt.load(str(where)), DOCUMENTS[0]
+    assert len(sentences) > 2
+    flat = model.translate(sentences, **BRIEF)
+    document = docnmt.Document.nested([sentences[:1], sentences[1:]])
+    assert document.units == (("0",), *(("1",) for _ in sentences[1:]))
+    inside = model.translate(document, **BRIEF)
+    assert [each.score for each in inside] != [each.score for each in flat]
+    both = model.translate([document, sentences], **BRIEF)
+    for found, expected in zip(both, (inside, flat), strict=True):
+        assert_same(found, expected)
+    deeper = docnmt.Document.nested([[sentences[:1]], [sentences[1:]]])
+    for found, expected in zip(
+        model.translate([deeper, document, sentences], **BRIEF)[1:], (inside, flat), strict=True
+    ):
+        assert_same(found, expected)
+
+
+def test_levels_are_those_of_a_corpus() -> None:
+    document = docnmt.Document.nested([[["a"], ["b", "c"]], [["d"]]])
+    builder = StructureBuilder()
+    for labels in document.units:
+        builder.sentence(labels)
+    assert structure_of([document]).levels.tolist() == builder.build().levels.tolist()
+    assert structure_of([document]).levels.tolist() == [[0, 0], [0, 1], [0, 1], [1, 0]]
+    assert structure_of([docnmt.Document(("x",)), document]).levels[0].tolist() == [-1, -1]
+    assert docnmt.Document.nested(["a", "b"]) == docnmt.Document(("a", "b"), ((), ()))
+    for units in ([("a",)], [("a",), ("a", "b")]):
+        with pytest.raises(UserError, match="expected equal"):
+            docnmt.Document(("x", "y"), tuple(units))
+
+
+def test_what_is_given_stays_and_is_read(model: docnmt.Translator) -> None:
+    document = ["the dog sleeps.", "", "it sees a cat.", "the cat sleeps."]
+    free = model.translate(document, **BRIEF)
+    given = model.translate(document, given=["a river finds the old house in new.", None, None, None], **BRIEF)
+    assert given[0].text == "a river finds the old house in new."
+    assert (given[0].score, set(given[0].piece_scores)) == (0.0, {0.0})
+    assert [each.score for each in given[2:]] != [each.score for each in free[2:]]
+    with pytest.raises(UserError, match=r"given: expected an entry for each sentence of documents of 4, got 2"):
+        model.translate(document, given=[None, None])
+    with pytest.raises(UserError, match=r"given: sentence 1: 'x' translates a sentence without text"):
+        model.translate(document, given=[None, "x", None, None])
+
+
+@pytest.mark.parametrize(("arch", "options"), ARCHITECTURES)
+def test_scores_of_its_own_translations_are_those_of_search(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
+    model = docnmt.load(small_system.save(tmp_path / "m.safetensors", arch, **options), device="cpu")
+    model.models.task.target_tokenizer = Numbers(model.models.task.target_tokenizer)  # type: ignore[misc, assignment]
+    reads_given = model.models.models[0].reading.given_text  # whose own translations nothing reads
+    documents = [document[:1] for document in DOCUMENTS] if reads_given else DOCUMENTS
+    found = model.translate([*documents, [""]], **BRIEF, lenpen=0.7)
+    scores = model.score([*documents, [""]], texts(found), lenpen=0.7)
+    assert scores[-1] == [0.0]
+    for document, expected in zip(scores, found, strict=True):
+        assert document == pytest.approx([each.score for each in expected], abs=1e-4)
+    assert model.score(documents[0], [each.text for each in found[0]], max_tokens=1, lenpen=0.7) == (
+        pytest.approx(scores[0], abs=1e-4)
+    )
+
+
+class Numbers:
+    """A tokenizer whose texts are token numbers, so that no text is cut in another way than it was written."""
+
+    def __init__(self, other: Any) -> None:
+        self.vocab_size, self.pieces = other.vocab_size, other.pieces
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        return [[int(number) for number in line.split()] for line in lines]
+
+    def decode(self, tokens: list[int]) -> str:
+        return " ".join(map(str, tokens))
+
+
+def test_scores_are_those_of_contrastive_tests(model: docnmt.Translator) -> None:
+    sources, targets = DOCUMENTS[0], [line.replace("dog", "cat") for line in DOCUMENTS[0]]
+    example = ForcedExample(tuple(sources[:-1]), sources[-1], tuple(targets[:-1]), targets[-1])
+    expected = forced_scores(model.models.models, model.models.task, [example])
+    assert model.score(sources, targets, lenpen=0)[-1:] == pytest.approx(expected, abs=1e-4)
+    assert model.score([sources], [targets])[0] == model.score(sources, targets)
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        (["a", ["b"]], r"documents: entry 0 is a text, entry 1 is not"),
+        ([["a", 7]], r"documents: document 0, sentence 1: expected a text, got int"),
+        ([["a"], 7], r"documents: document 1: expected a list, got int"),
+        (7, r"documents: expected a list, got int"),
+        (b"abc", r"documents: expected a list, got bytes"),
+        ({"a": "b"}, r"documents: expected a list, got dict"),
+        (["a\0b"], r"documents, sentence 0: NUL"),
+        (["a\ud800b"], r"documents, sentence 0: half a character"),
+        ("a\ud800b", r"documents: half a character"),
+        ("a\rb", r"documents:1: byte 2 .* carriage return"),
+    ],
+)
+def test_what_is_no_document_is_refused(model: docnmt.Translator, documents: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        model.translate(documents)
+
+
+def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None:
+    for options, message in (
+        (
+            {"beem": 2},
+            r"unknown option 'beem'; did you mean 'beam'\? there are batch_size, beam, .*explain, .*given, glossary, ",
+        ),
+        ({"contxt_window": 2}, r"unknown option 'contxt_window'; did you mean 'context_window'\? "),
+        ({"xyz": 2}, r"unknown option 'xyz'; there are batch_size, "),
+        ({"nbest": 2}, r"unknown option 'nbest'"),
+        ({"lenpen": -1}, r"--lenpen: must be at least 0"),
+        ({"lenpen": "a"}, r"--lenpen: expected a number"),
+        ({"generator": "best"}, r"generator: no generator named 'best'; there are beam_search, "),
+    ):
+        with pytest.raises(UsageError, match=message):
+            model.translate(["a"], **options)
+    with pytest.raises(UserError, match="no such checkpoint"):
+        docnmt.load(path.parent / "nothing")
+    for wrong, message in (([], "none"), (3, "int"), (None, "NoneType"), ([path, 3], "one with int in it")):
+        with pytest.raises(UserError, match=rf"load: expected a checkpoint, a folder .* got {message}$"):
+            docnmt.load(wrong)
+    with pytest.raises(UserError, match="targets: expected an entry for each sentence of documents of 2, got 1"):
+        model.score(["a", "b"], ["c"])
+    with pytest.raises(UserError, match="sources: expected a list of sentences, or of documents, got a text"):
+        model.score("a", "b")
+
+
+def test_generators_and_memory_are_those_of_the_command(model: docnmt.Translator, folder: Path) -> None:  # noqa: F811
+    document = DOCUMENTS[1]
+    greedy = model.translate(document, generator="greedy", **BRIEF)
+    assert [t.text for t in greedy] == [t.text for t in model.translate(document, beam=1, **BRIEF)]
+    drawn = model.translate(document, generator="sampling", seed=3, **BRIEF)
+    assert_same(drawn, model.translate(document, generator="sampling", seed=3, batch_size=1, **BRIEF))
+    apart = model.translate(document, context_window=0, **BRIEF)
+    assert [each.score for each in apart[1:]] != [each.score for each in model.translate(document, **BRIEF)[1:]]
+    with pytest.raises(UserError, match="another vocabulary"):
+        model.translate(document, memory=folder / "data")
+
+
+def test_training_is_that_of_the_command(folder: Path, tmp_path: Path) -> None:  # noqa: F811
+    sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1}
+    options: dict[str, Any] = {
+        "arch": "transformer_tiny",
+        "max_tokens": 500,
+        "max_update": 2,
+        "log_interval": 1,
+        **sizes,
+    }
+    done = docnmt.train(folder / "data", save_dir=tmp_path / "run", lr=0.001, patience=None, **options)
+    assert [entry["update"] for entry in done.history if entry["event"] == "train"] == [1, 2]
+    assert done.last == tmp_path / "run" / "checkpoint_last.safetensors"
+    assert done.best is not None
+    assert len(docnmt.load(done.path).translate(["the dog sleeps."], max_len_a=0, max_len_b=2)) == 1
+    with pytest.raises(UsageError, match="unknown option --max-updates"):
+        docnmt.train(folder / "data", save_dir=tmp_path / "other", max_updates=2, **options)
+    more = docnmt.train(folder / "data", save_dir=done.path, **{**options, "max_update": 3, "lr": 0.001, "bf16": False})
+    assert [entry["update"] for entry in more.history if entry["event"] == "train"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("arch", "options"), ARCHITECTURES)
+def test_translations_keep_to_a_glossary(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
+    model = docnmt.load(small_system.save(tmp_path / "m.safetensors", arch, **options))
+    terms = {"dog": "cat", "the": "old house", "a": "dog"}
+    found = model.translate(DOCUMENTS, glossary=terms, beam=3, **BRIEF)
+    wanted = Glossary(terms)
+    asked = [
+        (wanted.found(text), each)
+        for d, t in zip(DOCUMENTS, found, strict=True)
+        for text, each in zip(d, t, strict=True)
+    ]
+    assert sum(len(targets) for targets, _ in asked) > 5
+    for targets, each in asked:
+        for target in targets:
+            assert f" {target} " in f" {each.text} ".replace(".", " ")
+    path = tmp_path / "terms.tsv"
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in terms.items()), encoding="utf-8")
+    assert texts(model.translate(DOCUMENTS, glossary=path, beam=3, **BRIEF)) == texts(found)
+    if arch in ("transformer", "cond_transformer"):  # no sentence reads another's translation
+        free = model.translate(DOCUMENTS, beam=3, **BRIEF)
+        for document, plain, texts_ in zip(found, free, DOCUMENTS, strict=True):
+            for one, other, text in zip(document, plain, texts_, strict=True):
+                assert wanted.found(text) or one == other
+
+
+def test_commands_take_a_glossary(run: Run, path: Path, tmp_path: Path) -> None:  # noqa: F811
+    (tmp_path / "terms.tsv").write_text("cat\told house\n", encoding="utf-8")
+    words = ("translate", "--path", str(path), "--max-len-a", "0.5", "--glossary", str(tmp_path / "terms.tsv"))
+    status, out, _ = run(*words, stdin=b"a cat sleeps.\nit sees.\n")
+    assert status == 0
+    assert " old house " in f" {out.splitlines()[0]} "
+    status, _, err = run(*words, "--generator", "sampling", stdin=b"a cat.\n")
+    assert status == 2
+    assert "--generator sampling cannot keep to it" in err
+    (tmp_path / "terms.tsv").write_text("cat\t\n", encoding="utf-8")
+    assert run(*words, stdin=b"a cat.\n")[0] == 1
+
+
+def test_documents_and_text_are_explained(run: Run, path: Path, tmp_path: Path) -> None:  # noqa: F811
+    words = ("translate", "--path", str(path), "--max-len-a", "0.5", "--max-len-b", "2")
+    status, out, _ = run(*words, "--explain", str(tmp_path / "read.jsonl"), stdin=b"A cat. It sleeps.\n\nit sees.\n")
+    assert status == 0
+    rows = [json.loads(line) for line in (tmp_path / "read.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["source"] for row in rows] == ["A cat.", "It sleeps.", "it sees."]
+    assert out.splitlines()[0] == f"{rows[0]['translation']} {rows[1]['translation']}"
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(f"the {name} sleeps.\n\na dog.\n", encoding="utf-8")
+    files = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
+    explain = ["--explain", str(tmp_path / "read.jsonl")]
+    assert run(*words, *files, "-o", str(tmp_path / "out"), *explain)[0] == 1  # there is such a file
+    assert run(*words, *files, "-o", str(tmp_path / "out"), *explain, "--overwrite")[0] == 0
+    rows = [json.loads(line) for line in (tmp_path / "read.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["document"], row["sentence"]) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert all(len(row["decoder"][0]["rows"]) == len(row["pieces"]) + 1 for row in rows)
+
+
+def test_a_model_card_has_what_its_reader_needs(folder: Path, tmp_path: Path, capsys: Any) -> None:  # noqa: F811
+    sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1}
+    where = tmp_path / "small"
+    docnmt.train(folder / "data", save_dir=where, arch="transformer_tiny", max_update=1, lr=0.002, **sizes)
+    capsys.readouterr()
+    assert inspect.main(["--card", str(where)]) == 0
+    card = capsys.readouterr().out
+    assert card.startswith("---\nlanguage:\n- en\n- de\nlicense: TODO\n")
+    for text in ("# small\n", "`transformer_tiny`", "45 subwords", "| loss |", 'docnmt.load("checkpoint_best'):
+        assert text in card
+    command = next(line for line in card.splitlines() if line.startswith("    docnmt-train "))
+    again = train.parse(shlex.split(command)[1:])
+    assert again["optimization"].lr == 0.002
+    assert again["model"].embed_dim == 16
+    assert again["run"].max_update == 1
+    (where / "README.md").write_text(card, encoding="utf-8")  # beside the checkpoints it disturbs nothing
+    assert docnmt.train(folder / "data", save_dir=where, arch="transformer_tiny", max_update=2, lr=0.002, **sizes).best

@@ -1,0 +1,53 @@
+"""docnmt-serve as a process, and clients of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Served:
+    """A running service."""
+
+    process: subprocess.Popen[str]
+    address: str
+    log: Path
+
+    def client(self, **options: object) -> httpx.Client:
+        """A client of it that waits as long as it takes."""
+        return httpx.Client(base_url=self.address, timeout=120, trust_env=False, **options)  # type: ignore[arg-type]
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal; the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def serve(log: Path, *words: str) -> Iterator[Served]:
+    """docnmt-serve on a free port."""
+    command = [sys.executable, "-m", "docnmt.cli.serve", "--port", "0", "--device", "cpu", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, text=True, env=environment, cwd=log.parent)
+    try:
+        while not (found := re.search(r"listening on (\S+)", log.read_text())):
+            assert process.poll() is None, log.read_text()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.1)
+        yield Served(process, found[1], log)
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,387 @@
+"""Documents: what is read of each kind, what is written again, what is refused."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import zipfile
+
+import pytest
+import sample_documents
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_documents import KINDS, Model, document, translate
+
+from docnmt.documents import Mark, Segment, Translated, kind_of
+from docnmt.documents.inline import Close, Fixed, Inline, Open, pieces
+from docnmt.documents.project import project
+from docnmt.errors import UserError
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_changed_stays_byte_for_byte(kind: str) -> None:
+    found = document(kind)
+    assert len(found.segments) > 1
+    assert found.write([found.unchanged(number) for number in range(len(found.segments))]) == found.content
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written_is_read_again(kind: str) -> None:
+    """Every text that went out comes back from the written file, in order, with all its marks."""
+    found = document(kind)
+    model = Model(lambda text: re.sub(r"(?<![\w{%\\/.-])[a-z]+(?![\w}/:.<])", lambda word: word[0][::-1], text))
+    again = document(kind, translate(found, model))
+    assert len(again.segments) == len(found.segments)
+    for old, new in zip(found.segments, again.segments, strict=True):
+        assert len(new.marks) == len(old.marks)
+        assert new.units == old.units
+        text = (new.translation or "") if found.bilingual else new.text
+        assert len(text.split()) == len(old.text.split()) or old.translation or old.text == "%s"
+    written = found.write([found.unchanged(number) for number in range(len(found.segments))])
+    assert written == found.content  # writing leaves the document as it was
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_are_counted(kind: str) -> None:
+    found = document(kind)
+    whole = [found.unchanged(number) for number in range(len(found.segments))]
+    for wrong in (whole[:-1], [*whole, whole[0]]):
+        with pytest.raises(ValueError, match="segments went in and"):
+            found.write(wrong)
+
+
+def test_a_lost_mark_is_refused() -> None:
+    found = document("html", "<p>The <code>x</code> dog</p>")
+    with pytest.raises(ValueError, match="marks went in"):
+        found.write([Translated("Der x Hund")])
+    with pytest.raises(ValueError, match="expected 'x' as it was, got 'y'"):
+        found.write([Translated("Der y Hund", ((4, 5),))])
+
+
+def test_html() -> None:
+    written = translate(document("html"), Model()).decode()
+    assert (
+        '<p>SOME <a href="x">LINK <i>TEXT</i></a>, <code>code_x</code> AND <img src="a"> MORE.<br/>NEW LINE ©'
+        in written
+    )
+    assert "<h1>THE <b>OLD &amp; BIG</b> DOG</h1>" in written
+    for kept in (
+        "<pre>  no <b>x</b></pre>",
+        '<p translate="no">Nein</p>',
+        "<td>42</td>",
+        "<style>p { color: red }",
+        "<!-- c -->",
+    ):
+        assert kept in written
+
+
+def test_markdown() -> None:
+    written = translate(document("md"), Model()).decode()
+    assert (
+        "> SOME **BOLD CAT** AND [A `code_x` LINK](http://x.y 'T') ![pic](p.png) * & <b>MORE</b>\\\n> SECOND" in written
+    )
+    assert "<http://u.v> AND [REF][ref]." in written
+    assert "- ITEM ONE GOES ON\n- [ ] ITEM TWO[^1]\n" in written
+    assert "| HEAD | B \\| C |\n|--|--|\n| `x` WORD | 7 |" in written
+    for kept in (
+        "---\ntitle: The dog\n---\n# THE *OLD* DOG #\n",
+        "<p align=center>SOME <b>HTML</b> TEXT</p>",
+        "    code block\n",
+    ):
+        assert kept in written
+
+
+@pytest.mark.parametrize(
+    "text", ["1. *a* # [x] <b> _y_", "# a", "- a", "> a", "a\\*", "`x", "a | b", "+ a", "&amp; <i>"]
+)
+@pytest.mark.parametrize("frame", ["word\n", "# word\n", "- word\n", "| word | b |\n|--|--|\n"])
+def test_markdown_escapes_what_would_mean_something(text: str, frame: str) -> None:
+    found = document("md", frame)
+    texts = [found.unchanged(number) for number in range(len(found.segments))]
+    again = document("md", found.write([Translated(text), *texts[1:]]))
+    assert again.segments[0].text == text
+    assert not any(mark for mark in again.segments[0].marks)
+
+
+def test_po() -> None:
+    written = translate(document("po"), Model()).decode()
+    assert 'msgstr "THE DOG SEES %s, <b>BIG</b> HOUSE\\n"' in written
+    assert '"A DOG THAT IS OLD WALKS. AND\\n"\n"MORE.\\n"\n"\\n"\n"  -h, --help    SHOW <file> HELP\\n"\n' in written
+    assert 'msgstr[0] "ONE DOG"\nmsgstr[1] "%d DOGS"' in written
+    for kept in ('msgid "The cat"\nmsgstr "Die Katze"', 'msgid "%s"\nmsgstr ""', '#~ msgid "old"\n#~ msgstr "alt"\n'):
+        assert kept in written
+
+
+@pytest.mark.parametrize("kind", ["po", "xlf", "tmx"])
+def test_translations_that_are_there_are_given(kind: str) -> None:
+    found, model = document(kind), Model()
+    translate(found, model)
+    given = {sentence.text: sentence.given for sentence in model.asked[0]}
+    assert given["The cat"] == "Die Katze"
+    assert "Katze" not in "".join(segment.text for segment in found.segments)
+
+
+def test_xliff() -> None:
+    written = translate(document("xlf"), Model()).decode()
+    assert '>THE <g id="1">BIG DOG</g>, SEES <x id="2"/> NOW. </target>' in written
+    assert "<target>Die Katze</target>" in written
+    assert '>A <bpt id="1">&lt;b&gt;</bpt>BOLD<ept id="1">&lt;/b&gt;</ept> {name}</target>' in written
+    assert written.count("<target") == 3
+    assert 'target-language="de"' in written
+    second = translate(document("xlf", sample_documents.XLF2), Model()).decode()
+    assert '<target>THE <pc id="1">OLD DOG</pc> SEES<ph id="2"/>.</target>' in second
+
+
+def test_srt() -> None:
+    written = translate(document("srt"), Model()).decode()
+    assert "<i>THE OLD DOG</i> SEES THE HOUSE,\nAND THE CAT SLEEPS IN IT.\n" in written
+    assert written.endswith("{\\an8}- THE DOG.\n- THE CAT.\n")
+
+
+def test_a_picture_that_begins_a_paragraph_keeps_its_space() -> None:
+    found = document("md", "![An image](a.png) The text.\n")
+    assert found.write([Translated("Der Text.", ((0, 0),))]) == b"![An image](a.png) Der Text.\n"
+
+
+def test_a_table_ends_the_list_before_it() -> None:
+    import docx
+
+    made, out = docx.Document(), io.BytesIO()
+    made.add_paragraph("one", style="List Bullet")
+    made.add_paragraph("two", style="List Bullet")
+    for cell, text in zip(made.add_table(1, 2).rows[0].cells, ("three", "four"), strict=True):
+        cell.text = text
+    made.save(out)
+    found = document("docx", out.getvalue()).segments
+    assert [segment.text for segment in found] == ["one", "two", "three", "four"]
+    assert [found[i].units == found[i + 1].units for i in range(3)] == [True, False, True]
+
+
+def test_docx() -> None:
+    import docx
+
+    found = docx.Document(io.BytesIO(translate(document("docx"), Model())))
+    runs = [[(run.text, run.bold, run.italic) for run in paragraph.runs] for paragraph in found.paragraphs]
+    assert runs[0] == [("THE TITLE", None, None)]
+    assert runs[1][:5] == [
+        ("THE DOG ", None, None),
+        ("SEES", True, None),
+        (" THE HOUSE, ", None, None),
+        ("MORE", None, True),
+        ("\n", None, None),
+    ]
+    assert found.paragraphs[1].text.endswith("\nSECOND LINE\tWITH TAB. 100")
+    assert [cell.text for cell in found.tables[0].rows[0].cells] == ["CELL", "42"]
+    assert found.sections[0].header.paragraphs[0].text == "HEAD TEXT"
+    assert [segment.units for segment in document("docx").segments][:4] == [
+        ("1", "1"),
+        ("1", "2"),
+        ("1", "3"),
+        ("1", "3"),
+    ]
+
+
+def test_odt() -> None:
+    package = zipfile.ZipFile(io.BytesIO(translate(document("odt"), Model())))
+    assert package.infolist()[0].filename == "mimetype"
+    assert package.infolist()[0].compress_type == zipfile.ZIP_STORED
+    written = package.read("content.xml").decode()
+    assert "THE DOG <text:span>SEES IT</text:span> REST<text:line-break/>NEW LINE. AND MORE.<text:note" in written
+    assert "<text:p>THE NOTE</text:p></text:note-body></text:note> END</text:p>" in written
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda text: "", lambda text: text.replace("%s", "% s").replace("code", "Kode"), lambda text: f"{text} {text}"],
+)
+def test_what_is_fixed_comes_through_whatever_the_model_does(function: object) -> None:
+    sources = {
+        "html": "<p>Use <code>code_a</code> and <b>the <code>code_b</code></b> now, <code>code_a</code>!</p>",
+        "md": "Use `code_a` with %s and http://a.b/code in [the `code_b` link](x).\n",
+        "po": sample_documents.PO,
+    }
+    fixed = {
+        "html": ["<code>code_a</code>"] * 2 + ["<code>code_b</code>"],
+        "md": ["`code_a`", "%s", "http://a.b/code", "`code_b`"],
+        "po": ["%s, "],
+    }
+    for kind, source in sources.items():
+        model = Model(function)  # type: ignore[arg-type]
+        written = translate(document(kind, source), model).decode()
+        for text in fixed[kind]:
+            assert (
+                written.count(text) == source.count(text) * (2 if kind == "po" and text in written else 1)
+                or kind == "po"
+            )
+        assert len(model.asked) == 2
+        assert all(sentence.given is not None or "code_" not in sentence.text for sentence in model.asked[1])
+
+
+def test_sentences_are_translated_again_only_where_something_is_lost() -> None:
+    model = Model(lambda text: text.upper().replace("%S", "%S"))
+    found = document("txt", "The dog walks. It sees {name} there.\nThe cat.\n")
+    written = translate(found, model).decode()
+    assert written == "THE DOG WALKS. IT SEES {name} THERE.\nTHE CAT.\n"
+    first, second = model.asked
+    assert [sentence.text for sentence in first] == ["The dog walks.", "It sees {name} there.", "The cat."]
+    assert [(s.text, s.given) for s in second] == [
+        ("The dog walks.", "THE DOG WALKS."), ("It sees", None), ("there.", None), ("The cat.", "THE CAT."),
+    ]  # fmt: skip
+
+
+def test_what_has_no_words_is_read_in_a_line_and_stays() -> None:
+    found, model = document("html", "<p>42<br>43</p><p>The dog<br>%s</p>"), Model()
+    assert translate(found, model).decode() == "<p>42<br>43</p><p>THE DOG<br>%s</p>"
+    assert [(each.text, each.given) for each in model.asked[0]] == [("42 43", "42 43"), ("The dog", None), ("%s", "%s")]
+
+
+def test_units_of_sections_and_lists() -> None:
+    found = document("md", "# A\n\none\n\n- x\n- y\n\n## B\n\ntwo\n")
+    assert [segment.units for segment in found.segments] == [
+        ("1", "1"),
+        ("1", "2"),
+        ("1", "3"),
+        ("1", "3"),
+        ("2", "5"),
+        ("2", "6"),
+    ]
+
+
+def test_pieces_nest_as_before() -> None:
+    inline: Inline[str] = Inline()
+    inline.text("one ")
+    inline.open("b")
+    inline.text("two")
+    inline.fixed("img")
+    inline.close()
+    inline.text(" three")
+    segment = inline.segment()
+    assert segment == Segment("one two three", (Mark(4, 7), Mark(7, 7, fixed=True, parent=0)))
+    found = Translated("zwei eins drei", ((0, 4), (4, 4)))
+    assert list(pieces(segment.marks, found)) == [Open(0), "zwei", Fixed(1), Close(0), " eins drei"]
+
+
+def test_kinds() -> None:
+    assert [kind_of(name) for name in ("A.TXT", "x/y.markdown", "a.b.xliff", "p.pot", "i.htm")] == [
+        "txt",
+        "md",
+        "xlf",
+        "po",
+        "html",
+    ]
+    with pytest.raises(UserError, match=r"x\.pdf: expected a document, by its ending one of \.txt \.md"):
+        kind_of("x.pdf")
+
+
+@pytest.mark.parametrize(
+    ("kind", "package"), [("docx", "lxml"), ("md", "markdown_it"), ("po", "translate"), ("srt", "srt")]
+)
+def test_a_missing_package_is_named(kind: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"x\.{kind}: \.{kind} needs an extra: pip install 'docnmt\[documents\]'"):
+        document(kind, b"")
+
+
+def test_line_ends_stay() -> None:
+    for kind in ("txt", "md", "po", "srt", "html"):
+        source = sample_documents.TEXTS[kind].replace("\n", "\r\n").encode()
+        found = document(kind, source)
+        assert [each.text for each in found.segments] == [each.text for each in document(kind).segments]
+        written = translate(found, Model())
+        assert written.count(b"\n") == written.count(b"\r\n")
+
+
+def _package(part: str, content: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as package:
+        package.writestr(part, content)
+    return out.getvalue()
+
+
+LAUGHS = b'<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]><xliff><file><body>&b;</body></file></xliff>'
+OUTSIDE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><xliff><source>&a;</source></xliff>'
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "message"),
+    [
+        ("docx", b"PK\x03\x04 no", "is not a whole document"),
+        ("docx", _package("word/other.xml", b"<a/>"), "holds no text"),
+        ("docx", _package("word/document.xml", b"<a>"), "word/document.xml: is not well-formed XML"),
+        ("docx", _package("word/document.xml", LAUGHS), "declares entities"),
+        ("xlf", LAUGHS, "declares entities"),
+        ("xlf", OUTSIDE, "declares entities"),
+        ("tmx", b"<xliff/>", "expected TMX"),
+        ("xlf", b"", "is not"),
+        ("xlf", sample_documents.XLF.encode()[:-40], "was it cut off"),
+        ("xlf", sample_documents.XLF.replace("en-US", "fr").encode(), "'fr', and the model's is 'en'"),
+        ("tmx", sample_documents.TMX.replace("en", "fr").encode(), "the model translates from en"),
+        ("po", sample_documents.PO.replace("Language: de", "Language: fr").encode(), "its Language is 'fr'"),
+        ("po", b'msgid "a"\n', "msgstr"),
+        ("srt", b"1\nno times\n", "expected a subtitle"),
+        ("txt", b"a\nb\xff\n", "x.txt:2: byte 4 of the file"),
+        ("md", b"a\0b", "NUL"),
+        ("html", "\ufeffa".encode("utf-16"), "UTF-16"),
+        ("html", b'<meta charset="nonsense">a', "'nonsense', which is not known"),
+    ],
+)
+def test_damaged_and_hostile_files_are_refused_in_a_line(kind: str, content: bytes, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)) as caught:
+        document(kind, content)
+    assert str(caught.value).startswith(f"x.{kind}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_package_is_not_unpacked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from docnmt.documents import office
+
+    monkeypatch.setattr(office, "MAX_BYTES", 1 << 20)
+    with pytest.raises(UserError, match="unpacks to more than 1 MiB"):
+        document("docx", _package("word/document.xml", b"<a>" + b" " * (2 << 20) + b"</a>"))
+
+
+def test_formats_follow_the_alignment() -> None:
+    """Words in another order: bold goes where its words went, by the model's alignment or by equal words."""
+    found = document("html", "<p>Anna saw <b>old houses</b> and Berlin</p>")
+    target = "Berlin und alte Häuser sah Anna"
+    pairs = [(0, 27), (5, 23), (9, 11), (13, 16), (20, 7), (24, 0)]
+    segment = found.segments[0]
+    spans = project(segment.marks, segment.text, target, pairs)
+    assert [target[begin:end] for begin, end in spans] == ["alte Häuser"]
+    equal = document("html", "<p>Anna saw <b>Berlin</b> there</p>").segments[0]
+    target = "Dort sah Berlin Anna"
+    assert [target[b:e] for b, e in project(equal.marks, equal.text, target)] == ["Berlin"]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", "dd", "ee", ",", "."]), max_size=8), st.data())
+def test_projected_marks_nest_and_lose_nothing(words: list[str], data: st.DataObject) -> None:
+    """Whatever the marks and the translation: formats stay inside of each other, all marks and all text are written."""
+    inline: Inline[int] = Inline()
+    for number, word in enumerate(words):
+        depth = len(inline._open)
+        step = data.draw(st.sampled_from(["open", "close", "fixed", "none"]))
+        if step == "open":
+            inline.open(number)
+        elif step == "close" and depth:
+            inline.close()
+        elif step == "fixed":
+            inline.fixed(number)
+        inline.text(f"{word} ")
+    segment = inline.segment()
+    target = " ".join(data.draw(st.lists(st.sampled_from(["a", "b", "x", "yy", ",", "."]), max_size=8)))
+    spans = project(segment.marks, segment.text, target)
+    assert all(0 <= begin <= end <= len(target) for begin, end in spans)
+    written = list(pieces(segment.marks, Translated(target, spans)))
+    assert "".join(piece for piece in written if isinstance(piece, str)).split() == target.split()
+    opened: list[int] = []
+    seen = []
+    for piece in written:
+        if isinstance(piece, Open):
+            assert segment.marks[piece.number].parent == (opened[-1] if opened else -1)
+            opened.append(piece.number)
+        elif isinstance(piece, Close):
+            assert opened.pop() == piece.number
+        if isinstance(piece, (Open, Fixed)):
+            seen.append(piece.number)
+    assert sorted(seen) == list(range(len(segment.marks)))

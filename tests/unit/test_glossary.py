@@ -1,0 +1,159 @@
+"""Glossaries: which terms stand in a sentence, and that translations keep to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import small_system
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
+from docnmt.errors import UserError
+from docnmt.formats.glossary import Glossary
+from docnmt.search.beam_search import beam_search
+from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.search.hypothesis import Slot
+from docnmt.search.terms import TermFinder, Terms, asked_terms
+
+WORDS = 12
+FIRST = MASK + 1
+
+
+@pytest.mark.parametrize(
+    ("sentence", "found"),
+    [
+        ("A cat.", ["Katze"]),
+        ("CAT, cat and Cats", ["Katze"]),
+        ("concat cat_ 3cat", []),
+        ("the machine  translation of a machine", ["Maschinenübersetzung", "Maschine"]),
+        ("an sap SAP", ["SAP SE"]),
+        ("C++ and (C++)", ["C-Plusplus"]),
+        ("日本語の猫が好き", ["Katze"]),
+        ("", []),
+    ],
+)
+def test_terms_are_whole_words(sentence: str, found: list[str]) -> None:
+    terms = {"cat": "Katze", "machine": "Maschine", "machine translation": "Maschinenübersetzung", "SAP": "SAP SE"}
+    assert Glossary({**terms, "C++": "C-Plusplus", "猫": "Katze"}).found(sentence) == found
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("cat\tKatze\n\nthe  dog\tder Hund\ncat\tKatze\n", encoding="utf-8")
+    assert Glossary.read(path).terms == {"cat": "Katze", "the dog": "der Hund"}
+    for line, message in (("cat\tKater", r":5: 'cat' is 'Kater' here and 'Katze' in line 4"), ("cat", ":5: expected")):
+        path.write_text(f"cat\tKatze\n\nthe dog\tder Hund\ncat\tKatze\n{line}\n", encoding="utf-8")
+        with pytest.raises(UserError, match=message):
+            Glossary.read(path)
+    with pytest.raises(UserError, match="cannot be read"):
+        Glossary.read(tmp_path / "nothing")
+    assert Glossary({}).found("a") == []
+
+
+def test_what_cannot_be_written_is_said() -> None:
+    with pytest.raises(UserError, match="cannot write 'Ω'; change"):
+        TermFinder(Glossary({"cat": "Ω", "dog": "cat"}), small_system.tokenizer())
+    with pytest.raises(UserError, match="--generator sampling cannot keep to it"):
+        asked_terms(GenerationConfig(generator="sampling"), small_system.tokenizer(), Glossary({"cat": "dog"}))
+    assert asked_terms(GenerationConfig(), small_system.tokenizer()) is None
+
+
+class Chain:
+    """A state of a model whose next token depends on the last one only."""
+
+    def reorder(self, rows: torch.Tensor) -> None: ...
+
+    def append(self, other: Chain) -> None: ...
+
+
+def search(
+    table: torch.Tensor, slots: list[Slot], beam: int, nbest: int = 1, **options: float
+) -> list[list[tuple[int, ...]]]:
+    config = BeamSearchConfig(beam=beam, nbest=nbest, **options)  # type: ignore[arg-type]
+    found = beam_search(lambda tokens, state: table[tokens], Chain(), config, slots=slots)
+    return [[each.tokens for each in hypotheses] for hypotheses in found]
+
+
+def holds(tokens: tuple[int, ...], term: tuple[int, ...]) -> bool:
+    return any(tokens[n : n + len(term)] == term for n in range(len(tokens)))
+
+
+token = st.integers(FIRST, FIRST + WORDS - 1)
+term = st.lists(token, min_size=1, max_size=3).map(tuple)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(term, max_size=3).map(lambda x: tuple(dict.fromkeys(x))), min_size=1, max_size=4),
+       st.integers(1, 5), st.integers(0, 99))  # fmt: skip
+def test_every_hypothesis_has_all_terms_and_others_stay(
+    wanted: list[tuple[tuple[int, ...], ...]], beam: int, seed: int
+) -> None:
+    table = 3 * torch.randn(FIRST + WORDS, FIRST + WORDS, generator=torch.Generator().manual_seed(seed))
+    joins = torch.zeros(FIRST + WORDS, dtype=torch.bool)
+    slots = [
+        Slot(n, (5 + sum(map(len, terms)),), terms=Terms({0: terms}, joins) if terms else None)
+        for n, terms in enumerate(wanted)
+    ]
+    found = search(table, slots, beam, nbest=beam)
+    plain = search(table, [Slot(n, slot.limits) for n, slot in enumerate(slots)], beam, nbest=beam)
+    for terms, hypotheses, free, slot in zip(wanted, found, plain, slots, strict=True):
+        assert hypotheses
+        for tokens in hypotheses:
+            assert tokens[-1] == EOS
+            assert len(tokens) <= slot.limits[0]
+            assert not {UNK, BOS, BRK, MASK} & set(tokens) - {UNK}
+            for each in terms:
+                assert holds(tokens, each)
+        if not terms:
+            assert hypotheses == free
+    if len(wanted) > 1:  # a text does not depend on its neighbours
+        assert search(table, slots[:1], beam, nbest=beam) == found[:1]
+
+
+def test_with_every_hypothesis_alive_the_best_with_the_term_is_found() -> None:
+    """All texts of at most three tokens, scored by hand."""
+    vocabulary, size = range(FIRST, FIRST + 3), FIRST + 3
+    table = 2 * torch.randn(size, size, generator=torch.Generator().manual_seed(3))
+    table[:, UNK] = -50.0
+    wanted = (FIRST + 2, FIRST)
+    allowed = torch.log_softmax(table.float(), -1)
+    best = max(
+        (
+            sum(float(allowed[a, b]) for a, b in zip((BOS, *text), (*text, EOS), strict=True)) / (len(text) + 1),
+            (*text, EOS),
+        )
+        for text in [wanted, *((a, *wanted) for a in vocabulary), *((*wanted, a) for a in vocabulary)]
+    )
+    terms = Terms({0: (wanted,)}, torch.zeros(size, dtype=torch.bool))
+    assert search(table, [Slot(0, (4,), terms=terms)], 40)[0][0] == best[1]
+
+
+def test_terms_of_each_sentence_of_a_joined_text() -> None:
+    table = 3 * torch.randn(FIRST + WORDS, FIRST + WORDS, generator=torch.Generator().manual_seed(1))
+    first, second = ((FIRST, FIRST + 1),), ((FIRST + 5,), (FIRST + 7, FIRST + 7))
+    terms = Terms({0: first, 2: second}, torch.zeros(FIRST + WORDS, dtype=torch.bool))
+    for beam in (1, 3):
+        tokens = search(table, [Slot(0, (7, 4, 8), terms=terms)], beam)[0][0]
+        parts: list[tuple[int, ...]] = [()]
+        for each in tokens:
+            parts[-1] += (each,)
+            if each in (BRK, EOS):
+                parts.append(())
+        assert len(parts) == 4
+        assert all(holds(parts[0], each) for each in first)
+        assert all(holds(parts[2], each) for each in second)
+
+
+def test_a_term_stays_a_word() -> None:
+    size = FIRST + 3
+    table = torch.zeros(size, size)
+    table[FIRST, FIRST + 1] = 9.0  # the term wants to go on
+    joins = torch.zeros(size, dtype=torch.bool)
+    for forbidden in (False, True):
+        joins[FIRST + 1] = forbidden
+        tokens = search(table, [Slot(0, (6,), terms=Terms({0: ((FIRST,),)}, joins))], 2)[0][0]
+        assert holds(tokens, (FIRST, FIRST + 1)) is not forbidden
+        assert FIRST in tokens
