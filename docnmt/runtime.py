@@ -1,7 +1,7 @@
 """How this process computes on a CPU: which library multiplies, what freed memory does, how many threads work.
 
 Everything is decided by checks that give the same answer on the same machine, never by timing, so that two runs of one
-command compute the same bits.
+command compute the same bits. Timing only says where another number of threads would be faster.
 """
 
 from __future__ import annotations
@@ -10,21 +10,30 @@ import ctypes
 import math
 import os
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from docnmt.errors import UsageError, UserError
+from docnmt.launch import place, processors
 
 #: Relative error of a float32 product over 1,024 terms: honest float32 stays below 5e-7, bfloat16 and TF32 err by 2e-4
 #: and more.
 FLOAT32_ERROR = 2e-6
 #: Below these, libraries take other kernels for small products (see `row_invariant`).
 INVARIANT_ROWS, INVARIANT_KEYS = 4, 16
+#: So many times slower than one thread may all of them be before that is said.
+BUSY = 1.5
+#: Whether `tune` took oneDNN, which prepares each new shape. Where it is False, nobody's precision is changed.
+_prepares = False
+#: How many shapes oneDNN stays prepared for where most are new; of its own 1,024, each took 0.4 MB in bfloat16.
+PREPARED = 128
 #: glibc's <malloc.h>
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
@@ -78,11 +87,15 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
     if not (enabled if enabled is not None else wish == "on"):
         matmul = "default" if torch.get_float32_matmul_precision() == "highest" else "as set before"
         return Runtime(matmul, math.nan, "as it was", torch.get_num_threads(), ("tuning is off",))
+    global _prepares
+    if new_shapes:
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PREPARED))  # heeded before its first product only
     matmul, error, notes = _choose_matmul(new_shapes)
+    _prepares = matmul == "oneDNN"
     allocator = "keep" if _keep_freed_memory() else "default"
     if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
-        torch.set_num_threads(min(torch.get_num_threads(), _processors()))
-    return Runtime(matmul, error, allocator, torch.get_num_threads(), notes)
+        torch.set_num_threads(min(torch.get_num_threads(), processors()))
+    return Runtime(matmul, error, allocator, torch.get_num_threads(), (*notes, *_busy()))
 
 
 def _choose_matmul(new_shapes: bool) -> tuple[str, float, tuple[str, ...]]:
@@ -101,6 +114,30 @@ def _choose_matmul(new_shapes: bool) -> tuple[str, float, tuple[str, ...]]:
         return "oneDNN", error, ()
     torch.set_float32_matmul_precision("highest")
     return "default", _product_error(), (f"oneDNN refused, its error is {error:.1e}",)
+
+
+def _busy() -> list[str]:
+    """What to say where all threads together are slower than one, because other processes have the processors.
+
+    The number is not changed: sums of another number of threads have other last bits, so that runs would depend on
+    what else the machine does. A few milliseconds.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1:
+        return []
+    x, weight = torch.ones(128, 512), torch.ones(512, 512)
+    seconds = {}
+    for number in (1, threads):
+        torch.set_num_threads(number)
+        torch.mm(x, weight)  # starts the threads
+        begun = time.perf_counter()
+        for _ in range(20):
+            torch.mm(x, weight)
+        seconds[number] = time.perf_counter() - begun
+    slower = seconds[threads] / seconds[1]
+    if slower < BUSY:
+        return []
+    return [f"{threads} threads are {slower:.1f} times slower than one, the machine is busy: set OMP_NUM_THREADS=1"]
 
 
 def _product_error() -> float:
@@ -125,14 +162,23 @@ def _keep_freed_memory() -> bool:
     return bool(library.mallopt(_M_MMAP_MAX, 0) and library.mallopt(_M_TRIM_THRESHOLD, ctypes.c_int(2**31 - 1)))
 
 
-def _processors() -> int:
-    """Processors that this process may use: its affinity, and its control group's share of time."""
-    affine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limit = Path("/sys/fs/cgroup/cpu.max")  # "max 100000" or "200000 100000": microseconds a period
-    if not limit.is_file():
-        return affine
-    quota, period = limit.read_text().split()
-    return affine if quota == "max" else min(affine, max(1, int(quota) // int(period)))
+@contextmanager
+def new_shapes(*, attention: bool = False) -> Iterator[None]:
+    """Products whose shapes seldom come again: they go to torch's default library where `tune` took oneDNN.
+
+    Args:
+        attention: they are those of `row_invariant`, and stay with oneDNN unless the default library, too, gives a row
+            the same bits in every batch.
+    """
+    if not _prepares or (attention and not _attention_invariant("highest", torch.get_num_threads())):
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def row_invariant() -> bool:
@@ -142,31 +188,51 @@ def row_invariant() -> bool:
     `INVARIANT_ROWS` on, and for keys padded (with −∞ in the scores) to any multiple of `INVARIANT_KEYS`. A search that
     keeps to both then translates a sentence alike in every batch.
     """
-    return _row_invariant(torch.get_float32_matmul_precision(), torch.get_num_threads())
+    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    return _linear_invariant(precision, threads) and (
+        (_prepares and _attention_invariant("highest", threads)) or _attention_invariant(precision, threads)
+    )
+
+
+_COUNTS = [INVARIANT_ROWS + n for n in (0, 1, 2, 3, 4, 12, 29, 60)]
 
 
 @lru_cache
-def _row_invariant(precision: str, threads: int) -> bool:
-    """Once for each setting that changes the answer."""
+def _linear_invariant(precision: str, threads: int) -> bool:
+    """Of linear layers, as the process computes now; once for each setting that changes the answer."""
     random = torch.Generator().manual_seed(0)
-    counts = [INVARIANT_ROWS + n for n in (0, 1, 2, 3, 4, 12, 29, 60)]
     for width_in, width_out in ((128, 512), (512, 512), (512, 2048), (2048, 512)):
         weight = torch.randn(width_out, width_in, generator=random)
         x = torch.randn(80, width_in, generator=random)
         whole = F.linear(x, weight)
-        if not all(torch.equal(F.linear(x[5 : 5 + n], weight), whole[5 : 5 + n]) for n in counts):
+        if not all(torch.equal(F.linear(x[5 : 5 + n], weight), whole[5 : 5 + n]) for n in _COUNTS):
             return False
-    for heads, width in ((4, 32), (8, 64)):
-        q = torch.randn(80, heads, 1, width, generator=random)
-        k = torch.randn(80, heads, 16 * INVARIANT_KEYS, width, generator=random)
-        for real in (3, 40, 100):
-            padded = -(-real // INVARIANT_KEYS) * INVARIANT_KEYS
-            whole = _attend(q, k[:, :, :padded], real)
-            shapes = [(n, padded) for n in counts] + [(n, k.shape[2]) for n in counts[::3]]
-            if not all(
-                torch.equal(_attend(q[5 : 5 + n], k[5 : 5 + n, :, :keys], real), whole[5 : 5 + n]) for n, keys in shapes
-            ):
-                return False
+    return True
+
+
+@lru_cache
+def _attention_invariant(precision: str, threads: int) -> bool:
+    """Of attention, with this precision; once for each setting that changes the answer."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        return all(_heads_invariant(*sizes) for sizes in ((4, 32), (8, 64)))
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _heads_invariant(heads: int, width: int) -> bool:
+    random = torch.Generator().manual_seed(0)
+    q = torch.randn(80, heads, 1, width, generator=random)
+    k = torch.randn(80, heads, 16 * INVARIANT_KEYS, width, generator=random)
+    for real in (3, 40, 100):
+        padded = -(-real // INVARIANT_KEYS) * INVARIANT_KEYS
+        whole = _attend(q, k[:, :, :padded], real)
+        shapes = [(n, padded) for n in _COUNTS] + [(n, k.shape[2]) for n in _COUNTS[::3]]
+        if not all(
+            torch.equal(_attend(q[5 : 5 + n], k[5 : 5 + n, :, :keys], real), whole[5 : 5 + n]) for n, keys in shapes
+        ):
+            return False
     return True
 
 
@@ -185,6 +251,8 @@ def pick_device(name: str) -> torch.device:
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and place().world > 1:
+        name = f"cuda:{place().local_rank}"  # each rank of a machine has a card of its own
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

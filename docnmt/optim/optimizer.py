@@ -22,17 +22,17 @@ def build_optimizer(
             their groups, which are `old`. Of all others it is 1.
     """
     scales = scales or {}
-    groups: dict[tuple[bool, float, bool], list[nn.Parameter]] = {}
+    groups: dict[tuple[int, float, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         scale = scales.get(name, 1.0)
         parameter.requires_grad_(parameter.requires_grad and scale != 0)  # frozen: the backward pass leaves it out
         if parameter.requires_grad:
-            groups.setdefault((parameter.dim() < 2, scale, name in scales), []).append(parameter)
+            groups.setdefault((min(parameter.dim(), 2), scale, name in scales), []).append(parameter)
     first, second = config.adam_betas
     return torch.optim.AdamW(
         [
-            {"params": parameters, "weight_decay": 0.0 if vector else config.weight_decay, "scale": scale, "old": old}
-            for (vector, scale, old), parameters in sorted(groups.items(), key=lambda group: group[0])
+            {"params": parameters, "weight_decay": config.weight_decay if dim == 2 else 0.0, "scale": scale, "old": old}
+            for (dim, scale, old), parameters in sorted(groups.items(), key=lambda group: group[0])
         ],
         lr=config.lr, betas=(first, second), eps=config.adam_eps, fused=True,
     )  # fmt: skip

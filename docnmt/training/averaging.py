@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from docnmt.errors import UserError
-from docnmt.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from docnmt.training.checkpoint import Checkpoint, load_checkpoint, not_finite, save_checkpoint
 from docnmt.training.folder import RunFolder
 
 
@@ -45,6 +45,8 @@ def average_checkpoints(inputs: Sequence[Path], output: Path) -> None:
     for path in inputs:
         last = load_checkpoint(path, optimizer=False)
         _check_alike(first, last)
+        if problems := not_finite(last.group("model")):
+            raise UserError(f"{path}: {problems[0]}; leave it out")
         averaged.append(f"{path.name} (update {last.header['progress'].get('update')})")
         for name, tensor in last.group("model").items():
             if tensor.is_floating_point():

@@ -1,8 +1,8 @@
 """A checkpoint: ONE safetensors file with everything that using or continuing a model needs.
 
 Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only where training can go on), and the
-task's own (`tokenizer.*`). The safetensors header carries one key, `docnmt`: a JSON object described by `HEADER`.
-Nothing is ever unpickled.
+task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by `Header`, and
+`xxh3`, the checksums of this text and of each tensor (`docnmt.checksums.Seal`). Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -11,29 +11,46 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any  # the header is JSON, whose types `HEADER` lists
+from typing import Any  # the header is JSON, whose types `Header` lists
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from docnmt.checksums import KIND, Seal, checksum
 from docnmt.errors import UserError
 from docnmt.files import replacing
 from docnmt.migrate import CONFIG_VERSION, migrate, migrate_tensor
+from docnmt.structured import Count, Open, Value, checked, parse_json
 from docnmt.version import __version__
 
 #: Version of the layout described here; a reader refuses any other.
 FORMAT = 1
 
-#: The header's keys and their types: names of the registered parts, `config` by section and name, the task's state,
-#: progress, the hash of the data, threads and device of the training process. `config_version` says of which version
-#: (`docnmt.migrate`) the names of options and tensors are; it is missing in files of version 1.
-HEADER: dict[str, tuple[type, ...]] = {
-    "format": (int,), "docnmt": (str,), "arch": (str,), "model": (str,), "criterion": (str,), "task": (str,),
-    "config": (dict,), "task_state": (dict,), "progress": (dict,), "fingerprint": (str,), "threads": (int,),
-    "device": (str,), "scores": (dict,),
-}  # fmt: skip
+
+class Header(Open):
+    """What every header has: names of the registered parts, `config` by section and name, the task's state, progress,
+    the hash of the data, threads and device of the training process. `config_version` says of which version
+    (`docnmt.migrate`) the names of options and tensors are; it is missing in files of version 1."""
+
+    format: int
+    docnmt: str
+    arch: str
+    model: str
+    criterion: str
+    task: str
+    config: dict[str, dict[str, Value]]
+    task_state: dict[str, object]
+    progress: dict[str, object]
+    fingerprint: str
+    threads: int
+    device: str
+    scores: dict[str, float]
+    config_version: Count = 1
+    averaged: list[str] | None = None
+    ranks: Count = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +67,8 @@ class Checkpoint:
 
     @property
     def task_tensors(self) -> dict[str, Tensor]:
-        """The tensors that are neither the model's nor the optimizer's."""
-        return {n: t for n, t in self.tensors.items() if not n.startswith(("model.", "optimizer."))}
+        """The tensors that are neither the model's, nor the optimizer's, nor means of weights (`--ema`)."""
+        return {n: t for n, t in self.tensors.items() if not n.startswith(("model.", "optimizer.", "ema."))}
 
 
 def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -60,12 +77,13 @@ def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str,
     Raises:
         UserError: the system refused (disk full, no permission); an earlier file at `path` is untouched.
     """
-    versions = {"format": FORMAT, "config_version": CONFIG_VERSION, "docnmt": __version__}
-    text = json.dumps({**header, **versions}, ensure_ascii=False)
+    versions = {"format": FORMAT, "config_version": CONFIG_VERSION, "docnmt": __version__, "checksums": KIND}
+    text = json.dumps({**header, **versions}, ensure_ascii=False).encode("utf-8", "replace").decode()  # odd paths
     stored = {name: _storable(tensor) for name, tensor in tensors.items()}
+    seal = Seal(checksum(text.encode()), {name: Seal.of_tensor(*_content(tensor)) for name, tensor in stored.items()})
     with replacing(path) as temporary:
         try:
-            safetensors.torch.save_file(stored, temporary, metadata={"docnmt": text})
+            safetensors.torch.save_file(stored, temporary, metadata={"docnmt": text, KIND: seal.to_json()})
         except safetensors.SafetensorError as error:
             raise OSError(None, _reason(error)) from error
 
@@ -74,6 +92,11 @@ def _storable(tensor: Tensor) -> Tensor:
     """A contiguous CPU tensor that shares its memory with no other."""
     tensor = tensor.detach().cpu().contiguous()
     return tensor.clone() if tensor.untyped_storage().nbytes() != tensor.nbytes else tensor
+
+
+def _content(tensor: Tensor) -> tuple[str, torch.Size, np.ndarray]:
+    """What a tensor's checksum is of: type, shape and bytes."""
+    return str(tensor.dtype).removeprefix("torch."), tensor.shape, tensor.reshape(-1).view(torch.uint8).numpy()
 
 
 def _reason(error: Exception) -> str:
@@ -88,20 +111,37 @@ def read_header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]
         UserError: there is no such file, or it is not a checkpoint that this version reads.
     """
     with _opened(path) as file:
-        header, names = _checked(path, file)
+        header, names, _ = _checked(path, file)
         return header, {name: tuple(file.get_slice(stored).get_shape()) for name, stored in names.items()}
 
 
 def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
-    """Read a checkpoint; without `optimizer` those tensors are left on disk.
+    """Read a checkpoint, every tensor compared with its checksum; without `optimizer` those are left on disk.
 
     Raises:
-        UserError: there is no such file, or it is not a checkpoint that this version reads.
+        UserError: there is no such file, it is not a checkpoint that this version reads, or it is damaged; the tensor
+            is named.
     """
     with _opened(path) as file:
-        header, names = _checked(path, file)
+        header, names, seal = _checked(path, file)
         wanted = [name for name in names if optimizer or not name.startswith("optimizer.")]
-        return Checkpoint(path, header, {name: file.get_tensor(names[name]) for name in wanted})
+        tensors = {name: file.get_tensor(names[name]) for name in wanted}
+    for name, tensor in tensors.items():
+        if seal is not None:
+            seal.check(path, names[name], *_content(tensor))
+    return Checkpoint(path, header, tensors)
+
+
+def verify_checkpoint(path: Path) -> str:
+    """Read all of a checkpoint and say in a few words what was found to hold.
+
+    Raises:
+        UserError: as `load_checkpoint`.
+    """
+    checkpoint = load_checkpoint(path)
+    if "checksums" not in checkpoint.header:
+        return f"has no checksums: docnmt {checkpoint.header['docnmt']} wrote none"
+    return f"holds (header and {len(checkpoint.tensors):,} tensors)"
 
 
 def _opened(path: Path) -> safetensors.safe_open:
@@ -113,14 +153,12 @@ def _opened(path: Path) -> safetensors.safe_open:
         raise UserError(f"{path}: is not a whole safetensors file: {error}; use another checkpoint") from error
 
 
-def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], dict[str, str]]:
-    """The header with today's names, and the tensors: today's name → the stored one."""
-    try:
-        header = json.loads((file.metadata() or {})["docnmt"])
-    except KeyError:
-        raise UserError(f"{path}: is a safetensors file, but not written by docnmt") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: its header is not valid JSON: {error}") from error
+def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], dict[str, str], Seal | None]:
+    """The header with today's names, the tensors (today's name → the stored one), and the checksums."""
+    metadata = file.metadata() or {}
+    if "docnmt" not in metadata:
+        raise UserError(f"{path}: is a safetensors file, but not written by docnmt")
+    header = parse_json(metadata["docnmt"], f"{path}: its header")
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
         raise UserError(f"{path}: its header names no format version")
     if header["format"] != FORMAT:
@@ -128,28 +166,27 @@ def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], d
             f"{path}: is in checkpoint format {header['format']} (written by docnmt {header.get('docnmt')}); "
             f"docnmt {__version__} reads format {FORMAT}"
         )
-    for name, kinds in HEADER.items():
-        if not isinstance(header.get(name), kinds):
-            raise UserError(f"{path}: '{name}' in its header is missing or not a {kinds[0].__name__}")
-    for section, values in header["config"].items():
-        if not isinstance(values, dict):
-            raise UserError(f"{path}: the configuration of '{section}' in its header is not a mapping")
-    version, model = header.get("config_version", 1), header["model"]
-    if not isinstance(version, int) or version > CONFIG_VERSION:
+    seal = Seal.read(path, metadata, header)
+    version, model = checked(header, Header, f"{path}: its header").config_version, header["model"]
+    if version > CONFIG_VERSION:
         raise UserError(
-            f"{path}: its options are of version {version} (written by docnmt {header.get('docnmt')}); "
+            f"{path}: its options are of version {version} (written by docnmt {header['docnmt']}); "
             f"docnmt {__version__} knows versions up to {CONFIG_VERSION}"
         )
     names = {migrate_tensor(name, version, model): name for name in file.keys()}  # noqa: SIM118
-    return {**header, "config": migrate(header["config"], version, model)}, names
+    if seal is not None:
+        seal.check_names(path, names.values())
+    return {**header, "config": migrate(header["config"], version, model)}, names, seal
 
 
 def unique_state(model: nn.Module) -> dict[str, Tensor]:
     """The model's state with a tensor that goes by several names (tied embeddings) under the first of them only."""
-    seen: set[tuple[int, torch.Size]] = set()
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    seen: set[object] = set()
     state = {}
     for name, tensor in model.state_dict().items():
-        place = (tensor.data_ptr(), tensor.shape)
+        plain = type(tensor) is Tensor  # else a rank's part, which may be empty
+        place = (tensor.data_ptr(), tensor.shape) if plain else id(parameters[name])
         if tensor.numel() == 0 or place not in seen:
             state[name] = tensor
         seen.add(place)
@@ -172,12 +209,24 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> N
                 f"'model.{name}' is {stored.dtype} of shape {tuple(stored.shape)}, "
                 f"the architecture has {built.dtype} of shape {tuple(built.shape)}"
             )
+    problems = problems or not_finite(tensors)
     if problems:
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
-        raise UserError(f"{path}: does not fit its own configuration: {'; '.join(sorted(problems)[:3])}{more}")
+        raise UserError(f"{path}: cannot be used: {'; '.join(sorted(problems)[:3])}{more}")
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(tensors[name])
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
+    """Problems of the model's tensors that hold NaN or an infinite number."""
+    sums = ((name, tensor) for name, tensor in tensors.items() if tensor.is_floating_point())
+    suspicious = ((name, tensor) for name, tensor in sums if not torch.isfinite(tensor.sum()))  # or too large a sum
+    return [
+        f"'model.{name}' holds numbers that are not finite: its training had failed"
+        for name, tensor in suspicious
+        if not torch.isfinite(tensor).all()
+    ]
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:

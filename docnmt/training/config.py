@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.config import below, flag, option
+from docnmt.config import above, below, flag, option
 
 #: What the sections of `docnmt-train` are called: in `--help`, in config.yaml and in a checkpoint's header.
 SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
@@ -47,6 +47,10 @@ class RunConfig:
         "context and without any, two more passes over the validation data",
     )  # fmt: skip
     dry_run: bool = option(False, "print options, parameters, batches and memory, and write nothing")
+    shard: bool = option(
+        False, "divide parameters, gradients and the optimizer's moments among the processes of torchrun (FSDP2), for "
+        "models that do not fit into one; checkpoints stay the same",
+    )  # fmt: skip
     overwrite: bool = option(False, "start anew: delete the checkpoints and logs that --save-dir holds")
 
     def problems(self) -> list[str]:
@@ -79,6 +83,10 @@ class TrainingConfig:
     max_sentences: int | None = option(None, "largest batch, in units of the data", aliases=("--batch-size",))
     update_freq: int = option(1, "batches accumulated for one update")
     seed: int = option(1, "of initial weights, order and dropout")
+    ema: float | None = option(
+        None, "keep the running mean of the weights with this decay (0.999); validation judges it, and all checkpoints "
+        "but checkpoint_last hold it", metavar="DECAY",
+    )  # fmt: skip
     bf16: bool = option(False, "compute in bfloat16 where it is safe; weights stay in float32", basic=True)
     validate_interval: int = option(1, "epochs between two validations")
     validate_interval_updates: int | None = option(None, "validate every N updates, too")
@@ -104,6 +112,9 @@ class TrainingConfig:
             "validate_interval_updates",
             "finetune_frozen_updates",
         ) + below(self, 0, "seed", "finetune_lr_scale")
+        found += above(self, (1 << 63) - 1, "seed")
+        if self.ema is not None and not 0 < self.ema < 1:
+            found.append(f"--ema: expected a decay between 0 and 1, got {self.ema}")
         for name in ("finetune_lr_scale", "finetune_frozen_updates"):
             if getattr(self, name) is not None and self.finetune_from_model is None:
                 found.append(f"{flag(name)} has no effect without --finetune-from-model")

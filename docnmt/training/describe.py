@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from docnmt.config import to_dict
+from docnmt.progress import format_seconds
 from docnmt.training.checkpoint import read_header
 from docnmt.training.journal import format_values
 from docnmt.training.probe import largest_batches, probe
+from docnmt.training.rehearsal import rehearse
 from docnmt.training.run import Run
+from docnmt.training.state import TrainingState
 from docnmt.training.trainer import open_epoch
 
 
@@ -24,7 +27,8 @@ def describe_checkpoint(path: Path) -> str:
         UserError: the file is not a checkpoint that this version reads.
     """
     header, shapes = read_header(path)
-    progress, best = header["progress"], header["progress"].get("best")
+    progress = TrainingState.from_json(header["progress"], where=str(path))
+    best = progress.best
     model = {name.removeprefix("model."): shape for name, shape in shapes.items() if name.startswith("model.")}
     moments = sum(name.startswith("optimizer.") for name in shapes)
     written = f"format {header['format']}, docnmt {header['docnmt']}, {path.stat().st_size / 1e6:.1f} MB"
@@ -33,8 +37,8 @@ def describe_checkpoint(path: Path) -> str:
         "arch": f"{header['arch']} (model {header['model']})",
         "task": "; ".join([header["task"], *_task_facts(header["task_state"])]),
         "criterion": header["criterion"],
-        "progress": f"update {progress.get('update')}, epoch {progress.get('epoch')}",
-        "best": f"{best[1]:.4g} at update {best[0]:,}" if best else "not validated",
+        "progress": f"update {progress.update}, epoch {progress.epoch}",
+        "best": f"{best[1]:.4g} at update {best[0]:,.0f}" if best else "not validated",
         "scores": format_values(header["scores"]) or "none",
         "data": f"fingerprint {header['fingerprint']}",
         "optimizer": f"{moments} tensors: training can continue" if moments else "none: to use, not to continue",
@@ -78,15 +82,18 @@ def options_table(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def describe_run(run: Run) -> str:
-    """What `--dry-run` prints: options, parameters, the batches of the epoch under way and the memory they take."""
+    """What `--dry-run` prints: options, parameters, the batches of the epoch under way, and their memory and time."""
     epoch = open_epoch(run)
     sizes, plan = epoch.data.sizes, epoch.plan
     tokens = np.array([sizes[units].sum() for units in plan])
-    updates = math.ceil(len(plan) / run.training.update_freq)
+    updates = math.ceil(len(plan) / run.batches_an_update)
     over = int((sizes > run.training.max_tokens).sum())
     largest = [f"{sizes[units].sum():,} tokens in {len(units)} units" for units in largest_batches(sizes, plan)]
-    measured = probe(run, epoch.data, plan)
+    probe(run, epoch.data, plan)
+    expected = rehearse(run, epoch.data, plan)
     where = "GPU" if run.device.type == "cuda" else "process"
+    most, tried = (f"{size / 2**20:,.0f} MiB" for size in (expected.predicted, expected.measured))
+    speed = f"about {format_seconds(expected.seconds)} an epoch on this machine as busy as it is now"
     shapes = {name: tuple(parameter.shape) for name, parameter in run.model.named_parameters()}
     return "\n".join([
         *options_table({name: to_dict(values) for name, values in run.config.items()}), "",
@@ -95,6 +102,7 @@ def describe_run(run: Run) -> str:
         f"from {len(sizes):,} units, {updates:,} updates an epoch",
         f"units above --max-tokens, each a batch of its own: {over:,}",
         f"largest batch: {'; largest unit in: '.join(largest)}",
-        f"memory: {measured.peak_memory / 2**20:,.0f} MiB at the most, measured on the largest batch ({where})",
+        f"memory: about {most} at the most ({where}; {tried} in the updates that were tried)",
+        f"time: {speed}, without validation",
         f"start: update {run.state.update:,}, epoch {run.state.epoch}, batch {run.state.batches:,}",
     ])  # fmt: skip

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,16 @@ from typing import Any
 from docnmt.config import to_dict
 from docnmt.errors import UserError
 from docnmt.files import BEST, LAST, write_text
+from docnmt.training.lock import LOCK, SIGN, FolderLock
 
 #: The file by which a folder is known to be ours; also a `--config` that repeats the run.
 CONFIG, LOG = "config.yaml", "train.jsonl"
-_OURS = re.compile(r"config\.yaml|train\.jsonl|\.lock|checkpoint_(last|best|(best_)?\d+)\.safetensors")
-_TEMPORARY = re.compile(r"\.(config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.\d+\.tmp")
+#: Where a run waits that `--overwrite` replaces, until the new one has a checkpoint.
+ASIDE = ".replaced"
+_OURS = re.compile(
+    r"config\.yaml|train\.jsonl|\.lock|\.replaced|\.running|checkpoint_(last|best|(best_)?\d+)\.safetensors"
+)
+_TEMPORARY = re.compile(r"\.(running|config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.\d+\.tmp")
 
 
 class RunFolder:
@@ -27,7 +33,7 @@ class RunFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.lock = path, FolderLock(path, f"--save-dir {path}")
         if path.exists() and not path.is_dir():
             raise UserError(f"--save-dir {path}: is a file, expected a folder; choose another name")
         names = [file.name for file in path.iterdir()] if path.exists() else []
@@ -73,26 +79,59 @@ class RunFolder:
         Raises:
             UserError: another process trains here, or the folder cannot be written.
         """
+        new, stack = not self.path.exists(), contextlib.ExitStack()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / ".lock").open("w")
+            stack.enter_context(self.lock.held())
         except OSError as error:
             raise UserError(f"--save-dir {self.path}: cannot be written: {error.strerror or error}") from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UserError(f"--save-dir {self.path}: another docnmt-train is writing there") from None
+        with stack:
             for file in self.path.iterdir():
                 if _TEMPORARY.fullmatch(file.name):
                     file.unlink()
-            yield
+            self.settle()
+            try:
+                yield
+            finally:
+                self.settle()
+                if new and {file.name for file in self.path.iterdir()} <= {LOCK, SIGN}:  # nothing came of it
+                    shutil.rmtree(self.path)
+
+    def check_new(self) -> None:
+        """Refuse to begin a run where another one has left what it learned.
+
+        Raises:
+            UserError: there are checkpoints, or a log with validations.
+        """
+        found = [path.name for path in sorted(self.path.glob("checkpoint_*.safetensors"))]
+        if not found and self.log.exists() and '"event": "valid"' in self.log.read_text("utf-8", "replace"):
+            found = [LOG]
+        if found:
+            raise UserError(
+                f"--save-dir {self.path}: holds {found[0]} of a run, and no {LAST} to go on from; give another "
+                "folder, or --overwrite to delete it"
+            )
 
     def clear(self) -> None:
-        """Delete the run that the folder holds, and nothing else."""
-        for file in self.path.iterdir():
-            if _OURS.fullmatch(file.name) and file.name != ".lock":
+        """Move the run that the folder holds aside, and nothing else; `settle` deletes it or puts it back."""
+        (self.path / ASIDE).mkdir(exist_ok=True)
+        for file in self._of_run():
+            os.replace(file, self.path / ASIDE / file.name)
+
+    def settle(self) -> None:
+        """Once there is a checkpoint of the new run, delete what was moved aside; without one put it back."""
+        if not (self.path / ASIDE).exists():
+            return
+        if not self.last.exists():
+            for file in self._of_run():
                 file.unlink()
+            for file in (self.path / ASIDE).iterdir():
+                os.replace(file, self.path / file.name)
+        shutil.rmtree(self.path / ASIDE)
+
+    def _of_run(self) -> list[Path]:
+        """The run's files."""
+        return [file for file in self.path.iterdir() if _OURS.fullmatch(file.name) and file.name[0] != "."]
 
     def write_config(self, config: dict[str, Any]) -> None:
         """Write the resolved configuration as a `--config` file that repeats the run."""

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.config import C, from_dict
+from docnmt.config import C, flag, from_dict, to_dict
 from docnmt.errors import UserError
 from docnmt.files import find_checkpoint
 from docnmt.migrate import gone
@@ -56,7 +56,7 @@ def restore_task(checkpoint: Checkpoint) -> Task:
     config: object = stored_config(checkpoint, "task", TASKS.config(name))
     try:
         return TASKS.get(name).restore(config, TaskState(checkpoint.header["task_state"], checkpoint.task_tensors))
-    except (LookupError, TypeError, ValueError, RuntimeError) as error:
+    except Exception as error:  # whatever a task, maybe a plug-in's, does with a state that it did not write
         raise UserError(f"{checkpoint.path}: the task's state in it is damaged: {error!r}") from error
 
 
@@ -64,12 +64,26 @@ def restore_model(checkpoint: Checkpoint, task: Task) -> tuple[nn.Module, Datacl
     """The model of a checkpoint with its weights, on the CPU, and its configuration."""
     name = _known(checkpoint, MODELS, "model")
     config = stored_model_config(checkpoint)
+    _check_believable(checkpoint, config)
     try:
         model = task.build_model(MODELS.get(name), config)
-    except (RuntimeError, ValueError, MemoryError, OverflowError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # whatever a model, maybe a plug-in's, does with options that it was not made with
         raise UserError(f"{checkpoint.path}: no model can be built from its configuration: {error}") from error
     load_state(model, checkpoint.group("model"), checkpoint.path)
     return model, config
+
+
+def _check_believable(checkpoint: Checkpoint, config: DataclassInstance) -> None:
+    """Refuse options that ask for more layers than the file has tensors, or for a width that none of them has: such a
+    model would take the machine's memory, or hours, before its weights are found missing."""
+    shapes = [tensor.shape for tensor in checkpoint.group("model").values() if tensor.numel()]
+    widest = max((size for shape in shapes for size in shape), default=0)
+    for name, value in to_dict(config).items():
+        most = len(shapes) if name.endswith("_layers") else widest if name.endswith("_dim") else None
+        if most is not None and isinstance(value, int) and value > most:
+            raise UserError(f"{checkpoint.path}: {flag(name)} is {value} in its header, and its tensors have {most}")
 
 
 def stored_model_config(checkpoint: Checkpoint) -> DataclassInstance:

@@ -3,14 +3,17 @@ first, with its shape and a limit that fits."""
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from docnmt.errors import UserError
+from docnmt.progress import waiting
 from docnmt.tasks.protocol import Dataset
 from docnmt.training.run import Run
 
@@ -36,6 +39,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
+@contextlib.contextmanager
+def naming_batch(when: str, data: Dataset, units: np.ndarray) -> Iterator[None]:
+    """Inside, running out of memory is a `UserError` that says when, and with which batch."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(
+            f"{when}: out of memory with {int(data.sizes[units].sum()):,} tokens in {len(units)} units, "
+            f"{data.describe(units)}; continue with a smaller --max-tokens in a new --save-dir"
+        ) from error
+
+
 def largest_batches(sizes: np.ndarray, plan: list[np.ndarray]) -> list[np.ndarray]:
     """The batch of most tokens and the one with the largest unit, which may be the same."""
     begins = np.cumsum([0, *(len(units) for units in plan[:-1])])
@@ -52,13 +69,19 @@ def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> Probe:
     """
     largest = largest_batches(data.sizes, plan)
     moments = 0 if run.optimizer.state else 2
-    reserved = [torch.empty_like(parameter) for parameter in run.model.parameters() for _ in range(moments)]
+    try:
+        reserved = [torch.empty_like(parameter) for parameter in run.model.parameters() for _ in range(moments)]
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(f"the optimizer does not fit into the memory of {run.device}; a smaller --arch does") from error
     buffers = [(buffer, buffer.clone()) for buffer in run.model.buffers()]
     run.model.train()
     try:
-        for units in largest:
-            if not _fits(run, data, units):
-                raise UserError(_advice(run, data, units))
+        with waiting(f"measuring the memory of the largest batch, {int(data.sizes[largest[0]].sum()):,} tokens"):
+            too_large = next((units for units in largest if not _fits(run, data, units)), None)
+        if too_large is not None:
+            raise UserError(_advice(run, data, too_large))
     finally:
         del reserved
         with torch.no_grad():

@@ -1,53 +1,47 @@
-"""One training run put together: from resolved options to task, model, optimizer and the state it continues from."""
+"""One training run: task, model, optimizer and how far it has come, with what all parts of training ask of them."""
 
 from __future__ import annotations
 
-import sys
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from docnmt import ranks
 from docnmt.batching.plan import plan_batches
 from docnmt.config import to_dict
 from docnmt.criterions.protocol import Criterion
-from docnmt.errors import UsageError, UserError
+from docnmt.modules.context import tell_update
 from docnmt.optim.config import OptimizationConfig
-from docnmt.optim.optimizer import build_optimizer
-from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
-from docnmt.runtime import pick_device
+from docnmt.registry import ARCHITECTURES, MODELS
 from docnmt.tasks.protocol import Dataset, Task
-from docnmt.training.checkpoint import (
-    Checkpoint,
-    load_checkpoint,
-    load_optimizer,
-    load_state,
-    optimizer_tensors,
-    save_checkpoint,
-    unique_state,
-)
-from docnmt.training.checks import (
-    check_criterion,
-    check_judged,
-    check_metric,
-    check_noise,
-    check_same,
-    check_validation,
-)
+from docnmt.training.checkpoint import load_state, optimizer_tensors, save_checkpoint, unique_state
 from docnmt.training.config import SECTIONS, RunConfig, TrainingConfig
-from docnmt.training.finetune import learning_rate_scales, start_from
+from docnmt.training.ema import MeanWeights
 from docnmt.training.folder import RunFolder
+from docnmt.training.processor import ProcessorTime
 from docnmt.training.state import TrainingState
+
+if TYPE_CHECKING:  # FSDP2 takes a second to import
+    from docnmt.training.sharding import ShardedLoss
 
 
 @dataclass(eq=False)
 class Run:
-    """Everything the loop works on."""
+    """Everything the loop works on.
+
+    Attributes:
+        started_with: how many ranks the run had at its first update; with others later its updates stay what they were.
+        sharded: the loss, where the ranks have parts of the model only (`--shard`).
+        mean: of the weights over updates (`--ema`).
+    """
 
     config: dict[str, Any]
     folder: RunFolder
@@ -60,6 +54,10 @@ class Run:
     scores: dict[str, float] = field(default_factory=dict)
     saved: int | None = None
     saved_at: float = field(default_factory=time.monotonic)
+    started_with: int = field(default_factory=ranks.world)
+    sharded: ShardedLoss | None = None
+    mean: MeanWeights | None = None
+    processor_time: ProcessorTime = field(default_factory=ProcessorTime)
 
     @property
     def limits(self) -> RunConfig:
@@ -79,6 +77,17 @@ class Run:
         optimization: OptimizationConfig = self.config["optimization"]
         return optimization
 
+    @property
+    def batches_an_update(self) -> int:
+        """Batches of one update, of all ranks together."""
+        return self.training.update_freq * self.started_with
+
+    @cached_property
+    def counters(self) -> list[Tensor]:
+        """The model's buffers that a checkpoint keeps: what it counts in training, running means."""
+        kept = self.model.state_dict().keys()
+        return [buffer for name, buffer in self.model.named_buffers() if name in kept]
+
     def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
         """The batches of a dataset in this epoch."""
         return plan_batches(
@@ -86,19 +95,57 @@ class Run:
             seed=self.training.seed, epoch=self.state.epoch, shuffle=shuffle,
         )  # fmt: skip
 
-    def loss(self, data: Dataset, units: np.ndarray) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, data: Dataset, units: np.ndarray) -> tuple[Tensor, dict[str, float | Tensor]]:
         """The summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
         batch = data.batch(units).to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16):  # where it is safe
-            loss, size, logs = self.criterion(self.model, batch)
+            loss, size, logs = self.criterion(self.model, batch) if self.sharded is None else self.sharded(batch)
         return loss, {"size": size, "tokens": batch.num_tokens, **logs}
 
-    def save(self, path: Path, *, optimizer: bool) -> None:
-        """Write a checkpoint; without `optimizer` it can be used and averaged, not continued."""
-        task_state = self.task.state()
-        tensors = {f"model.{name}": tensor for name, tensor in unique_state(self.model).items()} | task_state.tensors
+    def tensors(self, *, optimizer: bool) -> dict[str, Tensor]:
+        """What a checkpoint holds of model and optimizer; of parts that ranks have the whole, in the first rank."""
+        tensors = {f"model.{name}": tensor for name, tensor in unique_state(self.model).items()}
         if optimizer:
             tensors |= optimizer_tensors(self.optimizer, self.model)
+            tensors |= {} if self.mean is None else self.mean.tensors()
+        if self.sharded is None:
+            return tensors
+        from docnmt.training.sharding import whole_tensors
+
+        return dict(whole_tensors(tensors))
+
+    def mean_weights(self) -> contextlib.AbstractContextManager[None]:
+        """Inside, the model has the weights that are judged and used: those of `--ema`, or its own."""
+        return contextlib.nullcontext() if self.mean is None else self.mean.in_place()
+
+    @contextlib.contextmanager
+    def whole_model(self) -> Iterator[None]:
+        """Inside, `model` is whole in every rank: under `--shard` a copy that is used and not trained."""
+        if self.sharded is None:
+            yield
+            return
+        from docnmt.training.sharding import whole
+
+        held = self.model, self.sharded
+        model = self.task.build_model(MODELS.get(ARCHITECTURES.get(self.training.arch).model), self.config["model"])
+        with torch.no_grad():
+            tensors = {name: whole(tensor) for name, tensor in unique_state(self.model).items()}
+            load_state(model, tensors, self.folder.last)
+        tell_update(model, self.state.update)
+        self.model, self.sharded = model.to(self.device), None
+        try:
+            yield
+        finally:
+            self.model, self.sharded = held
+
+    def save(self, path: Path, *, optimizer: bool) -> None:
+        """The first rank writes a checkpoint; without `optimizer` it can be used and averaged, not continued."""
+        tensors = self.tensors(optimizer=optimizer)
+        if ranks.rank():
+            return
+        self.folder.lock.check()
+        task_state = self.task.state()
+        tensors |= task_state.tensors
         training = self.training
         header = {
             "arch": training.arch,
@@ -110,81 +157,16 @@ class Run:
             "progress": self.state.to_json(),
             "fingerprint": self.task.fingerprint,
             "threads": torch.get_num_threads(),
+            "ranks": self.started_with,
             "device": self.device.type,
             "scores": self.scores,
         }
         save_checkpoint(path, header, tensors)
+        if path == self.folder.last:
+            self.folder.settle()
 
 
-def prepare(config: dict[str, Any]) -> Run:
-    """Build a run from resolved sections, continuing from the save-dir's last checkpoint if there is one.
-
-    Raises:
-        UserError: the save-dir is not ours, an option differs from the run it holds, or data or checkpoint is damaged.
-    """
-    limits, training = config["run"], config["training"]
-    check_noise(config)
-    check_made_for(config)
-    folder = RunFolder(Path(limits.save_dir))
-    device = pick_device(limits.device)
-    checkpoint = load_checkpoint(folder.last) if folder.last.exists() and not limits.overwrite else None
-    if checkpoint is not None:
-        check_same(config, checkpoint)
-    task = TASKS.get(training.task).load(config["task"], Path(limits.data))
-    if checkpoint is not None and checkpoint.header["fingerprint"] != task.fingerprint:
-        raise UserError(
-            f"{limits.data}: is not the data that {folder.last} was trained on (its fingerprint differs); "
-            "give the same data, or another --save-dir"
-        )
-    seed_everything(training.seed, 0)
-    model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
-    criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
-    check_criterion(training, model, criterion)
-    check_metric(training, task, criterion)
-    check_validation(limits, training, task, model)
-    check_judged(config, task)
-    state = TrainingState()
-    if checkpoint is not None:
-        load_state(model, checkpoint.group("model"), checkpoint.path)
-    elif training.finetune_from_model is not None:
-        start_from(model, config["model"], task, training)
-    model.to(device)
-    optimizer = build_optimizer(config["optimization"], model, learning_rate_scales(model, training))
-    run = Run(config, folder, task, model, criterion, optimizer, device, state)
-    if checkpoint is not None:
-        restore(run, checkpoint)
-    return run
-
-
-def check_made_for(config: Mapping[str, Any]) -> None:
-    """Refuse an architecture that was made for another task, where its configuration names one.
-
-    Raises:
-        UsageError: naming both.
-    """
-    training, made_for = config["training"], getattr(config["model"], "default_task", None)
-    if made_for is not None and made_for != training.task:
-        raise UsageError(
-            f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
-            f"it is made for --task {made_for}"
-        )
-
-
-def restore(run: Run, checkpoint: Checkpoint) -> None:
-    """Put optimizer and progress where the checkpoint was."""
-    run.state = TrainingState.from_json(checkpoint.header["progress"], where=str(checkpoint.path))
-    run.scores, run.saved = checkpoint.header["scores"], run.state.update
-    if run.state.update and not checkpoint.group("optimizer"):
-        raise UserError(f"{checkpoint.path}: holds no optimizer state, so training cannot continue from it")
-    load_optimizer(run.optimizer, run.model, checkpoint)
-    for name, now in (("threads", torch.get_num_threads()), ("device", run.device.type)):
-        if checkpoint.header[name] != now:
-            print(
-                f"warning: {checkpoint.path} was trained with {name} {checkpoint.header[name]}, this process has "
-                f"{now}: the run continues, but not bit by bit as without the interruption", file=sys.stderr,
-            )  # fmt: skip
-
-
-def seed_everything(seed: int, update: int) -> None:
-    """Seed torch for one update; update 0 is the model's initial weights."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, update]).generate_state(1, np.uint64)[0]))
+def seed_everything(seed: int, update: int, batch: int = 0) -> None:
+    """Seed torch for one batch of one update, whoever computes it; update 0 is the model's initial weights."""
+    entropy = [seed, update, batch] if batch else [seed, update]  # the first batch's since there is only one an update
+    torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]))

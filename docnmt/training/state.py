@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from docnmt.errors import UserError
+from docnmt.structured import Count, checked
+
+#: [update, score]
+Scored = Annotated[list[float], Meta(min_length=2, max_length=2)]
 
 
 @dataclass
@@ -28,13 +33,13 @@ class TrainingState:
         seconds: time spent training, validations included.
     """
 
-    update: int = 0
-    epoch: int = 1
-    batches: int = 0
-    validated: int = 0
-    concluded: int = 0
-    history: list[list[float]] = field(default_factory=list)
-    best: list[float] | None = None
+    update: Count = 0
+    epoch: Count = 1
+    batches: Count = 0
+    validated: Count = 0
+    concluded: Count = 0
+    history: list[Scored] = field(default_factory=list)
+    best: Scored | None = None
     interval: dict[str, float] = field(default_factory=dict)
     whole_epoch: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
@@ -50,10 +55,11 @@ class TrainingState:
         Raises:
             UserError: a value is missing, unknown or not of its type; `where` names the file.
         """
-        known = isinstance(values, dict) and values.keys() == _CHECKS.keys()
-        if not known or not all(check(values[name]) for name, check in _CHECKS.items()):
-            raise UserError(f"{where}: the progress in its header is damaged; use another checkpoint")
-        return cls(**values)
+        advice = "use another checkpoint"
+        checked(values, cls, f"{where}: the progress in its header is damaged", advice)
+        if different := sorted(values.keys() ^ {field.name for field in dataclasses.fields(cls)}):
+            raise UserError(f"{where}: the progress in its header is damaged: '{different[0]}'; {advice}")
+        return cls(**values)  # as it is: a whole number stays one
 
     def advance(self, *, batches: int, sums: dict[str, float]) -> None:
         """One update over `batches` batches is done; add its sums to those of the interval and of the epoch."""
@@ -66,43 +72,24 @@ class TrainingState:
                 total[name] = total.get(name, 0.0) + value
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
-
-
-def _are_sums(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_number, value.values()))
-
-
-#: What a stored value of each attribute must be.
-_CHECKS: dict[str, Callable[[object], bool]] = {
-    **dict.fromkeys(("update", "epoch", "batches", "validated", "concluded"), _is_count),
-    "history": lambda value: isinstance(value, list) and all(map(_is_pair, value)),
-    "best": lambda value: value is None or _is_pair(value),
-    **dict.fromkeys(("interval", "whole_epoch"), _are_sums),
-    "seconds": _is_number,
-}
+#: Sums that are not divided by the number of labels.
+_NOT_PER_LABEL = ("size", "updates", "seconds", "tokens", "gnorm", "busy", "slowest")
 
 
 def averages(sums: dict[str, float]) -> dict[str, float]:
     """Sums of an interval as what is logged: per label, with perplexity, mean gradient norm and tokens a second.
 
     `sums` holds `size`, `loss` and the criterion's own; where there were updates also `updates`, `seconds`, `tokens`
-    and `gnorm`.
+    and `gnorm`; with several ranks `busy` and `slowest`, seconds of the mean rank and of the slowest, whose difference
+    is the share of time that is spent waiting (`idle`).
     """
     size = max(sums.get("size", 0.0), 1.0)
-    values = {k: v / size for k, v in sums.items() if k not in ("size", "updates", "seconds", "tokens", "gnorm")}
+    values = {k: v / size for k, v in sums.items() if k not in _NOT_PER_LABEL}
     if "nll" in values:
         values["ppl"] = math.exp(min(values["nll"], 700.0))
     if sums.get("updates"):
         values["gnorm"] = sums["gnorm"] / sums["updates"]
         values["tokens_per_second"] = sums["tokens"] / max(sums["seconds"], 1e-9)
+    if sums.get("slowest"):
+        values["idle"] = 1 - sums["busy"] / sums["slowest"]
     return values

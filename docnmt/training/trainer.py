@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from docnmt import ranks
 from docnmt.errors import UserError
 from docnmt.modules.context import tell_update
 from docnmt.optim.schedules import learning_rate
@@ -17,9 +18,10 @@ from docnmt.progress import Progress
 from docnmt.tasks.protocol import Dataset
 from docnmt.training.interrupts import Interrupts
 from docnmt.training.journal import Journal, format_values, say
-from docnmt.training.probe import is_out_of_memory, peak_memory, probe
-from docnmt.training.run import Run, seed_everything
+from docnmt.training.probe import peak_memory, probe
+from docnmt.training.run import Run
 from docnmt.training.state import averages
+from docnmt.training.update import check_finite, gradient, scale_gradient
 from docnmt.training.validation import history, judge, save_is_due, save_last, validation_is_due, validations_since_best
 
 
@@ -31,43 +33,46 @@ def train(run: Run) -> str:
         Terminated, KeyboardInterrupt: after SIGTERM or Ctrl-C, when checkpoint_last is written.
     """
     state, training = run.state, run.training
-    journal = Journal(run.folder.log, update=state.update, tensorboard=run.limits.tensorboard_logdir)
+    log = run.folder.log if ranks.rank() == 0 else None
+    board, metric = run.limits.tensorboard_logdir, training.best_checkpoint_metric
+    journal = Journal(log, update=state.update, tensorboard=board, options=run.config, metric=metric)
     with Interrupts() as interrupts, journal:
-        with interrupts.at_once():
-            epoch = open_epoch(run)
-            probe(run, epoch.data, epoch.plan)
+        epoch = open_epoch(run, interrupts.share)
+        interrupts.share(lambda: probe(run, epoch.data, epoch.plan).peak_memory, alone=run.sharded is None)
         if state.update and validation_is_due(run):  # a signal had stopped it
             judge(run, journal, interrupts, say)
         while not (reason := stop_reason(run)):
             if epoch.number != state.epoch:
                 epoch = open_epoch(run)
             with epoch.progress(run) as bar:
-                for group in epoch.groups(state.batches, training.update_freq):
+                for group in epoch.groups(state.batches, run.batches_an_update):
                     started = time.perf_counter()
-                    seed_everything(training.seed, state.update + 1)
                     tell_update(run.model, state.update)
                     rate = set_learning_rate(run)
-                    sums = forward_backward(run, epoch.data, group)
-                    norm = normalise_gradient(run, sums["size"])
-                    check_finite(run, "the gradient's norm", norm, epoch.data, np.concatenate(group))
+                    update = gradient(run, epoch.data, group, interrupts.name)
+                    sums = update.sums
+                    check_finite(run, "the gradient's norm", update.norm, epoch.data, np.concatenate(group))
+                    scale_gradient(run, sums["size"], update.norm)
                     run.optimizer.step()
                     run.optimizer.zero_grad(set_to_none=True)
+                    if run.mean is not None:
+                        run.mean.advance(state.update + 1)
 
                     seconds = time.perf_counter() - started
-                    state.advance(batches=len(group), sums={**sums, "gnorm": norm, "seconds": seconds})
+                    state.advance(batches=len(group), sums={**sums, "gnorm": update.norm, "seconds": seconds})
                     loss = sums["loss"] / max(sums["size"], 1)
                     bar.update(epoch.tokens(group), note=f"update {state.update:,}, loss {loss:.3f}")
                     if state.update % run.limits.log_interval == 0:
                         log_interval(run, journal, rate)
                     if state.batches == len(epoch.plan):
                         bar.update(0, note=finish_epoch(run, journal))
+                    if update.stopped:
+                        save_last(run)
+                        raise ranks.stop(update.stopped)
                     if validation_is_due(run):
                         judge(run, journal, interrupts, bar.print)
                     elif save_is_due(run):
                         save_last(run)
-                    if interrupts.pending:
-                        save_last(run)
-                        interrupts.check()
                     if stop_reason(run):
                         break
         if not training.disable_validation and state.update not in (0, state.validated, state.concluded):
@@ -90,6 +95,11 @@ class Epoch:
         for begin in range(done, len(self.plan), size):
             yield self.plan[begin : begin + size]
 
+    @property
+    def digest(self) -> int:
+        """A number that tells plans apart: all ranks must have the same."""
+        return zlib.crc32(np.concatenate(self.plan).tobytes(), len(self.plan))
+
     def tokens(self, batches: list[np.ndarray]) -> int:
         """How many tokens some batches have."""
         return sum(int(self.data.sizes[units].sum()) for units in batches)
@@ -99,20 +109,35 @@ class Epoch:
         state, limit = run.state, run.limits.max_update
         end = len(self.plan)
         if limit is not None:
-            end = min(end, state.batches + (limit - state.update) * run.training.update_freq)
+            end = min(end, state.batches + (limit - state.update) * run.batches_an_update)
         done = self.tokens(self.plan[: state.batches])
         total = done + self.tokens(self.plan[state.batches : end])
         return Progress(total, f"epoch {self.number}", unit="tok", initial=done)
 
 
-def open_epoch(run: Run) -> Epoch:
-    """The data of the epoch under way, in its order."""
+def open_epoch(run: Run, share: Callable[[Callable[[], int]], list[int]] = ranks.share) -> Epoch:
+    """The data of the epoch under way, in its order.
+
+    Args:
+        share: by which all ranks do it: `Interrupts.share`, where nothing would be lost by a signal.
+
+    Raises:
+        UserError: there is no data, or the ranks do not have the same.
+    """
     state = run.state
-    data = run.task.dataset("train", run.model, seed=run.training.seed, epoch=state.epoch, training=True)
-    plan = run.plan(data, shuffle=True)
-    if not plan:
-        raise UserError(f"{run.limits.data}: the training split is empty")
-    return Epoch(state.epoch, data, plan)
+
+    epochs: list[Epoch] = []
+
+    def _open() -> int:
+        data = run.task.dataset("train", run.model, seed=run.training.seed, epoch=state.epoch, training=True)
+        plan = run.plan(data, shuffle=True)
+        if not plan:
+            raise UserError(f"{run.limits.data}: the training split is empty")
+        epochs.append(Epoch(state.epoch, data, plan))
+        return epochs[0].digest
+
+    ranks.check_alike(share(_open), f"the batches of epoch {state.epoch}")
+    return epochs[0]
 
 
 def stop_reason(run: Run) -> str:
@@ -145,52 +170,6 @@ def set_learning_rate(run: Run) -> float:
     return rate
 
 
-def forward_backward(run: Run, data: Dataset, batches: list[np.ndarray]) -> dict[str, float]:
-    """Add up the gradients of the summed loss; returns the sums to log."""
-    sums: dict[str, float] = {}
-    for units in batches:
-        try:
-            loss, logs = run.loss(data, units)
-            value = float(loss.detach())
-            check_finite(run, "the loss", value, data, units)
-            torch.autograd.backward(loss)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            raise UserError(
-                f"update {run.state.update + 1}: out of memory with {int(data.sizes[units].sum()):,} tokens in "
-                f"{len(units)} units, {data.describe(units)}; continue with a smaller --max-tokens in a new --save-dir"
-            ) from error
-        for name, part in {"loss": value, **logs}.items():
-            sums[name] = sums.get(name, 0.0) + part
-    return sums
-
-
-def normalise_gradient(run: Run, size: float) -> float:
-    """Divide the summed gradient by the sample size and clip it, in one pass; return its norm before clipping."""
-    gradients = [p.grad for p in run.model.parameters() if p.grad is not None]
-    norm = float(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]).norm()) / max(size, 1)
-    clip = run.optimization.clip_norm
-    factor = (clip / norm if clip and norm > clip else 1.0) / max(size, 1)
-    for gradient in gradients:
-        gradient.mul_(factor)
-    return norm
-
-
-def check_finite(run: Run, what: str, value: float, data: Dataset, units: np.ndarray) -> None:
-    """Stop before the weights are touched.
-
-    Raises:
-        UserError: `value` is not a number or infinite; it names the batch.
-    """
-    if not math.isfinite(value):
-        kept = f"{run.folder.last} holds update {run.saved}" if run.saved is not None else "nothing was saved yet"
-        raise UserError(
-            f"update {run.state.update + 1} (epoch {run.state.epoch}): {what} is {value} on {data.describe(units)}; "
-            f"{kept}; look at that text, or use a lower --lr or more --warmup-updates"
-        )
-
-
 def log_interval(run: Run, journal: Journal, rate: float) -> None:
     """Write what happened since the last line of the log."""
     state = run.state
@@ -198,6 +177,8 @@ def log_interval(run: Run, journal: Journal, rate: float) -> None:
     values = {"epoch": state.epoch, **averages(state.interval), "lr": rate, "wall": state.seconds, **memory}
     journal.write("train", state.update, values)
     state.interval = {}
+    if run.device.type == "cpu" and (warning := run.processor_time.warning(torch.get_num_threads())):
+        say(warning)
 
 
 def finish_epoch(run: Run, journal: Journal) -> str:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 
+from docnmt import ranks
 from docnmt.errors import Terminated, UserError
-from docnmt.tasks.protocol import ContextTask, Dataset
+from docnmt.tasks.protocol import ContextTask, Dataset, SampleTask
 from docnmt.training.checks import asks_task_metrics
 from docnmt.training.config import LOWER_IS_BETTER
 from docnmt.training.interrupts import Interrupts
 from docnmt.training.journal import Journal, format_values
+from docnmt.training.probe import naming_batch
 from docnmt.training.run import Run
 from docnmt.training.state import TrainingState, averages
+from docnmt.transfer import to_host
 
 
 def validate(run: Run) -> dict[str, float]:
@@ -26,15 +29,31 @@ def validate(run: Run) -> dict[str, float]:
     Raises:
         UserError: the split is empty.
     """
+    with run.mean_weights(), run.whole_model():
+        run.model.eval()
+        scores = all_scores(run)
+        run.model.train()
+    agreed: dict[str, float] = ranks.exchange(scores)[0]
+    return agreed
+
+
+def samples(run: Run) -> Mapping[str, str]:
+    """What `--tensorboard-logdir` shows of the model beside its scores."""
+    if run.limits.tensorboard_logdir is None or not isinstance(run.task, SampleTask):
+        return {}
+    with run.mean_weights(), run.whole_model():
+        return run.task.samples(run.model, "valid")
+
+
+def all_scores(run: Run) -> dict[str, float]:
+    """The same of a model that is in evaluation mode already."""
     training = run.training
-    run.model.eval()
     scores = mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed))
     if asks_task_metrics(training, run.task):
         scores |= run.task.evaluate(run.model, "valid", {"max_tokens": training.max_tokens})
     if run.limits.context_worth and "nll" in scores and isinstance(run.task, ContextTask):
         others = run.task.other_contexts("valid", run.model)
         scores |= {f"nll_{name}": mean_scores(run, data)["nll"] for name, data in others.items()}
-    run.model.train()
     return scores
 
 
@@ -44,12 +63,17 @@ def mean_scores(run: Run, data: Dataset) -> dict[str, float]:
     Raises:
         UserError: the split is empty.
     """
+    plan = run.plan(data, shuffle=False)
+
+    def _batch(place: int) -> dict[str, float]:
+        with torch.no_grad(), naming_batch(f"validation after update {run.state.update}", data, plan[place]):
+            loss, logs = run.loss(data, plan[place])
+        return dict(zip(("loss", *logs), to_host([loss, *logs.values()]), strict=True))
+
     sums: dict[str, float] = {}
-    with torch.no_grad():
-        for units in run.plan(data, shuffle=False):
-            loss, logs = run.loss(data, units)
-            for name, value in {"loss": float(loss), **logs}.items():
-                sums[name] = sums.get(name, 0.0) + value
+    for logs in ranks.shared_out([int(data.sizes[units].sum()) for units in plan], _batch):
+        for name, value in logs.items():
+            sums[name] = sums.get(name, 0.0) + value
     if not sums.get("size"):
         raise UserError("the validation split is empty; preprocess one, or train with --disable-validation")
     return averages(sums)
@@ -113,6 +137,7 @@ def judge(
     try:
         with interrupts.at_once():
             run.scores = validate(run)
+            journal.show(state.update, samples(run))
     except (Terminated, KeyboardInterrupt):
         save_last(run)
         raise
@@ -127,7 +152,8 @@ def judge(
     new_best = is_better(metric, score, state.best[1] if state.best else None)
     if new_best:
         state.best = [state.update, score]
-        run.save(run.folder.best, optimizer=False)
+        with run.mean_weights():
+            run.save(run.folder.best, optimizer=False)
     mark = " (best)" if new_best else f" (best {metric} {state.best[1]:.3f} at {state.best[0]:,})" if state.best else ""
     worth = worth_of_context(run.scores)
     usual = {name: value for name, value in run.scores.items() if name not in ("nll_foreign", "nll_none")}
@@ -142,15 +168,16 @@ def keep(run: Run) -> None:
     """Write the checkpoints that `--keep-last` and `--keep-best` ask for, and delete those they no longer do."""
     state, folder, limits = run.state, run.folder, run.limits
     best = best_updates(run.training.best_checkpoint_metric, state, limits.keep_best)
-    if limits.keep_last:
-        run.save(folder.keep(state.update), optimizer=False)
-        for path in list(folder.kept().values())[: -limits.keep_last]:
-            path.unlink()
+    with run.mean_weights():
+        if limits.keep_last:
+            run.save(folder.keep(state.update), optimizer=False)
+        if state.update in best:
+            run.save(folder.keep(state.update, "best_"), optimizer=False)
+    old = list(folder.kept().values())[: -limits.keep_last] if limits.keep_last else []
     if state.update in best:
-        run.save(folder.keep(state.update, "best_"), optimizer=False)
-        for update, path in folder.kept("best_").items():
-            if update not in best:
-                path.unlink()
+        old += [path for update, path in folder.kept("best_").items() if update not in best]
+    for path in old if ranks.rank() == 0 else ():
+        path.unlink()
 
 
 def save_is_due(run: Run) -> bool:

@@ -1,0 +1,39 @@
+"""Typed configuration. A dataclass is the one source of its command-line options, help, YAML keys and checks.
+
+A command has *sections*: (name, dataclass, the architecture's values). Values are taken in the order
+default < architecture < `--config` file < typed option. Every problem found is reported at once.
+A configuration class may have `problems(self) -> list[str]` for contradictions between its values, and `conditions`:
+which of its options have an effect only with some values of another one.
+"""
+
+from docnmt.config.condition import Condition, Except, collected, without_effect
+from docnmt.config.limits import above, below, no_share
+from docnmt.config.option import Choices, NoOptions, Option, option
+from docnmt.config.section import Section, aliases, build
+from docnmt.config.setting import Setting, flag, settings, underscored
+from docnmt.config.stored import C, from_dict, read_yaml, to_dict
+
+__all__ = [
+    "C",
+    "Choices",
+    "Condition",
+    "Except",
+    "NoOptions",
+    "Option",
+    "Section",
+    "Setting",
+    "above",
+    "aliases",
+    "below",
+    "build",
+    "collected",
+    "flag",
+    "from_dict",
+    "no_share",
+    "option",
+    "read_yaml",
+    "settings",
+    "to_dict",
+    "underscored",
+    "without_effect",
+]

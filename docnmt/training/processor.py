@@ -1,0 +1,31 @@
+"""Whether training gets the processor time that its threads could use."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+#: Seconds before anything is said, and the share of threads × time below which it is.
+PATIENCE, SHARE = 60.0, 0.5
+
+
+@dataclass
+class ProcessorTime:
+    """Compares processor time with threads × wall time since it was made, and warns once."""
+
+    wall: float = field(default_factory=time.monotonic)
+    processor: float = field(default_factory=time.process_time)
+    said: bool = False
+
+    def warning(self, threads: int) -> str:
+        """What to say now, or nothing."""
+        wall, processor = time.monotonic() - self.wall, time.process_time() - self.processor
+        if self.said or wall < PATIENCE or processor >= SHARE * threads * wall:
+            return ""
+        self.said = True
+        fewer = max(1, round(processor / wall))
+        advice = f"OMP_NUM_THREADS={fewer} may be faster" if fewer < threads else "it would be faster alone"
+        return (
+            f"warning: {threads} threads got {100 * processor / (threads * wall):.0f} % of the processor time that "
+            f"they could use: the machine is busy, or waits for the data; {advice}"
+        )

@@ -1,0 +1,44 @@
+"""Between the host and a device, so that the host seldom waits: many arrays in one copy, many numbers in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+#: Bytes at whose multiples each array of a joint copy begins: no type needs more.
+_ALIGNED = 16
+#: Devices that cannot read the host's memory while it goes on.
+_WITHOUT_PINNED = ("cpu", "mps", "meta")
+
+
+def to_device(arrays: Sequence[Tensor | np.ndarray], device: torch.device | str) -> list[Tensor]:
+    """Tensors of arrays of the host; to a GPU all go in one copy from pinned memory, which the host does not wait for.
+
+    What is on a device already is moved as torch does it.
+    """
+    device = torch.device(device)
+    tensors = [x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x)) for x in arrays]
+    if device.type in _WITHOUT_PINNED or any(x.device.type != "cpu" for x in tensors):
+        return [x.to(device) for x in tensors]
+    sizes = [x.numel() * x.element_size() for x in tensors]
+    begins = np.cumsum([0, *(-(-size // _ALIGNED) * _ALIGNED for size in sizes)]).tolist()
+    staged = torch.empty(begins[-1], dtype=torch.uint8, pin_memory=True)
+
+    def _parts(row: Tensor) -> list[Tensor]:
+        parts = zip(tensors, begins, sizes, strict=False)
+        return [row[begin : begin + size].view(x.dtype).view(x.shape) for x, begin, size in parts]
+
+    for part, x in zip(_parts(staged), tensors, strict=True):
+        part.copy_(x)
+    # torch keeps the pinned memory from being used again until the copy is done
+    return _parts(staged.to(device, non_blocking=True))
+
+
+def to_host(values: Sequence[float | Tensor]) -> list[float]:
+    """Numbers, of which some may be on a device: those are read together."""
+    waiting = [x for x in values if isinstance(x, Tensor) and x.device.type != "cpu"]
+    read = iter(torch.stack([x.detach().double() for x in waiting]).tolist() if waiting else [])
+    return [next(read) if isinstance(x, Tensor) and x.device.type != "cpu" else float(x) for x in values]

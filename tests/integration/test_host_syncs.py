@@ -1,0 +1,177 @@
+"""Where the host waits for a GPU, counted on a device that computes on the CPU and pretends to be one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from docnmt.cli.train import main
+from docnmt.functional import conditional_attention, nearest
+from docnmt.functional.dispatch_room import Room
+from docnmt.layout import DocumentLayout
+from docnmt.transfer import to_device, to_host
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "bench"))
+
+import host_syncs
+import pretended
+
+pytestmark = pytest.mark.skipif(not pretended.available(), reason="this torch cannot be given devices from Python")
+SIZES = "--embed-dim 16 --heads 2 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --max-tokens 700"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("syncs")
+    return host_syncs.prepare(folder, [3, 1, 45, 5, 2, 7, 38, 30])
+
+
+CASES = {
+    **{name: (host_syncs.full_name(name), "") for name in host_syncs.ARCHITECTURES},
+    "tree": ("hier_cond_transformer_tiny", "--merge source2token --checkpoint-activations"),
+    "own text": ("cond_transformer_tiny", "--target-context conditional --unit-sentences 3 --unit-window 4"),
+    "own summaries": ("hier_transformer_tiny", "--target-context summaries"),
+    "two passes": ("transformer_tiny", "--r-drop 5 --ema 0.9"),
+    "blocks": ("hier_cond_transformer_tiny", "--always-own-sentence --update-freq 2 --max-tokens 300"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_update_waits_once_and_computes_the_same(
+    case: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arch, options = CASES[case]
+    if case == "blocks":  # also in documents of a few sentences
+        monkeypatch.setattr(nearest, "_FEW", 8)
+        monkeypatch.setattr(nearest, "_LEAST", 2)
+    given = f"{SIZES} {options}".split()
+    found = host_syncs.count(data, tmp_path / "pretended", arch, given)
+    assert sum(found.values()) <= 1, found.most_common()  # the losses and the gradient's norm, read together
+
+    options = ["--max-update", "3", "--disable-validation", "--log-interval", "1", "--device", "cpu"]
+    assert main([str(data), "--arch", arch, *given, *options, "--save-dir", str(tmp_path / "cpu")]) == 0
+    logs = [(tmp_path / name / "train.jsonl").read_text().splitlines() for name in ("pretended", "cpu")]
+    ours, theirs = ([json.loads(line) for line in log[:3]] for log in logs)
+    for name in ("loss", "gnorm"):
+        assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], rel=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("what", "operation"),
+    {
+        "device to host": lambda x: x.sum().item(),
+        "device to host ": lambda x: x.cpu(),
+        "device to host  ": lambda x: bool((x > 0).any()),
+        "device to host   ": lambda x: x[: (x > 0).sum()],
+        "nonzero": lambda x: (x > 0).nonzero(),
+        "boolean index": lambda x: x[x > 0],
+        "masked_select": lambda x: x.masked_select(x > 0),
+        "repeat_interleave": lambda x: torch.arange(4, device=x.device).repeat_interleave((x > 0).long()),
+        "bincount": lambda x: (x > 0).long().bincount(minlength=3),
+        "equal": lambda x: torch.equal(x, x),
+        "_unique2": lambda x: x.unique(),
+        "host to device": lambda x: torch.zeros(4).to(x.device),
+        "host to device ": lambda x: torch.zeros(4).to(x.device, non_blocking=True),  # not pinned
+        "host to device  ": lambda x: x[torch.tensor([0, 2])],
+    }.items(),
+)
+def test_what_waits_is_counted(what: str, operation: Callable[[Tensor], object]) -> None:
+    with pretended.pretended() as counter:
+        x = torch.ones(4).to(pretended.NAME)
+        counter.found.clear()
+        operation(x)
+        assert [each for each, _ in counter.found] == [what.strip()]
+
+
+def test_what_does_not_wait_is_not_counted() -> None:
+    with pretended.pretended() as counter:
+        x = torch.ones(4).to(pretended.NAME)
+        counter.found.clear()
+        y = (x * 2 + 1).sort().values.cumsum(0)[torch.arange(2, device=x.device)].masked_fill(x[:2] > 0, 5)
+        y = torch.where(y > 3, y, 0.0).repeat_interleave(torch.tensor(2).item(), output_size=4).clamp(max=4)
+        y[0] = 7
+        torch.cat([y, torch.zeros(3, device=x.device)]).topk(2)
+        assert y.device.type == pretended.NAME
+        assert counter.found == []
+        with pytest.raises(RuntimeError, match="among the device's"):
+            x + torch.ones(4)
+
+
+def test_arrays_arrive_together_without_a_wait() -> None:
+    arrays = [np.arange(3), np.zeros((0, 2)), np.array([[True], [False]]), torch.tensor([1.5, 2.5]), np.int32([[7]])]
+    with pretended.pretended() as counter:
+        moved = to_device(arrays, pretended.NAME)
+        assert counter.found == []
+        read = [x.cpu() for x in moved]
+        numbers = to_host([1.25, moved[3][1], torch.tensor(0.1), moved[0].sum()])
+    for array, x in zip(arrays, read, strict=True):
+        expected = torch.as_tensor(array)
+        assert x.dtype == expected.dtype
+        assert torch.equal(x, expected)
+    assert numbers == [1.25, 2.5, float(torch.tensor(0.1)), 3.0]
+    assert [what for what, _ in counter.found] == ["device to host"] * 6  # five arrays, and all numbers at once
+
+
+LAYOUTS = [[[5, 3, 40, 1], [7]], [[1] * 30, [2, 9], [60, 60, 60]], [[4, 0, 6, 0], [3, 3, 3, 3, 3]], [[0, 2], [11]]]
+
+
+@pytest.mark.parametrize("lengths", LAYOUTS)
+@pytest.mark.parametrize("top_t", [1, 2, 5])
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_dispatch_with_room_is_the_equation(lengths: list[list[int]], top_t: int, alike: bool) -> None:
+    """Also where all queries keep the same sentence, and all tiles are of one group."""
+    torch.manual_seed(0)
+    keys = DocumentLayout.from_lengths(lengths)
+    queries = DocumentLayout.from_lengths([[length + 1 for length in document] for document in lengths])
+    sizes = (queries.num_tokens, keys.num_tokens, keys.num_tokens, queries.num_tokens, keys.num_sentences)
+    inputs = [torch.randn(size, 2, 4, dtype=torch.float64) for size in sizes]
+    if alike:
+        inputs[3][:] = inputs[3][0]
+    weights = torch.randn(queries.num_tokens, 2, 4, dtype=torch.float64)
+
+    def attend(device: str, backend: str) -> list[Tensor]:
+        given = [x.clone().to(device).requires_grad_() for x in inputs]
+        layouts = {"query_layout": queries.to(device), "key_layout": keys.to(device)}
+        out = conditional_attention(*given, **layouts, top_t=top_t, backend=backend)
+        (out * weights.to(device)).sum().backward()
+        return [x.detach().cpu() for x in (out, *(each.grad for each in given))]
+
+    expected = attend("cpu", "dense")
+    with pretended.pretended():
+        found = attend(pretended.NAME, "dispatch")
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_there_is_room_for_the_tiles_of_long_sentences() -> None:
+    """However 200 random selections fall out: tiles beyond a bound's room are of sentences no longer than it."""
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        lengths = [random.integers(1, 50, random.integers(1, 9)).tolist() for _ in range(random.integers(1, 5))]
+        layout, t = DocumentLayout.from_lengths(lengths), int(random.integers(1, 4))
+        room = Room.of(layout, layout, t)
+        kept = np.zeros(layout.num_sentences, dtype=np.int64)
+        for first, last, words in zip(*_documents(layout), strict=True):
+            favourites = random.permutation(np.arange(first, last))  # most keep the same ones
+            for _ in range(words):
+                own = favourites if random.random() < 0.7 else random.permutation(favourites)
+                kept[own[:t]] += 1
+        heads, order = 3, np.argsort(-layout.sentences.lengths, kind="stable")
+        tiles = heads * -(-kept[order] // room.width)
+        length = np.repeat(layout.sentences.lengths[order], tiles)
+        batches = list(room.batches(heads, room.width))
+        assert batches[-1].tiles.stop >= len(length)
+        for batch in batches:
+            assert (length[batch.tiles] <= batch.longest).all()
+
+
+def _documents(layout: DocumentLayout) -> tuple[list[int], list[int], list[int]]:
+    bounds = layout.document_sentences.host.tolist()
+    return bounds[:-1], bounds[1:], layout.documents.lengths.tolist()

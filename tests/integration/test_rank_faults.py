@@ -1,0 +1,186 @@
+"""What goes wrong among several processes: one is killed, is out of memory, gets a signal; a second job comes along."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import rank_toy
+from rank_jobs import torchrun
+from toy import log, train, write_toy_data
+
+from docnmt.errors import UserError
+from docnmt.training import lock
+from docnmt.training.checkpoint import load_checkpoint
+from docnmt.training.folder import RunFolder
+
+LAST = "checkpoint_last.safetensors"
+OFTEN = ("--save-interval-updates", "10", "--disable-validation", "--log-interval", "1")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_toy_data(tmp_path / "data")
+
+
+@contextlib.contextmanager
+def job(processes: int, data: Path, run: Path, *options: str, arch: str = "toy") -> Iterator[subprocess.Popen[str]]:
+    """A job under way; whatever is left of it is killed at the end."""
+    for file in run.parent.glob("pid.*"):
+        file.unlink()
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    words = [*start, rank_toy.__file__, arch, str(data), str(run), *options]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def pid(run: Path, rank: int) -> int:
+    return int((run.parent / f"pid.{rank}").read_text())
+
+
+def updates(run: Path) -> int:
+    """How far the log has come."""
+    try:
+        lines = (run / "train.jsonl").read_text().splitlines()
+        return int(json.loads(lines[-1])["update"]) if lines else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def wait_for(run: Path, update: int, process: subprocess.Popen[str]) -> None:
+    while updates(run) < update and process.poll() is None:
+        time.sleep(0.02)
+
+
+def own_lines(err: str) -> list[str]:
+    """What the command itself says at its end; torchrun adds a report of its own."""
+    return [line for line in err.splitlines() if line.startswith("docnmt-train:")]
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_killed_rank_is_named_and_the_last_checkpoint_goes_on(data: Path, tmp_path: Path, killed: int) -> None:
+    run = tmp_path / "run"
+    with job(2, data, run, "--max-update", "100000", *OFTEN) as process:
+        wait_for(run, 25, process)
+        os.kill(pid(run, killed), signal.SIGKILL)
+        err = process.communicate(timeout=60)[1]
+    assert process.returncode != 0
+    (line,) = own_lines(err)
+    assert line.startswith(f"docnmt-train: error: rank {killed} (")
+    assert line.endswith("of 2 was killed or lost; the last checkpoint goes on")
+    saved = load_checkpoint(run / LAST).header["progress"]["update"]
+    assert saved >= 20
+    limit = ("--max-update", str(saved + 15))
+    assert train(data, run, *limit, *OFTEN) == 0  # one process goes on with the updates of two
+    train(data, tmp_path / "whole", "--update-freq", "2", *limit, *OFTEN)
+    for line, other in zip(log(tmp_path / "whole"), log(run), strict=True):
+        other.pop("idle", None)
+        assert other.pop("event") == line.pop("event")
+        assert other == pytest.approx(line, rel=1e-5)
+
+
+def test_sigterm_to_any_rank_saves_once(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with job(2, data, run, "--max-update", "100000", "--disable-validation", "--log-interval", "1") as process:
+        wait_for(run, 5, process)
+        os.kill(pid(run, 1), signal.SIGTERM)
+        err = process.communicate(timeout=60)[1]
+    assert own_lines(err) == ["docnmt-train: stopped by SIGTERM"]
+    assert load_checkpoint(run / LAST).header["progress"]["update"] == updates(run) >= 5
+    assert sorted(file.name for file in run.iterdir()) == [".lock", LAST, "config.yaml", "train.jsonl"]
+
+
+def test_a_rank_names_its_batch(data: Path, tmp_path: Path) -> None:
+    rows = [[n % 10 for n in row] for row in json.loads((data / "train.json").read_text())]
+    rows[17][0] = 10
+    (data / "train.json").write_text(json.dumps(rows))
+    done = torchrun(2, rank_toy.__file__, "toy_other", str(data), str(tmp_path / "run"), "--poison", "10")
+    (line,) = own_lines(done.stderr)
+    assert line.startswith("docnmt-train: error: rank ")
+    assert "the loss is nan on train rows " in line
+    assert "17" in line
+
+
+def test_out_of_memory_names_rank_and_batch(data: Path, tmp_path: Path) -> None:
+    """After the probe, and in one rank alone."""
+    options = ("--memory-at", "12", "--max-epoch", "3", "--disable-validation")
+    done = torchrun(2, rank_toy.__file__, "toy_other", str(data), str(tmp_path / "run"), *options)
+    (line,) = own_lines(done.stderr)
+    assert line.startswith("docnmt-train: error: rank 1: update ")
+    assert "out of memory with " in line
+    assert "train rows " in line
+
+
+def test_a_second_job_is_refused_before_it_reads_anything(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (data / "train.json").unlink()  # it would not come to this
+    with RunFolder(run).opened():
+        done = torchrun(2, rank_toy.__file__, "toy", str(data), str(run), "--overwrite")
+    (line,) = own_lines(done.stderr)
+    assert line.startswith(
+        f"docnmt-train: error: rank 0: --save-dir {run}: another docnmt-train is writing there (proc"
+    )
+
+
+def test_a_job_on_another_machine_is_seen(tmp_path: Path) -> None:
+    """The folder is shared and locks are not: only the sign says that there is a job."""
+    run = tmp_path / "run"
+    run.mkdir()
+    sign, other = run / lock.SIGN, json.dumps({"host": "node03", "machine": "another", "process": 12})
+    sign.write_text(other)
+    with pytest.raises(UserError, match=r"writing there \(process 12 on node03\); .* try again in 1\d\d"):
+        RunFolder(run).opened().__enter__()
+    assert sign.read_text() == other
+    os.utime(sign, (0, time.time() - lock.DEAD - 1))
+    folder = RunFolder(run)
+    with folder.opened():
+        folder.lock.check()
+        sign.write_text(other)  # this process had slept for too long
+        with pytest.raises(UserError, match="has taken it over"):
+            folder.lock.check()
+    assert sign.read_text() == other
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_lose_nothing(data: Path, tmp_path: Path) -> None:
+    """Forty SIGKILLs under two and three ranks, while a training starts and while it trains: as if nothing had been.
+
+    An update is six batches, whoever computes them: the run begins with one process.
+    """
+    draw, run, freq, kills = random.Random(0), tmp_path / "run", ("--update-freq", "6"), 0
+    assert train(data, run, "--max-update", "1", *freq, *OFTEN) == 0
+    while kills < 40:
+        processes = draw.choice([2, 3])
+        with job(processes, data, run, "--max-update", "100000", *freq, *OFTEN) as process:
+            while len(list(tmp_path.glob("pid.*"))) < processes:
+                time.sleep(0.02)
+            if draw.random() < 0.7:  # while it trains, else while it starts
+                wait_for(run, load_checkpoint(run / LAST).header["progress"]["update"] + draw.randrange(1, 40), process)
+            else:
+                time.sleep(3 * draw.random())
+            assert process.poll() is None
+            os.kill(pid(run, draw.randrange(processes)), signal.SIGKILL)
+            kills += 1
+            err = process.communicate(timeout=60)[1]
+        assert len(own_lines(err)) <= 1, err
+        print(f"kill {kills}, {processes} ranks, update {updates(run)}: {own_lines(err)}", file=sys.stderr, flush=True)
+    last = str(load_checkpoint(run / LAST).header["progress"]["update"] + 5)
+    assert train(data, run, "--max-update", last, *freq, *OFTEN) == 0
+    train(data, tmp_path / "whole", "--max-update", last, *freq, *OFTEN)
+    for line, other in zip(log(tmp_path / "whole"), log(run), strict=True):
+        other.pop("idle", None)
+        assert other.pop("event") == line.pop("event")
+        assert other == pytest.approx(line, rel=1e-4)

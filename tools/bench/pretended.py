@@ -1,0 +1,209 @@
+"""A device that computes on the CPU and pretends to be a GPU, to count where the host would wait for it.
+
+Inside `pretended()`, `tensor.to("pretended")` gives a tensor that says it is on that device, and what is computed of it
+is there, too, forward and backward, with real values. Code therefore goes the ways that it would go on a GPU. An
+operation waits if CUDA must finish before the host goes on:
+
+- a copy from the device to the host, in any form (`.item()`, `.cpu()`, `.tolist()`, `if tensor`, a tensor as a slice);
+- a copy from the host to the device, unless it is `non_blocking` and from pinned memory;
+- what has a size or a result that only the values tell: `nonzero`, boolean masks as indices, `masked_select`, `unique`,
+  `repeat_interleave` without `output_size`, `equal` (torch's tags `dynamic_output_shape`, `data_dependent_output`);
+- `bincount` and `histc`, whose CUDA form reads the largest value, and `masked_fill` with a value on the device.
+
+An index on the host is copied, so it waits. Any other operation on tensors of both places is an error, as it is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
+from torch.utils._pytree import tree_iter, tree_map
+
+import docnmt
+
+NAME = "pretended"
+PACKAGE = os.path.dirname(os.path.abspath(docnmt.__file__)) + os.sep
+_aten = torch.ops.aten
+#: Indices may be on the host.
+_INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
+#: These wait, and no tag says so.
+_WAITS = {"bincount", "histc", "_histogramdd_bin_edges"}
+
+
+class Pretended(torch.Tensor):
+    """A tensor on the pretended device; `held` has its values."""
+
+    held: Tensor
+
+    @staticmethod
+    def __new__(cls, held: Tensor) -> Pretended:
+        made: Pretended = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls, held.size(), strides=held.stride(), storage_offset=held.storage_offset(), dtype=held.dtype,
+            layout=held.layout, device=f"{NAME}:0",
+        )  # fmt: skip
+        made.held = held
+        return made
+
+    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
+        return f"Pretended({self.held!r})"
+
+    def tolist(self) -> Any:
+        """Its values, copied to the host."""
+        return self.to("cpu").tolist()
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _compute(_Active.counter, func, args, kwargs or {})
+
+
+class _Active:
+    """Who counts, in all threads: the backward pass has one of its own."""
+
+    counter: HostSyncs | None = None
+
+
+class HostSyncs(TorchDispatchMode):
+    """Counts what would wait: `found` has an (operation, place in docnmt) for each, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self.pinned: list[Any] = []  # storages, kept so that no other gets their address
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _compute(self, func, args, kwargs or {})
+
+    def waits(self, what: str) -> None:
+        """Note an operation."""
+        self.found.append((what, _place()))
+
+    def is_pinned(self, x: Tensor) -> bool:
+        """Whether a tensor of the host is in pinned memory."""
+        return any(x.untyped_storage()._cdata == storage._cdata for storage in self.pinned)
+
+    def table(self) -> Counter[tuple[str, str]]:
+        """How often each operation waits at each place."""
+        return Counter(self.found)
+
+
+def _place() -> str:
+    """The innermost line of docnmt that is being run."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            return f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "torch"
+
+
+def _compute(counter: HostSyncs | None, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    name = func._schema.name.removeprefix("aten::")
+    tensors = [x for x in tree_iter((args, kwargs)) if isinstance(x, Tensor)]
+    ours = [x for x in tensors if isinstance(x, Pretended)]
+    device = kwargs.get("device")
+    named = device is not None and torch.device(device).type == NAME
+    if not ours and not named:
+        return _on_host(counter, func, args, kwargs)
+    if counter is not None and (what := _wait(counter, func, name, args, kwargs, ours)):
+        counter.waits(what)
+    if ours and not named and name not in _INDEXING and name not in ("copy_", "_to_copy"):
+        strange = [x for x in tensors if not isinstance(x, Pretended) and x.dim()]
+        if strange:
+            raise RuntimeError(f"{name}: tensors of the host {[tuple(x.shape) for x in strange]} among the device's")
+    plain = tree_map(lambda x: x.held if isinstance(x, Pretended) else x, kwargs)
+    if device is not None:
+        plain["device"] = torch.device("cpu")
+    if plain.get("pin_memory"):
+        plain["pin_memory"] = False
+    plain.pop("non_blocking", None) if name == "_to_copy" else None
+    out = func(*tree_map(lambda x: x.held if isinstance(x, Pretended) else x, args), **plain)
+    to_host = (device is not None and not named) or (name == "copy_" and not isinstance(args[0], Pretended))
+    if to_host:
+        return args[0] if name == "copy_" else out
+    if name == "_to_copy" and not ours and out is args[0]:
+        out = out.clone()
+    wrapped = tree_map(lambda x: Pretended(x) if isinstance(x, Tensor) and not isinstance(x, Pretended) else x, out)
+    return return_and_correct_aliasing(func, args, kwargs, wrapped) if ours else wrapped
+
+
+def _on_host(counter: HostSyncs | None, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    if not kwargs.get("pin_memory") or counter is None:
+        return func(*args, **kwargs)
+    out = func(*args, **{**kwargs, "pin_memory": False})
+    counter.pinned.append(out.untyped_storage())
+    return out
+
+
+def _wait(
+    counter: HostSyncs, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], ours: list[Pretended]
+) -> str:
+    """What the host would wait for, or nothing."""
+    if name in ("_to_copy", "copy_"):
+        target = kwargs.get("device") if name == "_to_copy" else args[0].device
+        source = args[0] if name == "_to_copy" else args[1]
+        there = target is None or torch.device(target).type == NAME
+        if isinstance(source, Pretended):
+            return "" if there else "device to host"
+        if not source.dim() and name == "copy_":
+            return ""  # a number is an argument of the kernel
+        non_blocking = kwargs.get("non_blocking", False) or (name == "copy_" and len(args) > 2 and args[2])
+        return "" if non_blocking and counter.is_pinned(source) else "host to device"
+    if not ours:
+        return ""
+    if name in _INDEXING:
+        indices = [x for x in args[1] if x is not None]
+        if any(x.dtype in (torch.bool, torch.uint8) for x in indices):
+            return "boolean index"
+        return "host to device" if any(not isinstance(x, Pretended) and x.dim() for x in indices) else ""
+    if name.startswith("masked_fill") and isinstance(args[2], Pretended):
+        return "masked_fill by a tensor"
+    if name in ("_local_scalar_dense", "item", "is_nonzero"):
+        return "device to host"
+    if name == "repeat_interleave" and kwargs.get("output_size") is not None:
+        return ""
+    tags = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
+    return name if name in _WAITS or tags & set(func.tags) else ""
+
+
+def available() -> bool:
+    """Whether this torch can be given devices from Python."""
+    from torch.utils import backend_registration
+
+    return hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
+
+
+@functools.lru_cache
+def _make_known() -> None:
+    from torch.utils import backend_registration
+
+    class Module(backend_registration._DummyBackendModule):  # type: ignore[misc,name-defined]
+        """What torch asks of `torch.pretended`."""
+
+        def get_amp_supported_dtype(self) -> list[torch.dtype]:
+            return [torch.bfloat16, torch.float16]
+
+    backend_registration._setup_privateuseone_for_python_backend(NAME, Module())  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def pretended() -> Iterator[HostSyncs]:
+    """Inside, the device "pretended" can be used, and is counted."""
+    _make_known()
+    swap = torch.__future__.get_swap_module_params_on_conversion()
+    torch.__future__.set_swap_module_params_on_conversion(True)  # weights that are shared stay shared
+    counter = _Active.counter = HostSyncs()
+    try:
+        with counter:
+            yield counter
+    finally:
+        _Active.counter = None
+        torch.__future__.set_swap_module_params_on_conversion(swap)
