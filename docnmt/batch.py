@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from docnmt.layout import DocumentLayout
+from docnmt.transfer import to_device
 
 #: A label that no loss counts.
 IGNORE = -100
@@ -34,10 +36,28 @@ class PackedText:
     positions: Tensor
     begins: Tensor | None = None
 
+    @cached_property
+    def highest(self) -> tuple[int, ...]:
+        """The largest position of each level, on the host; -1 without tokens."""
+        return tuple(self.positions.amax(0).tolist()) if len(self.positions) else (-1,) * self.positions.shape[1]
+
     def to(self, device: torch.device | str) -> PackedText:
         """The same text on `device`."""
-        begins = None if self.begins is None else self.begins.to(device)
-        return PackedText(self.tokens.to(device), self.layout.to(device), self.positions.to(device), begins)
+        return self.moved(to_device(self.parts, device))
+
+    @property
+    def parts(self) -> list[Tensor]:
+        """All tensors, in the order of `moved`."""
+        layout, begins = self.layout, [] if self.begins is None else [self.begins]
+        return [self.tokens, layout.sentence_offsets, layout.document_offsets, self.positions, *begins]
+
+    def moved(self, parts: Sequence[Tensor]) -> PackedText:
+        """The same text, of which these are copies on another device; what the host knows of it travels along."""
+        tokens, sentence_offsets, document_offsets, positions, *begins = parts
+        layout = self.layout.moved(sentence_offsets, document_offsets)
+        moved = PackedText(tokens, layout, positions, *begins)
+        moved.__dict__["highest"] = self.highest
+        return moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +77,21 @@ class TranslationBatch:
     labels: Tensor
     units: Tensor
 
-    @property
+    @cached_property
     def num_tokens(self) -> int:
         """Real target tokens: what the loss is normalised by."""
         return int((self.labels != IGNORE).sum())
 
     def to(self, device: torch.device | str) -> TranslationBatch:
-        """The same batch on `device`; `units` stay on the host."""
-        return replace(
-            self, source=self.source.to(device), target=self.target.to(device), labels=self.labels.to(device)
-        )
+        """The same batch on `device`, moved at once; `units` stay on the host."""
+        if torch.device(device) == self.labels.device:
+            return self
+        source, target = self.source.parts, self.target.parts
+        arrived = to_device([*source, *target, self.labels], device)
+        texts = self.source.moved(arrived[: len(source)]), self.target.moved(arrived[len(source) : -1])
+        batch = TranslationBatch(*texts, arrived[-1], self.units)
+        batch.__dict__["num_tokens"] = self.num_tokens
+        return batch
 
 
 def join_batches(batches: Sequence[TranslationBatch]) -> TranslationBatch:
@@ -74,33 +99,28 @@ def join_batches(batches: Sequence[TranslationBatch]) -> TranslationBatch:
     if len(batches) == 1:
         return batches[0]
     return TranslationBatch(
-        source=_join([batch.source for batch in batches]),
-        target=_join([batch.target for batch in batches]),
+        source=join_texts([batch.source for batch in batches]),
+        target=join_texts([batch.target for batch in batches]),
         labels=torch.cat([batch.labels for batch in batches]),
         units=torch.cat([batch.units for batch in batches]),
     )
 
 
-def _join(texts: Sequence[PackedText]) -> PackedText:
-    layout = DocumentLayout(
-        _joined_offsets([text.layout.sentence_offsets for text in texts]),
-        _joined_offsets([text.layout.document_offsets for text in texts]),
-    )
+def join_texts(texts: Sequence[PackedText]) -> PackedText:
+    """The documents of all texts in one, in their order."""
+    if len(texts) == 1:
+        return texts[0]
+    layout = DocumentLayout.joined([text.layout for text in texts])
     begins = [text.begins for text in texts if text.begins is not None]
     return PackedText(
         torch.cat([text.tokens for text in texts]),
         layout,
         torch.cat([text.positions for text in texts]),
-        _joined_begins(begins) if begins else None,
+        join_begins(begins) if begins else None,
     )
 
 
-def _joined_offsets(parts: Sequence[Tensor]) -> Tensor:
-    """[0, 2, 3] and [0, 4] → [0, 2, 3, 7]."""
-    return torch.cat([parts[0][:1], torch.cat([part.diff() for part in parts]).cumsum(0)])
-
-
-def _joined_begins(begins: Sequence[Tensor]) -> Tensor:
+def join_begins(begins: Sequence[Tensor]) -> Tensor:
     """(S, n, 4) each, their last position repeated to the largest n."""
     most = max(each.shape[1] for each in begins)
     return torch.cat([each[:, torch.arange(most).clamp(max=each.shape[1] - 1)] for each in begins])

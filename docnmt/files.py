@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import glob
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,8 @@ from docnmt.errors import UserError
 
 #: The names of the checkpoints every run has.
 LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
+#: Linux's <fcntl.h>
+_HERE, _EXCHANGE = -100, 2
 
 
 def fsync_path(path: Path) -> None:
@@ -38,15 +42,21 @@ def _umask() -> int:
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
 
+    Of a link the file that it points to is replaced. What killed processes left beside it is removed.
+
     Raises:
         UserError: the system refused (disk full, no permission), or `path` is a folder or a device; whatever stood at
             `path` is untouched.
     """
+    path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise UserError(f"{path}: is a folder or a device, expected the name of a file; choose another")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    lock = -1
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
+        lock = _lock(temporary, os.O_CREAT | os.O_RDWR)
         yield temporary
         os.chmod(temporary, 0o666 & ~_umask())  # safetensors' own files are their owner's alone
         fsync_path(temporary)
@@ -55,8 +65,18 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        if lock >= 0:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            os.close(lock)
+
+
+def _lock(path: Path, flags: int) -> int:
+    """Open a file or folder and hold a lock on it, by which others see that this process lives."""
+    lock = os.open(path, flags)
+    with contextlib.suppress(OSError):  # a file system without locks: then nothing is ever swept up there
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return lock
 
 
 def check_readable(path: Path) -> None:
@@ -77,8 +97,7 @@ def check_writable(path: Path) -> None:
     Raises:
         UserError: it is a folder or a device, or its folder takes no new files.
     """
-    with contextlib.suppress(_Checked), replacing(path) as temporary:
-        temporary.touch()
+    with contextlib.suppress(_Checked), replacing(path):
         raise _Checked
 
 
@@ -111,16 +130,17 @@ def write_json(path: Path, value: object) -> None:
 def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Path]:
     """A temporary folder beside `path` that takes its place on success and is removed otherwise.
 
-    `marker` is the file that shows a folder to be ours (`meta.json`). What a killed process left beside `path` is
-    removed.
+    `marker` is the file that shows a folder to be ours (`meta.json`). Of a link the folder that it points to is
+    replaced. What killed processes left beside `path` is removed, or put back where nothing else is.
 
     Raises:
         UserError: `path` exists and is not empty, and it is not ours or `overwrite` is False.
     """
-    check_folder(path, marker=marker, overwrite=overwrite)
+    path = Path(os.path.realpath(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path)
+        check_folder(path, marker=marker, overwrite=overwrite)
         temporary, lock = _locked_folder(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -129,12 +149,13 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         for file in temporary.rglob("*"):
             fsync_path(file)
         os.chmod(temporary, 0o777 & ~_umask())
-        old = path.with_name(f".{path.name}.{os.getpid()}.old")
-        if path.exists():
-            os.replace(path, old)
-        os.replace(temporary, path)
+        if not exchange(temporary, path):
+            old = path.with_name(f".{path.name}.{os.getpid()}.old")
+            if path.exists():
+                os.replace(path, old)  # killed here, the next run puts it back
+            os.replace(temporary, path)
+            shutil.rmtree(old, ignore_errors=True)
         fsync_path(path.parent)
-        shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
     finally:
@@ -142,36 +163,68 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         os.close(lock)
 
 
+def exchange(one: Path, other: Path) -> bool:
+    """Let two paths change places at once; False where one is missing or the system cannot do it."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except AttributeError:  # not Linux, or an old C library
+        return False
+    return bool(rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
+
+
 def _locked_folder(path: Path) -> tuple[Path, int]:
     """A new temporary folder for `path`, and the lock on it that this process holds while it lives."""
     while True:
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-        lock = os.open(temporary, os.O_RDONLY)
-        with contextlib.suppress(OSError):  # a file system without locks: then nothing is ever swept up there
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = _lock(temporary, os.O_RDONLY)
         if temporary.exists():  # else another process has swept it up before it was locked
             return temporary, lock
         os.close(lock)
 
 
 def _sweep(path: Path) -> None:
-    """Remove temporary folders of `path` whose process lives no longer: nobody holds their lock."""
-    for folder in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+    """Remove temporary files and folders of `path` whose process lives no longer: nobody holds their lock. A folder
+    that was moved aside to be replaced comes back if nothing took its place."""
+    for old in path.parent.glob(f".{glob.escape(path.name)}.*.old"):
         with contextlib.suppress(OSError):
-            lock = os.open(folder, os.O_RDONLY)
+            if path.exists():
+                shutil.rmtree(old)
+            else:
+                os.replace(old, path)
+                print(f"note: {path}: is put back; a process was killed while it was being replaced", file=sys.stderr)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            if _lives(left.name.split(".")[-2]):  # a library may have put another file there, without the lock
+                continue
+            lock = os.open(left, os.O_RDONLY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder)
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
             finally:
                 os.close(lock)
+
+
+def _lives(word: str) -> bool:
+    """Whether this is the number of a process that runs on this machine."""
+    try:
+        os.kill(int(word), 0)
+    except (ValueError, OverflowError, ProcessLookupError):
+        return False
+    except OSError:  # another user's
+        return True
+    return True
 
 
 def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
     """Refuse, before any work is done, to write over something.
 
     Raises:
-        UserError: `path` is a file, or a folder that is not empty and either not ours or `overwrite` is False.
+        UserError: `path` is a file, a folder that is not empty and either not ours or `overwrite` is False, or where
+            nothing can be written.
     """
+    above = next(parent for parent in Path(os.path.realpath(path)).parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise UserError(f"{path}: cannot be written: {above} is not a folder that takes new files; choose another")
     if not path.exists():
         return
     if not path.is_dir():

@@ -74,7 +74,8 @@ def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, pla
     if not plan.joined:
         return pack(corpus.source, sentences, layout, structure, begin=False)
     running = plan.positions == "sequence"
-    source = pack_joined(corpus.source, sentences, layout, structure, begin=False, running=running)
+    options = {"running": running, "breaks": plan.source_breaks}
+    source = pack_joined(corpus.source, sentences, layout, structure, begin=False, **options)
     written = (units.last - units.first)[chosen]
     ends = layout[1:] - 1
     place = ends[:, None] - np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n)
@@ -124,43 +125,51 @@ def pack(
 
 
 def pack_joined(
-    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray, *, begin: bool, running: bool
-) -> PackedText:
+    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
+    *, begin: bool, running: bool, breaks: bool = True,
+) -> PackedText:  # fmt: skip
     """As `pack`, but each document is one sequence: `<brk>` opens or closes a sentence inside it, and positions go on
     saying which sentence a token stands in.
 
     Args:
         running: the word index counts along the sequence instead.
+        breaks: without, nothing stands in the place of `<brk>`.
     """
     text = pack(side, sentences, documents, structure, begin=begin)
-    offsets = text.layout.sentence_offsets
+    tokens, positions, offsets = text.tokens, text.positions, text.layout.sentence_offsets
     inner = torch.ones(len(sentences), dtype=torch.bool)
     inner[torch.from_numpy(documents[:-1] if begin else documents[1:] - 1)] = False  # the ends of the sequence
-    text.tokens[(offsets[:-1] if begin else offsets[1:] - 1)[inner]] = BRK
-    layout = DocumentLayout(offsets[text.layout.document_offsets], torch.arange(len(documents)))
+    tokens[(offsets[:-1] if begin else offsets[1:] - 1)[inner]] = BRK
+    starts = offsets[text.layout.document_offsets]
+    if not breaks:
+        kept = tokens != BRK
+        tokens, positions = tokens[kept], positions[kept]
+        starts = starts - torch.nn.functional.pad((~kept).cumsum(0), (1, 0))[starts]
+    layout = DocumentLayout(starts, torch.arange(len(documents)))
     if running:
         starts = layout.sentence_offsets[:-1].index_select(0, layout.sentence_of_token)
-        text.positions[:, 0] = torch.arange(layout.num_tokens) - starts
-    return PackedText(text.tokens, layout, text.positions)
+        positions[:, 0] = torch.arange(layout.num_tokens) - starts
+    return PackedText(tokens, layout, positions)
 
 
 def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count: str) -> np.ndarray:
     """(S, 4) int64: word, sentence, paragraph and section index of the first token of each of `sentences`.
 
-    `count="unit"`: each index counts inside its parent unit (the default); `"document"`: each counts from
-    the document's start (PE135,4,2); `"sequence"`: as `"unit"`, for joined units whose word index is set by
-    `pack_joined`. A target sentence takes its source line's, the word index included.
+    `count="unit"`: each index counts inside its parent unit (the default); `"document"`: each counts from the
+    document's start; `"mixed"`: so does the word's, the others inside their parent unit (PE135,4,2 of Trankova and
+    Rykunov, section 1.2); `"sequence"`: as `"unit"`, for joined units whose word index `pack_joined` sets. A target
+    sentence takes its source line's, the word index included.
     An unknown level is -1. Cutting a document changes no position.
     """
     offsets = corpus.document_offsets
     document = np.searchsorted(offsets, sentences, side="right") - 1
     positions = np.full((len(sentences), 4), -1, dtype=np.int64)
-    inner = "unit" if count == "sequence" else count
+    inner = "document" if count == "document" else "unit"
     for number in np.unique(document):
         rows = np.flatnonzero(document == number)
         begin, end = int(offsets[number]), int(offsets[number + 1])
         inside = _document_structure(corpus.levels[begin:end], end - begin, inner)
-        if count == "document":
+        if count in ("document", "mixed"):
             lengths = np.diff(corpus.source.offsets[begin : end + 1]) + 1
             inside[:, 0] = np.cumsum(lengths) - lengths
         positions[rows] = inside[sentences[rows] - begin]
@@ -178,7 +187,8 @@ def _document_structure(levels: np.ndarray, sentences: int, count: str) -> np.nd
         new[1:] |= np.diff(levels[:, depth]) != 0
         column = 2 + known - 1 - depth  # paragraph 2, section 3; units around sections have no column
         if column <= 3:
-            positions[:, column] = levels[:, depth] if count == "unit" else np.cumsum(new)
+            unknown = count == "unit" or bool((levels[:, depth] < 0).all())  # only other documents have this level
+            positions[:, column] = levels[:, depth] if unknown else np.cumsum(new)
     positions[:, 1] = index
     if count == "unit" and known:
         starts = np.maximum.accumulate(np.where(new, index, 0))

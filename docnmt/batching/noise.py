@@ -31,11 +31,13 @@ class HiddenWords:
     Attributes:
         own: in the sentences that the unit translates. context: in those that it only reads.
         seeds: of the draws; each also depends on the unit's number and the word's place in it.
+        breaks: whether a token stands between the sentences of a unit (`ReadingPlan.source_breaks`).
     """
 
     own: float
     context: float
     seeds: tuple[int, ...]
+    breaks: bool = True
 
     def hide(self, text: PackedText, corpus: ParallelCorpus, units: Units, chosen: np.ndarray) -> PackedText:
         """The source side of the units `chosen` with words hidden; the end of a sentence stays."""
@@ -48,7 +50,10 @@ class HiddenWords:
         unit_tokens = np.add.reduceat(lengths, offsets_of(reads)[:-1])
         draws = uniform(self.seeds, np.repeat(chosen, unit_tokens), ranges(np.zeros_like(unit_tokens), unit_tokens))
         hidden = draws < np.where(own, self.own, self.context)
-        hidden[np.cumsum(lengths) - 1] = False
+        ends = np.cumsum(lengths) - 1
+        hidden[ends] = False
+        if not self.breaks:
+            hidden = np.delete(hidden, np.delete(ends, np.cumsum(reads) - 1))
         return replace(text, tokens=text.tokens.masked_fill(torch.from_numpy(hidden), MASK))
 
 

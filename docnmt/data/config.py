@@ -22,10 +22,10 @@ class TranslationPreprocessConfig:
     )
     target_lang: str = option(dataclasses.MISSING, "target language likewise", metavar="TGT", aliases=("-t",))
     destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR", basic=True)
-    trainpref: str | None = option(
-        None,
-        "training files without their ending, or a table: .tsv, .jsonl or .parquet, also .gz or .zst; needed "
-        "unless --srcdict is given",
+    trainpref: tuple[str, ...] = option(
+        (),
+        "training files without their ending, or a table: .tsv, .jsonl or .parquet, also .gz or .zst; several stand "
+        "one after the other in the training split; needed unless --srcdict is given",
         metavar="PREFIX",
         basic=True,
     )
@@ -58,8 +58,15 @@ class TranslationPreprocessConfig:
         None, "leave out training documents of which less than this share of a side is in its language, by py3langid "
         "(docnmt[langid]). All that is left out is listed in dropped.tsv in the data folder", metavar="SHARE",
     )  # fmt: skip
+    merge: tuple[str, ...] = option(
+        (), "instead put data folders of one vocabulary together that were made piece by piece, their training text in "
+        "this order; each other split must stand in one of them", metavar="FOLDER",
+    )  # fmt: skip
     overwrite: bool = option(False, "replace the folder if it is one of ours", basic=True)
-    workers: int = option(1, "processes that cut text into subwords; the result does not depend on it", basic=True)
+    workers: int | None = option(
+        None, "processes that cut text into subwords; the result does not depend on it [as many as there are "
+        "processors that this one may use, fewer for little text]", basic=True,
+    )  # fmt: skip
 
     vocab_size: int | None = option(
         None, "entries of the vocabulary, the five special ones included "
@@ -78,6 +85,10 @@ class TranslationPreprocessConfig:
         "nmt_nfkc",
         "SentencePiece's normalisation of the text before it is cut; raw text and references stay as they are",
     )
+    user_defined_symbols: tuple[str, ...] = option(
+        (), "entries of the vocabulary that are never cut, such as language tags (<2de>), wherever the text has them",
+        metavar="SYMBOL",
+    )  # fmt: skip
     subword_sample: int = option(
         500_000,
         "train the vocabulary on at most N lines of a side, spread evenly over the training text; "
@@ -99,11 +110,15 @@ class TranslationPreprocessConfig:
     def problems(self) -> list[str]:
         """Contradictions."""
         found = []
-        if self.trainpref is None and self.srcdict is None:
+        if not self.trainpref and self.srcdict is None and not self.merge:
             found.append("--trainpref is required (or --srcdict, to preprocess with a vocabulary that exists)")
-        if self.trainpref is None and not self.joined_dictionary and self.tgtdict is None:
+        if not (self.trainpref or self.merge or self.joined_dictionary or self.tgtdict is not None):
             found.append("--no-joined-dictionary without --trainpref needs --tgtdict as well as --srcdict")
-        if self.trainpref is None and not (self.validpref or self.testpref):
+        if self.merge and (self.trainpref or self.validpref or self.testpref or self.srcdict or self.tgtdict):
+            found.append(
+                "--merge takes everything from its folders: give no --trainpref, --validpref, --testpref, --srcdict"
+            )
+        if not (self.merge or self.trainpref or self.validpref or self.testpref):
             found.append("nothing to do: give --trainpref, --validpref or --testpref")
         if self.source_lang == self.target_lang:
             found.append(f"--source-lang and --target-lang are both '{self.source_lang}', so their files are the same")
@@ -115,18 +130,32 @@ class TranslationPreprocessConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 found.append(f"--{name.replace('_', '-')}: expected at least 1, got {value}")
-        found += parse_columns(self.columns)[1]
+        found += self._of_symbols() + parse_columns(self.columns)[1]
         if self.table_columns().hypothesis:
             found.append("--columns hypothesis=…: has no effect here; it belongs to docnmt-score")
-        found += [f"{name} has no effect without --trainpref" for name in self.filters() if self.trainpref is None]
+        found += [f"{name} has no effect without --trainpref" for name in self.filters() if not self.trainpref]
         if self.drop_overlap and not (self.validpref or self.testpref):
             found.append("--drop-overlap has no effect without --validpref or --testpref")
         if self.max_length_ratio is not None and not self.max_length_ratio >= 1:
             found.append(f"--max-length-ratio: expected at least 1, got {self.max_length_ratio}")
         if self.min_language_share is not None and not 0 < self.min_language_share <= 1:
-            found.append(f"--min-language-share: expected a share above 0, got {self.min_language_share}")
+            found.append(f"--min-language-share: expected a share above 0 and at most 1, got {self.min_language_share}")
         if not 0 < self.character_coverage <= 1:
             found.append(f"--character-coverage: expected a share between 0 and 1, got {self.character_coverage}")
+        return found
+
+    def _of_symbols(self) -> list[str]:
+        """What is wrong with `--user-defined-symbols`."""
+        symbols, name = self.user_defined_symbols, "--user-defined-symbols"
+        found = [
+            f"{name} {symbol!r}: expected a symbol without white space"
+            for symbol in symbols
+            if symbol.split() != [symbol]
+        ]
+        if len(set(symbols)) < len(symbols):
+            found.append(f"{name}: a symbol is given twice")
+        if symbols and (self.merge or (self.srcdict is not None and (self.joined_dictionary or self.tgtdict))):
+            found.append(f"{name} has no effect: no vocabulary is trained here")
         return found
 
     def table_columns(self) -> Columns:
@@ -138,10 +167,10 @@ class TranslationPreprocessConfig:
         names = ("drop_duplicates", "drop_overlap", "max_length_ratio", "min_language_share")
         return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
 
-    def prefixes(self) -> dict[str, str]:
-        """The prefix of each split; commas separate prefixes too, as in fairseq."""
-        splits = {} if self.trainpref is None else {"train": self.trainpref}
+    def prefixes(self) -> dict[str, tuple[str, ...]]:
+        """The prefixes of each split; commas separate those of different splits too, as in fairseq."""
+        splits = {"train": self.trainpref} if self.trainpref else {}
         for name, given in (("valid", self.validpref), ("test", self.testpref)):
             prefixes = [prefix for item in given for prefix in item.split(",")]
-            splits |= {name + (str(number) if number else ""): prefix for number, prefix in enumerate(prefixes)}
+            splits |= {name + (str(number) if number else ""): (prefix,) for number, prefix in enumerate(prefixes)}
         return splits

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from docnmt.data.meta import read_meta
+from docnmt.data.meta import check_files, read_meta
 from docnmt.data.split_folder import SplitFolder, reference_names
-from docnmt.data.store import TextArray, TokenArray, offsets_of
+from docnmt.data.store import TextArray, TokenArray
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
+from docnmt.formats.document import Document, structure_of
 from docnmt.formats.plain_text import read_text
 from docnmt.formats.structure import Facts, Structure, StructureBuilder
 from docnmt.formats.text import TextLines
@@ -43,9 +44,31 @@ class ParallelCorpus(Structure):
         offsets = self.references[0].offsets
         return np.asarray(offsets[sentences + 1] > offsets[sentences])
 
+    def first_documents(self, count: int) -> ParallelCorpus:
+        """Its first documents, all if it has no more."""
+        documents = min(count, self.num_documents)
+        sentences = int(self.document_offsets[documents])
+        behind = self.blank_lines[-1] if documents == self.num_documents else 0
+        target, labels, names = self.target, self.labels, self.document_names
+        return replace(
+            self,
+            document_offsets=self.document_offsets[: documents + 1],
+            blank_lines=np.append(self.blank_lines[:documents], behind).astype(np.int32),
+            levels=self.levels[:sentences],
+            source=self.source.first(sentences),
+            target=None if target is None else target.first(sentences),
+            source_text=self.source_text.first(sentences),
+            references=[each.first(sentences) for each in self.references],
+            labels=None if labels is None else labels.first(sentences),
+            document_names=None if names is None else names[:documents],
+        )
+
     @classmethod
     def open(cls, folder: Path, split: str) -> ParallelCorpus:
-        """A split of a data folder, mapped into memory: time and memory do not depend on its size.
+        """A split of a data folder, mapped into memory, which does not depend on its size.
+
+        Its files are read once, at the speed of memory, to compare them with their checksums (not with
+        `docnmt.checksums.skipped`).
 
         Raises:
             UserError: not such a folder, no such split, or damaged files.
@@ -57,26 +80,31 @@ class ParallelCorpus(Structure):
         if meta["task"] != "document_translation":
             raise UserError(f"{folder}: made for the task {meta['task']}, not for translation")
         source, target = meta["source_lang"], meta["target_lang"]
+        check_files(folder, meta, f"{split}.")
         files = SplitFolder(folder, split, meta["files"])
-        references = [files.text(name) for name in reference_names(target, meta["splits"][split]["references"])]
+        structure, sizes = files.structure(), meta["vocabulary"]
+        rows = structure.num_sentences
+        names = reference_names(target, meta["splits"][split]["references"])
         return cls(
-            **vars(files.structure()),
-            source=files.tokens(source),
-            target=files.tokens(target) if references else None,
-            source_text=files.text(source),
-            references=references,
-            labels=files.text_if_known("labels"),
-            document_names=files.text_if_known("names"),
+            **vars(structure),
+            source=files.tokens(source, rows=rows, below=sizes["source"]),
+            target=files.tokens(target, rows=rows, below=sizes["target"]) if names else None,
+            source_text=files.text(source, rows=rows),
+            references=[files.text(name, rows=rows) for name in names],
+            labels=files.text_if_known("labels", rows=rows),
+            document_names=files.text_if_known("names", rows=structure.num_documents),
         )
 
     @classmethod
     def from_lines(cls, documents: Sequence[Sequence[str]], tokenizer: Tokenizer) -> ParallelCorpus:
         """Source documents in memory, each a list of sentences; an empty document is kept."""
-        lines = [sentence for document in documents for sentence in document]
-        offsets = offsets_of(np.array([len(document) for document in documents], dtype=np.int64))
-        blank = np.ones(len(documents) + 1, dtype=np.int32)
-        blank[[0, -1]] = 0
-        return cls._of_source(Structure(offsets, blank, np.zeros((len(lines), 0), dtype=np.int32)), lines, tokenizer)
+        return cls.from_documents([Document(tuple(document)) for document in documents], tokenizer)
+
+    @classmethod
+    def from_documents(cls, documents: Sequence[Document], tokenizer: Tokenizer) -> ParallelCorpus:
+        """Source documents in memory, with their structure; an empty document is kept."""
+        lines = [sentence for document in documents for sentence in document.sentences]
+        return cls._of_source(structure_of(documents), lines, tokenizer)
 
     @classmethod
     def from_text(cls, lines: TextLines, tokenizer: Tokenizer) -> ParallelCorpus:

@@ -16,12 +16,23 @@ from types import TracebackType
 from docnmt.data.store import TextArray, TokenArray
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
+from docnmt.launch import processors
 
 #: Sentences a piece of work; fixed, so that no output depends on the number of workers.
 CHUNK = 4096
+#: Chunks after which what was read of a mapped file leaves this process.
+_LET_GO = 16
+
+#: Chunks for which a process more is worth its start, of about a second.
+_WORTH = 32
 
 #: The tokenizers of a worker process, loaded once.
 _of_worker: dict[str, Tokenizer] = {}
+
+
+def fitting_workers(lines: int) -> int:
+    """As many processes as this one may use processors, but each with work worth its start."""
+    return max(1, min(processors(), lines // (CHUNK * _WORTH)))
 
 
 class Encoder:
@@ -50,7 +61,7 @@ class Encoder:
 
     def encode(self, text: TextArray, side: str) -> Iterator[TokenArray]:
         """The subwords of one chunk of lines after the other, in order."""
-        chunks = (text[first : first + CHUNK] for first in range(0, len(text), CHUNK))
+        chunks = _chunks(text)
         if self._pool is None:
             yield from (_encode(self._tokenizers[side], chunk) for chunk in chunks)
             return
@@ -64,6 +75,13 @@ class Encoder:
             yield from (future.result() for future in waiting)
         except BrokenProcessPool as error:
             raise UserError("a worker process died (killed, or out of memory?); try fewer --workers") from error
+
+
+def _chunks(text: TextArray) -> Iterator[list[str]]:
+    for number, first in enumerate(range(0, len(text), CHUNK), 1):
+        yield text[first : first + CHUNK]
+        if number % _LET_GO == 0:
+            text.let_go()
 
 
 @contextlib.contextmanager

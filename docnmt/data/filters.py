@@ -51,7 +51,7 @@ def drop_documents(
     places = places_of(train.input, [int(offsets[number]) for number in numbers])
     rows = ["document\tplace\tname\tsentences\treason"]
     for number, place in zip(numbers, places, strict=True):
-        name = "" if names is None else names[number]
+        name = "" if names is None else " ".join(names[number].split())  # a cell of a TSV file
         rows.append(f"{number + 1}\t{place}\t{name}\t{offsets[number + 1] - offsets[number]}\t{reasons[number].case}")
     content = "".join(f"{row}\n" for row in rows).encode()
     (train.files.folder / DROPPED).write_bytes(content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def apply_long_policy(
         UserError: something is too long under the policy `error`, or cannot be split.
     """
     tokens = {side: split.files.tokens(side) for side in split.sides[:2]}
-    costs = np.maximum.reduce([side.lengths() for side in tokens.values()])
+    costs = _longer(list(tokens.values()))
     sentences = np.flatnonzero(costs > config.max_sentence_tokens)
     _refuse(split, config.long_policy, "sentence", config.max_sentence_tokens, sentences, costs[sentences])
     edits: dict[int, list[Row]] = {}
@@ -36,7 +36,7 @@ def apply_long_policy(
         costs[sentence] = max(sum(len(row[f"{side}.tokens"]) for row in rows) for side in tokens)
     limit = config.max_document_tokens or int(costs.sum())
     offsets = split.files.structure().document_offsets
-    lengths = np.add.reduceat(costs, offsets[:-1])
+    lengths = np.add.reduceat(costs, offsets[:-1], dtype=np.int64)
     documents = np.flatnonzero(lengths > limit)
     _refuse(split, config.long_policy, "document", limit, offsets[documents], lengths[documents])
     if not len(sentences) and not len(documents):
@@ -52,6 +52,12 @@ def apply_long_policy(
     note = _note(split, config, sentences, offsets[documents])
     say(note)
     return [note]
+
+
+def _longer(sides: Sequence[TokenArray]) -> np.ndarray:
+    """(S,) int32 subwords of each sentence's longer side."""
+    blocks = zip(*(side.length_blocks() for side in sides), strict=True)
+    return np.concatenate([np.maximum.reduce(block).astype(np.int32) for block in blocks])
 
 
 def _refuse(split: Split, policy: str, what: str, limit: int, found: np.ndarray, costs: np.ndarray) -> None:

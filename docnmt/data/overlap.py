@@ -12,6 +12,8 @@ from docnmt.data.store import TextArray
 
 #: From this share of a document's bytes on, it counts as seen.
 HALF = 0.5
+#: Sentences that are compared together, and read together.
+_TOGETHER, _LINES = 1 << 18, 4096
 
 
 def overlap_with_training(
@@ -41,19 +43,37 @@ def shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray
 
     A sentence stands there if it does so next to the same neighbour: sentences that recur by themselves (headings,
     greetings, small vocabularies) are no overlap of documents. A document's only sentence has no neighbour and must
-    stand there by itself.
+    stand there by itself. Neither text is held as a whole, not even one number a sentence.
     """
-    hashes = [_hashes(other) for other in others]
-    known, known_pairs = np.concatenate(hashes), np.concatenate([_pairs(each) for each in hashes])
-    sentences = _hashes(text)
-    first, last = np.zeros((2, len(sentences)), dtype=bool)
-    first[offsets[:-1]] = last[offsets[1:] - 1] = True
-    pairs = np.isin(_pairs(sentences), known_pairs) & ~last[:-1]  # pair i: sentences i and i + 1
-    seen = first & last & np.isin(sentences, known)
-    seen[:-1] |= pairs
-    seen[1:] |= pairs
-    size = np.diff(text.offsets)
-    share: np.ndarray = np.add.reduceat(size * seen, offsets[:-1]) / np.maximum(np.add.reduceat(size, offsets[:-1]), 1)
+    shares = [np.zeros(0)]
+    begin = 0
+    while begin < len(offsets) - 1:
+        end = max(begin + 1, int(np.searchsorted(offsets, offsets[begin] + _TOGETHER, side="right")) - 1)
+        shares.append(_shares_seen(text, offsets[begin : end + 1], others))
+        begin = end
+    return np.concatenate(shares)
+
+
+def _shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray]) -> np.ndarray:
+    """(D,) the same of the documents between some `offsets`."""
+    sentences = _hashes(text, int(offsets[0]), int(offsets[-1]))
+    pairs = _pairs(sentences)  # pair i: sentences i and i + 1
+    known, known_pairs = np.zeros(len(sentences), dtype=bool), np.zeros(len(pairs), dtype=bool)
+    for other in others:
+        for first in range(0, len(other), _TOGETHER):
+            there = _hashes(other, first, min(first + _TOGETHER + 1, len(other)))  # one more, for the last pair
+            known |= np.isin(sentences, there)
+            known_pairs |= np.isin(pairs, _pairs(there))
+    begins = offsets - offsets[0]
+    first_of, last_of = np.zeros((2, len(sentences)), dtype=bool)
+    first_of[begins[:-1]] = last_of[begins[1:] - 1] = True
+    seen = first_of & last_of & known
+    known_pairs &= ~last_of[:-1]
+    seen[:-1] |= known_pairs
+    seen[1:] |= known_pairs
+    size = np.diff(text.offsets[offsets[0] : offsets[-1] + 1])
+    total = np.maximum(np.add.reduceat(size, begins[:-1]), 1)
+    share: np.ndarray = np.add.reduceat(size * seen, begins[:-1]) / total
     return share
 
 
@@ -63,7 +83,9 @@ def _pairs(hashes: np.ndarray) -> np.ndarray:
     return mixed
 
 
-def _hashes(text: TextArray) -> np.ndarray:
-    """(S,) uint64, one of each line's words."""
-    digests = (hashlib.blake2b(" ".join(line.split()).encode(), digest_size=8).digest() for line in text)
-    return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64, len(text))
+def _hashes(text: TextArray, first: int, last: int) -> np.ndarray:
+    """(last - first,) uint64, one of each line's words."""
+    lines = (line for begin in range(first, last, _LINES) for line in text[begin : min(begin + _LINES, last)])
+    text.let_go()
+    digests = (hashlib.blake2b(" ".join(line.split()).encode(), digest_size=8).digest() for line in lines)
+    return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64, last - first)

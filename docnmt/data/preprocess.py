@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from docnmt.config import to_dict
 from docnmt.data.config import TranslationPreprocessConfig
-from docnmt.data.encoding import Encoder
+from docnmt.data.encoding import Encoder, fitting_workers
 from docnmt.data.filters import drop_documents
 from docnmt.data.long import apply_long_policy
-from docnmt.data.meta import META, file_entry, write_meta
+from docnmt.data.merge import finish_folder, merge_folders
+from docnmt.data.meta import META
 from docnmt.data.overlap import overlap_with_training
-from docnmt.data.report import describe_split, statistics
 from docnmt.data.scan import Split, scan
 from docnmt.data.split_folder import SplitFolder
 from docnmt.data.store import token_dtype
 from docnmt.data.subwords import make_tokenizers
 from docnmt.data.tokenizer import Tokenizer
-from docnmt.errors import UsageError, UserError
+from docnmt.errors import UsageError
 from docnmt.files import check_folder, replacing_folder
-from docnmt.formats.forms import Reading, find_split
+from docnmt.formats.forms import Reading, find_splits
 from docnmt.formats.rows import KINDS
 from docnmt.progress import Progress
 
@@ -37,9 +35,12 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
             long under `--long-policy error`, or the folder may not be written.
     """
     destination = Path(config.destdir)
+    if config.merge:
+        merge_folders(config, say)
+        return
     check_folder(destination, marker=META, overwrite=config.overwrite)
     reading = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
-    inputs = {name: find_split(prefix, reading) for name, prefix in config.prefixes().items()}
+    inputs = {name: find_splits(prefixes, reading) for name, prefixes in config.prefixes().items()}
     if config.columns and not any(found.tables for found in inputs.values()):
         raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
@@ -61,13 +62,14 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
         if train is not None:
             for split in splits[1:]:
                 split.facts.notes += overlap_with_training(split.files, train, config.source_lang, say)
-        _write_meta(folder, splits, files, tokenizers, config, say)
+        finish_folder(folder, splits, files, tokenizers, config, say)
     say(f"{destination}: written")
 
 
-def _encode(splits: list[Split], tokenizers: dict[str, Tokenizer], workers: int) -> None:
+def _encode(splits: list[Split], tokenizers: dict[str, Tokenizer], workers: int | None) -> None:
     """Second pass: cut the source and the first reference of every split into subwords."""
-    with Encoder(tokenizers, workers) as encoder:
+    lines = sum(len(each.files.text(side)) for each in splits for side in each.sides[:2])
+    with Encoder(tokenizers, workers or fitting_workers(lines)) as encoder:
         for split, side in [(each, side) for each in splits for side in each.sides[:2]]:
             text, dtype = split.files.text(side), token_dtype(tokenizers[side].vocab_size)
             label = f"cutting {split.name}.{side}"
@@ -75,38 +77,3 @@ def _encode(splits: list[Split], tokenizers: dict[str, Tokenizer], workers: int)
                 for sentences in encoder.encode(text, side):
                     writer.append(sentences.tokens, sentences.lengths())
                     bar.update(len(sentences))
-
-
-def _write_meta(
-    folder: Path,
-    splits: list[Split],
-    files: dict[str, dict[str, Any]],
-    tokenizers: dict[str, Tokenizer],
-    config: TranslationPreprocessConfig,
-    say: Callable[[str], None],
-) -> None:
-    """The tokenizers' files and `meta.json`."""
-    source, target = (tokenizers[side] for side in (config.source_lang, config.target_lang))
-    joined = source is target
-    names = {"source": "tokenizer.model" if joined else f"tokenizer.{config.source_lang}.model"}
-    names["target"] = names["source"] if joined else f"tokenizer.{config.target_lang}.model"
-    for name, tokenizer in zip(names.values(), (source, target), strict=True):
-        (folder / name).write_bytes(tokenizer.to_bytes())
-        files[name] = file_entry(tokenizer.to_bytes())
-    counts = {split.name: statistics(split) for split in splits}
-    for split in splits:
-        if counts[split.name]["without_partner"] == counts[split.name]["sentences"] and not split.is_test:
-            raise UserError(f"{split.input.paths[0]}: no sentence has a translation; expected one on the target side")
-        say(describe_split(split.name, counts[split.name]))
-    write_meta(
-        folder,
-        task="document_translation",
-        files=files,
-        source_lang=config.source_lang,
-        target_lang=config.target_lang,
-        tokenizers=names,
-        vocabulary={"source": source.vocab_size, "target": target.vocab_size, "joined": joined},
-        splits=counts,
-        options=to_dict(config),
-        versions={name: importlib.import_module(name).__version__ for name in ("numpy", "sentencepiece")},
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from docnmt.data.meta import read_meta
 from docnmt.data.scan import Split
+from docnmt.data.store import length_blocks, let_go
 from docnmt.data.tokenizer import UNK
 
 
@@ -20,13 +21,13 @@ def statistics(split: Split) -> dict[str, Any]:
     for side in split.sides[:2]:
         tokens = split.files.tokens(side)
         documents = np.diff(tokens.offsets[structure.document_offsets])
-        sentences = tokens.lengths()
+        counts = counted(tokens.length_blocks())
         lengths[side] = {
             "tokens": len(tokens.tokens),
             "unknown": _count(tokens.tokens, UNK),
-            "longest_sentence": int(sentences.max()),
+            "longest_sentence": len(counts) - 1,
             "longest_document": int(documents.max()),
-            "sentence_percentiles": np.percentile(sentences, (50, 90, 99)).astype(int).tolist(),
+            "sentence_percentiles": percentiles(counts, (50, 90, 99)).astype(int).tolist(),
             "document_percentiles": np.percentile(documents, (50, 90, 99)).astype(int).tolist(),
         }
     return {
@@ -43,20 +44,44 @@ def statistics(split: Split) -> dict[str, Any]:
 
 def _without_partner(split: Split) -> int:
     """How many sentences are only read, because the (first) reference lacks them."""
-    return sum(int(np.count_nonzero(np.diff(split.files.text(side).offsets) == 0)) for side in split.sides[1:2])
+    blocks = (block for side in split.sides[1:2] for block in length_blocks(split.files.text(side).offsets))
+    return sum(int(np.count_nonzero(block == 0)) for block in blocks)
+
+
+def counted(blocks: Iterable[np.ndarray]) -> np.ndarray:
+    """(longest + 1,) int64: how many of all the whole numbers are 0, 1, 2, …"""
+    counts = np.zeros(1, dtype=np.int64)
+    for block in blocks:
+        more = np.bincount(block, minlength=len(counts))
+        more[: len(counts)] += counts
+        counts = more
+    return counts
+
+
+def percentiles(counts: np.ndarray, wanted: Sequence[float]) -> np.ndarray:
+    """What `np.percentile` gives of the numbers of which these are the `counts`, without the numbers."""
+    place = (counts.sum() - 1) * (np.asarray(wanted) / 100)
+    below = np.floor(place)
+    low, high = (np.searchsorted(np.cumsum(counts), each, side="right") for each in (below, np.ceil(place)))
+    share = place - below  # from the nearer of the two, as there
+    result: np.ndarray = np.where(share < 0.5, low + (high - low) * share, high - (high - low) * (1 - share))
+    return result
 
 
 def _count(tokens: np.ndarray, token: int) -> int:
     """How often `token` occurs, without a mask as long as the whole corpus."""
-    blocks = (tokens[first : first + (1 << 22)] for first in range(0, len(tokens), 1 << 22))
-    return sum(int(np.count_nonzero(block == token)) for block in blocks)
+    found = 0
+    for first in range(0, len(tokens), 1 << 22):
+        found += int(np.count_nonzero(tokens[first : first + (1 << 22)] == token))
+        let_go(tokens)
+    return found
 
 
 def describe_split(name: str, counts: Mapping[str, Any]) -> str:
     """One line on a split."""
     known = {0: "no sections or paragraphs", 1: "1 level above the sentence"}
     parts = [
-        f"{name}: {counts['documents']:,} documents, {counts['sentences']:,} sentences",
+        f"{name}: {_counted(counts['documents'], 'document')}, {_counted(counts['sentences'], 'sentence')}",
         known.get(counts["levels"], f"{counts['levels']} levels above the sentence"),
     ]
     if counts["without_partner"]:
@@ -70,6 +95,11 @@ def describe_split(name: str, counts: Mapping[str, Any]) -> str:
             f"longest document {lengths['longest_document']:,})"
         )
     return "; ".join(parts)
+
+
+def _counted(number: int, noun: str) -> str:
+    """`1 document`, `2 documents`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def describe_folder(folder: Path) -> str:

@@ -69,7 +69,7 @@ def _rewrite_rows(files: SplitFolder, name: str, edits: Mapping[int, Sequence[Ro
     with files.writer(name, values.dtype) as writer:
         begin = 0
         for sentence in [*sorted(edits), len(offsets) - 1]:
-            writer.append(values[offsets[begin] : offsets[sentence]], np.diff(offsets[begin : sentence + 1]))
+            writer.append_rows(values, offsets[begin : sentence + 1])
             for row in edits.get(sentence, ()):
                 new = row.get(name, values[offsets[sentence] : offsets[sentence + 1]])
                 writer.append(new, np.array([len(new)]))

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.data.meta import file_entry
-from docnmt.data.store import RaggedWriter, TextArray, TokenArray, map_array
+from docnmt.data.meta import META
+from docnmt.data.store import ArrayWriter, RaggedWriter, TextArray, TokenArray, check_offsets, check_tokens, map_array
+from docnmt.errors import UserError
 from docnmt.formats.structure import Structure
 
 
@@ -33,21 +34,29 @@ class SplitFolder:
     split: str
     files: dict[str, dict[str, Any]]
 
-    def text(self, side: str) -> TextArray:
+    def text(self, side: str, *, rows: int | None = None) -> TextArray:
         """Raw text of a side (a language), mapped into memory."""
-        return TextArray(*self.rows(f"{side}.text"))
+        return TextArray(*self.rows(f"{side}.text", rows=rows))
 
-    def text_if_known(self, side: str) -> TextArray | None:
+    def text_if_known(self, side: str, *, rows: int | None = None) -> TextArray | None:
         """The same of what only some corpora have: `labels` and `names`."""
-        return self.text(side) if f"{self.split}.{side}.text.bin" in self.files else None
+        return self.text(side, rows=rows) if f"{self.split}.{side}.text.bin" in self.files else None
 
-    def tokens(self, side: str) -> TokenArray:
-        """Subwords of a side, mapped into memory."""
-        return TokenArray(*self.rows(f"{side}.tokens"))
+    def tokens(self, side: str, *, rows: int | None = None, below: int | None = None) -> TokenArray:
+        """Subwords of a side, mapped into memory; `below`, the size of their vocabulary."""
+        tokens, offsets = self.rows(f"{side}.tokens", rows=rows)
+        check_tokens(self.folder / f"{self.split}.{side}.tokens.bin", tokens, below)
+        return TokenArray(tokens, offsets)
 
-    def rows(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Values and offsets of `SPLIT.NAME.bin`, mapped into memory."""
-        return self._array(name), self._array(f"{name}.offsets")
+    def rows(self, name: str, *, rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Values and offsets of `SPLIT.NAME.bin`, mapped into memory.
+
+        Raises:
+            UserError: the file is missing, or the offsets are not those of `rows` rows.
+        """
+        values, offsets = self.array(name), self.array(f"{name}.offsets")
+        check_offsets(self.folder / f"{self.split}.{name}.offsets.bin", offsets, len(values), rows)
+        return values, offsets
 
     def sentence_rows(self) -> list[str]:
         """The names of the arrays that have a row a sentence: `en.text`, `en.tokens`, …"""
@@ -57,23 +66,27 @@ class SplitFolder:
 
     def structure(self) -> Structure:
         """The documents, mapped into memory."""
-        entry = self.files[f"{self.split}.structure.bin"]
-        path = self.folder / f"{self.split}.structure.bin"
+        path, entry = self._entry("structure", "documents", "sentences", "levels")
         documents, sentences, levels = entry["documents"], entry["sentences"], entry["levels"]
         offsets = map_array(path, "<i8", documents + 1)
         blank = map_array(path, "<i4", documents + 1, offset=8 * (documents + 1))
         known = map_array(path, "<i4", sentences * levels, offset=12 * (documents + 1))
+        check_offsets(path, offsets, sentences, documents)
+        if blank.min() < 0 or known.min(initial=0) < 0:
+            raise UserError(f"{path}: is damaged: negative numbers; preprocess again")
         return Structure(offsets, blank, known.reshape(sentences, levels))
 
     def write_structure(self, structure: Structure) -> None:
         """Write the structure file."""
         arrays = ((structure.document_offsets, "<i8"), (structure.blank_lines, "<i4"), (structure.levels, "<i4"))
-        data = b"".join(np.ascontiguousarray(array, dtype=dtype).tobytes() for array, dtype in arrays)
         name = f"{self.split}.structure.bin"
-        (self.folder / name).write_bytes(data)
+        writer = ArrayWriter(self.folder / name, "u1")
+        for array, dtype in arrays:
+            writer.append(np.ascontiguousarray(array, dtype=dtype).reshape(-1).view("u1"))
+        entry = {key: value for key, value in writer.close().items() if key not in ("dtype", "length")}
         self.files[name] = {
             "documents": structure.num_documents, "sentences": structure.num_sentences,
-            "levels": structure.levels.shape[1], **file_entry(data),
+            "levels": structure.levels.shape[1], **entry,
         }  # fmt: skip
 
     @contextmanager
@@ -91,6 +104,15 @@ class SplitFolder:
         with self.writer(f"{side}.text", "u1") as writer:
             writer.append_lines(lines)
 
-    def _array(self, name: str) -> np.ndarray:
-        name = f"{self.split}.{name}.bin"
-        return map_array(self.folder / name, self.files[name]["dtype"], self.files[name]["length"])
+    def array(self, name: str) -> np.ndarray:
+        """`SPLIT.NAME.bin`, mapped into memory."""
+        path, entry = self._entry(name, "dtype", "length")
+        return map_array(path, entry["dtype"], entry["length"])
+
+    def _entry(self, name: str, *keys: str) -> tuple[Path, dict[str, Any]]:
+        """A file and what `meta.json` says of it."""
+        file = f"{self.split}.{name}.bin"
+        entry = self.files.get(file, {})
+        if any(entry.get(key) is None for key in keys):
+            raise UserError(f"{self.folder / META}: says nothing of {file}; preprocess again")
+        return self.folder / file, entry

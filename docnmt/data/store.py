@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import mmap
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import xxhash
 
+from docnmt.checksums import KIND, checking
 from docnmt.errors import UserError
 
 _BLOCK, _LINES = 1 << 20, 4096
@@ -36,9 +39,17 @@ class TokenArray:
         flat = np.fromiter((token for sentence in sentences for token in sentence), token_dtype(vocab_size))
         return cls(flat, offsets_of(lengths))
 
+    def first(self, sentences: int) -> TokenArray:
+        """The first sentences."""
+        return TokenArray(self.tokens[: self.offsets[sentences]], self.offsets[: sentences + 1])
+
     def lengths(self) -> np.ndarray:
         """(S,) int64 subwords of each sentence."""
         return np.diff(self.offsets)
+
+    def length_blocks(self) -> Iterator[np.ndarray]:
+        """The same, (n,) of some sentences after the other: for corpora of which not even this is to be in memory."""
+        return length_blocks(self.offsets)
 
     def __getitem__(self, i: int) -> np.ndarray:
         sentence: np.ndarray = self.tokens[self.offsets[i] : self.offsets[i + 1]]
@@ -65,6 +76,10 @@ class TextArray(Sequence[str]):
         lengths = np.array([len(line) for line in encoded], dtype=np.int64)
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets_of(lengths))
 
+    def first(self, lines: int) -> TextArray:
+        """The first lines."""
+        return TextArray(self.data[: self.offsets[lines]], self.offsets[: lines + 1])
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -85,17 +100,44 @@ class TextArray(Sequence[str]):
         for first in range(0, len(self), _LINES):
             yield from self._lines(first, min(first + _LINES, len(self)))
 
+    def let_go(self) -> None:
+        """What was read of a mapped file leaves this process (`let_go`)."""
+        let_go(self.data)
+        let_go(self.offsets)
+
     def _lines(self, first: int, last: int) -> list[str]:
         """A range of lines, read at once."""
         offsets = np.asarray(self.offsets[first : last + 1])
         data = self.data[offsets[0] : offsets[-1]].tobytes()
         cuts = (offsets - offsets[0]).tolist()
-        return [data[a:b].decode() for a, b in itertools.pairwise(cuts)]
+        try:
+            return [data[a:b].decode() for a, b in itertools.pairwise(cuts)]
+        except UnicodeDecodeError as error:
+            raise UserError(f"raw text of a data folder is damaged near line {first + 1}; preprocess again") from error
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
     """(S,) lengths → (S+1,) int64 offsets."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def length_blocks(offsets: np.ndarray) -> Iterator[np.ndarray]:
+    """(S+1,) offsets → the lengths of some rows after the other."""
+    for first in range(0, len(offsets) - 1, _BLOCK):
+        yield np.diff(offsets[first : first + _BLOCK + 1])
+        let_go(offsets)
+
+
+def let_go(array: np.ndarray) -> None:
+    """Take the pages of a mapped file out of this process, where a pass over it has done with them.
+
+    They stay in the system's cache, and come back when they are read again. Of other arrays nothing happens.
+    """
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        owner.madvise(mmap.MADV_DONTNEED)
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
@@ -110,6 +152,7 @@ class ArrayWriter:
         self.path, self.dtype, self.length = path, np.dtype(dtype), 0
         path.unlink(missing_ok=True)  # arrays mapped from a file that it replaces stay as they are
         self._file, self._digest = path.open("wb"), hashlib.sha256()
+        self._checksum = xxhash.xxh3_64()
 
     def append(self, values: np.ndarray) -> None:
         """More elements at the end."""
@@ -117,13 +160,17 @@ class ArrayWriter:
             data = np.ascontiguousarray(values[first : first + _BLOCK], dtype=self.dtype).tobytes()
             self._file.write(data)
             self._digest.update(data)
+            self._checksum.update(data)
+            let_go(values)
         self.length += len(values)
 
     def close(self) -> dict[str, Any]:
         """The file's entry in `meta.json`."""
         self._file.close()
-        size = self.length * self.dtype.itemsize
-        return {"dtype": self.dtype.str, "length": self.length, "bytes": size, "sha256": self._digest.hexdigest()}
+        return {
+            "dtype": self.dtype.str, "length": self.length, "bytes": self.length * self.dtype.itemsize,
+            "sha256": self._digest.hexdigest(), KIND: self._checksum.hexdigest(),
+        }  # fmt: skip
 
 
 class RaggedWriter:
@@ -138,6 +185,12 @@ class RaggedWriter:
         """More rows: their elements one after the other, and how many each has."""
         self._offsets.append(self.values.length + np.cumsum(lengths, dtype=np.int64))
         self.values.append(values)
+
+    def append_rows(self, values: np.ndarray, offsets: np.ndarray) -> None:
+        """Rows of another such file: those between its `offsets`, which need not begin at 0."""
+        for first in range(0, len(offsets) - 1, _BLOCK):
+            part = offsets[first : first + _BLOCK + 1]
+            self.append(values[part[0] : part[-1]], np.diff(part))
 
     def append_lines(self, lines: Sequence[str]) -> None:
         """More rows of text."""
@@ -163,3 +216,27 @@ def map_array(path: Path, dtype: str, length: int, *, offset: int = 0) -> np.nda
         return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=(length,)))
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be mapped into memory: {error}; preprocess again") from error
+
+
+def check_offsets(path: Path, offsets: np.ndarray, total: int, rows: int | None = None) -> None:
+    """Refuse offsets that do not rise from 0 to `total`, or are not those of `rows` rows.
+
+    Raises:
+        UserError: naming the file.
+    """
+    count = len(offsets) - 1
+    if rows is not None and count != rows:
+        raise UserError(f"{path}: is damaged: {count:,} rows, expected {rows:,}; preprocess again")
+    falls = any((lengths < 0).any() for lengths in length_blocks(offsets))
+    if count < 0 or offsets[0] != 0 or offsets[-1] != total or falls:
+        raise UserError(f"{path}: is damaged: its numbers do not rise from 0 to {total:,}; preprocess again")
+
+
+def check_tokens(path: Path, tokens: np.ndarray, below: int | None) -> None:
+    """Refuse subwords that no vocabulary of `below` entries has; `docnmt.checksums.skipped` leaves this out.
+
+    Raises:
+        UserError: naming the file.
+    """
+    if below is not None and checking() and len(tokens) and tokens.max() >= below:
+        raise UserError(f"{path}: is damaged: it has a subword {tokens.max():,} of {below:,}; preprocess again")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import safetensors
 
-from docnmt.data.meta import META, read_meta
+from docnmt.checksums import Seal
+from docnmt.data.meta import META, check_files, read_meta
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
 from docnmt.files import find_checkpoint
@@ -39,6 +41,7 @@ def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, byt
         if (path / META).is_file():
             meta = read_meta(path)
             sides = meta.get("tokenizers", {}).items()
+            check_files(path, meta, *(name for _, name in sides))
             return path / META, {meta[f"{side}_lang"]: (path / name).read_bytes() for side, name in sides}
         if path.is_dir() or path.suffix == ".safetensors":
             file = find_checkpoint(path)
@@ -52,9 +55,19 @@ def _of_checkpoint(file: Path) -> dict[str, bytes]:
     """The tokenizers of a translation model; without torch, so only what they need is read and checked."""
     try:
         with safetensors.safe_open(file, framework="numpy") as content:
-            languages = json.loads((content.metadata() or {})["docnmt"])["task_state"]["languages"]
+            metadata = content.metadata() or {}
+            header = json.loads(metadata["docnmt"])
+            seal, languages = Seal.read(file, metadata, header), header["task_state"]["languages"]
             sides = ("source", "target" if "tokenizer.target" in content.keys() else "source")  # noqa: SIM118
-            models = [content.get_tensor(f"tokenizer.{side}").tobytes() for side in sides]
+            models = [_tensor(file, content, f"tokenizer.{side}", seal) for side in sides]
             return dict(zip(languages, models, strict=True))
-    except (safetensors.SafetensorError, LookupError, ValueError, TypeError) as error:
+    except (safetensors.SafetensorError, LookupError, ValueError, TypeError, RecursionError) as error:
         raise UserError(f"{file}: is no checkpoint of a translation model: {error}") from error
+
+
+def _tensor(file: Path, content: safetensors.safe_open, name: str, seal: Seal | None) -> bytes:
+    """The bytes of a tensor, compared with their checksum."""
+    array: np.ndarray = content.get_tensor(name)
+    if seal is not None:
+        seal.check(file, name, array.dtype.name, array.shape, np.ascontiguousarray(array))
+    return array.tobytes()

@@ -11,6 +11,7 @@ import numpy as np
 from docnmt.data.config import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
 from docnmt.data.store import TextArray
 from docnmt.data.stored_vocabulary import stored_tokenizers
+from docnmt.data.subword_process import train_in_process
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.progress import waiting
 
@@ -48,14 +49,15 @@ def _trained(config: TranslationPreprocessConfig, texts: Sequence[TextArray], sa
     sampled = "" if used == total else f" of {total:,} (--subword-sample)"
     size = config.vocab_size or DEFAULT_VOCAB_SIZE
     with waiting(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}"):
-        tokenizer = Tokenizer.train(
+        tokenizer = train_in_process(
             itertools.chain.from_iterable(_sample(text, config.subword_sample) for text in texts),
-            size,
+            vocab_size=size,
             exact=config.vocab_size is not None,
             model_type=config.subword_model,
             character_coverage=config.character_coverage,
             byte_fallback=config.byte_fallback,
             normalization=config.normalization,
+            user_defined_symbols=config.user_defined_symbols,
         )
     if tokenizer.vocab_size < size:
         say(f"the text supports a vocabulary of {tokenizer.vocab_size:,} subwords only")

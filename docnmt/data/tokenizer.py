@@ -47,6 +47,7 @@ class Tokenizer:
         character_coverage: float = 1.0,
         byte_fallback: bool = False,
         normalization: str = "nmt_nfkc",
+        user_defined_symbols: Sequence[str] = (),
     ) -> Tokenizer:
         """Train on lines of text. The same lines in the same order give the same model, byte for byte.
 
@@ -56,10 +57,14 @@ class Tokenizer:
             character_coverage: share of the text's characters to have in the vocabulary.
             byte_fallback: spell unknown characters in UTF-8 bytes, for 256 entries of the vocabulary.
             normalization: a SentencePiece rule (`nmt_nfkc`, `nfkc`, `nmt_nfkc_cf`, `nfkc_cf`, `identity`).
+            user_defined_symbols: entries behind the special ones that are never cut, wherever a text has them.
 
         Raises:
-            UserError: the text is too small or too varied for the size; the message names the sizes that work.
+            UserError: the text is too small or too varied for the size; the message names the sizes that work. Or a
+                symbol is one of the special ones.
         """
+        if taken := set(SPECIAL) & set(user_defined_symbols):
+            raise UserError(f"--user-defined-symbols {' '.join(sorted(taken))}: every vocabulary has it, and no text")
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -78,6 +83,7 @@ class Tokenizer:
                 eos_id=EOS,
                 pad_id=-1,
                 control_symbols=list(SPECIAL[BRK:]),
+                user_defined_symbols=list(user_defined_symbols),
                 minloglevel=2,
             )
         except RuntimeError as error:
@@ -114,6 +120,17 @@ class Tokenizer:
             return result
         tokens = dict(zip(different, result, strict=True))
         return [tokens[line] for line in lines]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each subword of `encode` begins and ends in the text, white space before a word left out."""
+        names = ("encode_as_proto", "encode_as_immutable_proto")  # the second is that of older versions
+        cut = next(getattr(self._processor, name) for name in names if hasattr(self._processor, name))
+        found, begin = [], 0
+        for piece in cut(text).pieces:
+            end = begin + len(piece.surface)
+            found.append((end - len(piece.surface.lstrip()), end))
+            begin = end
+        return found
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
         """Each line as it is cut: normalised, `▁` for spaces and in front."""

@@ -16,6 +16,7 @@ from parallel_text import ParallelText
 
 from docnmt.cli import preprocess
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.encoding import fitting_workers
 from docnmt.data.meta import read_meta
 from docnmt.data.report import describe_folder
 from docnmt.data.tokenizer import Tokenizer
@@ -66,9 +67,13 @@ def test_a_corpus_comes_back_as_it_was(text: ParallelText) -> None:
 
 def test_the_number_of_workers_changes_no_byte(text: ParallelText, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("docnmt.data.encoding.CHUNK", 7)
-    assert text.preprocess() == 0
-    assert text.preprocess("--workers", "2", destdir=text.folder / "two") == 0
-    assert contents(text.data) == contents(text.folder / "two")
+    monkeypatch.setattr("docnmt.data.encoding._WORTH", 4)
+    monkeypatch.setattr("docnmt.data.encoding.processors", lambda: 3)
+    assert [fitting_workers(lines) for lines in (5, 55, 56, 1000)] == [1, 1, 2, 3]
+    assert text.preprocess() == 0  # by itself as many as fit
+    for number in ("1", "2"):
+        assert text.preprocess("--workers", number, destdir=text.folder / number) == 0
+        assert contents(text.data) == contents(text.folder / number)
 
 
 def test_memory_and_disk_give_the_same_corpus(text: ParallelText) -> None:

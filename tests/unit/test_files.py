@@ -1,0 +1,147 @@
+"""Files and folders appear whole; what killed processes left is taken away, or put back, by the next one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from docnmt import files
+from docnmt.errors import UserError
+from docnmt.files import check_folder, check_writable, replacing, replacing_folder
+
+REPLACE_FILE = """
+import os, signal, sys
+from pathlib import Path
+from docnmt.files import replacing
+with replacing(Path(sys.argv[1])) as temporary:
+    temporary.write_text("new")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+REPLACE_FOLDER = """
+import os, signal, sys
+from pathlib import Path
+from docnmt import files
+rename, count = os.replace, 0
+def dying(one, other):
+    global count
+    rename(one, other)
+    count += 1
+    if count == 1:  # the old folder is out of the way, the new one is not there
+        os.kill(os.getpid(), signal.SIGKILL)
+files.os.replace = dying
+files.exchange = lambda one, other: False  # as on a system that cannot exchange
+with files.replacing_folder(Path(sys.argv[1]), marker="meta.json", overwrite=True) as folder:
+    (folder / "meta.json").write_text("new")
+"""
+
+
+def killed(script: str, path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def hidden(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+def test_the_next_one_takes_the_leftovers_of_a_killed_one_away(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.npy"
+    path.write_text("old")
+    killed(REPLACE_FILE, path)
+    assert len(hidden(tmp_path)) == 1
+    with replacing(path) as living:  # another process's would be held by its lock, as this one is
+        assert hidden(tmp_path) == [living.name]
+        check_writable(path.with_name("other.npy"))
+        assert path.read_text() == "old"
+        living.write_text("newer")
+    assert path.read_text() == "newer"
+    assert hidden(tmp_path) == []
+
+
+def test_the_lock_of_a_living_process_is_heeded(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    script = "import sys, pathlib, docnmt.files; docnmt.files.check_writable(pathlib.Path(sys.argv[1]))"
+    with replacing(path) as temporary:
+        safetensors.torch.save_file({"a": torch.zeros(3)}, temporary)  # puts another file there, without the lock
+        subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+        assert temporary.exists()
+    assert path.exists()
+
+
+def test_a_folder_that_was_moved_aside_comes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "data"
+    path.mkdir()
+    (path / "meta.json").write_text("old")
+    killed(REPLACE_FOLDER, path)
+    assert not path.exists()
+    with contextlib.suppress(UserError), replacing_folder(path, marker="meta.json", overwrite=False):
+        pytest.fail("the old folder is there again, and may not be replaced")
+    assert "is put back" in capsys.readouterr().err
+    assert (path / "meta.json").read_text() == "old"
+    assert hidden(tmp_path) == []
+
+
+@pytest.mark.parametrize("can", [True, False], ids=["exchange", "two renames"])
+def test_folders_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool) -> None:
+    if not can:
+        monkeypatch.setattr(files, "exchange", lambda one, other: False)
+    for text in ("old", "new"):
+        with replacing_folder(tmp_path / "data", marker="meta.json", overwrite=True) as folder:
+            (folder / "meta.json").write_text(text)
+            (folder / text).touch()
+    assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["meta.json", "new"]
+    assert hidden(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="exchanging paths is Linux's")
+def test_paths_change_places(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a" / "1").touch()
+    if not files.exchange(tmp_path / "a", tmp_path / "b"):
+        pytest.skip("this file system cannot exchange paths")
+    assert (tmp_path / "b" / "1").exists()
+    assert not files.exchange(tmp_path / "a", tmp_path / "missing")
+
+
+def _file(path: Path) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+
+
+def _folder(path: Path) -> None:
+    with replacing_folder(path, marker="meta.json", overwrite=True) as folder:
+        (folder / "meta.json").write_text("new")
+
+
+@pytest.mark.parametrize("write", [_file, _folder])
+def test_links_stay_links(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target = tmp_path / "elsewhere" / "target"
+    (tmp_path / "link").symlink_to(target)
+    for _ in range(2):
+        write(tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        assert (target if target.is_file() else target / "meta.json").read_text() == "new"
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="is not a folder that takes new files"):
+        check_folder(tmp_path / "file" / "results", marker="scores.json", overwrite=False)
+    check_folder(tmp_path / "a" / "b", marker="scores.json", overwrite=False)
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe.bin"))
+    _file(path)
+    assert path.read_text() == "new"

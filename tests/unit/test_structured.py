@@ -1,0 +1,98 @@
+"""JSON and YAML that nobody means are refused at once, in a line that names the file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from docnmt.config import read_yaml
+from docnmt.errors import UsageError, UserError, printable, shortened
+from docnmt.structured import Count, Open, checked, parse_json, read_json
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[" * 20_000, ":1: options are numbers, texts or lists of them"),
+        ("a: " + "{b: " * 5000, ":1: options are numbers, texts or lists of them"),
+        ("a: " + "- " * 20_000, ""),
+        (BOMB, ":2: options are numbers, texts or lists of them"),
+        ("lr: !!bool x\n", "not valid YAML"),
+        ("lr: !!timestamp 2024-02-30\n", ""),
+        ("lr: !!python/object:os.system x\n", "not valid YAML: could not determine a constructor"),
+        ("lr: {a: 1}\n", "'lr': expected"),
+        ("? [a, b]\n: 1\n", ""),
+        ("lr: 1\nlr: 2\n", "'lr' is there twice"),
+        ("lr: " + "9" * 100_000, ""),
+        ("# " + "x" * 200_000, "is larger than"),
+        ("lr: \x00\n", "not valid YAML"),
+        ("lr: 1\n--- \nlr: 2\n", "not valid YAML: expected a single document"),
+        ("- 1\n", "expected 'option: value' lines, got a list"),
+    ],
+)
+def test_hostile_yaml(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text(text)
+    begun = time.process_time()
+    with pytest.raises(UsageError) as caught:
+        read_yaml(file)
+    assert f"--config {file}" in str(caught.value)
+    assert complaint in str(caught.value)
+    assert len(str(caught.value)) < 1000
+    assert "\n" not in str(caught.value)
+    assert time.process_time() - begun < 2
+
+
+def test_yaml_that_people_write(tmp_path: Path) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text("# mine\nlr: 1e-3\nbf16: yes\nname: 2024-02-30\nresolutions: [1, 2, 0]\nlist:\n- a\n- b\nnone:\n")
+    assert read_yaml(file) == {
+        "lr": "1e-3", "bf16": True, "name": "2024-02-30", "resolutions": [1, 2, 0], "list": ["a", "b"], "none": None,
+    }  # fmt: skip
+    file.write_text("")
+    assert read_yaml(file) == {}
+
+
+class Entry(Open):
+    count: Count
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "not valid JSON: Expecting property name"),
+        ("[" * 100_000, "not valid JSON: too many brackets inside each other"),
+        ("9" * 10_000, "not valid JSON: Exceeds the limit"),
+        ('"\\ud800"', "half a character (\\ud800 without its other half)"),
+        ('{"count": -1}', "expected 'int' >= 0, at '$.count'"),
+        ('{"count": 1e999}', "got 'float', at '$.count'"),
+        ('{"count": true}', "expected 'int', got 'bool', at '$.count'"),
+        ("{}", "missing required field 'count'"),
+        ("[]", "expected 'object', got 'array'"),
+    ],
+)
+def test_hostile_json(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_json(file, Entry, "make it again")
+    assert str(caught.value).startswith(f"{file}: ")
+    assert complaint in str(caught.value)
+
+
+def test_what_fits_is_read(tmp_path: Path) -> None:
+    assert checked(parse_json('{"count": 3, "more": NaN}', "x"), Entry, "x").count == 3
+    (tmp_path / "large.json").write_text(" " * 100)
+    with pytest.raises(UserError, match="is larger than 50 bytes"):
+        read_json(tmp_path / "large.json", Entry, most=50)
+
+
+def test_what_steers_a_terminal_is_spelt() -> None:
+    assert printable("a\x1b[2Jb\rc\x9bd\te\nü‮") == "a\\x1b[2Jb\\rc\\x9bd\te\nü\\u202e"
+    assert len(shortened("x" * 10**6)) < 5000
