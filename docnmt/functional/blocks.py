@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.functional.tree import on_device
 from docnmt.layout import DocumentLayout
+from docnmt.transfer import to_device
 
 _FIRST = 16  # a document of 16·m² sentences has blocks of m: comparing a block costs less than comparing its members
 
@@ -36,7 +36,7 @@ class SentenceBlocks:
     @classmethod
     def of(cls, sentence_k: Tensor, layout: DocumentLayout) -> SentenceBlocks:
         """Blocks of sentences with keys (S, h, d_k). A key that is not finite counts as 0, an empty sentence not."""
-        coarse, first, last, hidden = _blocks(layout)
+        coarse, first, last, hidden, complete = _blocks(layout)
         members = first[:, None] + torch.arange(hidden.shape[1], device=first.device)
         members = torch.minimum(members, last[:, None])
         k = sentence_k.nan_to_num(0, 0, 0).index_select(0, members.flatten()).unflatten(0, members.shape)
@@ -46,7 +46,7 @@ class SentenceBlocks:
         largest, smallest = k.masked_fill(no_key, -torch.inf).amax(1), k.masked_fill(no_key, torch.inf).amin(1)
         columns = k.permute(2, 0, 3, 1).reshape(-1, hidden.shape[1])
         keys = torch.cat([mean + largest, mean + smallest], -1)
-        return cls(coarse, keys, first, last, hidden if hidden.any() else None, columns)
+        return cls(coarse, keys, first, last, None if complete else hidden, columns)
 
 
 def block_queries(q: Tensor) -> Tensor:
@@ -56,22 +56,24 @@ def block_queries(q: Tensor) -> Tensor:
     return torch.cat([q.clamp(min=0), q.clamp(max=0)], -1)
 
 
-def _blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor]:
-    """The blocks as a layout of their own, their ends, which members are hidden (B, m); made once for a layout."""
+def _blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor, bool]:
+    """The blocks as a layout of their own, their ends, which members are hidden (B, m), and whether none is; made once
+    for a layout."""
     return layout.sentences.derive((_blocks, layout.document_sentences), lambda: _make_blocks(layout))
 
 
-def _make_blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor]:
-    lengths, first = layout.document_sentences.lengths, layout.document_sentences.host
+def _make_blocks(layout: DocumentLayout) -> tuple[DocumentLayout, Tensor, Tensor, Tensor, bool]:
+    lengths, starts = layout.document_sentences.lengths, layout.document_sentences.host
     size = 1 << np.ceil(np.log2(np.maximum(lengths / _FIRST, 1)) / 2).astype(np.int64)  # m of each document
     counts = -(-lengths // size)
     offsets = np.concatenate([[0], np.cumsum(counts)])
     number = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)  # of a block in its document
-    begin = np.repeat(first[:-1], counts) + number * np.repeat(size, counts)
-    end = np.minimum(begin + np.repeat(size, counts), np.repeat(first[1:], counts))
+    begin = np.repeat(starts[:-1], counts) + number * np.repeat(size, counts)
+    end = np.minimum(begin + np.repeat(size, counts), np.repeat(starts[1:], counts))
     members = begin[:, None] + np.arange(size.max(initial=1))
     hidden = (members >= end[:, None]) | (layout.sentences.lengths[np.minimum(members, end[:, None] - 1)] == 0)
-    device = layout.sentence_offsets.device
     words = np.concatenate([layout.sentences.host[begin], layout.sentences.host[-1:]])
-    coarse = DocumentLayout(on_device(words, device), on_device(offsets, device))
-    return coarse, on_device(begin, device), on_device(end - 1, device), on_device(hidden, device)
+    coarse = DocumentLayout(torch.from_numpy(words), torch.from_numpy(offsets))
+    arrived = to_device([words, offsets, begin, end - 1, hidden], layout.sentence_offsets.device)
+    first, last, beyond = arrived[2:]
+    return coarse.moved(arrived[0], arrived[1]), first, last, beyond, not hidden.any()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from docnmt.layout import Spans
+from docnmt.transfer import to_device
 
 #: A span with more queries × keys is a bucket of its own, without padding, and its scores are not kept.
 LONG = 512 * 512
@@ -63,7 +64,6 @@ def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Buc
 
 
 def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:
-    device = q_spans.offsets.device
     q_lengths, k_lengths = q_spans.lengths, k_spans.lengths
     long = q_lengths * k_lengths > LONG
     q_padded = np.where(long, q_lengths, _padded_length(q_lengths))
@@ -73,18 +73,24 @@ def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Buck
     order = np.lexsort(kinds.T[::-1])
     borders = np.flatnonzero((np.diff(kinds[order], axis=0) != 0).any(axis=1)) + 1
     order = live[order]
-    buckets = []
+    shapes, masks = [], []
     for members in np.split(order, borders) if len(order) else []:
         q_length, k_length = int(q_padded[members[0]]), int(k_padded[members[0]])
         is_long = bool(long[members[0]])
-        mask = None if is_long else _mask(q_length, k_length, k_lengths[members], causal)
-        mask = mask if mask is None else mask.to(device)
-        buckets.append(Bucket(len(members), q_length, k_length, mask, is_long))
+        masks.append(None if is_long else _mask(q_length, k_length, k_lengths[members], causal))
+        shapes.append((len(members), q_length, k_length, is_long))
     q_rows, filled = _padded_rows(q_spans, order, q_padded, heads)
     output_rows = np.zeros(q_spans.num_tokens * heads, dtype=np.int64)
     output_rows[q_rows[filled]] = 1 + np.flatnonzero(filled)
     k_rows, _ = _padded_rows(k_spans, order, k_padded, heads)
-    return BucketPlan(heads, buckets, *(torch.from_numpy(rows).to(device) for rows in (q_rows, k_rows, output_rows)))
+    arrays: list[np.ndarray | Tensor] = [q_rows, k_rows, output_rows, *(mask for mask in masks if mask is not None)]
+    arrived = iter(to_device(arrays, q_spans.offsets.device))
+    rows = next(arrived), next(arrived), next(arrived)
+    buckets = [
+        Bucket(n, q_length, k_length, None if mask is None else next(arrived), is_long)
+        for (n, q_length, k_length, is_long), mask in zip(shapes, masks, strict=True)
+    ]
+    return BucketPlan(heads, buckets, *rows)
 
 
 def _padded_length(lengths: np.ndarray) -> np.ndarray:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from docnmt.functional.selection import Keys, Queries, SelectionPolicy
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy, in_float32
 from docnmt.functional.selective import selective_attention, selective_attention_step
-from docnmt.functional.tree import SentenceTree
+from docnmt.functional.tree import SentenceTree, cumulative_keys
 from docnmt.layout import DocumentLayout
 
 
@@ -23,7 +23,7 @@ def conditional_attention(
 
     Each word and head keeps its own t most relevant non-empty sentences of its document; a sentence's relevance is
     added to the scores of its words. With nothing to select, the output and all gradients are exactly 0. The gradients
-    themselves can be differentiated with backend "dense" only.
+    themselves can be differentiated, but not with backend "dispatch", nor in half types on a CUDA card.
 
     Args:
         q, sentence_q: (Tq, h, d_k), following `query_layout`.
@@ -31,11 +31,12 @@ def conditional_attention(
         sentence_k: (Sk, h, d_k), one for each sentence of `key_layout`.
         top_t: how many sentences a word keeps.
         visible: "document", or "earlier": a query of sentence i of its document sees the key sentences before i only.
-        backend: "dense" (the plain equation), "padded" (all scores, documents side by side), "dispatch" (exact,
-            O(n·t·m²)) or "auto" (the cheaper one of the last two).
+        backend: "dense" (the plain equation), "padded" (all scores, documents side by side), "dispatch" (the kept
+            sentences' scores alone, O(n·t·m²) behind the choice) or "auto" (the cheaper one of the last two; in half
+            types on a CUDA card flash attention to the kept sentences).
 
     Returns:
-        (Tq, h, d_v), in the type of `v`; half types compute in float32.
+        (Tq, h, d_v), in the type of `v`; half types compute in float32, but for the products of flash attention.
 
     Raises:
         ValueError: shapes, layouts or options do not fit.
@@ -47,29 +48,32 @@ def conditional_attention(
 def hierarchical_conditional_attention(
     q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, node_k: Tensor, tree: SentenceTree, *,
     query_layout: DocumentLayout, key_layout: DocumentLayout,
-    top_t: int, select_on: str = "cumulative", backend: str = "auto",
+    top_t: int, select_on: str = "cumulative", count_copies: bool = True, backend: str = "auto",
 ) -> Tensor:  # fmt: skip
     """Softmax[q·k/√d_k + TraverseTree(sentence_q, node_k, t) M] v (section 3.3.2), for every document.
 
-    A node's relevance is sentence_q·node_k/√d_k, its cumulative relevance the sum over its path from the root, root and
-    copied nodes included. At each level the top t nodes stay; the cumulative relevances of the leaves that are left are
-    added to the scores of their words. Nodes with no word below them are never kept.
+    A node's relevance is sentence_q·node_k/√d_k, its cumulative relevance the sum over its path from the root, root
+    and copied nodes included (`count_copies`). At each level the top t nodes stay; the cumulative relevances of the
+    leaves that are left are added to the scores of their words. Nodes with no word below them are never kept.
 
     Args:
         node_k: (N, h, d_k), the keys of `tree.nodes`, row by row.
         tree: of the sentences of `key_layout`.
         top_t: how many nodes stay at each level.
         select_on: whether nodes stay by their "cumulative" relevance or by the "node"'s own.
-        backend: as in `conditional_attention`, where all other arguments are described, too; "dispatch" is
-            O(n·m·t·(log n + m)).
+        count_copies: whether a node without a sibling counts in the sum beside its parent, which is a copy of it (as in
+            figure 3), or not.
+        backend: as in `conditional_attention`, where all other arguments are described, too. A query takes all products
+            with the nodes of levels of up to 128 nodes, at most 255, and 2t for each level below.
 
     Returns:
-        (Tq, h, d_v), in the type of `v`; half types compute in float32.
+        (Tq, h, d_v), in the type of `v`; half types compute in float32, but for the products of flash attention.
 
     Raises:
         ValueError: shapes, layouts or options do not fit.
     """
-    queries, keys = Queries(q, sentence_q, query_layout), Keys(k, v, node_k, key_layout, tree.index)
+    cumulative = None if count_copies else cumulative_keys(in_float32(node_k), tree.index, count_copies=False)
+    queries, keys = Queries(q, sentence_q, query_layout), Keys(k, v, node_k, key_layout, tree.index, cumulative)
     return selective_attention(queries, keys, SelectionPolicy(top_t, select_on=select_on), backend)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,22 +40,40 @@ def copied_labels(
         exponentials, (T,) each; `NOTHING` or less where there is nothing to read.
     """
     parts: list[Sequence[Tensor]] = []
-    sentence = layout.sentence_of_token
-    starts = layout.sentence_offsets[:-1].index_select(0, sentence)  # (T,) where a word's own sentence begins
-    for first, begin, end in _blocks(layout, window):
-        rows, keys = slice(begin, end), slice(first, int(layout.sentences.host[int(sentence[end - 1])]))
-        if keys.stop <= keys.start:
-            parts.append([similarities(q[rows], k[:0]).sum(1) + NOTHING] * 3)
+    for rows, keys, scores in _scored(q, k, labels, layout, window):
+        if not scores.shape[1]:
+            parts.append([scores.sum(1) + NOTHING] * 3)
             continue
-        index = torch.arange(keys.start, keys.stop, device=q.device)
-        own = starts[rows, None]
-        read = (index < own) & (index >= own - window) & (labels[keys] >= 0)  # (N, M)
-        scores = similarities(q[rows], k[keys]).masked_fill(~read, NOTHING)
         same = scores.masked_fill(labels[keys] != labels[rows, None], NOTHING)
         total = scores.logsumexp(1)
         parts.append((same.logsumexp(1) - total, scores.amax(1), total))
     log_p, nearest, total = (torch.cat(column) for column in zip(*parts, strict=True))
     return log_p, nearest, total
+
+
+def copied_values(q: Tensor, k: Tensor, values: Tensor, labels: Tensor, layout: DocumentLayout, window: int) -> Tensor:
+    """What the same softmax takes of values (T, d) → (T, d); 0 where there is nothing to read."""
+    parts = [values[:0]]
+    for _, keys, scores in _scored(q, k, labels, layout, window):
+        weights = scores.softmax(1).masked_fill(scores <= NOTHING / 2, 0)
+        parts.append(weights.to(values.dtype) @ values[keys])
+    return torch.cat(parts)
+
+
+def _scored(
+    q: Tensor, k: Tensor, labels: Tensor, layout: DocumentLayout, window: int
+) -> Iterator[tuple[slice, slice, Tensor]]:
+    """Blocks of words (N,) in order, the words (M,) of which they may read some, and the similarities (N, M), `NOTHING`
+    for what a word does not read."""
+    sentence, bounds = layout.sentence_of_token, layout.sentences.host
+    starts = layout.sentence_offsets[:-1].index_select(0, sentence)  # (T,) where a word's own sentence begins
+    for first, begin, end in _blocks(layout, window):
+        stop = max(int(bounds[np.searchsorted(bounds, end) - 1]), first)  # where the last word's sentence begins
+        rows, keys = slice(begin, end), slice(first, stop)
+        index = torch.arange(keys.start, keys.stop, device=q.device)
+        own = starts[rows, None]
+        read = (index < own) & (index >= own - window) & (labels[keys] >= 0)  # (N, M)
+        yield rows, keys, similarities(q[rows], k[keys]).masked_fill(~read, NOTHING)
 
 
 def _blocks(layout: DocumentLayout, window: int) -> Iterator[tuple[int, int, int]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -21,8 +20,9 @@ from torch.nn import functional
 from docnmt.functional.flat import chunk_rows, document_runs
 from docnmt.functional.ranking import best_children, ranked_children
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
-from docnmt.functional.tree import TreeIndex, on_device
+from docnmt.functional.tree import TreeIndex
 from docnmt.layout import DocumentLayout
+from docnmt.transfer import to_device
 
 _WIDE = 128  # nodes of a level above which single keys are gathered
 _CHUNK = 1 << 22  # relevances of the upper levels held at a time
@@ -104,18 +104,21 @@ class _Levels:
         nodes = np.repeat(node[low : first + 1].ravel(), 2 * pairs) + np.where(beyond, 0, place)
         filled = index.filled_nodes(key_layout)
         span = index.node_spans.host[part.start], index.node_spans.host[part.stop]
-        tensor = partial(on_device, device=index.document_offsets.device)
+        pair = np.concatenate([np.zeros_like(size[:low]), pair.reshape(-1, len(documents))])
+        arrays = [size, node, pair, nodes, beyond | ~filled[nodes]]
+        arrays += [] if filled[span[0] : span[1]].all() else [filled]
+        moved = to_device(arrays, index.document_offsets.device)
         return cls(
-            size=tensor(size),
-            node=tensor(node),
-            pair=tensor(np.concatenate([np.zeros_like(size[:low]), pair.reshape(-1, len(documents))])),
+            size=moved[0],
+            node=moved[1],
+            pair=moved[2],
             first_sentence=index.document_offsets[part],
             first=first,
             low=low,
             widest=int(widest[0]),
-            upper_nodes=tensor(nodes),
-            hidden=tensor(beyond | ~filled[nodes]),
-            filled=None if filled[span[0] : span[1]].all() else tensor(filled),
+            upper_nodes=moved[3],
+            hidden=moved[4],
+            filled=moved[5] if len(moved) > 5 else None,
         )
 
 

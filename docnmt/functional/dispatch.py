@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from docnmt.functional.autograd import Context
 from docnmt.functional.dispatch_plan import DispatchPlan, TileBatch, plan_dispatch, query_rows
+from docnmt.functional.dispatch_room import Room, plan_in_room
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
-from docnmt.layout import Spans
 
 
 def dispatch_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
@@ -25,7 +25,11 @@ def dispatch_attention(queries: Queries, keys: Keys, selection: Selection) -> Te
     # softmax does not see the constant, but the precision of a log-sum-exp is that of what it sums
     near = Selection(selection.sentences, subtract_largest(selection.relevance))
     inputs = _Inputs(queries.words, keys.words, keys.values, queries.sentences, keys.sentences)
-    out: Tensor = _Dispatch.apply(*inputs, near, keys.layout.sentences)  # type: ignore[no-untyped-call]
+    if queries.words.device.type == "cpu":
+        plans = plan_dispatch(near, keys.layout.sentences)
+    else:
+        plans = plan_in_room(near, Room.of(queries.layout, keys.layout, near.sentences.shape[-1]))
+    out: Tensor = _Dispatch.apply(*inputs, near, list(plans))  # type: ignore[no-untyped-call]
     return out
 
 
@@ -59,12 +63,11 @@ class _Dispatch(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: _Context, q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor,
-        selection: Selection, sentences: Spans,
+        selection: Selection, plans: list[DispatchPlan],
     ) -> Tensor:  # fmt: skip
         """The attention's output (Tq, h, d_v), one plan after the other."""
         x = _Inputs(q.contiguous(), k.contiguous(), v.contiguous(), sentence_q, sentence_k)
         result = _Output(v.new_empty(*q.shape[:2], v.shape[-1]), q.new_empty(q.shape[1], len(q)))
-        plans = list(plan_dispatch(selection, sentences))
         for plan in plans:
             _forward(x, selection.relevance, plan, result)
         ctx.save_for_backward(*x, *result)
@@ -165,6 +168,7 @@ def _relevance_backward(x: _Inputs, selection: Selection, plan: DispatchPlan, d_
         mode="sum",
         per_sample_weights=_pick(d_relevance.flatten(), plan.in_order),
     )
+    of_sentence = of_sentence[: len(d_relevance) // queries * sentences]  # behind them those that keep nothing
     d.sentence_k[:, plan.heads] = of_sentence.view(-1, sentences, d_k).transpose(0, 1)
 
 

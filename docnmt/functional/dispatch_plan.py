@@ -53,7 +53,8 @@ class DispatchPlan:
         row: (heads·Tq, t) the tile row of an assignment; R where nothing was left to choose.
         key_row: (G,) the row of a (Tk·h, d) table of keys where the words of a tile begin.
         length: (G,) int64, words of each tile.
-        in_order: (A,) non-empty assignments by (head, sentence); begin: (heads·S,) where each begins.
+        in_order: (A,) assignments by (head, sentence), and begin: (heads·S,) where each begins; there may be empty
+            assignments behind them, and where these begin.
         batches: in the order of the rows.
     """
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch.nn import functional
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.top_t import padding, take_top_t
 from docnmt.layout import DocumentLayout
+from docnmt.transfer import to_device
 
 _CHUNK = 1 << 20  # relevances held at a time, 4 MB in float32
 _ROWS = 480  # queries side by side, at least: fewer heads at a time rather than shorter rows
@@ -31,12 +33,7 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
     q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).permute(1, 2, 0)  # (h, d_k, Tq)
     k = keys.sentences.transpose(0, 1).nan_to_num(0, 0, 0)  # (h, Sk, d_k)
     selection = Selection.empty(queries.sentences, policy.top_t)
-    first, stop = _visible_sentences(queries.layout, keys.layout, policy.visible)
-    lowest, highest = (
-        torch.from_numpy(np.minimum(bound, k.shape[1] - 1)).to(q.device)
-        for bound in (first, np.maximum(stop - 1, first))
-    )
-    empty = keys.layout.sentences.lengths == 0
+    seen = _visible_sentences(queries.layout, keys.layout, policy.visible)
     for tokens, documents in document_runs(queries.layout, keys.layout, heads=len(k)):
         sentences = slice(*keys.layout.document_sentences.host[[documents.start, documents.stop]].tolist())
         n = sentences.stop - sentences.start
@@ -46,11 +43,10 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
         step = chunk_rows(_CHUNK // (n * some))
         for start in range(tokens.start, tokens.stop, step):
             rows = slice(start, min(start + step, tokens.stop))
-            n = int(stop[rows].max()) - sentences.start
+            n = int(seen.stop[rows].max()) - sentences.start
             if n == 0:
                 continue
-            unseen = _unseen(range(sentences.start, sentences.start + n), first[rows], stop[rows], empty)
-            hidden = None if unseen is None else torch.from_numpy(np.where(unseen, -np.inf, 0)).to(q)
+            hidden = seen.hidden(range(sentences.start, sentences.start + n), rows, q)
             for head in range(0, len(k), some):
                 heads = slice(head, head + some)
                 scores = run_keys[heads, : n + padding(n)] @ q[heads, :, rows]  # (heads, n and padding, rows)
@@ -60,7 +56,7 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
                 every = n <= policy.top_t and alone
                 values, indices = _in_order(scores[:, :n]) if every else take_top_t(scores, min(policy.top_t, n))
                 # a query that is not finite keeps anything, but in its own document
-                inside = (indices + sentences.start).clamp_(min=lowest[rows], max=highest[rows])
+                inside = (indices + sentences.start).clamp_(min=seen.lowest[rows], max=seen.highest[rows])
                 selection.write(heads, rows, inside, values)
     return selection
 
@@ -70,26 +66,54 @@ def _in_order(scores: Tensor) -> tuple[Tensor, Tensor]:
     return scores, torch.arange(scores.shape[1], device=scores.device).unsqueeze(-1).expand_as(scores)
 
 
-def _unseen(sentences: range, first: np.ndarray, stop: np.ndarray, empty: np.ndarray) -> np.ndarray | None:
-    """(n, rows) bool: which sentences a query may not choose, that may choose from `first` to `stop`; None: no such."""
-    index = np.arange(sentences.start, sentences.stop)[:, None]
-    if first.max() <= sentences.start and stop.min() >= sentences.stop and not empty[index].any():
-        return None
-    unseen: np.ndarray = (index < first) | (index >= stop) | empty[index]
-    return unseen
+@dataclass(frozen=True)
+class _Visible:
+    """Which key sentences each query token may see.
+
+    Attributes:
+        first, stop: (Tq,) int64 on the host, the first of them and the one after the last.
+        vacant: (Sk,) bool on the host, which key sentences have no word.
+        lowest, highest: (Tq,) int64, the first and the last; an index that there is, where there is none of them.
+        begin, end, empty: `first`, `stop` and `vacant` on the device.
+    """
+
+    first: np.ndarray
+    stop: np.ndarray
+    vacant: np.ndarray
+    lowest: Tensor
+    highest: Tensor
+    begin: Tensor
+    end: Tensor
+    empty: Tensor
+
+    def hidden(self, sentences: range, rows: slice, like: Tensor) -> Tensor | None:
+        """(n, rows), -inf for a sentence that a query may not choose, else 0; None: there is no such."""
+        begins, ends = self.first[rows].max() <= sentences.start, self.stop[rows].min() >= sentences.stop
+        if begins and ends and not self.vacant[sentences.start : sentences.stop].any():
+            return None
+        index = torch.arange(sentences.start, sentences.stop, device=like.device)[:, None]
+        unseen = (index < self.begin[rows]) | (index >= self.end[rows])
+        unseen |= self.empty[sentences.start : sentences.stop, None]
+        return like.new_zeros(unseen.shape).masked_fill_(unseen, -torch.inf)
 
 
-def _visible_sentences(
-    query_layout: DocumentLayout, key_layout: DocumentLayout, visible: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """First key sentence that each query token may see, and the one after the last: (Tq,) int64 each."""
+def _visible_sentences(query_layout: DocumentLayout, key_layout: DocumentLayout, visible: str) -> _Visible:
+    """Made once for a pair of layouts."""
+    key = (_visible_sentences, key_layout.sentences, key_layout.document_sentences, query_layout.documents, visible)
+    return query_layout.sentences.derive(key, lambda: _make_visible(query_layout, key_layout, visible))
+
+
+def _make_visible(query_layout: DocumentLayout, key_layout: DocumentLayout, visible: str) -> _Visible:
     documents = np.repeat(np.arange(query_layout.num_documents), query_layout.documents.lengths)
     bounds = key_layout.document_sentences.host
     first, stop = bounds[documents], bounds[documents + 1]
     if visible == "earlier":
         own = np.repeat(np.arange(query_layout.num_sentences), query_layout.sentences.lengths)
         stop = first + own - query_layout.document_sentences.host[documents]
-    return first, stop
+    empty = key_layout.sentences.lengths == 0
+    lowest, highest = (np.minimum(x, key_layout.num_sentences - 1) for x in (first, np.maximum(stop - 1, first)))
+    arrays = to_device([lowest, highest, first, stop, empty], query_layout.sentence_offsets.device)
+    return _Visible(first, stop, empty, *arrays)
 
 
 def document_runs(

@@ -64,58 +64,88 @@ class LinearState:
         return LinearState(torch.cat([self.sums, other.sums]), torch.cat([self.recent, other.recent]))
 
 
+#: Values of a span between two sums that a `LinearMemory` keeps: a query reads up to twice as many beside its horizon.
+_BLOCK = 8
+
+
 @dataclass
 class LinearMemory:
     """What cross-attention keeps of the keys of packed spans (sources), so that a query costs the same at every length.
 
-    A step equals the same row of `packed_linear_attention(..., causal=False)`.
+    A step equals the same row of `packed_linear_attention(..., causal=False)`. Without relative positions only the
+    totals are kept, and at horizon 0, with one embedding for all keys, one more sum a span. Otherwise the values are
+    kept, to read those inside the horizon, and sums of all before and after every 8th of them, for the others.
 
     Attributes:
-        spans: of the rows of `values`.
+        spans: of the keys.
         totals: (S, h, d, dv + 1), Σ φ(k) [v, 1]ᵀ over the keys of each span.
-        values: (Tk + 1, h, dv + 1), [v, 1], and a row of 0 for every place outside of a span.
-        cumulative: (Tk + 1, h, dv + 1) float64, sums of all values before each row: differences inside a span are exact
-            enough not to depend on the spans before it.
+        values: (Tk, h, dv + 1), [v, 1]; no row where no horizon needs them.
+        first_block: (S,) int64, the first row of each span in `before` and `after`.
+        before, after: (B, h, dv + 1), the values of a span before its position 8·b, and from there on.
     """
 
     spans: Spans
     totals: Tensor
     values: Tensor
-    cumulative: Tensor
+    first_block: Tensor
+    before: Tensor
+    after: Tensor
 
     @classmethod
-    def build(cls, k: Tensor, v: Tensor, spans: Spans) -> LinearMemory:
-        """k (Tk, h, d) and v (Tk, h, dv) of packed spans."""
+    def build(cls, k: Tensor, v: Tensor, spans: Spans, *, horizon: int | None = None) -> LinearMemory:
+        """k (Tk, h, d) and v (Tk, h, dv) of packed spans; `horizon`: r of the relative positions, None without them."""
         values = with_one(v)
-        values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
         features = feature_map(k).transpose(0, 1)  # (h, Tk, d)
         totals = values.new_zeros(len(spans), *k.shape[1:], values.shape[2])
         for span, (begin, end) in enumerate(zip(spans.host[:-1], spans.host[1:], strict=True)):
             totals[span] = torch.matmul(features[:, begin:end].mT, values[begin:end].transpose(0, 1))
-        cumulative = values.roll(1, 0).cumsum(0, dtype=torch.float64)  # the row of 0 first
-        return cls(spans, totals, values, cumulative)
+        first, before, after = _sums_outside(values, spans, horizon)
+        return cls(spans, totals, values if horizon else values[:0].clone(), first, before, after)
 
     def step(self, q: Tensor, span: Tensor, position: Tensor, rel_pos: Tensor | None = None) -> Tensor:
-        """One query a row: q (R, h, d) at `position` (R,) of its own sequence, reading `span` (R,) → (R, h, dv)."""
+        """One query a row: q (R, h, d) at `position` (R,) of its own sequence, reading `span` (R,) → (R, h, dv).
+
+        `rel_pos` has the horizon that the memory was built for.
+        """
         features = feature_map(q)[:, :, None]  # (R, h, 1, d)
         mixed = torch.matmul(features, self.totals.index_select(0, span))
-        if rel_pos is not None:
+        if rel_pos is not None and self.spans.num_tokens:
             rel = feature_map(rel_pos).expand(q.shape[1], -1, -1)
-            weights = torch.matmul(features, rel.mT)  # (R, h, 1, 2r+1)
-            mixed = mixed + torch.matmul(weights, self._around(span, position, rel.shape[1] // 2))
+            mixed = mixed + self._relative(torch.matmul(features, rel.mT), span, position)
         return normalised(mixed[:, :, 0]).to(self.values.dtype)
 
-    def _around(self, span: Tensor, position: Tensor, horizon: int) -> Tensor:
-        """(R, h, 2r+1, dv + 1): the values by distance from `position`; the first and last row are sums beyond it."""
+    def _relative(self, weights: Tensor, span: Tensor, position: Tensor) -> Tensor:
+        """The values of each row's span by their weights (R, h, 1, 2r+1) at distances −r to r → (R, h, 1, dv + 1)."""
+        horizon, block = weights.shape[-1] // 2, self.first_block[span]
+        if horizon == 0:
+            return weights * self.after[block][:, :, None]
         begin, end = self.spans.offsets[span], self.spans.offsets[span + 1]
-        past = (begin + position - horizon + 1).clamp_min(begin).minimum(end)
-        future = (begin + position + horizon).clamp_min(begin).minimum(end)
-        if horizon == 0:  # one embedding for all keys
-            return (self.cumulative[end] - self.cumulative[begin])[:, :, None].to(self.values.dtype)
-        earlier = self.cumulative[past] - self.cumulative[begin]
-        later = self.cumulative[end] - self.cumulative[future]
-        rows = (begin + position)[:, None] + torch.arange(1 - horizon, horizon, device=span.device)  # (R, 2r-1)
-        inside = (rows >= begin[:, None]) & (rows < end[:, None])
-        near = self.values[rows.where(inside, len(self.values) - 1)]  # (R, 2r-1, h, dv + 1)
-        ends = (earlier[:, :, None].to(near.dtype), near.transpose(1, 2), later[:, :, None].to(near.dtype))
-        return torch.cat(ends, dim=2)
+        length = end - begin
+        low = (position - horizon + 1).clamp_min(0).minimum(length) // _BLOCK  # values before this block: row 0
+        high = ((position + horizon).minimum(length) + _BLOCK - 1) // _BLOCK  # from this one on: row 2r
+        place = low[:, None] * _BLOCK + torch.arange(2 * (horizon + _BLOCK) - 3, device=span.device)  # (R, W)
+        inside = place < (high * _BLOCK).minimum(length)[:, None]
+        distance = (place - position[:, None]).clamp(-horizon, horizon) + horizon
+        near = weights.gather(3, distance[:, None, None].expand(-1, weights.shape[1], -1, -1))  # (R, h, 1, W)
+        near = near.masked_fill(~inside[:, None, None], 0)
+        rows = (begin[:, None] + place).clamp(max=len(self.values) - 1)
+        mixed = torch.matmul(near, self.values[rows].transpose(1, 2))
+        mixed = mixed + weights[..., :1] * self.before[block + low][:, :, None]
+        return mixed + weights[..., -1:] * self.after[block + high][:, :, None]
+
+
+def _sums_outside(values: Tensor, spans: Spans, horizon: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    """`first_block`, `before` and `after` of a `LinearMemory`."""
+    starts, lengths = spans.offsets[:-1], spans.offsets.diff()
+    if horizon is None:
+        return torch.zeros_like(starts), values[:0].clone(), values[:0].clone()
+    block = _BLOCK if horizon else max(1, spans.max_length)
+    counts = lengths // block + 2  # the last one is empty
+    first = counts.cumsum(0) - counts
+    span = spans.span_of_token
+    of_token = first[span] + (torch.arange(len(values), device=span.device) - starts[span]) // block
+    sums = values.new_zeros(int(counts.sum()), *values.shape[1:]).index_add(0, of_token, values).double()
+    until = sums.cumsum(0) - sums  # over all spans: exact enough for differences not to depend on the spans before
+    own = torch.repeat_interleave(torch.arange(len(counts), device=span.device), counts)
+    before, after = until - until[first[own]], until[(first + counts - 1)[own]] - until
+    return first, before.to(values.dtype), after.to(values.dtype)

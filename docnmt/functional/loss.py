@@ -15,7 +15,7 @@ from docnmt.functional.autograd import Context
 def chunked_cross_entropy(
     features: Tensor, weight: Tensor, labels: Tensor, *,
     bias: Tensor | None = None, label_smoothing: float = 0.0, copied: Copied | None = None, ignore_index: int = -100,
-    chunk_tokens: int = 1024,
+    chunk_tokens: int = 1024, count: int | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Summed cross-entropy of `features @ weight.T + bias`, in nats.
 
@@ -27,6 +27,7 @@ def chunked_cross_entropy(
         label_smoothing: ε of (1 − ε)·(−log p(label)) + ε·(mean over the vocabulary of −log p).
         copied: what is mixed into the probability of each label, p(label) = (1 − λ)·softmax(scores)(label) + λ·copied;
             smoothing stays with the softmax.
+        count: how many labels are counted, where the host knows it: then it does not wait for a GPU to say so.
 
     Returns:
         The smoothed loss, differentiable in features, weight, bias and what is copied, and the loss without smoothing,
@@ -42,7 +43,7 @@ def chunked_cross_entropy(
         )
     if not 0 <= label_smoothing < 1:
         raise ValueError(f"chunked_cross_entropy: label_smoothing must be in [0, 1), got {label_smoothing}")
-    counted = (labels != ignore_index).nonzero()[:, 0]
+    counted = counted_labels(labels, ignore_index, count)
     if len(counted) < len(labels):
         features, labels = features.index_select(0, counted), labels.index_select(0, counted)
         copied = None if copied is None else copied.select(counted)
@@ -57,6 +58,13 @@ def chunked_cross_entropy(
             mean_scores = mean_scores + len(features) * bias.mean(dtype=precise)
         loss = loss - label_smoothing * mean_scores
     return loss, nll.detach()
+
+
+def counted_labels(labels: Tensor, ignore_index: int, count: int | None) -> Tensor:
+    """(N,) the places of the labels that count, in order, given how many they are, if the host knows it."""
+    if count is None or labels.device.type == "cpu":
+        return (labels != ignore_index).nonzero()[:, 0]
+    return (labels == ignore_index).to(torch.uint8).argsort(stable=True)[:count]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +103,20 @@ def label_log_probs(predicted: Tensor | CopiedFeatures, output: nn.Linear, label
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     log_probs = -F.cross_entropy(logits, labels[rows], reduction="none")
     return log_probs if copied is None else copied.select(rows).mixed_with(log_probs)
+
+
+def _mixture(alone: Tensor, copied: Copied) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A pointer's mixture for labels whose log p is `alone` (C,) without it, and the gradients of −log p with it.
+
+    Returns:
+        log p with the pointer (C,); what of the mixture is the vocabulary's, (1 − λ)·p(alone) / p, (C, 1); the
+        gradients with respect to λ and to the log of what is copied, (C,) each.
+    """
+    mixed = copied.mixed_with(alone)
+    # bounded: where λ is 0 and p nothing, all of these would be infinite
+    own_ratio, copy_ratio = ((part - mixed).clamp(max=30).exp() for part in (alone, copied.log_probs))
+    own = ((1 - copied.share) * own_ratio)[:, None]
+    return mixed, own, own_ratio - copy_ratio, -copied.share * copy_ratio
 
 
 class _Context(Context, Protocol):
@@ -136,21 +158,17 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             top_p, top = p.max(dim=1, keepdim=True)  # at least 1/V: its logarithm loses nothing
             log_total = scores.gather(1, top).to(precise) - top_p.log()
             right = scores.gather(1, y)
+            own: Tensor | None = None
             if copy_share is None or log_copied is None:
                 nll += (log_total - right).sum()
                 loss += (log_total - share * right).sum()
-                own: Tensor | None = None
             else:
                 rows = slice(begin, begin + chunk)
                 copied = Copied(copy_share[rows], log_copied[rows])
-                alone = (right - log_total)[:, 0].to(precise)  # log p of the label without copying
-                mixed = copied.mixed_with(alone)
+                mixed, own, *values = _mixture((right - log_total)[:, 0].to(precise), copied)
                 nll -= mixed.sum()
                 loss -= share * mixed.sum() - (1 - share) * log_total.sum()
-                # bounded: where λ is 0 and p nothing, all of these would be infinite
-                own_ratio, copy_ratio = ((part - mixed).clamp(max=30).exp() for part in (alone, copied.log_probs))
-                own = ((1 - copied.share) * own_ratio)[:, None]  # what of the mixture is the vocabulary's, (C, 1)
-                for d, value in zip(d_copied, (own_ratio - copy_ratio, -copied.share * copy_ratio), strict=True):
+                for d, value in zip(d_copied, values, strict=True):
                     if d is not None:
                         d[rows] = share * value
             if not any(needed[:3]):  # a frozen model whose pointer learns: that gradient is made above

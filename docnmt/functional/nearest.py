@@ -43,7 +43,10 @@ def find_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sel
     if many.all():
         return found
     every = top_sentences(queries, keys, policy)
-    choose = on_device(many, found.sentences.device)[queries.layout.document_of_token, None]  # (Tq, 1)
+    key = (many_sentences, policy.top_t)
+    device = found.sentences.device
+    many_documents = keys.layout.document_sentences.derive(key, lambda: on_device(many, device))
+    choose = many_documents[queries.layout.document_of_token, None]  # (Tq, 1)
     return Selection(
         torch.where(choose, found.sentences, every.sentences), torch.where(choose, found.relevance, every.relevance)
     )

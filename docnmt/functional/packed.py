@@ -3,7 +3,7 @@
 Spans of similar length form a *bucket* and are padded there only, to a length that follows from the span's own. A
 bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU. Long spans are computed alone,
 without padding, and keep no (query × key) tensor: `scaled_dot_product_attention`, or block after block
-with distance scores.
+with distance scores. Half types on a CUDA card go to flash attention as they are, unless there are distance scores.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from docnmt.functional.buckets import bucket_plan
+from docnmt.functional.varlen import takes_varlen, varlen_packed_attention
 from docnmt.layout import Spans
 
 #: Queries × keys that one block of queries of a long span may hold.
@@ -47,6 +48,8 @@ def packed_attention(
         ValueError: shapes or spans do not belong together.
     """
     _check(q, k, v, q_spans, k_spans, distance_scores)
+    if distance_scores is None and scale is None and (q_spans is k_spans or not causal) and takes_varlen(q, k, v):
+        return varlen_packed_attention(q, k, v, q_spans, k_spans, causal=causal)
     heads, scale = q.shape[1], q.shape[-1] ** -0.5 if scale is None else scale
     plan = bucket_plan(q_spans, k_spans, heads, causal)
     queries = plan.pad(q, "q") if scale == 1 else [x * scale for x in plan.pad(q, "q")]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 from docnmt.layout import Spans
+from docnmt.transfer import to_device
 
 #: The longest document of a group is at most this many times as long as its shortest, short ones aside.
 _SPREAD, _SHORT = 1.5, 48
@@ -30,10 +31,13 @@ class Padded:
         rows: (n, L) int64, row of the packed tensor; padding shows the last row of its own span, so that nothing of
             another document can enter.
         real: (n, L) bool, False at padding.
+        shown: (m,) int64, the places of `rows`, flattened, that are real; and `own`, the packed rows that they show.
     """
 
     rows: Tensor
     real: Tensor
+    shown: Tensor
+    own: Tensor
 
     def gather(self, x: Tensor) -> Tensor:
         """Packed rows (T, h, d) as (n, h, L, d)."""
@@ -45,11 +49,13 @@ def document_groups(first: Spans, *others: Spans) -> list[tuple[Padded, ...]]:
 
     Documents without a row of some kind are left out. Made once for these spans and kept with the first.
     """
-    kinds = (first, *others)
-    return first.derive(
-        (document_groups, *others),
-        lambda: [tuple(_pad(spans, members) for spans in kinds) for members in _members(kinds)],
-    )
+    return first.derive((document_groups, *others), lambda: _make_groups((first, *others)))
+
+
+def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[Padded, ...]]:
+    made = [[_pad(spans, members) for spans in kinds] for members in _members(kinds)]
+    arrived = iter(to_device([x for group in made for arrays in group for x in arrays], kinds[0].offsets.device))
+    return [tuple(Padded(*(next(arrived) for _ in arrays)) for arrays in group) for group in made]
 
 
 def _members(kinds: tuple[Spans, ...]) -> list[np.ndarray]:
@@ -70,12 +76,13 @@ def _members(kinds: tuple[Spans, ...]) -> list[np.ndarray]:
     return [np.array(group) for group in groups]
 
 
-def _pad(spans: Spans, members: np.ndarray) -> Padded:
+def _pad(spans: Spans, members: np.ndarray) -> list[np.ndarray]:
+    """What a `Padded` holds."""
     lengths, starts = spans.lengths[members], spans.host[:-1][members]
     place = np.arange(int(lengths.max()))
     rows = starts[:, None] + np.minimum(place, lengths[:, None] - 1)
-    device = spans.offsets.device
-    return Padded(torch.from_numpy(rows).to(device), torch.from_numpy(place < lengths[:, None]).to(device))
+    real = place < lengths[:, None]
+    return [rows, real, np.flatnonzero(real), rows[real]]
 
 
 def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
@@ -94,7 +101,7 @@ def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tens
         scores = torch.baddbmm(scores.view(*q.shape[:2], -1), q, k.mT, alpha=scale)
         weights = scores.softmax(-1).view(*kept.shape[:3], -1).masked_fill(nothing, 0)
         outputs.append(torch.matmul(weights, key.gather(keys.values)).transpose(1, 2).flatten(0, 1))
-        place[query.rows[query.real]] = filled + query.real.flatten().nonzero().squeeze(-1)
+        place[query.own] = filled + query.shown
         filled += query.rows.numel()
     return torch.cat(outputs).index_select(0, place)
 

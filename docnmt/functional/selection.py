@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from docnmt.functional.blocks import SentenceBlocks
 from docnmt.functional.top_t import check_t
-from docnmt.functional.tree import TreeIndex, cumulative_keys
+from docnmt.functional.tree import TreeIndex, cumulative_keys, on_device
 from docnmt.layout import DocumentLayout
 
 
@@ -67,13 +67,22 @@ class Keys:
         relevance, cumulative = in_float32(self.relevance), self.cumulative
         empty = self.layout.sentences.lengths == 0
         if empty.any():
-            empty = empty if self.tree is None else ~self.tree.filled_nodes(self.layout)
-            relevance = _zero_rows(relevance, empty)
-            cumulative = None if cumulative is None else _zero_rows(cumulative, empty)
+            rows = self._empty_rows(empty)
+            relevance = relevance.masked_fill(rows, 0)
+            cumulative = None if cumulative is None else cumulative.masked_fill(rows, 0)
         if self.tree is not None and cumulative is None:
             cumulative = cumulative_keys(relevance, self.tree)
         words, values = in_float32(self.words), in_float32(self.values)
         return replace(self, words=words, values=values, relevance=relevance, cumulative=cumulative)
+
+    def _empty_rows(self, empty: np.ndarray) -> Tensor:
+        """(Sk or N, 1, 1) bool, which keys are of sentences (Sk,) or nodes without words; made once for a layout."""
+        tree, device = self.tree, self.relevance.device
+
+        def _make() -> Tensor:
+            return on_device(empty if tree is None else ~tree.filled_nodes(self.layout), device).view(-1, 1, 1)
+
+        return self.layout.sentences.derive((Keys, None if tree is None else tree.node_spans), _make)
 
     @property
     def sentences(self) -> Tensor:
@@ -153,8 +162,3 @@ def subtract_largest(kept: Tensor) -> Tensor:
 def in_float32(x: Tensor) -> Tensor:
     """Half types compute in float32."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-
-
-def _zero_rows(x: Tensor, rows: np.ndarray) -> Tensor:
-    """x (n, h, d) with 0 in some rows, a bool array (n,), whatever they held."""
-    return x.masked_fill(torch.from_numpy(rows).to(x.device).view(-1, 1, 1), 0)

@@ -22,7 +22,9 @@ from docnmt.functional.nearest import find_sentences
 from docnmt.functional.padded import padded_attention
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, subtract_largest
 from docnmt.functional.top_t import kept_mask
+from docnmt.functional.varlen_selective import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout
+from docnmt.runtime import new_shapes
 
 _SHORT = 128  # words of a document up to which all scores are computed faster than some are chosen
 # The cost of a (query, sentence) pair and of each word there under "dispatch", in scores under "padded".
@@ -35,17 +37,22 @@ def selective_attention(queries: Queries, keys: Keys, policy: SelectionPolicy, b
     """Softmax[q·k/√d_k + kept relevance of the word's sentence] v, over the words of the kept sentences.
 
     Returns:
-        (Tq, h, d_v), in the type of the values; half types compute in float32.
+        (Tq, h, d_v), in the type of the values; half types compute in float32, on a CUDA card by flash attention.
 
     Raises:
         ValueError: queries, keys and policy do not fit, or the backend is unknown.
     """
     _check_tensors(queries, keys)
     _check_layouts(queries, keys, policy)
-    with torch.autocast(queries.words.device.type, enabled=False):
+    with torch.autocast(queries.words.device.type, enabled=False), new_shapes():
         precise_queries, precise_keys = queries.precise(), keys.precise()
         selection = select(precise_queries, precise_keys, policy)
-        out = attend(precise_queries, precise_keys, selection, backend)
+        if backend == "auto" and suits_varlen(queries, keys, selection):  # half types on a CUDA card
+            asked = replace(precise_queries, words=queries.words)
+            read = replace(precise_keys, words=keys.words, values=keys.values)
+            out = varlen_attention(asked, read, selection)
+        else:
+            out = attend(precise_queries, precise_keys, selection, backend)
     return out.to(keys.values.dtype)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from docnmt.layout import DocumentLayout, Spans
+from docnmt.transfer import to_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,24 +41,24 @@ class TreeIndex:
     @classmethod
     def of(cls, document_sentences: Spans) -> TreeIndex:
         """The index of a layout's documents, made once and kept with the layout."""
-        return document_sentences.derive(cls.from_offsets, lambda: cls.from_offsets(document_sentences.offsets))
+        return document_sentences.derive(cls.from_offsets, lambda: cls._of_spans(document_sentences))
 
     @classmethod
     def from_offsets(cls, document_offsets: Tensor) -> TreeIndex:
         """The index of documents whose sentences begin at `document_offsets` (D+1,)."""
-        lengths = Spans(document_offsets).lengths
-        sizes = [lengths]
+        return cls._of_spans(Spans(document_offsets))
+
+    @classmethod
+    def _of_spans(cls, sentences: Spans) -> TreeIndex:
+        sizes = [sentences.lengths]
         while sizes[-1].max(initial=0) > 1:
             sizes.append(np.where(sizes[-1] > 1, -(-sizes[-1] // 2), 0))
         level_size = np.stack(sizes)
         ends = np.cumsum(level_size, 0)
         offsets = np.concatenate([[0], np.cumsum(ends[-1])]).astype(np.int64)
-        return cls(
-            document_offsets,
-            Spans(torch.from_numpy(offsets).to(document_offsets.device)),
-            level_size,
-            offsets[:-1] + ends - level_size,
-        )
+        (moved,) = to_device([offsets], sentences.offsets.device)
+        nodes = Spans.known(moved, offsets)
+        return cls(sentences.offsets, nodes, level_size, offsets[:-1] + ends - level_size)
 
     @property
     def num_nodes(self) -> int:
@@ -72,8 +73,12 @@ class TreeIndex:
     @cached_property
     def levels(self) -> tuple[Tensor, ...]:
         """The nodes of each level of all documents, leaves first; level 0 is the sentences in order."""
+        return tuple(to_device(self._host_levels, self.document_offsets.device))
+
+    @cached_property
+    def _host_levels(self) -> list[np.ndarray]:
         levels = zip(self.level_start, self.level_size, strict=True)
-        return tuple(self._tensor(np.repeat(start, size) + _count_up(size)) for start, size in levels)
+        return [np.repeat(start, size) + _count_up(size) for start, size in levels]
 
     @property
     def leaves(self) -> Tensor:
@@ -88,14 +93,22 @@ class TreeIndex:
     @cached_property
     def place(self) -> Tensor:
         """(N,) int64, where each node stands in its level."""
-        place = torch.empty(self.num_nodes, dtype=torch.int64, device=self.document_offsets.device)
-        for nodes in self.levels:
-            place[nodes] = torch.arange(len(nodes), device=nodes.device)
+        return self._tensor(self._host_place)
+
+    @cached_property
+    def _host_place(self) -> np.ndarray:
+        place = np.empty(self.num_nodes, np.int64)
+        for nodes in self._host_levels:
+            place[nodes] = np.arange(len(nodes))
         return place
 
     @cached_property
     def children(self) -> Tensor:
         """(N, 2) int64, left and right child; -1 where there is none."""
+        return self._tensor(self._host_children)
+
+    @cached_property
+    def _host_children(self) -> np.ndarray:
         children = np.full((self.num_nodes, 2), -1)
         for level in range(1, self.num_levels):
             size, below = self.level_size[level], self.level_size[level - 1]
@@ -104,16 +117,28 @@ class TreeIndex:
             first = np.repeat(self.level_start[level - 1], size)
             children[nodes, 0] = first + left
             children[nodes, 1] = np.where(left + 1 < np.repeat(below, size), first + left + 1, -1)
-        return self._tensor(children)
+        return children
 
     @cached_property
     def parents(self) -> Tensor:
         """(N,) int64; -1 for a root."""
-        parents = torch.full((self.num_nodes,), -1, device=self.document_offsets.device)
-        for side in self.children.unbind(-1):
-            has = (side >= 0).nonzero().squeeze(-1)
+        parents = np.full(self.num_nodes, -1)
+        for side in self._host_children.T:
+            has = np.flatnonzero(side >= 0)
             parents[side[has]] = has
-        return parents
+        return self._tensor(parents)
+
+    @cached_property
+    def merges(self) -> tuple[tuple[Tensor, Tensor, Tensor], ...]:
+        """For each level above the leaves: where the left child of each node stands in the level below; which nodes
+        have a right child, too; and where these children stand."""
+        arrays = []
+        for nodes in self._host_levels[1:]:
+            left, right = self._host_children[nodes].T
+            pairs = np.flatnonzero(right >= 0)
+            arrays += [self._host_place[left], pairs, self._host_place[right[pairs]]]
+        arrived = iter(to_device(arrays, self.document_offsets.device))
+        return tuple(zip(arrived, arrived, arrived, strict=True))
 
     def filled_nodes(self, layout: DocumentLayout) -> np.ndarray:
         """(N,) bool on the host: which nodes have a word below them."""
@@ -132,7 +157,7 @@ class TreeIndex:
 
 def on_device(array: np.ndarray, device: torch.device) -> Tensor:
     """A tensor of a host array."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+    return to_device([array], device)[0]
 
 
 def _count_up(lengths: np.ndarray) -> np.ndarray:
@@ -174,28 +199,35 @@ def build_tree(
             f"got {tuple(summaries.shape)}"
         )
     levels = [summaries]
-    for nodes in index.levels[1:]:
-        left, right = index.children[nodes].unbind(-1)
+    for left, pairs, right in index.merges:
         below = levels[-1]
-        parents = below.index_select(0, index.place[left])
-        pairs = (right >= 0).nonzero().squeeze(-1)
-        merged = merge(parents[pairs], below.index_select(0, index.place[right[pairs]]))
+        parents = below.index_select(0, left)
+        merged = merge(parents[pairs], below.index_select(0, right))
         if merged.shape != (len(pairs), summaries.shape[1]):
             raise ValueError(f"merge: expected to return {(len(pairs), summaries.shape[1])}, got {tuple(merged.shape)}")
         levels.append(parents.index_copy(0, pairs, merged.to(parents.dtype)))
     return SentenceTree(_join_levels(levels, index), index)
 
 
-def cumulative_keys(node_k: Tensor, index: TreeIndex) -> Tensor:
+def cumulative_keys(node_k: Tensor, index: TreeIndex, *, count_copies: bool = True) -> Tensor:
     """The sum of the keys on the path from the root to each node: q·sum is the node's cumulative relevance.
 
-    node_k (N, ...) → (N, ...).
+    Args:
+        node_k: (N, ...).
+        count_copies: a node without a sibling, of which its parent is a copy, counts like any other; else not at all,
+            so that the path has each encoding once.
+
+    Returns:
+        (N, ...).
     """
     levels: list[Tensor] = []
     for nodes in reversed(index.levels):
         own = node_k.index_select(0, nodes)
         if levels:
             parents = index.parents[nodes]
+            if not count_copies:
+                alone = (parents >= 0) & (index.children[parents, 1] < 0)
+                own = own.masked_fill(alone.view(-1, *(1,) * (own.dim() - 1)), 0)
             above = torch.cat([levels[-1], levels[-1].new_zeros(1, *own.shape[1:])])
             own = own + above.index_select(0, torch.where(parents >= 0, index.place[parents], len(above) - 1))
         levels.append(own)

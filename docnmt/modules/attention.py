@@ -6,6 +6,7 @@ Each block has two routes to the same numbers: `forward` on a whole packed row, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +15,9 @@ from docnmt.functional import packed_attention
 from docnmt.layout import Spans
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition
+from docnmt.modules.record import attended
 from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
-from docnmt.runtime import INVARIANT_KEYS
+from docnmt.runtime import INVARIANT_KEYS, new_shapes
 
 
 @dataclass
@@ -26,6 +28,7 @@ class KeyValueCache:
         keys, values: (R, h, L, d_h); row r holds `lengths[r]` tokens; places after them are never read.
     """
 
+    any_memory: ClassVar[bool] = True
     keys: Tensor
     values: Tensor
 
@@ -71,11 +74,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, extra: Tensor | Non
     q (N, h, b, d), k and v (N, h, L, d), allowed (N, L) bool, extra scores (N, h, b, L) → (N, h, b, d).
     """
     precise = torch.promote_types(q.dtype, torch.float32)
-    scores = torch.matmul(q, k.transpose(-1, -2)).to(precise) * q.shape[-1] ** -0.5  # (N, h, b, L)
-    if extra is not None:
-        scores = scores + extra
-    scores = scores.masked_fill(~allowed[:, None, None], float("-inf"))
-    return torch.matmul(scores.softmax(-1).to(v.dtype), v)
+    with new_shapes(attention=True):
+        scores = torch.matmul(q, k.transpose(-1, -2)).to(precise) * q.shape[-1] ** -0.5  # (N, h, b, L)
+        if extra is not None:
+            scores = scores + extra
+        scores = scores.masked_fill(~allowed[:, None, None], float("-inf"))
+        return torch.matmul(scores.softmax(-1).to(v.dtype), v)
 
 
 class SelfAttention(Sublayer[None, KeyValueCache]):
@@ -160,6 +164,7 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
 class CrossKeys:
     """The source sentence of each decoding slot, padded: keys, values (N, h, m, d_h), allowed (N, m)."""
 
+    any_memory: ClassVar[bool] = True
     keys: Tensor
     values: Tensor
     allowed: Tensor
@@ -228,7 +233,8 @@ class CrossAttention(Sublayer[PackedKeys, CrossKeys]):
     def between(self, x: Tensor, source: Tensor, target_spans: Spans, source_spans: Spans) -> Tensor:
         """Attention from each target span to its source span: x (Tq, d), source (Tk, d) → (Tq, d)."""
         q = self.query(x).view(len(x), self.heads, self.d_head)
-        mixed = packed_attention(q, *self._project(source), target_spans, source_spans)
+        k, v = self._project(source)
+        mixed = attended(self, lambda values: packed_attention(q, k, values, target_spans, source_spans), v)
         output: Tensor = self.output(mixed.flatten(1))
         return output
 

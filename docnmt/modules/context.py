@@ -14,15 +14,22 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.functional import build_tree, packed_attention
-from docnmt.functional.selection import Queries, SelectionPolicy
+from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
 from docnmt.functional.selective import selective_attention, selective_attention_step
-from docnmt.functional.tree import TreeIndex
+from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.attention import CrossKeys, attend
 from docnmt.modules.document_store import ContextKeys, DocumentStore
+from docnmt.modules.record import attended
 from docnmt.modules.source2token import Source2Token
-from docnmt.modules.sublayer import DocumentPart
+from docnmt.modules.sublayer import DocumentPart, OwnStart
+from docnmt.runtime import INVARIANT_ROWS
+
+#: Sentences of a document up to which decoding copies its summaries for each row, which is fastest for few.
+_COPIED = 128
+#: Scores of rows to the summaries of a longer one that are held at a time: 64 MB in float32.
+_SCORES = 1 << 24
 
 
 class Scheduled(nn.Module):
@@ -128,7 +135,10 @@ class SummaryAttention(ContextAttention):
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
         """x (Tq, d) → (Tq, d), attention to the summaries of the query's document."""
         spans = layout.documents, keys.layout.document_sentences
-        return self._join(packed_attention(self._heads(self.query(x)), keys.keys, keys.values, *spans))
+        q = self._heads(self.query(x))
+        return self._join(
+            attended(self, lambda values: packed_attention(q, keys.keys, values, *spans), keys.values, sentences=True)
+        )
 
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
         """As `forward`, one query a row, x (R, d) → (R, d)."""
@@ -136,18 +146,37 @@ class SummaryAttention(ContextAttention):
 
     def _read_documents(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
         """One query a row, x (R, d), over the summaries of the row's document → (R, h, d_h)."""
+        if keys.layout.document_sentences.max_length > _COPIED:
+            return self._read_in_place(x, keys, document_of_row)
         padded = CrossKeys.gather(keys.keys, keys.values, keys.layout.document_sentences, document_of_row)
         return attend(self._heads(self.query(x))[:, :, None], padded.keys, padded.values, padded.allowed)[:, :, 0]
 
+    def _read_in_place(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor) -> Tensor:
+        """The same without a copy of the document for every row, document by document."""
+        queries, spans = self._heads(self.query(x)), keys.layout.document_sentences.host.tolist()
+        mixed = torch.empty_like(queries)
+        for document in document_of_row.unique().tolist():
+            rows = (document_of_row == document).nonzero()[:, 0]
+            sentences = slice(spans[document], spans[document + 1])
+            own = (each[None, sentences].transpose(1, 2) for each in (keys.keys, keys.values))  # (1, h, S, d_h)
+            k, v = (each.contiguous() for each in own)
+            allowed = torch.ones(1, k.shape[2], dtype=torch.bool, device=x.device)
+            for some in rows.split(max(INVARIANT_ROWS, _SCORES // max(k.shape[1] * k.shape[2], 1))):
+                enough = some.repeat(-(-INVARIANT_ROWS // len(some)))  # fewer rows take other kernels
+                read = attend(queries[enough].transpose(0, 1)[None], k, v, allowed)[0].transpose(0, 1)
+                mixed[some] = read[: len(some)]
+        return mixed
 
-class ConditionalAttention(ContextAttention, Scheduled):
+
+class ConditionalAttention(ContextAttention, Scheduled, OwnStart):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
-    word's score is the cumulative relevance of its sentence's path. Without one, and `by_blocks`, those of a long
-    document are found through blocks of neighbours. With `always_own` a word's own sentence (a target word's: the one
-    it translates) is always among the `top_t`. For the first `read_all_updates` updates of training every sentence is
-    read, so that all relevances get a gradient, not only those of the first selection.
+    word's score is the cumulative relevance of its sentence's path, copied nodes' with `count_copies`. Without a tree,
+    and `by_blocks`, those of a long document are found through blocks of neighbours. With `always_own` a word's own
+    sentence (a target word's: the one it translates) is always among the `top_t`. For the first `read_all_updates`
+    updates of training every sentence is read, so that all relevances get a gradient, not only those of the first
+    selection.
 
     Raises:
         ValueError: a number or name is none of those expected, or `always_own` leaves no other sentence.
@@ -157,12 +186,13 @@ class ConditionalAttention(ContextAttention, Scheduled):
 
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, top_t: int,
-        select_on: str = "cumulative", by_blocks: bool = False, always_own: bool = False, read_all_updates: int = 0,
+        select_on: str = "cumulative", count_copies: bool = True, by_blocks: bool = False, always_own: bool = False,
+        read_all_updates: int = 0,
     ) -> None:  # fmt: skip
         check_at_least(0, read_all_updates=read_all_updates)
         super().__init__(d_model=d_model, heads=heads, d_head=d_head, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
         self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=select_on, by_blocks=by_blocks)
-        self.read_all_updates = read_all_updates
+        self.read_all_updates, self.count_copies = read_all_updates, count_copies
         self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
         self.output = nn.Linear(heads * d_head, d_model)
 
@@ -181,7 +211,10 @@ class ConditionalAttention(ContextAttention, Scheduled):
         """Keys and values of the words, and relevance keys of sentences or nodes."""
         k, v = self._pair(self.key_value(store.words))
         relevance = self._heads(self.relevance_key(store.summaries if store.tree is None else store.tree.nodes))
-        return ContextKeys(store.layout, k, v, relevance, store.tree)
+        cumulative = None
+        if store.tree is not None:
+            cumulative = cumulative_keys(in_float32(relevance), store.tree.index, count_copies=self.count_copies)
+        return ContextKeys(store.layout, k, v, relevance, store.tree, cumulative)
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
         """x (Tq, d) → (Tq, d), attention to the words of the selected sentences."""
@@ -189,7 +222,15 @@ class ConditionalAttention(ContextAttention, Scheduled):
         if self.training and self.update < self.read_all_updates:
             policy = replace(policy, top_t=max(policy.top_t, keys.layout.document_sentences.max_length))
         q, sentence_q = self._pair(self.query(x))
-        return self._join(selective_attention(Queries(q, sentence_q, layout), keys.selectable(), policy))
+        queries, own = Queries(q, sentence_q, layout), keys.selectable()
+        return self._join(
+            attended(
+                self,
+                lambda values: selective_attention(queries, replace(own, values=values), policy),
+                own.values,
+                tree=own.tree is not None,
+            )
+        )
 
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
         """As `forward`, one query a row, x (R, d) → (R, d)."""

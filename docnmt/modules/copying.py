@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.functional.copying import NOTHING, copied_labels, similarities
+from docnmt.functional.copying import NOTHING, copied_labels, copied_values, similarities
 from docnmt.functional.loss import Copied
 from docnmt.layout import DocumentLayout
 from docnmt.modules.arguments import check_at_least
-from docnmt.modules.sublayer import DocumentPart
+from docnmt.modules.record import Note, taking_notes
+from docnmt.modules.sublayer import DocumentPart, OwnStart
 
 #: At the start, |q − k|² of two states whose features differ by 1 in each place: how sharp the pointer is.
 SHARPNESS = 8.0
@@ -28,7 +29,7 @@ class CopyKeys:
     tokens: Tensor
 
 
-class Pointer(nn.Module, DocumentPart):
+class Pointer(nn.Module, OwnStart, DocumentPart):
     """p(word) = (1 − λ)·softmax(scores)(word) + λ·Σ softmax(−|q − k|²), the sum over earlier places where it followed.
 
     q and k are projections of the decoder's last features, λ a gate of the same features and of the best similarities.
@@ -54,7 +55,6 @@ class Pointer(nn.Module, DocumentPart):
             self.key.weight *= (SHARPNESS / len(self.key.weight)) ** 0.5
             self.gate.weight.zero_()
             self.gate.weight[0, -2] = 0.75
-            self.gate.bias.zero_()
 
     def start_closed(self) -> None:
         """Nothing is copied."""
@@ -74,7 +74,12 @@ class Pointer(nn.Module, DocumentPart):
         """What is copied to labels (T,), given features (T, d) of all words of documents."""
         keys = self.key(features)
         log_probs, nearest, total = copied_labels(keys, keys, labels, layout, self.window)
-        return Copied(self.share(features, nearest, total), log_probs)
+        share = self.share(features, nearest, total)
+        notes = taking_notes()
+        if notes is not None:
+            read = partial(copied_values, keys, keys, labels=labels, layout=layout, window=self.window)
+            notes.append(Note(self, lambda values: read(values[:, 0])[:, None], features[:, None], share=share))
+        return Copied(share, log_probs)
 
     def remember(self, features: Tensor, tokens: Tensor) -> CopyKeys:
         """A finished sentence: features (n, d), and the tokens (n,) that followed."""
@@ -103,6 +108,8 @@ class Earlier:
     Args:
         slots: for each slot its earlier sentences, in order. window: how many of their last words are read.
     """
+
+    any_memory = True
 
     def __init__(self, slots: Sequence[Sequence[CopyKeys]], window: int) -> None:
         self.slots, self.window = list(slots), window

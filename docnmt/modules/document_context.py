@@ -5,10 +5,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from docnmt.functional.selection import SelectionPolicy
 from docnmt.modules.context import ContextAttention
 from docnmt.modules.document_store import ContextKeys, DocumentStore
-from docnmt.modules.sublayer import CacheT, DocumentPart, NoCache, Reads, RememberedT, Slots, Step, Sublayer
+from docnmt.modules.sublayer import (
+    CacheT,
+    DocumentPart,
+    NoCache,
+    OfMemories,
+    Reads,
+    RememberedT,
+    Slots,
+    Step,
+    Sublayer,
+)
 from docnmt.modules.target_context import Earlier
+
+#: Words of several memories up to which decoding joins them: this bounds what is copied, and how far documents beside
+#: the longest are padded.
+_JOINED = 1 << 13
 
 
 class ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
@@ -67,35 +82,68 @@ class EncoderContext(ContextSublayer[None, NoCache]):
         raise TypeError("an encoder's context attention has no decoding step")
 
 
-class SourceKeys(NoCache):
-    """The source documents as a decoder layer reads them: nothing of it belongs to rows or slots."""
+class SourceKeys:
+    """The source documents as a decoder layer reads them: of several small memories joined, as every read of one has a
+    cost of its own."""
 
-    def __init__(self, keys: ContextKeys) -> None:
+    any_memory = True
+
+    def __init__(self, keys: OfMemories[ContextKeys]) -> None:
         self.keys = keys
+        self._joined: tuple[list[ContextKeys], ContextKeys, Tensor] | None = None
+
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
+        self.keys.keep(slots)
+
+    def append(self, other: SourceKeys) -> None:
+        """As `Cache.append`."""
+        self.keys.append(other.keys)
+
+    def joined(self, policy: SelectionPolicy | None) -> tuple[ContextKeys, Tensor] | None:
+        """All parts in one, and the number there of each part's first sentence; None where they stay apart."""
+        parts = self.keys.parts
+        words, trees = sum(part.layout.num_tokens for part in parts), [part.tree for part in parts]
+        if len(parts) < 2 or words > _JOINED or any(tree is not None for tree in trees):
+            self._joined = None
+        elif self._joined is None or list(map(id, self._joined[0])) != list(map(id, parts)):
+            sentences = torch.tensor([0, *(part.layout.num_sentences for part in parts)], device=self.keys.of.device)
+            self._joined = parts, ContextKeys.joined(parts, policy), sentences.cumsum(0)
+        return None if self._joined is None else self._joined[1:]
 
 
-class DecoderContext(ContextSublayer[SourceKeys, SourceKeys]):
+class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
     """Attention of a target word to the source document of the sentence that it translates."""
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (Tq, d) → (Tq, d)."""
         return self.attend(x, _store(reads.store), reads)
 
-    def remember(self, reads: Reads) -> SourceKeys:
+    def remember(self, reads: Reads) -> ContextKeys:
         """Keys, values and relevance keys of all source documents."""
-        return SourceKeys(self.attention.project(_store(reads.store)).stored(self.attention.policy))
+        return self.attention.project(_store(reads.store)).stored(self.attention.policy)
 
-    def begin(self, remembered: SourceKeys, slots: Slots) -> SourceKeys:
+    def begin(self, remembered: ContextKeys, slots: Slots) -> SourceKeys:
         """All slots read the same."""
-        return remembered
+        return SourceKeys(OfMemories.all_of(remembered, slots.sentences))
 
     def step(self, x: Tensor, cache: SourceKeys, at: Step) -> Tensor:
         """One query a row: x (R, d) → (R, d)."""
-        return self.attention.step(x, cache.keys, at.sentences)
+        joined = cache.joined(self.attention.policy)
+        if joined is None:
+            return cache.keys.read(x, [at.sentences], self._of)
+        keys, begins = joined
+        begin = begins[cache.keys.of].repeat_interleave(len(x) // len(cache.keys.of))
+        return self.attention.step(x, keys, at.sentences + begin)
+
+    def _of(self, keys: ContextKeys, x: Tensor, sentences: Tensor) -> Tensor:
+        return self.attention.step(x, keys, sentences)
 
 
 class EarlierText:
     """What the slots have of the translations before their sentences, as one layer reads them."""
+
+    any_memory = True
 
     def __init__(self, earlier: Earlier) -> None:
         self.earlier = earlier

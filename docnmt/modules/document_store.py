@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from docnmt.functional import SentenceTree
 from docnmt.functional.blocks import SentenceBlocks
 from docnmt.functional.nearest import many_sentences
-from docnmt.functional.selection import Keys, SelectionPolicy, in_float32
-from docnmt.functional.tree import cumulative_keys
+from docnmt.functional.selection import Keys, SelectionPolicy
 from docnmt.layout import DocumentLayout
 
 
@@ -28,7 +29,7 @@ class DocumentStore:
 class ContextKeys:
     """A store as one attention block sees it: keys and values (T, h, d_h), relevance keys of sentences or nodes.
 
-    `cumulative`: sums of the nodes' keys along the tree's paths; `blocks`: of sentences; if they were made already.
+    `cumulative`: with a tree, sums of the nodes' keys along its paths. `blocks`: of sentences, if they were made.
     """
 
     layout: DocumentLayout
@@ -42,11 +43,20 @@ class ContextKeys:
     def stored(self, policy: SelectionPolicy | None) -> ContextKeys:
         """The same for decoding, which reads words again at every step: laid out for it, with what `policy` needs."""
         keys = replace(self, keys=self.keys.contiguous(), values=self.values.contiguous())
-        if self.tree is not None and self.relevance is not None:
-            return replace(keys, cumulative=cumulative_keys(in_float32(self.relevance), self.tree.index))
         if policy is not None and policy.by_blocks and many_sentences(self.layout, policy.top_t).any():
             return replace(keys, blocks=SentenceBlocks.of(keys.selectable().precise().sentences, self.layout))
         return keys
+
+    @classmethod
+    def joined(cls, parts: Sequence[ContextKeys], policy: SelectionPolicy | None) -> ContextKeys:
+        """The documents of all parts in one, in their order, as `stored`. Parts must have no tree."""
+        relevance = [part.relevance for part in parts if part.relevance is not None]
+        return cls(
+            DocumentLayout.joined([part.layout for part in parts]),
+            torch.cat([part.keys for part in parts]),
+            torch.cat([part.values for part in parts]),
+            torch.cat(relevance) if relevance else None,
+        ).stored(policy)
 
     def selectable(self) -> Keys:
         """As selective attention reads them."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
+
+from docnmt.modules.positions.tables import Indexed
 
 
 class Embedding(nn.Module):
@@ -32,11 +36,18 @@ class Embedding(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.scale = tokens.embedding_dim**0.5 if scale is None else scale
 
-    def forward(self, tokens: Tensor, positions: Tensor, offsets: Tensor | None = None) -> Tensor:
-        """tokens (T,), positions (T, 4), where each sentence begins (S+1,) → (T, d)."""
+    def forward(
+        self, tokens: Tensor, positions: Tensor, offsets: Tensor | None = None, highest: Sequence[int] | None = None
+    ) -> Tensor:
+        """tokens (T,), positions (T, 4), where each sentence begins (S+1,) → (T, d).
+
+        Args:
+            highest: the largest position of each column, where the host knows it.
+        """
         x = self.tokens(tokens) * self.scale
         if self.position is not None and self.fusion is not None:
-            x = self.fusion(x, self.position(positions).to(x.dtype), offsets)
+            known = (highest,) if isinstance(self.position, Indexed) else ()
+            x = self.fusion(x, self.position(positions, *known).to(x.dtype), offsets)
         dropped: Tensor = self.dropout(x)
         return dropped
 

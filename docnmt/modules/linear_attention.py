@@ -6,6 +6,7 @@ The blocks have the interface of `docnmt.modules.attention`; what they keep whil
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,8 @@ from docnmt.functional import LinearMemory, LinearState, packed_linear_attention
 from docnmt.layout import Spans
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
-from docnmt.modules.sublayer import Reads, Slots, Step, Sublayer
+from docnmt.modules.record import attended
+from docnmt.modules.sublayer import OfMemories, Reads, Slots, Step, Sublayer
 
 
 def _relative(position: AttentionPosition | None) -> RelativeKeys | None:
@@ -32,6 +34,7 @@ def _embeddings(position: RelativeKeys | None) -> Tensor | None:
 class LinearCache:
     """What linear self-attention keeps of each row; it does not grow with the row."""
 
+    any_memory: ClassVar[bool] = True
     state: LinearState
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
@@ -96,18 +99,21 @@ class LinearSelfAttention(Sublayer[None, LinearCache]):
 
 @dataclass
 class LinearSource:
-    """The source sentence of each decoding slot: numbers (N,) of spans in a memory that all slots share."""
+    """The source sentence of each decoding slot: numbers (N,) of spans in its memory."""
 
-    memory: LinearMemory
+    any_memory: ClassVar[bool] = True
+    memory: OfMemories[LinearMemory]
     spans: Tensor
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """As `Cache.keep`."""
+        self.memory.keep(slots)
         if slots is not None:
             self.spans = self.spans.index_select(0, slots)
 
     def append(self, other: LinearSource) -> None:
         """As `Cache.append`."""
+        self.memory.append(other.memory)
         self.spans = torch.cat([self.spans, other.spans])
 
 
@@ -139,23 +145,28 @@ class LinearCrossAttention(Sublayer[LinearMemory, LinearSource]):
         """x (Tq, d) → (Tq, d); sentence i reads source sentence i."""
         source, source_layout = reads.of_source
         q = self.query(x).view(len(x), self.heads, self.d_head)
-        spans = (reads.layout.sentences, source_layout.sentences)
-        mixed = packed_linear_attention(q, *self._project(source), *spans, _embeddings(self.position))
+        spans, near = (reads.layout.sentences, source_layout.sentences), _embeddings(self.position)
+        k, v = self._project(source)
+        mixed = attended(self, lambda values: packed_linear_attention(q, k, values, *spans, near), v)
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
     def remember(self, reads: Reads) -> LinearMemory:
         """Sums over the keys of all source sentences."""
         source, source_layout = reads.of_source
-        return LinearMemory.build(*self._project(source), source_layout.sentences)
+        horizon = None if self.position is None else len(self.position.weight) // 2
+        return LinearMemory.build(*self._project(source), source_layout.sentences, horizon=horizon)
 
     def begin(self, remembered: LinearMemory, slots: Slots) -> LinearSource:
         """The number of each slot's source sentence in the memory."""
-        return LinearSource(remembered, slots.sentences)
+        return LinearSource(OfMemories.all_of(remembered, slots.sentences), slots.sentences)
 
     def step(self, x: Tensor, cache: LinearSource, at: Step) -> Tensor:
         """One token a row, x (R, d) → (R, d), at the same cost for every length."""
         q = self.query(x).view(len(x), self.heads, self.d_head)
         spans = cache.spans.repeat_interleave(len(x) // max(len(cache.spans), 1))
-        output: Tensor = self.output(cache.memory.step(q, spans, at.lengths, _embeddings(self.position)).flatten(1))
+        output: Tensor = self.output(cache.memory.read(q, [spans, at.lengths], self._of).flatten(1))
         return output
+
+    def _of(self, memory: LinearMemory, q: Tensor, spans: Tensor, lengths: Tensor) -> Tensor:
+        return memory.step(q, spans, lengths, _embeddings(self.position))

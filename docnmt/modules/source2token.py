@@ -15,11 +15,17 @@ from docnmt.functional import source2token
 from docnmt.functional.source2token import weighted_means
 from docnmt.layout import Spans
 from docnmt.modules.arguments import check_at_least
+from docnmt.modules.sublayer import OwnStart
 from docnmt.registry import MERGES
 
 
-class Source2Token(nn.Module):
+class Source2Token(nn.Module, OwnStart):
     """s_j = Attention(q, S_j W^K, S_j W^V) W^O: one learned query reads the words of each sentence (eq. 2).
+
+    W^V and W^O have biases here, as all projections of values and outputs have; equation 2 has none. They count where
+    summaries are read (`SummaryAttention`) or merged. Where the summaries of sentences are only compared with one query
+    (eq. 7 without a tree) both add the same to the relevance of every sentence, which the softmax does not see: they
+    get no gradient but rounding, and what they are changes nothing.
 
     Args:
         d_model: width of words and summaries.
@@ -108,22 +114,32 @@ class MeanMerge(nn.Module):
         return (left + right) / 2
 
 
-class Source2TokenMerge(nn.Module):
+class PlainSource2TokenMerge(nn.Module):
     """Source2token over the two children, its weights shared by the whole tree (section 3.3.1).
 
-    A layer norm follows, which the paper does not have. The merge is applied to its own results, ten times over for a
-    thousand sentences: without the norm a W^O W^V that stretches by three stretches the root by 3^10, and training on
-    documents of 400 sentences ended in infinite gradients.
+    It is applied to its own results, ten times over for a thousand sentences: a W^O W^V that stretches by three
+    stretches the root by 3^10, and training on documents of 400 sentences ended in infinite gradients.
     """
 
     def __init__(self, *, d_model: int, heads: int) -> None:
         super().__init__()
         self.summarise = Source2Token(d_model=d_model, heads=heads)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """left, right (P, d) → (P, d)."""
+        return self.summarise.of_pairs(left, right)
+
+
+class Source2TokenMerge(PlainSource2TokenMerge):
+    """The same and a layer norm, which the paper does not have: no node grows with the depth of the tree."""
+
+    def __init__(self, *, d_model: int, heads: int) -> None:
+        super().__init__(d_model=d_model, heads=heads)
         self.norm = nn.LayerNorm(d_model)
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         """left, right (P, d) → (P, d)."""
-        merged: Tensor = self.norm(self.summarise.of_pairs(left, right))
+        merged: Tensor = self.norm(super().forward(left, right))
         return merged
 
 

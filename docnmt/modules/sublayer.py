@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol
 
+import torch
 from torch import Tensor, nn
 from typing_extensions import Self, TypeVar
 
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_store import ContextKeys, DocumentStore
+from docnmt.runtime import INVARIANT_ROWS
+
+ReadT = TypeVar("ReadT")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +84,10 @@ class Step:
 
 
 class Cache(Protocol):
-    """What a sublayer keeps of live rows and slots. It changes in place."""
+    """What a sublayer keeps of live rows and slots. It changes in place.
+
+    A class that says `any_memory = True` itself also takes slots of another memory of source documents behind its own.
+    """
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """Only these rows stay, in that order, and these slots; None: all slots stay in place."""
@@ -92,11 +99,60 @@ class Cache(Protocol):
 class NoCache:
     """The cache of a sublayer that keeps nothing, or nothing that depends on rows."""
 
+    any_memory = True
+
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """Nothing changes."""
 
     def append(self, other: Self) -> None:
         """Nothing changes."""
+
+
+@dataclass
+class OfMemories(Generic[ReadT]):
+    """What slots read of memories of source documents, most often of one.
+
+    Attributes:
+        parts: one for each memory. of: (N,) the part that each slot reads.
+    """
+
+    parts: list[ReadT]
+    of: Tensor
+
+    @classmethod
+    def all_of(cls, part: ReadT, slots: Tensor) -> OfMemories[ReadT]:
+        """Slots (N,) that read the same part."""
+        return cls([part], torch.zeros_like(slots))
+
+    def keep(self, slots: Tensor | None) -> None:
+        """Only these slots stay, and the parts that they read."""
+        if slots is None:
+            return
+        self.of = self.of.index_select(0, slots)
+        if len(self.parts) > 1:
+            read, self.of = self.of.unique(return_inverse=True)
+            self.parts = [self.parts[number] for number in read.tolist()]
+
+    def append(self, other: OfMemories[ReadT]) -> None:
+        """Put other slots behind."""
+        new = [part for part in other.parts if all(part is not own for own in self.parts)]
+        self.parts = [*self.parts, *new]
+        place = {id(part): number for number, part in enumerate(self.parts)}
+        renamed = torch.tensor([place[id(part)] for part in other.parts], device=self.of.device)
+        self.of = torch.cat([self.of, renamed[other.of]])
+
+    def read(self, x: Tensor, rows: Sequence[Tensor], read: Callable[..., Tensor]) -> Tensor:
+        """`read(part, x, *rows)` → (R, ...) of each part's own rows: x (R, d) and `rows`, each (R,)."""
+        if len(self.parts) == 1:
+            return read(self.parts[0], x, *rows)
+        of = self.of.repeat_interleave(len(x) // len(self.of))
+        order, mixed = [], []
+        for number, part in enumerate(self.parts):
+            own = (of == number).nonzero()[:, 0]
+            enough = own.repeat(-(-INVARIANT_ROWS // len(own)))  # fewer rows take other kernels
+            mixed.append(read(part, x[enough], *(each[enough] for each in rows))[: len(own)])
+            order.append(own)
+        return torch.cat(mixed)[torch.cat(order).argsort()]
 
 
 RememberedT = TypeVar("RememberedT", default=Any)
@@ -125,6 +181,14 @@ class Sublayer(nn.Module, ABC, Generic[RememberedT, CacheT]):
     @abstractmethod
     def step(self, x: Tensor, cache: CacheT, at: Step) -> Tensor:
         """One new token a row: x (R, d) → (R, d), the same numbers as the full pass gives."""
+
+
+class OwnStart(ABC):
+    """A module whose weights start otherwise than by `docnmt.models.encoder_decoder.initialise` alone."""
+
+    @abstractmethod
+    def reset_parameters(self) -> None:
+        """Set the weights that start otherwise; the others have been initialised."""
 
 
 class DocumentPart(ABC):

@@ -19,6 +19,7 @@ from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context import ConditionalAttention, SummaryAttention
 from docnmt.modules.document_store import ContextKeys
+from docnmt.modules.record import attended
 
 
 class EarlierSummaries(SummaryAttention):
@@ -30,7 +31,10 @@ class EarlierSummaries(SummaryAttention):
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
         """x (T, d) → (T, d), attention to the summaries before the word's own sentence."""
-        return self._join(attend_earlier(self._heads(self.query(x)), keys.keys, keys.values, layout))
+        q = self._heads(self.query(x))
+        return self._join(
+            attended(self, lambda values: attend_earlier(q, keys.keys, values, layout), keys.values, sentences=True)
+        )
 
     def step(self, x: Tensor, keys: ContextKeys, slot_of_row: Tensor) -> Tensor:
         """One query a row, x (R, d), over all that `keys` hold for its slot, a document there → (R, d)."""
@@ -57,7 +61,7 @@ def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> T
     q (T, h, d) follows the layout's words, k and v (S, h, d) its sentences → (T, h, d).
     """
     precise = torch.promote_types(q.dtype, torch.float32)
-    mixed = torch.zeros_like(q) + v[:0].sum(0)  # an empty sum is 0 and has a gradient
+    mixed = q.new_zeros(*q.shape[:2], 1) + v[:0].sum(0)  # an empty sum is 0 and has a gradient
     for words, sentences in document_groups(layout.documents, layout.document_sentences):
         own = layout.sentence_of_token[words.rows]  # (n, L)
         earlier = (sentences.rows[:, None] < own[..., None]) & sentences.real[:, None]  # (n, L, S)
@@ -66,7 +70,8 @@ def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> T
         scores = scores.masked_fill(~earlier[:, None], -torch.inf).masked_fill(nothing, 0)
         weights = scores.softmax(-1).masked_fill(nothing, 0).to(v.dtype)  # (n, h, L, S)
         read = torch.matmul(weights, sentences.gather(v)).transpose(1, 2)  # (n, L, h, d)
-        mixed = mixed.index_put((words.rows[words.real],), read[words.real].to(mixed.dtype))
+        own = read.flatten(0, 1).index_select(0, words.shown)
+        mixed = mixed.index_put((words.own,), own.to(mixed.dtype))
     return mixed
 
 

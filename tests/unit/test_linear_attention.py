@@ -166,10 +166,33 @@ def test_steps_of_cross_attention_equal_the_full_pass(lengths: list[int], horizo
     )
     rel = None if horizon is None else torch.randn(2, 2 * horizon + 1, 3, dtype=torch.float64)
     full = packed_linear_attention(q, k, v, q_spans, k_spans, rel)
-    memory = LinearMemory.build(k, v, k_spans)
+    memory = LinearMemory.build(k, v, k_spans, horizon=horizon)
     position = torch.arange(len(q)) % 7
     out = memory.step(q, q_spans.span_of_token, position, rel)
     assert torch.allclose(out, full, atol=1e-12)
+
+
+@pytest.mark.parametrize("horizon", [None, 0, 1, 4])
+def test_a_memory_of_no_words_gives_nothing(horizon: int | None) -> None:
+    k, v = torch.randn(0, 2, 3), torch.randn(0, 2, 5)
+    rel = None if horizon is None else torch.randn(2 * horizon + 1, 3)
+    memory = LinearMemory.build(k, v, spans([0, 0]), horizon=horizon)
+    assert not memory.step(torch.randn(2, 2, 3), torch.tensor([1, 0]), torch.tensor([0, 5]), rel).any()
+
+
+def test_a_memory_keeps_values_only_where_a_horizon_reads_them() -> None:
+    k, v, one = torch.randn(1000, 2, 8), torch.randn(1000, 2, 8), spans([1000])
+
+    def floats(horizon: int | None) -> int:
+        memory = LinearMemory.build(k, v, one, horizon=horizon)
+        tensors = (memory.totals, memory.values, memory.before, memory.after)
+        assert {x.dtype for x in tensors} == {torch.float32}
+        return sum(x.untyped_storage().nbytes() for x in tensors) // 4
+
+    sums, a_value = 2 * 8 * 9, 2 * 9
+    assert floats(None) == sums
+    assert floats(0) == sums + 6 * a_value
+    assert floats(16) == sums + 1000 * a_value + 2 * (1000 // 8 + 2) * a_value
 
 
 @pytest.mark.parametrize("backend", ["quadratic", "linear"])

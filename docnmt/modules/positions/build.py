@@ -20,7 +20,7 @@ class PositionSettings:
     Attributes:
         d_model: width of the embeddings.
         levels: structural levels of `multi_level`, 1 to 4.
-        learned_levels: learned tables for the levels above the word.
+        learned_levels, learned_words: learned tables for the levels above the word, and for the word's.
         level_dropout, level_scale: see `MultiLevel`.
         max_positions: rows of learned tables.
         max_distance: r of relative positions.
@@ -30,6 +30,7 @@ class PositionSettings:
     d_model: int
     levels: int = 2
     learned_levels: bool = False
+    learned_words: bool = False
     level_dropout: float = 0.1
     level_scale: float = 0.7
     max_positions: int = 1024
@@ -82,6 +83,7 @@ def multi_level(settings: PositionSettings) -> Position:
             settings.d_model,
             levels=settings.levels,
             learned=settings.learned_levels,
+            learned_words=settings.learned_words,
             length=settings.max_positions,
             level_dropout=settings.level_dropout,
             scale=settings.level_scale,

@@ -1,0 +1,185 @@
+"""What only a card can say of the kernels and of training under `--bf16`. All tests that need one: `pytest -m gpu`.
+
+Others with the same mark stand beside what they repeat on a card: attention in float64, search, resuming, a model that
+has been learned by heart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from parallel_text import ParallelText
+from test_varlen_models import CASES
+from torch import Tensor
+from toy import log
+
+from docnmt.cli import train
+from docnmt.functional import conditional_attention, packed_attention
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy
+from docnmt.functional.selective import select
+from docnmt.functional.varlen import takes_varlen
+from docnmt.functional.varlen_selective import suits_varlen, varlen_attention
+from docnmt.layout import DocumentLayout
+from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.search.translate import translate_corpus
+from docnmt.training.loading import load_model
+
+pytestmark = pytest.mark.gpu
+DEVICE = "cuda"
+
+#: Empty sentences and documents, sentences of one word and of more than a block, more and fewer than are kept.
+LAYOUT = DocumentLayout.from_lengths([[3, 0, 5, 1, 2], [300, 20, 7], [0], [], [2, 2, 6, 1, 1, 1], [30] * 40])
+#: Of the largest number: bfloat16 has 8 bits, and a gradient is a sum of rounded ones.
+ROUNDING = 0.03
+
+
+def drawn(layout: DocumentLayout, heads: int = 4, width: int = 64, seed: int = 0) -> list[Tensor]:
+    """Queries, keys, values, queries and keys of sentences, in bfloat16 on the card."""
+    random = torch.Generator().manual_seed(seed)
+    rows = (layout.num_tokens,) * 4 + (layout.num_sentences,)
+    drawn = [torch.randn(n, heads, width, generator=random).bfloat16().to(DEVICE) for n in rows]
+    return [x.requires_grad_() for x in drawn]
+
+
+def assert_near(found: list[Tensor], exact: list[Tensor]) -> None:
+    for one, other in zip(found, exact, strict=True):
+        assert torch.isfinite(one).all()
+        assert float((one.double() - other.double()).abs().max()) <= ROUNDING * float(other.abs().max().clamp(min=1e-6))
+
+
+def passes(function: Callable[..., Tensor], inputs: list[Tensor]) -> list[Tensor]:
+    """The output and the inputs' gradients, for the same numbers as the output's gradient in every type."""
+    out = function(*inputs)
+    grad = torch.randn(out.shape, generator=torch.Generator().manual_seed(0)).bfloat16()
+    return [out.detach(), *torch.autograd.grad(out, inputs, grad.to(out))]
+
+
+def exactly(inputs: list[Tensor]) -> list[Tensor]:
+    """The same numbers in float64."""
+    return [x.detach().double().requires_grad_() for x in inputs]
+
+
+@pytest.mark.parametrize("visible", ["document", "earlier"])
+@pytest.mark.parametrize("t", [1, 3, 50])
+@pytest.mark.parametrize("width", [32, 64, 128])
+def test_conditional_attention_gives_the_equation_and_its_gradients(width: int, t: int, visible: str) -> None:
+    there, inputs = LAYOUT.to(DEVICE), drawn(LAYOUT, width=width)
+    assert takes_varlen(*inputs[:3])
+
+    def attend(*x: Tensor, backend: str = "auto") -> Tensor:
+        return conditional_attention(
+            *x, query_layout=there, key_layout=there, top_t=t, visible=visible, backend=backend
+        )
+
+    def equation(*x: Tensor) -> Tensor:
+        return attend(*x, backend="dense")
+
+    # both choose among float32 and float64 relevances of the same numbers
+    found = passes(attend, inputs)
+    assert_near(found, passes(equation, exactly(inputs)))
+    again = passes(attend, inputs)
+    assert torch.equal(found[0], again[0])
+
+
+def test_all_queries_may_keep_the_same_sentences() -> None:
+    """One sentence is then read by many sequences, and its gradients are their sums."""
+    layout = DocumentLayout.from_lengths([[20] * 200])
+    there, inputs = layout.to(DEVICE), drawn(layout)
+    with torch.no_grad():
+        inputs[3].copy_(inputs[3][:1].expand_as(inputs[3]))
+
+    def attend(*x: Tensor, backend: str = "auto") -> Tensor:
+        return conditional_attention(*x, query_layout=there, key_layout=there, top_t=2, backend=backend)
+
+    found = passes(attend, inputs)
+    exact = passes(lambda *x: attend(*x, backend="dense"), exactly(inputs))
+    assert_near(found, exact)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_sentences_give_the_equation_and_its_gradients(causal: bool) -> None:
+    there, (q, k, v, *_) = LAYOUT.to(DEVICE), drawn(LAYOUT)
+
+    def attend(*x: Tensor) -> Tensor:
+        return packed_attention(*x, there.sentences, there.sentences, causal=causal)
+
+    found = passes(attend, [q, k, v])
+    assert_near(found, passes(attend, exactly([q, k, v])))
+
+
+def test_a_query_whose_source_is_empty_reads_nothing() -> None:
+    queries = DocumentLayout.from_lengths([[2, 1, 4]]).to(DEVICE)
+    keys = DocumentLayout.from_lengths([[0, 3, 0]]).to(DEVICE)
+    q, k, v = (drawn(DocumentLayout.from_lengths([[n]]))[0] for n in (7, 3, 3))
+    out = packed_attention(q, k, v, queries.sentences, keys.sentences)
+    assert not out[:2].any()
+    assert not out[3:].any()
+    assert all(torch.isfinite(x).all() for x in torch.autograd.grad(out.float().sum(), (q, k, v)))
+
+
+def test_what_follows_the_choice_does_not_wait_for_the_card() -> None:
+    """Forward and backward; torch raises at the first synchronisation."""
+    there, inputs = LAYOUT.to(DEVICE), drawn(LAYOUT)
+    q, k, v, sentence_q, sentence_k = inputs
+    asked, read = Queries(q, sentence_q.float(), there), Keys(k, v, sentence_k.float(), there)
+    selection = select(asked, read, SelectionPolicy(3))
+    assert suits_varlen(asked, read, selection)
+    grad = torch.ones_like(q)
+
+    def once() -> None:
+        torch.autograd.grad(varlen_attention(asked, read, selection), inputs, grad)
+        torch.autograd.grad(packed_attention(q, k, v, there.sentences, there.sentences), inputs[:3], grad)
+
+    once()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        once()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_memory_grows_with_the_document_s_length() -> None:
+    """Twice the length takes about twice the memory; a tensor of queries × keys would take four times it."""
+
+    def peak(sentences: int) -> int:
+        layout = DocumentLayout.from_lengths([[25] * sentences])
+        there, inputs = layout.to(DEVICE), drawn(layout)
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        out = conditional_attention(*inputs, query_layout=there, key_layout=there, top_t=4)
+        torch.autograd.grad(out, inputs, torch.ones_like(out))
+        return torch.cuda.max_memory_allocated() - before
+
+    assert peak(1024) < 2.5 * peak(512)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> ParallelText:
+    found = ParallelText(tmp_path_factory.mktemp("gpu"))
+    assert found.preprocess("--vocab-size", "80") == 0
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_architecture_trains_in_bfloat16_and_translates_as_on_a_cpu(
+    case: str, text: ParallelText, tmp_path: Path
+) -> None:
+    name, options, *_ = CASES[case]
+    given = [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}") for key, value in options.items()]
+    sizes = "--embed-dim 64 --heads 2 --ffn-dim 64 --encoder-layers 1 --decoder-layers 1 --max-tokens 300"
+    updates = "--bf16 --max-update 40 --lr 0.005 --warmup-updates 5 --log-interval 1"
+    command = [str(text.data), "--arch", name, *given, *f"{sizes} {updates} --device {DEVICE}".split()]
+    assert train.main([*command, "--save-dir", str(tmp_path)]) == 0
+    losses = [line["loss"] for line in log(tmp_path, ["train"])]
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
+    loaded = load_model(tmp_path)
+    search, settings = BeamSearchConfig(beam=2), GenerationConfig()
+    scores = []
+    for device in ("cpu", DEVICE):
+        model = loaded.model.eval().to(device)
+        results = translate_corpus([model], loaded.task, text.corpus("valid"), settings, search)
+        scores.append([result.nbest[0].score for result in results])
+    assert scores[1] == pytest.approx(scores[0], abs=1e-3)

@@ -1,0 +1,308 @@
+"""Attention by flash attention's two calls: the equations, with the calls emulated in float64, and a card's shapes.
+
+What only a card can say is in tests/integration/test_gpu.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import attention_reference as reference
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from varlen_emulation import EMULATED, pretend
+
+from docnmt.functional import build_tree, conditional_attention, packed_attention, varlen, varlen_plan
+from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
+from docnmt.functional.selective import dense_attention, select
+from docnmt.functional.varlen import FLASH, Sequences, takes_varlen, varlen_packed_attention
+from docnmt.functional.varlen_plan import heads_at_once, plan_varlen
+from docnmt.functional.varlen_selective import suits_varlen, varlen_attention
+from docnmt.layout import DocumentLayout, Spans
+
+Attend = Callable[[Queries, Keys, Selection], Tensor]
+#: Empty sentences and documents, a document of one sentence, more sentences than are kept.
+LAYOUT = DocumentLayout.from_lengths([[3, 0, 5, 1, 2], [4], [0], [], [2, 2, 6, 1, 1, 1]])
+OTHER = DocumentLayout.from_lengths([[2, 2, 1], [1, 7], [3], [], [9]])
+
+
+def emulated(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
+    return varlen_attention(queries, keys, selection, EMULATED)
+
+
+def read(
+    way: Attend, policy: SelectionPolicy, queries: DocumentLayout, keys: DocumentLayout, *, tree: bool, seed: int = 0
+) -> list[Tensor]:
+    """The output and the gradients of the five inputs."""
+    index = build_tree(torch.zeros(keys.num_sentences, 1), keys.document_offsets, lambda a, b: a).index
+    sizes = index.num_nodes if tree else keys.num_sentences
+    inputs = reference.random_inputs(queries, keys, sizes, seed)
+    inputs = inputs._replace(v=inputs.v.detach()[..., :-1].clone().requires_grad_())  # flash attention has one width
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, sentence_k: Tensor) -> Tensor:
+        asked = Queries(q, sentence_q, queries)
+        given = Keys(k, v, sentence_k, keys, index if tree else None).precise()
+        return way(asked, given, select(asked, given, policy))
+
+    return reference.values_and_gradients(attend, inputs)
+
+
+def same_as_the_equation(policy: SelectionPolicy, queries: DocumentLayout, keys: DocumentLayout, *, tree: bool) -> None:
+    expected = read(dense_attention, policy, queries, keys, tree=tree)
+    reference.assert_same(read(emulated, policy, queries, keys, tree=tree), expected)
+
+
+@pytest.mark.parametrize("tile", [2, 512])
+@pytest.mark.parametrize("keys", [LAYOUT, OTHER], ids=["self", "cross"])
+@pytest.mark.parametrize("t", [1, 2, 3, 9])
+def test_the_two_calls_give_the_equation_and_all_its_gradients(
+    t: int, keys: DocumentLayout, tile: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(varlen_plan, "TILE", tile)  # 2: sentences are read by several sequences
+    same_as_the_equation(SelectionPolicy(t), LAYOUT, keys, tree=False)
+
+
+@pytest.mark.parametrize(
+    ("policy", "tree"),
+    [
+        (SelectionPolicy(2, "earlier"), False),
+        (SelectionPolicy(9, "earlier"), False),
+        (SelectionPolicy(2, always_own=True), False),
+        (SelectionPolicy(2), True),
+        (SelectionPolicy(2, select_on="node", always_own=True), True),
+    ],
+)
+def test_every_form_of_selection_has_these_gradients(policy: SelectionPolicy, tree: bool) -> None:
+    same_as_the_equation(policy, LAYOUT, LAYOUT, tree=tree)
+
+
+@settings(max_examples=25, deadline=None)
+@given(reference.documents, st.integers(1, 5), st.sampled_from(["document", "earlier"]), st.integers(1, 4))
+def test_any_layout_gives_the_equation(lengths: list[list[int]], t: int, visible: str, tile: int) -> None:
+    layout = DocumentLayout.from_lengths(lengths)
+    if layout.num_tokens == 0:
+        return  # left to the equation: see test_nothing_is_left_to_the_equation
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(varlen_plan, "TILE", tile)
+        same_as_the_equation(SelectionPolicy(t, visible), layout, layout, tree=False)
+
+
+def test_a_sentence_kept_alone_leaves_its_relevance_without_gradient() -> None:
+    _, *_, of_sentence_q, of_sentence_k = read(emulated, SelectionPolicy(1), LAYOUT, LAYOUT, tree=False)
+    assert not of_sentence_q.any()
+    assert not of_sentence_k.any()
+
+
+def test_with_nothing_to_read_the_output_and_all_gradients_are_zero() -> None:
+    empty = DocumentLayout.from_lengths([[0, 0], [0]])
+    something = DocumentLayout.from_lengths([[2, 1], [0], [3]])
+    queries, keys = DocumentLayout.from_lengths([[2], [3], []]), something
+    out, *gradients = read(emulated, SelectionPolicy(2), queries, keys, tree=False)
+    assert not out[2:].any()  # the second document has no words to read
+    assert out[:2].any()
+    assert not gradients[0][2:].any()
+    assert not gradients[1][3:].any()  # nobody reads the third
+    assert all(torch.isfinite(x).all() for x in (out, *gradients))
+    asked = Queries(torch.zeros(5, 2, 8), torch.zeros(5, 2, 8), queries)
+    nothing = Keys(torch.zeros(0, 2, 8), torch.zeros(0, 2, 8), torch.zeros(3, 2, 8), empty)
+    assert not suits_varlen(asked, nothing, Selection.empty(asked.sentences, 1))
+
+
+def test_heads_are_divided_where_a_call_takes_fewer_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = SelectionPolicy(3)
+    whole = read(emulated, policy, LAYOUT, LAYOUT, tree=False)
+    calls: list[int] = []
+
+    def counting(q: Tensor, k: Tensor, v: Tensor, at: Sequences, causal: bool) -> varlen.Read:
+        calls.append(len(at.q) - 1)
+        return EMULATED.forward(q, k, v, at, causal)
+
+    monkeypatch.setattr(varlen_plan, "SEQUENCES", 20)
+    counted = EMULATED._replace(forward=counting)
+    parts = read(lambda q, k, s: varlen_attention(q, k, s, counted), policy, LAYOUT, LAYOUT, tree=False)
+    assert len(calls) == 2  # two heads
+    assert max(calls) <= 20
+    reference.assert_same(parts, whole)
+
+
+@given(st.integers(1, 20), st.integers(1, 10**6), st.integers(1, 8), st.integers(1, 10**5))
+def test_a_plan_of_so_many_heads_has_a_call_full_of_sequences(heads: int, queries: int, t: int, sentences: int) -> None:
+    found = heads_at_once(heads, queries, t, sentences)
+
+    def most(of: int) -> int:
+        return min(of * sentences, of * queries * t) + of * queries * t // varlen_plan.TILE
+
+    assert 0 <= found <= heads
+    assert most(found) <= varlen_plan.SEQUENCES
+
+
+def test_a_popular_sentence_is_read_by_several_short_sequences() -> None:
+    """All 5,000 queries keep one sentence; no sequence has more than 512 of them, and each query is in one."""
+    layout = DocumentLayout.from_lengths([[4] * 50])
+    selection = Selection(torch.full((1, 5000, 1), 7), torch.zeros(1, 5000, 1))
+    plan = plan_varlen(selection, layout.sentences)
+    lengths = plan.sequences.q.diff()
+    assert int(lengths.max()) == plan.sequences.max_q == varlen_plan.TILE
+    assert int(lengths.sum()) == 5000
+    assert plan.query.sort().values.equal(torch.arange(5000))
+    begin, stop = plan.sequences.k[0], plan.sequences.k[1]
+    assert plan.key[begin:stop].tolist() == [28, 29, 30, 31]
+
+
+def fake_layout(layout: DocumentLayout, mode: FakeTensorMode) -> DocumentLayout:
+    """Offsets whose numbers nobody can read but by the host's copy, as on a card."""
+    for spans in (layout.sentences, layout.documents, layout.document_sentences):
+        assert len(spans.host)
+        object.__setattr__(spans, "offsets", mode.from_tensor(spans.offsets))
+    return layout
+
+
+def test_a_whole_pass_reads_nothing_from_the_device_and_fits_the_library_s_calls() -> None:
+    """Fake tensors have shapes, types and no numbers: `.item()`, `nonzero` and the like raise."""
+    layout = DocumentLayout.from_lengths([[3, 0, 5, 1], [4], [2, 2, 6]])
+    mode = FakeTensorMode()
+    there = fake_layout(layout, mode)
+    with mode:
+        tokens, half = layout.num_tokens, torch.bfloat16
+        q, k, v = (torch.empty(tokens, 4, 64, dtype=half, requires_grad=True) for _ in range(3))
+        sentence_q, sentence_k = (torch.empty(n, 4, 64, requires_grad=True) for n in (tokens, layout.num_sentences))
+        selection = Selection(torch.empty(4, tokens, 3, dtype=torch.int64), torch.empty(4, tokens, 3))
+        out = varlen_attention(Queries(q, sentence_q, there), Keys(k, v, sentence_k, there), selection)
+        inputs = [q, k, v, sentence_q, sentence_k]
+        gradients = torch.autograd.grad(out, inputs, torch.empty_like(out))
+        inside = varlen_packed_attention(q, k, v, there.sentences, there.sentences, causal=True)
+        gradients += torch.autograd.grad(inside, inputs[:3], torch.empty_like(inside))
+        for given, gradient in zip(inputs + inputs[:3], gradients, strict=True):
+            assert (gradient.shape, gradient.dtype) == (given.shape, given.dtype)
+        assert (out.shape, out.dtype) == (inside.shape, inside.dtype) == (q.shape, half)
+
+
+def test_the_library_s_calls_take_these_arguments_on_a_card() -> None:
+    """By their own shape rules, for tensors of a device "cuda" without memory."""
+    with FakeTensorMode():
+        q, k = (torch.empty(rows, 1, 64, device="cuda", dtype=torch.bfloat16) for rows in (100, 60))
+        begin = torch.empty(5, device="cuda", dtype=torch.int32)
+        at = Sequences(begin, begin, 512, 40)
+        found = FLASH.forward(q, k, k, at, False)
+        assert (found.out.shape, found.lse.shape, found.lse.dtype) == (q.shape, (1, 100), torch.float32)
+        gradients = FLASH.backward(q, q, k, k, found, at, False)
+        assert [x.shape for x in gradients] == [q.shape, k.shape, k.shape]
+
+
+def test_what_flash_attention_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(varlen, "_has_flash", lambda device: True)
+    half = torch.bfloat16
+
+    def taken(
+        width: int = 64, values: int = 64, dtype: torch.dtype = half, device: str = "cuda", rows: int = 3
+    ) -> bool:
+        with FakeTensorMode():
+            q, k = (torch.empty(n, 2, width, dtype=dtype, device=device) for n in (3, rows))
+            return takes_varlen(q, k, torch.empty(rows, 2, values, dtype=dtype, device=device))
+
+    assert taken()
+    assert taken(dtype=torch.float16)
+    assert not taken(device="cpu")
+    assert not taken(dtype=torch.float32)
+    assert not taken(width=64, values=32)
+    assert not taken(width=20, values=20)
+    assert not taken(width=264, values=264)
+    assert not taken(rows=0)
+
+
+def test_this_pytorch_names_the_results_that_are_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    for capability, known in (((8, 0), True), ((9, 0), True), ((7, 5), False)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, found=capability: found)
+        varlen._has_flash.cache_clear()
+        assert varlen._has_flash(torch.device("cuda")) == known
+    varlen._has_flash.cache_clear()
+
+
+@pytest.fixture
+def on_a_card(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What has been computed in a card's way."""
+    return pretend(monkeypatch)
+
+
+def test_half_types_on_a_card_take_this_way_and_only_they(on_a_card: list[str]) -> None:
+    random = torch.Generator().manual_seed(1)
+    rows = (LAYOUT.num_tokens,) * 4 + (LAYOUT.num_sentences,)
+    inputs = [torch.randn(n, 2, 8, generator=random).bfloat16() for n in rows]
+
+    def attend(*x: Tensor, backend: str = "auto") -> Tensor:
+        return conditional_attention(*x, query_layout=LAYOUT, key_layout=LAYOUT, top_t=2, backend=backend)
+
+    found = attend(*inputs)
+    assert on_a_card == ["conditional"]
+    assert found.dtype == torch.bfloat16
+    expected = attend(*inputs, backend="dense")
+    attend(*(x.float() for x in inputs))
+    assert on_a_card == ["conditional"]
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+
+
+def test_sentences_take_this_way_where_the_calls_mean_the_same(on_a_card: list[str]) -> None:
+    random = torch.Generator().manual_seed(1)
+    q, k, v = (torch.randn(LAYOUT.num_tokens, 2, 8, generator=random).bfloat16() for _ in range(3))
+    spans, same = LAYOUT.sentences, Spans(LAYOUT.sentence_offsets)
+    scores = torch.zeros(2, 3).bfloat16()
+    for pair, options, taken in (
+        ((spans, spans), {}, True),
+        ((spans, spans), {"causal": True}, True),
+        ((spans, same), {}, True),
+        ((spans, same), {"causal": True}, False),  # the library counts from the last key
+        ((spans, spans), {"distance_scores": scores}, False),
+        ((spans, spans), {"scale": 1.0}, False),
+    ):
+        on_a_card.clear()
+        found = packed_attention(q, k, v, *pair, **options)
+        assert (on_a_card == ["packed"]) == taken
+        exact = packed_attention(q.float(), k.float(), v.float(), *pair, **options)
+        torch.testing.assert_close(found.float(), exact, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_sentences_by_the_two_calls_give_the_same_and_all_gradients(causal: bool) -> None:
+    keys = LAYOUT if causal else OTHER
+    queries = DocumentLayout.from_lengths([[1] * keys.num_sentences]) if not causal else keys
+    random = torch.Generator().manual_seed(1)
+    q, k, v = (
+        torch.randn(n, 2, 8, generator=random, dtype=torch.float64).requires_grad_()
+        for n in (queries.num_tokens, keys.num_tokens, keys.num_tokens)
+    )
+    grad = torch.randn(q.shape, generator=random, dtype=torch.float64)
+    spans = (queries.sentences, keys.sentences)
+    expected = packed_attention(q, k, v, *spans, causal=causal)
+    found = varlen_packed_attention(q, k, v, *spans, causal=causal, calls=EMULATED)
+    theirs = torch.autograd.grad(expected, (q, k, v), grad)
+    ours = torch.autograd.grad(found, (q, k, v), grad)
+    reference.assert_same([found, *ours], [expected, *theirs])
+
+
+def test_a_query_whose_sentence_is_empty_reads_nothing() -> None:
+    queries, keys = DocumentLayout.from_lengths([[2, 1]]), DocumentLayout.from_lengths([[0, 3]])
+    q, k = (torch.randn(n, 1, 8, dtype=torch.float64).requires_grad_() for n in (3, 3))
+    out = varlen_packed_attention(q, k, k, queries.sentences, keys.sentences, calls=EMULATED)
+    assert not out[:2].any()
+    assert all(torch.isfinite(x).all() for x in torch.autograd.grad(out.sum(), (q, k)))
+
+
+def test_the_gradient_without_the_relevance_would_be_another() -> None:
+    """What the tests above would see: called with the log-sum-exp alone, the backward call weighs words wrongly."""
+
+    def unaware(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, of: varlen.Read, at: Sequences, causal: bool):
+        scores = [EMULATED.forward(q, k, v, at, causal).lse, of.lse]
+        return EMULATED.backward(grad, q, k, v, of._replace(lse=scores[0]), at, causal)
+
+    calls = EMULATED._replace(backward=unaware)
+    wrong = read(lambda q, k, s: varlen_attention(q, k, s, calls), SelectionPolicy(2), LAYOUT, LAYOUT, tree=False)
+    right = read(dense_attention, SelectionPolicy(2), LAYOUT, LAYOUT, tree=False)
+    errors = [float((a - b).abs().max()) for a, b in itertools.islice(zip(wrong, right, strict=True), 4)]
+    assert errors[0] < 1e-12
+    assert min(errors[1:]) > 0.01
