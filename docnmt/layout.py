@@ -16,13 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.transfer import to_device
+
 Derived = TypeVar("Derived")
 
 
-def _membership(offsets: Tensor) -> Tensor:
-    """The index of the span each element belongs to: offsets [0, 2, 2, 5] → [0, 0, 2, 2, 2]."""
-    lengths = offsets.diff()
-    return torch.repeat_interleave(torch.arange(len(lengths), device=offsets.device), lengths)
+def _joined_offsets(parts: Sequence[Tensor]) -> Tensor:
+    """[0, 2, 3] and [0, 4] → [0, 2, 3, 7]."""
+    return torch.cat([parts[0][:1], torch.cat([part.diff() for part in parts]).cumsum(0)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,13 @@ class Spans:
     """
 
     offsets: Tensor
+
+    @classmethod
+    def known(cls, offsets: Tensor, host: np.ndarray) -> Spans:
+        """Spans on a device whose offsets the host has, too: nothing waits for them."""
+        spans = cls(offsets)
+        spans.__dict__["host"] = host
+        return spans
 
     @cached_property
     def host(self) -> np.ndarray:
@@ -51,8 +59,9 @@ class Spans:
 
     @cached_property
     def span_of_token(self) -> Tensor:
-        """(T,) int64 on the device of `offsets`."""
-        return _membership(self.offsets)
+        """(T,) int64 on the device of `offsets`: the span of each token, [0, 2, 2, 5] → [0, 0, 2, 2, 2]."""
+        spans = torch.arange(len(self), device=self.offsets.device)
+        return torch.repeat_interleave(spans, self.offsets.diff(), output_size=self.num_tokens)
 
     @cached_property
     def plans(self) -> dict[Any, Any]:
@@ -120,6 +129,14 @@ class DocumentLayout:
             torch.from_numpy(np.concatenate([[0], np.cumsum(documents, dtype=np.int64)]).astype(np.int64)),
         )
 
+    @classmethod
+    def joined(cls, layouts: Sequence[DocumentLayout]) -> DocumentLayout:
+        """The documents of all layouts in one, in their order."""
+        return cls(
+            _joined_offsets([layout.sentence_offsets for layout in layouts]),
+            _joined_offsets([layout.document_offsets for layout in layouts]),
+        )
+
     @cached_property
     def sentences(self) -> Spans:
         """Token spans of the sentences."""
@@ -169,7 +186,11 @@ class DocumentLayout:
         """The same layout on `device`; the host's copy of the offsets travels along, so no kernel waits for it."""
         if torch.device(device) == self.sentence_offsets.device:
             return self
-        moved = DocumentLayout(self.sentence_offsets.to(device), self.document_offsets.to(device))
+        return self.moved(*to_device([self.sentence_offsets, self.document_offsets], device))
+
+    def moved(self, sentence_offsets: Tensor, document_offsets: Tensor) -> DocumentLayout:
+        """The same layout, of whose offsets these are copies on another device."""
+        moved = DocumentLayout(sentence_offsets, document_offsets)
         for name in ("sentences", "documents", "document_sentences"):
             getattr(moved, name).__dict__["host"] = getattr(self, name).host
         return moved

@@ -119,6 +119,30 @@ def gone(name: str) -> str:
     return ""
 
 
+#: Options of fairseq that have another name here, or none: what there is instead.
+_FAIRSEQ = {
+    "restore_file": "a run goes on by itself from the checkpoint_last in --save-dir; another's weights are taken by "
+    "--finetune-from-model",
+    "optimizer": "it is AdamW; --adam-betas, --adam-eps and --weight-decay set it",
+    "bpe": "text is cut by the tokenizer in the data folder; docnmt-preprocess --subword-model chooses its kind",
+    "remove_bpe": "translations are text already (the D- lines)",
+    "post_process": "translations are text already (the D- lines)",
+    "fp16": "half precision is --bf16",
+    "max_source_positions": "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
+    "max_target_positions": "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
+    "no_progress_bar": "there is no bar where stderr is no terminal",
+    "log_format": "a log is train.jsonl in --save-dir; TensorBoard is --tensorboard-logdir",
+    "num_workers": "batches are made in the training process",
+    "ddp_backend": "several processes are started by torchrun",
+    "distributed_world_size": "several processes are started by torchrun",
+}
+
+
+def elsewhere(name: str) -> str:
+    """An explanation for an option that fairseq has and docnmt calls otherwise; else nothing."""
+    return f": {_FAIRSEQ[name]}" if name in _FAIRSEQ else ""
+
+
 def migrate_tensor(name: str, version: int, model: str) -> str:
     """The current name of a tensor of a checkpoint: `model.<parameter>`, `optimizer.<moment>.<parameter>` or other."""
     kind, parameter = _split(name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-#: Where the indices of positions count from: their parent unit (the default), the document's start, or, for the word
-#: index of joined sentences, the start of the whole sequence.
-PositionCount = Literal["unit", "document", "sequence"]
+#: Where the indices of positions count from: their parent unit (the default); the document's start; words from there,
+#: the units above them from their parent; for the word index of joined sentences, the start of the whole sequence.
+PositionCount = Literal["unit", "document", "mixed", "sequence"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,8 @@ class ReadingPlan:
         stride: sentences from the beginning of one unit to the next; `written` where units do not overlap.
         joined: the sentences of a unit are one sequence with `<brk>` between them, searched as one text; otherwise each
             is a sequence of its own, and search writes the sentences of a unit side by side.
+        source_breaks: where joined, `<brk>` stands between the sentences of the source, too; without, only their
+            positions tell them apart.
         around: of its document a sentence reads at most so many others on each side; None: all. Only where `written`
             is None and `joined` is not.
         own_text: a sentence reads the translations of those before it, which must be written first.
@@ -33,6 +35,7 @@ class ReadingPlan:
     earlier: int = 0
     stride: int | None = None
     joined: bool = False
+    source_breaks: bool = True
     around: int | None = None
     own_text: bool = False
     given_text: bool = False
@@ -48,6 +51,8 @@ class ReadingPlan:
         if self.positions not in get_args(PositionCount):
             raise ValueError(f"ReadingPlan: positions must be one of {get_args(PositionCount)}, got {self.positions!r}")
         apart = self.written is None and not self.joined
+        if not self.source_breaks and not self.joined:
+            raise ValueError("ReadingPlan: source_breaks is for units whose sentences are joined")
         if self.around is not None and not apart:
             raise ValueError(f"ReadingPlan: around {self.around} is for whole documents whose sentences are not joined")
         for name in ("own_text", "given_text"):

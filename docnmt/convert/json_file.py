@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from docnmt.errors import UserError
+from docnmt.structured import read_json
 
 
 class JsonFile:
@@ -24,14 +24,7 @@ class JsonFile:
         self.values: Mapping[str, object] = {}
         if optional and not path.exists():
             return
-        try:
-            self.values = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-        except ValueError as error:
-            raise UserError(f"{path}: is not valid JSON: {error}") from error
-        if not isinstance(self.values, dict):
-            raise UserError(f"{path}: expected one object, {{…}}")
+        self.values = read_json(path, dict[str, object])
 
     def whole(self, name: str) -> int:
         """A whole number that must be there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -56,9 +57,11 @@ class Classification:
         """The criterion, which has no options."""
         return cls()
 
-    def __call__(self, model: nn.Module, batch: LabelledBatch[TextT]) -> tuple[Tensor, int, dict[str, float]]:
+    def __call__(
+        self, model: nn.Module, batch: LabelledBatch[TextT]
+    ) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
         """The model's logits (B, C) against `batch.labels` (B,): summed loss, B, sums to log."""
         logits = model(batch)
         loss = F.cross_entropy(logits.float(), batch.labels, reduction="sum")
-        correct = (logits.detach().argmax(-1) == batch.labels).sum().item()
-        return loss, len(batch.labels), {"accuracy": float(correct)}
+        correct = (logits.detach().argmax(-1) == batch.labels).sum()
+        return loss, len(batch.labels), {"accuracy": correct}

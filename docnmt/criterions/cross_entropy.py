@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -12,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from docnmt.batch import IGNORE
 from docnmt.criterions.config import CrossEntropyConfig, LabelSmoothedCrossEntropyConfig
 from docnmt.functional import chunked_cross_entropy
-from docnmt.functional.loss import CopiedFeatures
+from docnmt.functional.loss import CopiedFeatures, counted_labels
 
 #: Labels whose scores of the whole vocabulary are held at a time; the backward pass computes them again.
 CHUNK = 1024
@@ -61,25 +62,26 @@ class LabelSmoothedCrossEntropy:
         """The criterion with the values of its options."""
         return cls(label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
-    def __call__(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, dict[str, float]]:
-        """Summed loss, the number of labels it counts, and sums to log."""
+    def __call__(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
+        """Summed loss, the number of labels it counts, and sums to log, which may be on the device still."""
         if self.r_drop and model.training:
             return self._of_two_passes(model, batch)
-        loss, nll = self._cross_entropy(model, model(batch), batch.labels)  # features (T, d)
-        return loss, batch.num_tokens, {"nll": float(nll.detach())}
+        loss, nll = self._cross_entropy(model, model(batch), batch)  # features (T, d)
+        return loss, batch.num_tokens, {"nll": nll.detach()}
 
-    def _of_two_passes(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, dict[str, float]]:
+    def _of_two_passes(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
         output = model.output
         passes = (model(batch), model(batch))
-        losses, nlls = zip(*(self._cross_entropy(model, each, batch.labels) for each in passes), strict=True)
+        losses, nlls = zip(*(self._cross_entropy(model, each, batch) for each in passes), strict=True)
         loss, nll = losses[0] + losses[1], nlls[0] + nlls[1]
         one, other = (each if isinstance(each, Tensor) else each.features for each in passes)
-        divergence = symmetric_divergence(one, other, batch.labels, output.weight, output.bias)
-        sums = {"nll": float(nll.detach()) / 2, "divergence": float(divergence.detach())}
+        counted = counted_labels(batch.labels, IGNORE, batch.num_tokens)
+        divergence = symmetric_divergence(one, other, counted, output.weight, output.bias)
+        sums = {"nll": nll.detach() / 2, "divergence": divergence.detach()}
         return (loss + self.r_drop * divergence) / 2, batch.num_tokens, sums
 
     def _cross_entropy(
-        self, model: TokenModel, predicted: Tensor | CopiedFeatures, labels: Tensor
+        self, model: TokenModel, predicted: Tensor | CopiedFeatures, batch: TokenBatch
     ) -> tuple[Tensor, Tensor]:
         output, smoothing = model.output, self.label_smoothing
         if isinstance(predicted, Tensor):
@@ -87,8 +89,9 @@ class LabelSmoothedCrossEntropy:
         else:
             features, copied = predicted.features, predicted.copied
         return chunked_cross_entropy(
-            features, output.weight, labels, bias=output.bias, label_smoothing=smoothing, copied=copied
-        )
+            features, output.weight, batch.labels, bias=output.bias, label_smoothing=smoothing, copied=copied,
+            count=batch.num_tokens,
+        )  # fmt: skip
 
 
 class CrossEntropy(LabelSmoothedCrossEntropy):
@@ -102,16 +105,16 @@ class CrossEntropy(LabelSmoothedCrossEntropy):
         return cls(label_smoothing=0.0)
 
 
-def symmetric_divergence(first: Tensor, second: Tensor, labels: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def symmetric_divergence(first: Tensor, second: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """R-Drop (Liang et al. 2021): Σ ½(KL(P₁‖P₂) + KL(P₂‖P₁)) over the labels that count, in nats.
 
     Args:
-        first, second: features (T, d) of the same tokens. labels: (T,), of which only `IGNORE` matters.
+        first, second: features (T, d) of the same tokens. rows: (N,), those whose labels count.
         weight, bias: of the output layer, (V, d) and (V,).
     """
-    counted = labels != IGNORE
     total = first.new_zeros((), dtype=torch.promote_types(first.dtype, torch.float32))
-    for one, other in zip(first[counted].split(CHUNK), second[counted].split(CHUNK), strict=True):
+    chosen = (features.index_select(0, rows).split(CHUNK) for features in (first, second))
+    for one, other in zip(*chosen, strict=True):
         total = total + checkpoint(_of_chunk, one, other, weight, bias, use_reentrant=False)
     return total
 

@@ -6,16 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 from docnmt.models.build import Context, Vocabularies, encoder_decoder
-from docnmt.models.config import (
-    ConcatConfig,
-    CondTransformerConfig,
-    HierCondTransformerConfig,
-    HierTransformerConfig,
-    ScaleformerConfig,
-    StructuredConfig,
-    TransformerConfig,
-)
+from docnmt.models.config import TransformerConfig
+from docnmt.models.context_config import CondTransformerConfig, HierCondTransformerConfig, HierTransformerConfig
 from docnmt.models.encoder_decoder import EncoderDecoder
+from docnmt.models.sequence_config import ConcatConfig, JoinedConfig, ScaleformerConfig
 from docnmt.modules.context import ConditionalAttention, SummaryAttention
 from docnmt.reading import ReadingPlan
 
@@ -52,6 +46,7 @@ class ConcatTransformer(EncoderDecoder):
             earlier=config.source_context + 1 - config.target_window,
             stride=config.window_stride or config.target_window,
             joined=True,
+            source_breaks=config.source_breaks,
             positions=config.joined_count,
             masked_context=config.context_word_dropout,
         )
@@ -60,20 +55,23 @@ class ConcatTransformer(EncoderDecoder):
 
 class DocTransformer(EncoderDecoder):
     """The whole document as one sequence (Trankova and Rykunov, section 1.3.1): break tokens between sentences,
-    multi-level positions. Every word attends to all words of its document: exact, and quadratic in its length."""
+    multi-level positions. Every word attends to all words of its document: exact, in quadratic time."""
 
-    Config = StructuredConfig
+    Config = JoinedConfig
 
     @classmethod
-    def build(cls, config: StructuredConfig, task: Vocabularies) -> Self:
+    def build(cls, config: JoinedConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        reading = ReadingPlan(written=None, joined=True, positions=config.joined_count)
+        reading = ReadingPlan(
+            written=None, joined=True, source_breaks=config.source_breaks, positions=config.joined_count
+        )
         return cls(**encoder_decoder(config, task, reading=reading, **config.position_settings))
 
 
 class Scaleformer(DocTransformer):
     """The same with kernelised attention and relative positions, in the encoder, in the decoder and between them
-    (Favier and Dal'Maz Silva): time and memory in proportion to the document, a decoder's state of constant size."""
+    (Favier and Dal'Maz Silva): time and memory in proportion to the document; what the decoder keeps of its own text
+    has a constant size."""
 
     Config = ScaleformerConfig
 
@@ -130,6 +128,7 @@ class HierCondTransformer(EncoderDecoder):
     def build(cls, config: HierCondTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
         attention = partial(
-            ConditionalAttention, **_selection(config), select_on=config.select_on, by_blocks=config.merge is None
-        )
+            ConditionalAttention, **_selection(config),
+            select_on=config.select_on, count_copies=config.count_copies, by_blocks=config.merge is None,
+        )  # fmt: skip
         return cls(**encoder_decoder(config, task, context=Context(config, attention, merge=config.merge)))

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from docnmt.errors import UsageError
-from docnmt.models.config import DEFAULT_TARGET_TOP_T, ContextOptions, HierTransformerConfig, TransformerConfig
+from docnmt.models.config import TransformerConfig
+from docnmt.models.context_config import DEFAULT_TARGET_TOP_T, ContextOptions, HierTransformerConfig
 from docnmt.models.encoder_decoder import Decoder, Encoder
 from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.context import ContextAttention, SummaryEncoder
@@ -65,20 +66,21 @@ class Context:
     attention: Callable[..., ContextAttention]
     merge: str | None = None
 
-    @property
-    def own_block(self) -> bool:
-        """A block of its own; otherwise it stands beside the sublayer whose heads it adds to or replaces."""
-        return self.config.context_placement == "block"
+    def beside(self, sublayer: str) -> list[tuple[str, ...]]:
+        """The blocks of a sublayer and of the context attention: after it, with it, or alone where it has all heads."""
+        if self.config.context_placement == "block":
+            return [(sublayer,), ("context",)]
+        return [(sublayer, "context")] if self.other_heads else [("context",)]
 
     @property
     def heads(self) -> int:
         """Heads of the context attention."""
         c = self.config
-        return c.context_heads or (c.heads // 2 if c.context_placement == "replace" else c.heads)
+        return c.context_heads or (max(1, c.heads // 2) if c.context_placement == "replace" else c.heads)
 
     @property
     def other_heads(self) -> int:
-        """Heads that are left to the sublayer beside it."""
+        """Heads that are left to the sublayer beside it; none: there is no such sublayer."""
         return self.config.heads - (self.heads if self.config.context_placement == "replace" else 0)
 
     def make_attention(self) -> ContextAttention:
@@ -182,31 +184,30 @@ def encoder_decoder(
 
 def _encoder_layer(config: TransformerConfig, position: Position, context: Context | None) -> Layer:
     heads = config.heads if context is None else context.other_heads
-    sublayers: dict[str, Sublayer] = {
-        "attention": _self_attention(config, position, causal=False, heads=heads),
-        "feed_forward": _feed_forward(config),
-    }
+    sublayers: dict[str, Sublayer] = {}
+    if heads:
+        sublayers["attention"] = _self_attention(config, position, causal=False, heads=heads)
+    sublayers["feed_forward"] = _feed_forward(config)
     if context is None:
         return _layer(config, sublayers, [("attention",), ("feed_forward",)])
     attention = context.make_attention()
     summarise = context.make_summaries() if context.config.summary_input == "layer" else None
     sublayers["context"] = EncoderContext(attention, summarise=summarise, hide=context.make_hide())
-    first = [("attention",), ("context",)] if context.own_block else [("attention", "context")]
-    return _layer(config, sublayers, [*first, ("feed_forward",)])
+    return _layer(config, sublayers, [*context.beside("attention"), ("feed_forward",)])
 
 
 def _decoder_layer(
     config: TransformerConfig, position: Position, context: Context | None, own_text: Context | None
 ) -> Layer:
-    sublayers: dict[str, Sublayer] = {
-        "attention": _self_attention(config, position, causal=True, heads=config.heads),
-        "cross": _cross_attention(config, config.heads if context is None else context.other_heads),
-        "feed_forward": _feed_forward(config),
-    }
+    heads = config.heads if context is None else context.other_heads
+    sublayers: dict[str, Sublayer] = {"attention": _self_attention(config, position, causal=True, heads=config.heads)}
+    if heads:
+        sublayers["cross"] = _cross_attention(config, heads)
+    sublayers["feed_forward"] = _feed_forward(config)
     blocks: list[tuple[str, ...]] = [("attention",), ("cross",)]
     if context is not None:
         sublayers["context"] = DecoderContext(context.make_attention())
-        blocks = [*blocks, ("context",)] if context.own_block else [("attention",), ("cross", "context")]
+        blocks = [("attention",), *context.beside("cross")]
     if own_text is not None:
         sublayers["target"] = EarlierContext(own_text.make_earlier())
         blocks.append(("target",))
@@ -233,7 +234,7 @@ def _cross_attention(config: TransformerConfig, heads: int) -> Sublayer:
     width, d_head = config.embed_dim, config.embed_dim // config.heads
     if config.attention == "softmax":
         return CrossAttention(d_model=width, heads=heads, d_head=d_head)
-    relative = RelativeKeys(d_head, config.horizon) if config.horizon else None
+    relative = RelativeKeys(d_head, config.horizon) if config.horizon and config.cross_relative else None
     return LinearCrossAttention(d_model=width, heads=heads, d_head=d_head, position=relative)
 
 

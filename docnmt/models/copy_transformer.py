@@ -17,7 +17,7 @@ from docnmt.layout import DocumentLayout
 from docnmt.models.build import Parts, Vocabularies, encoder_decoder
 from docnmt.models.config import CopyTransformerConfig
 from docnmt.models.decoding import DecoderState, Memory
-from docnmt.models.encoder_decoder import EncoderDecoder
+from docnmt.models.encoder_decoder import EncoderDecoder, initialise
 from docnmt.modules.copying import CopyKeys, Earlier, Pointer
 from docnmt.reading import ReadingPlan
 
@@ -38,7 +38,7 @@ class CopyTransformer(EncoderDecoder):
     def __init__(self, *, pointer: Pointer, **parts: Unpack[Parts]) -> None:
         super().__init__(**parts)
         self.pointer = pointer
-        pointer.reset_parameters()
+        initialise(pointer)
 
     @classmethod
     def build(cls, config: CopyTransformerConfig, task: Vocabularies) -> Self:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from docnmt.batch import PackedText
+from docnmt.batch import PackedText, join_begins
 from docnmt.data.tokenizer import BRK
 from docnmt.modules.document_store import ContextKeys
 from docnmt.modules.sublayer import Cache
@@ -55,15 +55,17 @@ class DecoderState:
     """Live hypotheses. Rows stand slot by slot, `beam` of them each; a slot writes one sentence of the memory.
 
     Attributes:
-        sentences: (N,) which sentence of the memory each slot writes.
+        memory: of the source documents; None where slots of several stand together.
+        sentences: (N,) which sentence of its memory each slot writes. begins: (N, n, 4) as `Memory.begins` has it.
         lengths: (R,) tokens that each row has read so far.
         breaks: (R,) how many of them were `<brk>`. since: (R,) how many stand before the last of those.
         layers: per decoder layer, the caches of its sublayers.
     """
 
-    memory: Memory
+    memory: Memory | None
     beam: int
     sentences: Tensor
+    begins: Tensor
     lengths: Tensor
     breaks: Tensor
     since: Tensor
@@ -73,7 +75,7 @@ class DecoderState:
     def begin(cls, memory: Memory, beam: int, sentences: Tensor, layers: list[dict[str, Cache]]) -> DecoderState:
         """Rows that have read nothing yet."""
         zeros = sentences.new_zeros(len(sentences) * beam)
-        return cls(memory, beam, sentences, zeros, zeros, zeros, layers)
+        return cls(memory, beam, sentences, memory.begins[sentences], zeros, zeros, zeros, layers)
 
     def reorder(self, rows: Tensor) -> None:
         """Keep `rows`, in that order: still slot by slot, `beam` each; a slot may vanish with all its rows."""
@@ -82,17 +84,29 @@ class DecoderState:
         for caches in self.layers:
             for cache in caches.values():
                 cache.keep(rows, None if all_stay else slots)
-        self.sentences, self.lengths = self.sentences[slots], self.lengths[rows]
+        self.sentences, self.begins, self.lengths = self.sentences[slots], self.begins[slots], self.lengths[rows]
         self.breaks, self.since = self.breaks[rows], self.since[rows]
 
+    @property
+    def any_memory(self) -> bool:
+        """Slots of another memory can stand behind these: every cache says so."""
+        return all(vars(type(cache)).get("any_memory", False) for caches in self.layers for cache in caches.values())
+
     def append(self, other: DecoderState) -> None:
-        """Add the slots of another state over the same memory behind this one's."""
-        if other.memory is not self.memory or other.beam != self.beam:
+        """Add the slots of another state behind this one's.
+
+        Raises:
+            ValueError: they have another beam size, or another memory and a cache that is of one memory only.
+        """
+        shared = other.memory is self.memory and self.memory is not None
+        if other.beam != self.beam or not (shared or self.any_memory):
             raise ValueError("states can be joined only when they share one memory and one beam size")
+        self.memory = self.memory if shared else None
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             for name, cache in mine.items():
                 cache.append(theirs[name])
         self.sentences = torch.cat([self.sentences, other.sentences])
+        self.begins = join_begins([self.begins, other.begins])
         self.lengths = torch.cat([self.lengths, other.lengths])
         self.breaks = torch.cat([self.breaks, other.breaks])
         self.since = torch.cat([self.since, other.since])
@@ -106,7 +120,7 @@ class DecoderState:
         is_break = tokens == BRK
         self.breaks = self.breaks + is_break
         self.since = torch.where(is_break, self.lengths, self.since)
-        begins = self.memory.begins[self.sentences.repeat_interleave(self.beam)]  # (R, n, 4)
+        begins = self.begins.repeat_interleave(self.beam, dim=0)  # (R, n, 4)
         place = self.breaks.clamp(max=begins.shape[1] - 1)  # a dead row may read anything
         begin = begins[torch.arange(len(place), device=place.device), place]
         word = self.lengths if running else begin[:, 0] + self.lengths - self.since

@@ -14,13 +14,11 @@ from docnmt.batch import PackedText, TranslationBatch
 from docnmt.data.tokenizer import BOS
 from docnmt.layout import DocumentLayout
 from docnmt.models.decoding import DecoderState, Memory, WrittenSentence
-from docnmt.modules.context import ConditionalAttention
 from docnmt.modules.document_context import EarlierContext
 from docnmt.modules.document_store import DocumentStore
 from docnmt.modules.embedding import Embedding
 from docnmt.modules.layers import Layer
-from docnmt.modules.source2token import Source2Token
-from docnmt.modules.sublayer import Reads, Slots, Step
+from docnmt.modules.sublayer import OwnStart, Reads, Slots, Step
 from docnmt.reading import ReadingPlan
 
 
@@ -66,6 +64,11 @@ class Stack(nn.Module):
         """The layers, by their type."""
         return [cast(Layer, layer) for layer in self.layers]
 
+    def embed(self, text: PackedText) -> Tensor:
+        """The first layer's input (T, d)."""
+        x: Tensor = self.embedding(text.tokens, text.positions, text.layout.sentence_offsets, text.highest)
+        return x
+
     def run(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d) through all layers and the final norm → (T, d)."""
         for layer in self.layers:
@@ -82,7 +85,7 @@ class Encoder(Stack):
 
     def forward(self, source: PackedText) -> Tensor:
         """(T, d) encoder states of the packed source."""
-        x = self.embedding(source.tokens, source.positions, source.layout.sentence_offsets)
+        x = self.embed(source)
         store = None if self.summarise is None else self.summarise(self.hide(x), source.layout)
         return self.run(x, Reads(source.layout, store=store))
 
@@ -107,7 +110,7 @@ class Decoder(Stack):
     def forward(self, target: PackedText, states: Tensor, source_layout: DocumentLayout) -> Tensor:
         """(Tq, d) features of the packed target, given the encoder's states (Tk, d)."""
         store = self.store(states, source_layout)
-        x = self.embedding(target.tokens, target.positions, target.layout.sentence_offsets)
+        x = self.embed(target)
         written = None if self.summarise_target is None else self.summarise_target(self.hide(x), target.layout)
         return self.run(x, Reads(target.layout, states, source_layout, store, written))
 
@@ -125,7 +128,7 @@ def initialise(part: nn.Module) -> None:
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
     for module in part.modules():
-        if isinstance(module, (ConditionalAttention, Source2Token)):
+        if isinstance(module, OwnStart):
             module.reset_parameters()
 
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 from torch import nn
 
 from docnmt.config import collected, flag, settings
-from docnmt.models.config import ContextOptions, LevelOptions, TransformerConfig
+from docnmt.models.config import TransformerConfig
+from docnmt.models.context_config import ContextOptions
+from docnmt.models.sequence_config import LevelOptions
 from docnmt.modules.layers import Layer
 from docnmt.modules.sublayer import DocumentPart
 
@@ -52,7 +54,8 @@ def settings_that_differ(old: object, new: object) -> list[str]:
 def start_problems(sentence: TransformerConfig, document: TransformerConfig) -> list[str]:
     """Why a document model of this configuration cannot start where a sentence model is."""
     wanted = replace(sentence, relative_horizon=document.relative_horizon)
-    if sentence.position == "sinusoidal" and document.position == "multi_level":
+    levels = document if isinstance(document, LevelOptions) and document.position == "multi_level" else None
+    if sentence.position == "sinusoidal" and levels is not None and not levels.learned_words:
         wanted = replace(wanted, position="multi_level")  # its levels above the word can begin with 0
     found = settings_that_differ(wanted, document)
     if sentence.horizon != document.horizon:
@@ -66,7 +69,7 @@ def start_problems(sentence: TransformerConfig, document: TransformerConfig) -> 
     blocks = context is not None and (context.context_placement == "block" or context.target_context != "none")
     if context is not None and blocks and context.norm == context.context_norm == "post":
         found.append("--norm post: a context block's layer norm changes what it is given; give --context-norm pre")
-    counts = isinstance(document, LevelOptions) and document.position_count == "document"
-    if counts and (context is not None or document.position == "multi_level"):
-        found.append("--position-count document: the sentence model's words count from their sentence's start")
+    count = document.position_count if isinstance(document, LevelOptions) else "unit"
+    if count != "unit" and (context is not None or document.position == "multi_level"):
+        found.append(f"--position-count {count}: the sentence model's words count from their sentence's start")
     return found

@@ -15,6 +15,7 @@ from docnmt.search.config import BeamSearchConfig, GreedyConfig
 from docnmt.search.decode import Advance, run
 from docnmt.search.hypothesis import Hypothesis, Slot
 from docnmt.search.rows import SearchOverRows
+from docnmt.search.terms import TermRows
 
 
 class BeamSearch(SearchOverRows):
@@ -27,14 +28,23 @@ class BeamSearch(SearchOverRows):
     """
 
     Config: ClassVar[type] = BeamSearchConfig
+    #: Slots may have `terms`.
+    takes_terms: ClassVar[bool] = True
 
     def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu") -> None:
         super().__init__(config.beam, config, device)
         self.config = config
+        self._terms = TermRows(config.beam)
 
     def admit(self, slots: Sequence[Slot]) -> None:
         """New slots, of whose rows the first lives."""
         self._admit(slots, [0.0] + [-torch.inf] * (self.width - 1))
+        self._terms.admit(slots)
+
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """As `SearchOverRows.leave`."""
+        self._terms.keep(sorted(set(range(len(self.slots))) - set(slots)))
+        return super().leave(slots)
 
     def advance(self, logits: Tensor) -> Advance:
         """One token for every hypothesis.
@@ -51,11 +61,12 @@ class BeamSearch(SearchOverRows):
         chosen = order.topk(beam, dim=1, largest=False).indices.sort(dim=1).values  # (N, beam) the best that go on
         live = [matrix.gather(1, chosen).flatten() for matrix in (parents, tokens, log_probs, total)]
         self._rows.extend(*live)
+        self._terms.advance(live[0], live[1])
         done = self._done(self._rows.rows.total.view(slots, beam)[:, 0].tolist())
         finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
         rows = live[0]
         if done:
-            rows = rows[self._leave(done)[1]]
+            rows = rows[self.leave(done)]
         elif torch.equal(rows, torch.arange(len(rows), device=rows.device)):
             return Advance(None, [])
         return Advance(rows, finished)
@@ -64,13 +75,19 @@ class BeamSearch(SearchOverRows):
         """The 2 * beam best continuations of each slot: parent row, token, log-probability, sum; each (N, 2 * beam)."""
         beam, slots = self.width, len(self.slots)
         each = min(2 * beam, logits.shape[1])
-        log_probs, tokens = self._rows.allowed(logits).topk(each, dim=1)  # a slot's best hold at most these of a row
+        allowed = self._rows.allowed(logits)
+        if self._terms:
+            self._terms.forbid(allowed, self._rows.room)
+        log_probs, tokens = allowed.topk(each, dim=1)  # a slot's best hold at most these of a row
         total = (self._rows.rows.total[:, None] + log_probs).view(slots, beam * each)
         total, place = total.topk(min(2 * beam, beam * each), dim=1)
         if bool(total.isnan().any()):
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")
         parents = place // each + beam * torch.arange(slots, device=place.device)[:, None]
-        return (parents, tokens.view(slots, -1).gather(1, place), log_probs.view(slots, -1).gather(1, place), total)
+        table = (parents, tokens.view(slots, -1).gather(1, place), log_probs.view(slots, -1).gather(1, place), total)
+        if self._terms:
+            self._terms.choose(table, allowed, self._rows.rows.total)
+        return table
 
     def _done(self, best_live: list[float]) -> list[int]:
         """The slots that have nothing left to do; `best_live` (N,) is the largest sum of each one's live rows."""

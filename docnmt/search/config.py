@@ -12,9 +12,7 @@ from docnmt.registry import GENERATORS
 class SearchConfig:
     """What every generator understands."""
 
-    lenpen: float = option(
-        1.0, "length penalty: a score is the sum of log-probabilities / length ** lenpen", basic=True
-    )
+    lenpen: float = option(1.0, "length penalty: a score is the sum of log-probabilities / length ** lenpen")
     unkpen: float = option(0.0, "subtracted from the log-probability of <unk>")
     max_len_a: float = option(1.5, "a sentence has at most a * (source tokens) + b tokens: a")
     max_len_b: int = option(10, "b of the same")
@@ -84,6 +82,10 @@ class GenerationConfig:
 
     generator: str = option("beam_search", "how target text is searched", choices=GENERATORS.names, basic=True)
     max_tokens: int = option(8000, "source subwords encoded at once; a larger document is encoded by itself")
+    glossary: str | None = option(
+        None, "terms that translations keep to: lines SOURCE tab TARGET; where a sentence has the source term, its "
+        "translation has the target term", metavar="TERMS.tsv", basic=True,
+    )  # fmt: skip
     batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",), basic=True)
 
     def problems(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Generic, Protocol
 
 import torch
 from torch import Tensor
@@ -45,6 +45,61 @@ class Search(Protocol):
     def advance(self, logits: Tensor) -> Advance:
         """One token for every row, chosen by the model's logits (R, V)."""
 
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """Slots, by their places, go without a result. Returns (R',) the rows that stay, by the numbers they had."""
+
+
+class Decoding(Generic[StateT]):
+    """A search at work: slots enter, write, and end.
+
+    Args:
+        step: tokens (R,) and the model's state → logits or log-probabilities (R, V) of each row's next token.
+        begin: the model's state for slots that enter.
+        least_rows: the model never sees fewer rows: where too few slots are left, copies of one work beside them.
+            Small products take other kernels, whose sums differ in the last bit.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Tensor, StateT], Tensor],
+        begin: Callable[[Sequence[Slot]], StateT],
+        search: Search,
+        *,
+        least_rows: int = 1,
+    ) -> None:
+        self._step, self._begin, self.search = step, begin, search
+        self._least = -(-least_rows // search.width)
+        self.state: StateT | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Something is left to write."""
+        return any(slot.wanted for slot in self.search.slots)
+
+    def advance(self, entering: Sequence[Slot]) -> list[tuple[Slot, list[Hypothesis]]]:
+        """New slots, and one token more for all. Returns the slots that ended, with their hypotheses, best first."""
+        search, new = self.search, list(entering)
+        missing = self._least - len(search.slots) - len(new)
+        new += [replace((new or search.slots)[0], wanted=False)] * missing
+        if new:
+            fresh = self._begin(new)
+            if self.state is None or not search.slots:
+                self.state = fresh
+            else:
+                self.state.append(fresh)
+            search.admit(new)
+        assert self.state is not None  # the first slots have entered
+        advance = search.advance(self._step(search.tokens, self.state))
+        if advance.rows is not None:
+            self.state.reorder(advance.rows)
+        return [(slot, found) for slot, found in advance.finished if slot.wanted]
+
+    def leave(self, gone: Callable[[Slot], bool]) -> None:
+        """Slots that are `gone` end without a result."""
+        places = [place for place, slot in enumerate(self.search.slots) if gone(slot)]
+        if places and self.state is not None:
+            self.state.reorder(self.search.leave(places))
+
 
 def decode(
     step: Callable[[Tensor, StateT], Tensor],
@@ -61,42 +116,25 @@ def decode(
     Results come as they are ready, not in order.
 
     Args:
-        step: tokens (R,) and the model's state → logits or log-probabilities (R, V) of each row's next token.
-        begin: the model's state for slots that enter.
-        least_rows: the model never sees fewer rows: where too few slots are left, copies of one work beside them.
-            Small products take other kernels, whose sums differ in the last bit.
+        step, begin, least_rows: as of `Decoding`.
         following: given a slot that ended and what it gave, the slots that had to wait for it; they come first.
     """
-    waiting = list(reversed(slots))
-    least = -(-least_rows // search.width)
-    state: StateT | None = None
-    while waiting or any(slot.wanted for slot in search.slots):
+    waiting, decoding = list(reversed(slots)), Decoding(step, begin, search, least_rows=least_rows)
+    while waiting or decoding.busy:
         entering: list[Slot] = []
         room = capacity - len(search.slots)
-        if waiting and (room >= -(-capacity // REFILL) or not search.slots):
+        if waiting and (room >= refill(capacity) or not search.slots):
             entering = [waiting.pop() for _ in range(min(max(room, 1), len(waiting)))]
-        missing = least - len(search.slots) - len(entering)
-        entering += [replace((entering or search.slots)[0], wanted=False)] * missing
-        if entering:
-            fresh = begin(entering)
-            if state is None or not search.slots:
-                state = fresh
-            else:
-                state.append(fresh)
-            search.admit(entering)
-        assert state is not None  # the first slots have entered
-        advance = search.advance(step(search.tokens, state))
-        if advance.rows is not None:
-            state.reorder(advance.rows)
-        finished = [(slot, found) for slot, found in advance.finished if slot.wanted]
+        finished = decoding.advance(entering)
         if following is not None:
             waiting += [after for slot, found in finished for after in following(slot, found)]
         yield from finished
 
 
-#: Slots are refilled when 1/REFILL of them are free: each refill copies the state, and young rows among old ones are
-#: padded. `tools/bench/generation.py` measures it.
-REFILL = 4
+def refill(capacity: int) -> int:
+    """How many slots must be free before new ones enter: each refill copies the state, and young rows among old ones
+    are padded. `tools/bench/generation.py` measures it."""
+    return -(-capacity // 4)
 
 
 def run(

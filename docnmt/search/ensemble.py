@@ -18,6 +18,11 @@ class EnsembleState:
 
     states: list[RowState]
 
+    @property
+    def any_memory(self) -> bool:
+        """Slots of another memory can stand behind these."""
+        return all(getattr(state, "any_memory", False) for state in self.states)
+
     def reorder(self, rows: Tensor) -> None:
         """As `RowState.reorder`, in every state."""
         for state in self.states:

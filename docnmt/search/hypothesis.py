@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from docnmt.data.tokenizer import BRK
+
+if TYPE_CHECKING:
+    from docnmt.search.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,15 @@ class Slot:
     """One unit of text to be written.
 
     Attributes:
-        number: which unit this is, by its first sentence that is kept: puts results in order and picks the random
-            stream of sampling.
+        number: which unit this is, by its first sentence that is kept: puts results in order.
         limits: for each sentence that the unit must have, the most tokens it may have; its end (`<brk>` between
             sentences, `</s>` after the last) is counted.
         before: how many of its sentences come before those that are kept.
         wanted: False for a copy whose result is not used (see `decode`).
         given: the sentences that are not searched, in order: their place in the unit, and their tokens with the end.
+        terms: what its sentences must have, where a glossary asks for something.
+        group: whose it is, in a search that several share.
+        stream: the number of its random stream, for sampling; None: `number`.
     """
 
     number: int
@@ -54,6 +60,9 @@ class Slot:
     before: int = 0
     wanted: bool = True
     given: Mapping[int, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    terms: Terms | None = field(default=None, hash=False)
+    group: int = 0
+    stream: int | None = None
 
     @cached_property
     def given_tokens(self) -> int:

@@ -90,6 +90,12 @@ class LiveRows:
         table = torch.tensor([[*row, *[0] * (most - len(row))] for row in values], dtype=torch.int64)
         return table.to(self.device).view(len(values), most).repeat_interleave(self.width, dim=0)
 
+    @property
+    def room(self) -> Tensor:
+        """(R,) tokens that a row's sentence may still have before its end."""
+        rows = self.rows
+        return rows.limits.gather(1, rows.sentence[:, None])[:, 0] - 1 - (rows.length - rows.begin)
+
     def allowed(self, logits: Tensor) -> Tensor:
         """(R, V) log-probabilities, -inf where a unit of exactly its number of sentences may not go on like that.
 
@@ -200,11 +206,11 @@ class SearchOverRows:
         """What slot n has finished, best first; of equal scores the one found first is better."""
         return sorted(self._finished[n], key=lambda hypothesis: -hypothesis.score)
 
-    def _leave(self, done: Sequence[int]) -> tuple[list[int], Tensor]:
-        """Remove slots. Returns those that stay and (R',) their rows, by the numbers they had."""
-        stay = sorted(set(range(len(self.slots))) - set(done))
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """Remove slots. Returns (R',) the rows that stay, by the numbers they had."""
+        stay = sorted(set(range(len(self.slots))) - set(slots))
         self._finished = [self._finished[n] for n in stay]
-        return stay, self._rows.keep(stay)
+        return self._rows.keep(stay)
 
 
 def _given_at(slot: Slot) -> list[int]:

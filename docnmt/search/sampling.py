@@ -19,7 +19,7 @@ from docnmt.search.rows import SearchOverRows
 class Sampling(SearchOverRows):
     """`nbest` independent samples of every slot.
 
-    A slot's draws come from the stream (seed, slot's number): batch size, order and neighbours change nothing.
+    A slot's draws come from the stream (seed, slot's `stream`): batch size, order and neighbours change nothing.
     Scores are the model's own log-probabilities, before temperature, top-k and top-p.
     """
 
@@ -33,7 +33,8 @@ class Sampling(SearchOverRows):
     def admit(self, slots: Sequence[Slot]) -> None:
         """New slots, all of whose rows live."""
         self._admit(slots, [0.0] * self.width)
-        self._streams += [np.random.default_rng([self.config.seed, slot.number]) for slot in slots]
+        numbers = [slot.number if slot.stream is None else slot.stream for slot in slots]
+        self._streams += [np.random.default_rng([self.config.seed, number]) for number in numbers]
 
     def advance(self, logits: Tensor) -> Advance:
         """Draw one token for every row.
@@ -56,9 +57,13 @@ class Sampling(SearchOverRows):
         if not done:
             return Advance(None, [])
         finished = [(self.slots[n], self._best(n)) for n in done]
-        stay, rows = self._leave(done)
-        self._streams = [self._streams[n] for n in stay]
-        return Advance(rows, finished)
+        return Advance(self.leave(done), finished)
+
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """As `Search.leave`; their streams end."""
+        gone = set(slots)
+        self._streams = [stream for n, stream in enumerate(self._streams) if n not in gone]
+        return super().leave(slots)
 
     def _draw(self, log_probs: Tensor) -> Tensor:
         """(R,) tokens by inverting the cumulative distribution; a token without probability is never drawn."""

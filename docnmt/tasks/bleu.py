@@ -1,17 +1,17 @@
-"""BLEU of a model on a corpus: what training watches, by the code that `docnmt-generate` runs."""
+"""BLEU and some translations of a model: what training watches, by the code that `docnmt-generate` runs."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TokenArray
 from docnmt.errors import UserError
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.search.translate import translate_corpus
 from docnmt.tasks.config import DocumentTranslationConfig
 
@@ -31,7 +31,8 @@ def corpus_bleu(
     """
     if not corpus.references:
         raise UserError("this split has no reference translation, so BLEU cannot be computed; judge by loss")
-    part = first_documents(corpus, config.eval_bleu_documents)
+    limit = config.eval_bleu_documents
+    part = corpus if limit is None else corpus.first_documents(limit)
     search = BeamSearchConfig(beam=config.eval_bleu_beam)
     was_training = model.training
     model.train(False)
@@ -39,7 +40,7 @@ def corpus_bleu(
         results = list(translate_corpus([model], task, part, GenerationConfig(max_tokens=max_tokens), search))
     finally:
         model.train(was_training)
-    references = [reference[: len(results)] for reference in part.references]
+    references = [list(reference) for reference in part.references]
     kept = scored_sentences(references)
     if not kept:
         raise UserError("no sentence that BLEU would be computed on has a reference; raise --eval-bleu-documents")
@@ -49,14 +50,27 @@ def corpus_bleu(
     return evaluate(texts, references, offsets, tokenize=bleu_tokenizer(task.target_lang)).scores["s-BLEU"]
 
 
-def first_documents(corpus: ParallelCorpus, count: int | None) -> ParallelCorpus:
-    """The source side of the first `count` documents; of all if None. Raw text stays as it is: index it."""
-    documents = corpus.num_documents if count is None else min(count, corpus.num_documents)
-    sentences = int(corpus.document_offsets[documents])
-    return replace(
-        corpus,
-        source=TokenArray(corpus.source.tokens, corpus.source.offsets[: sentences + 1]),
-        target=None,
-        document_offsets=corpus.document_offsets[: documents + 1],
-        levels=corpus.levels[:sentences],
-    )
+def sample_translations(
+    model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, *, count: int = 5
+) -> str:
+    """The first sentences of a corpus by greedy search, beside source and reference: a table in Markdown.
+
+    Only as much of their documents is read as these sentences are.
+    """
+    number = int(np.searchsorted(corpus.document_offsets, count))
+    part = corpus.first_documents(number)
+    documents = [list(part.source_text[a:b]) for a, b in pairwise(part.document_offsets.tolist())]
+    documents[-1:] = [document[: count - int(part.document_offsets[-2])] for document in documents[-1:]]
+    shown = ParallelCorpus.from_lines(documents, task.source_tokenizer)
+    search = GreedyConfig()
+    was_training = model.training
+    model.train(False)
+    try:
+        results = list(translate_corpus([model], task, shown, GenerationConfig(generator="greedy"), search))
+    finally:
+        model.train(was_training)
+    columns: list[Sequence[str]] = [shown.source_text, [result.text for result in results], *corpus.references[:1]]
+    heads = ["source", "translation", "reference"][: len(columns)]
+    rows = zip(*(column[: len(results)] for column in columns), strict=True)
+    table = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table)

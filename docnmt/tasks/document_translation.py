@@ -15,11 +15,12 @@ from torch import nn
 from docnmt.batching.foreign import in_foreign_documents
 from docnmt.batching.units import learned_units, planned_units
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.meta import read_meta
+from docnmt.data.meta import META, check_files, read_meta
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
 from docnmt.models.protocol import AnyTranslationModel, TranslationModel
 from docnmt.reading import ReadingPlan
+from docnmt.structured import read_limited
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.mixture import Mixture
 from docnmt.tasks.protocol import ModelClass, TaskState
@@ -43,8 +44,10 @@ class DocumentTranslation:
         tokenizers: tuple[Tokenizer, Tokenizer],
         fingerprint: str = "",
         data_dir: Path | None = None,
+        known_levels: int = 0,
     ) -> None:
         self.config = config
+        self.known_levels = known_levels  # above the sentence, in the training text: sections, paragraphs
         self.source_lang, self.target_lang = languages
         self.source_tokenizer, self.target_tokenizer = tokenizers
         self._fingerprint, self.data_dir = fingerprint, data_dir
@@ -57,8 +60,9 @@ class DocumentTranslation:
         languages = (meta["source_lang"], meta["target_lang"])
         source, target = load_tokenizers(data_dir, meta)
         return cls(
-            config, languages=languages, tokenizers=(source, target), fingerprint=meta["fingerprint"], data_dir=data_dir
-        )
+            config, languages=languages, tokenizers=(source, target), fingerprint=meta["fingerprint"],
+            data_dir=data_dir, known_levels=meta["files"].get("train.structure.bin", {}).get("levels", 0),
+        )  # fmt: skip
 
     def of_folder(self, data_dir: Path) -> DocumentTranslation:
         """The same task with another data folder."""
@@ -70,7 +74,10 @@ class DocumentTranslation:
         source = Tokenizer.from_bytes(bytes(state.tensors["tokenizer.source"].numpy()))
         joined = "tokenizer.target" not in state.tensors
         target = source if joined else Tokenizer.from_bytes(bytes(state.tensors["tokenizer.target"].numpy()))
-        return cls(config, languages=tuple(state.json["languages"]), tokenizers=(source, target))
+        return cls(
+            config, languages=tuple(state.json["languages"]), tokenizers=(source, target),
+            known_levels=state.json.get("levels", 0),
+        )  # fmt: skip
 
     def state(self) -> TaskState:
         """What a checkpoint holds so that it translates without the data folder."""
@@ -78,6 +85,8 @@ class DocumentTranslation:
             "languages": list(self.languages),
             "vocabulary": self.source_tokenizer.vocabulary(),
         }
+        if self.known_levels:
+            json["levels"] = self.known_levels
         tensors = {"tokenizer.source": _bytes(self.source_tokenizer)}
         if self.target_tokenizer is not self.source_tokenizer:
             json["target_vocabulary"] = self.target_tokenizer.vocabulary()
@@ -189,13 +198,33 @@ class DocumentTranslation:
 
         return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config, max_tokens=options["max_tokens"])}
 
+    def samples(self, model: AnyTranslationModel, split: str) -> dict[str, str]:
+        """The first translations of a split."""
+        from docnmt.tasks.bleu import sample_translations
+
+        return {"translations": sample_translations(model, self, self.corpus(split))}
+
 
 def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
-    """Both sides' tokenizers of a data folder; the same object when the dictionary is joined."""
+    """Both sides' tokenizers of a data folder; the same object when the dictionary is joined.
+
+    Raises:
+        UserError: one is missing or damaged.
+    """
     names = meta["tokenizers"]
-    source = Tokenizer.from_bytes((data_dir / names["source"]).read_bytes())
-    joined = names["source"] == names["target"]
-    return source, source if joined else Tokenizer.from_bytes((data_dir / names["target"]).read_bytes())
+    check_files(data_dir, meta, *names.values())
+    made = {name: _tokenizer(data_dir / name) for name in names.values()}
+    sizes = {side: made[names[side]].vocab_size for side in ("source", "target")}
+    if any(sizes[side] != meta["vocabulary"][side] for side in sizes):
+        raise UserError(f"{data_dir / META}: its vocabularies have other sizes than its tokenizers; preprocess again")
+    return made[names["source"]], made[names["target"]]
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_bytes(read_limited(path))
+    except UserError as error:
+        raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}; preprocess again") from error
 
 
 def _bytes(tokenizer: Tokenizer) -> torch.Tensor:

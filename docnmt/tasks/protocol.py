@@ -108,3 +108,11 @@ class ContextTask(Protocol):
 
         Empty where the model reads no context.
         """
+
+
+@runtime_checkable
+class SampleTask(Protocol):
+    """A task that has texts to show of a model in training; others need not have this."""
+
+    def samples(self, model: Any, split: str) -> Mapping[str, str]:  # Any: a model of the task
+        """What the model makes of some of a split, in Markdown, by name; the model comes back in the mode it was in."""

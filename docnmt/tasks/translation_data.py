@@ -81,7 +81,7 @@ def check_training(
     for folder in mixed:
         check_mixed(folder, tokenizers, languages)
     for folder in (data_dir, *mixed):
-        if config.subword_sampling is not None and read_meta(folder)["options"]["long_policy"] == "truncate":
+        if config.subword_sampling is not None and read_meta(folder)["options"].get("long_policy") == "truncate":
             raise UserError(
                 f"--subword-sampling: {folder} was preprocessed with --long-policy truncate, so its text is longer "
                 "than its subwords; use another policy"
@@ -136,7 +136,7 @@ class TrainingData:
 
     def hidden(self, plan: ReadingPlan) -> HiddenWords:
         """The words that are masked: `--source-mask`, and those of the plan."""
-        return HiddenWords(self.config.masked(self.seeds[1]), plan.masked_context, self.seeds)
+        return HiddenWords(self.config.masked(self.seeds[1]), plan.masked_context, self.seeds, plan.source_breaks)
 
     def dropped(self, plan: ReadingPlan) -> DroppedContexts:
         """The units that read no context, by the plan; drawn apart from the words that are masked."""

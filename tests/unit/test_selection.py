@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from docnmt.functional import (
     keep_top_t,
 )
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.selective import selective_attention, selective_attention_step
+from docnmt.functional.selective import select, selective_attention, selective_attention_step
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context import ConditionalAttention, SummaryAttention
@@ -221,3 +222,30 @@ def test_other_modules_check_their_arguments() -> None:
         Source2Token(d_model=4, heads=3)
     with pytest.raises(ValueError, match=r"p: expected a probability from 0 to 1, got 1\.5"):
         WordDropout(1.5)
+
+
+@pytest.mark.parametrize(("over_tree", "policy"), POLICIES)
+def test_more_than_all_sentences_take_no_more_room(over_tree: bool, policy: dict[str, Any]) -> None:
+    """t = 1000 holds no more numbers than t = 10 of ten sentences, and gives the same, all at once and in steps."""
+    layout = DocumentLayout.from_lengths([[2, 1] * 5, [3], [1, 2, 2]])
+    tree = tree_over(layout) if over_tree else None
+    x = random_inputs(layout, layout, layout.num_sentences if tree is None else tree.index.num_nodes, 0)
+    few, many = (SelectionPolicy(t, **policy) for t in (10, 1000))
+    keys, queries = keys_of(x, layout, tree).precise(), Queries(x.q, x.sentence_q, layout)
+    chosen = [select(queries, keys, each) for each in (few, many)]
+    assert [each.sentences.shape for each in chosen] == [(2, layout.num_tokens, 10)] * 2
+    assert chosen[0].sentences.equal(chosen[1].sentences)
+
+    def whole(*inputs: Tensor, policy: SelectionPolicy) -> Tensor:
+        given = Inputs(*inputs)
+        asked = Queries(given.q, given.sentence_q, layout)
+        return selective_attention(asked, keys_of(given, layout, tree), policy)
+
+    assert_same(*(values_and_gradients(partial(whole, policy=each), x) for each in (few, many)), tolerance=0)
+    documents_of = layout.document_of_token
+    own = layout.sentence_of_token if few.always_own else None
+    steps = [
+        selective_attention_step(x.q, x.sentence_q, keys, each, document_of_row=documents_of, own=own)
+        for each in (few, many)
+    ]
+    assert steps[0].equal(steps[1])

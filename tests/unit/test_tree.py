@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from docnmt.functional import build_tree
+from docnmt.functional.descent import _Levels
 from docnmt.functional.tree import TreeIndex, cumulative_keys
 from docnmt.layout import DocumentLayout
 
@@ -118,3 +119,14 @@ def test_wrong_arguments():
         build_tree(torch.randn(4, 2), offsets(3), mean)
     with pytest.raises(ValueError, match=r"\(1, 2\), got \(1, 4\)"):
         build_tree(torch.randn(2, 2), offsets(2), lambda left, right: torch.cat([left, right], 1))
+
+
+@pytest.mark.parametrize(
+    ("sentences", "whole", "below"), [(40, 75, 0), (128, 248, 0), (129, 129, 1), (2048, 248, 4), (32768, 248, 8)]
+)
+def test_how_many_nodes_a_query_is_compared_with(sentences, whole, below):
+    """With t = 4: all nodes of the levels of 5 to 128 nodes, and in each level below them the children of 4 nodes."""
+    layout = DocumentLayout.from_lengths([[1] * sentences])
+    levels = _Levels.of_run(TreeIndex.from_offsets(layout.document_offsets), range(1), layout, 4)
+    assert int((~levels.hidden).sum()) == whole <= 255
+    assert levels.low == below

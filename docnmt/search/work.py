@@ -1,0 +1,220 @@
+"""What is translated, and groups of it: documents that are encoded together and written text by text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, reduce
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.batch import join_texts
+from docnmt.batching.collate import collate_source, source_costs
+from docnmt.batching.units import memory_sentences, planned_units, searched_texts
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.models.protocol import AnyTranslationModel, TranslationTask
+from docnmt.runtime import INVARIANT_ROWS
+from docnmt.search.config import GenerationConfig, SearchConfig
+from docnmt.search.ensemble import Ensemble, EnsembleState
+from docnmt.search.hypothesis import Hypothesis, Slot
+from docnmt.search.own_text import GivenText, OwnText
+from docnmt.search.terms import CorpusTerms
+from docnmt.search.texts import slots_of, texts_together
+from docnmt.units import Units
+
+
+class Work:
+    """A corpus and what translates it.
+
+    Args:
+        given: the tokens of the sentences whose translations are given.
+        window: a sentence is read with at most so many of its document before it and after it.
+        terms: that translations must have.
+        streams: (S,) the random stream of a text that begins with each sentence; None: the sentence's number.
+        progress: called with a number of source subwords (`</s>` included) whenever they are done.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[AnyTranslationModel],
+        task: TranslationTask,
+        corpus: ParallelCorpus,
+        options: GenerationConfig,
+        search: SearchConfig,
+        *,
+        given: Mapping[int, Sequence[int]],
+        window: int | None = None,
+        terms: CorpusTerms | None = None,
+        streams: np.ndarray | None = None,
+        progress: Callable[[int], object] | None = None,
+    ) -> None:
+        self.corpus, self.options, self.search, self.given, self.terms = corpus, options, search, given, terms
+        self.streams = streams
+        self.progress = progress or (lambda done: None)
+        self.device, self.ensemble = next(models[0].parameters()).device, Ensemble(models)
+        self.lengths = source_lengths(corpus)
+        self.plans = [model.reading for model in models]
+        self.units = [planned_units(plan, corpus, limit=task.max_doc_tokens, window=window) for plan in self.plans]
+        pairs = list(zip(self.plans, self.units, strict=True))
+        self.texts = texts_together([searched_texts(*pair, corpus.num_sentences) for pair in pairs])
+        own = [units for plan, units in pairs if plan.own_text]
+        given_only = [units for plan, units in pairs if plan.given_text]
+        self.own_text = OwnText(own[0]) if own else None
+        self.given_text = GivenText(given_only[0]) if given_only and not own else None
+
+    @cached_property
+    def costs(self) -> np.ndarray:
+        """(S,) source subwords that have to be read for each unit, at its first sentence that is kept."""
+        return np.asarray(np.max([_costs(self.corpus, each) for each in self.units], axis=0))
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """The sentences to encode at once, as many as `--max-tokens` allows."""
+        return groups([each.kept for each in self.units], self.costs, self.options.max_tokens)
+
+
+class Group:
+    """Sentences of a work that were encoded together, perhaps with those of others.
+
+    Args:
+        memories: of each model. places: for each model, which sentence of its memory each text is.
+        name: what its slots call it.
+
+    Attributes:
+        ready: the slots that can be written at once, in the order in which they should.
+        left: texts that have not ended.
+    """
+
+    def __init__(
+        self, work: Work, first: int, last: int, memories: list[object], places: list[Tensor], name: int
+    ) -> None:
+        self._work, self.memories, self.places = work, memories, places
+        self._ensemble, self._given, self._own_text = work.ensemble, work.given, work.own_text
+        texts = work.texts[slice(*np.searchsorted(work.texts[:, 1], [first, last]))]
+        self.begins = texts[:, 1]
+        slots = slots_of(texts, last, work.lengths, work.search, work.given, name, work.terms, work.streams)
+        work.progress(sum(int(work.lengths[number]) for number in range(first, last) if number in work.given))
+        self._waiting = {slot.number: slot for slot in slots}
+        self.ready, self.left = slots, len(slots)
+        given = [number for number in self.begins.tolist() if number in work.given]
+        if self._own_text is not None:
+            for number in given:
+                if not self._own_text.follows(number):
+                    self._keep(number, work.given[number])
+            self.ready = self._own_text.ready(slots)
+        if work.given_text is not None:
+            work.given_text.keep({number: self._remember(number, work.given[number]) for number in given})
+
+    def place(self, number: int) -> list[Tensor]:
+        """For each model, which sentence () of its memory the text `number` is."""
+        here = np.searchsorted(self.begins, number)
+        return [place[here] for place in self.places]
+
+    def earlier(self, number: int) -> list[list[object]]:
+        """The translations that the text `number` reads, as each model remembers them."""
+        read = self._own_text or self._work.given_text
+        return [] if read is None else read.earlier(number)
+
+    def finish(self, slot: Slot, hypotheses: list[Hypothesis]) -> tuple[dict[int, list[Hypothesis]], list[Slot]]:
+        """A text has ended: its sentences that were searched and are kept, and the slots that had to wait for it."""
+        self.left -= 1
+        apart = [hypothesis.sentences(self._work.search.lenpen) for hypothesis in hypotheses]
+        found = {}
+        for number, sentence in enumerate(range(slot.before, len(slot.limits)), slot.number):
+            if number not in self._given:
+                found[number] = [each[sentence] for each in apart]
+                self._work.progress(int(self._work.lengths[number]))
+        if self._own_text is None:
+            return found, []
+        after = self._waiting.get(self._keep(slot.number, hypotheses[0].tokens[:-1]))
+        return found, [] if after is None or after in self.ready else [after]
+
+    def _keep(self, number: int, tokens: Sequence[int]) -> int:
+        """Later sentences will read this one, and the given ones that follow it. Returns the number after them."""
+        assert self._own_text is not None
+        while True:
+            self._own_text.keep(number, self._remember(number, tokens))
+            number += 1
+            if number not in self._given or not self._own_text.follows(number):
+                return number
+            tokens = self._given[number]
+
+    def _remember(self, number: int, tokens: Sequence[int]) -> list[object]:
+        """What each model's other sentences read of a translation."""
+        sentences = [int(place) for place in self.place(number)]
+        return self._ensemble.remember(self.memories, sentences, tokens, given=number in self._given)
+
+
+def encode(pieces: Sequence[tuple[Work, int, int]], names: Sequence[int] = (0,)) -> list[Group]:
+    """Sentences `first` to `last` of one work or of several, encoded together; a group each."""
+    sentences = sum(last - first for _, first, last in pieces)
+    copies = -(-INVARIANT_ROWS // sentences)  # few rows take other kernels, whose sums differ in the last bit
+    ensemble, device = pieces[0][0].ensemble, pieces[0][0].device
+    sources, places = [], []
+    for model in range(len(ensemble.models)):
+        texts, of_text, before = [], [], 0
+        for work, first, last in pieces:
+            plan, units = work.plans[model], work.units[model]
+            own = np.arange(*np.searchsorted(units.kept, [first, last]))
+            text = collate_source(work.corpus, units, np.tile(own, copies), plan)
+            texts.append(text)
+            of_text.append(torch.from_numpy(memory_sentences(plan, units, own) + before).to(device))
+            before += text.layout.num_sentences
+        sources.append(join_texts(texts).to(device))
+        places.append(of_text)
+    memories = ensemble.encode(sources)
+    return [
+        Group(*piece, memories, [of_text[n] for of_text in places], name)
+        for n, (piece, name) in enumerate(zip(pieces, names, strict=True))
+    ]
+
+
+def begin(ensemble: Ensemble, groups: Mapping[int, Group], width: int, entering: Iterable[Slot]) -> EnsembleState:
+    """The models' state for slots that enter, `width` rows each; those of one memory stand side by side.
+
+    Args:
+        groups: by the names that the slots have of them.
+    """
+    state: EnsembleState | None = None
+    for _, together in itertools.groupby(entering, lambda slot: id(groups[slot.group].memories)):
+        slots = [(groups[slot.group], slot.number) for slot in together]
+        places = zip(*(group.place(number) for group, number in slots), strict=True)
+        earlier = [group.earlier(number) for group, number in slots]
+        fresh = ensemble.begin(slots[0][0].memories, [torch.stack(each) for each in places], width, earlier)
+        if state is None:
+            state = fresh
+        else:
+            state.append(fresh)
+    assert state is not None  # something enters
+    return state
+
+
+def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
+    """(S,) subwords of each source sentence, `</s>` included."""
+    return np.diff(np.asarray(corpus.source.offsets)) + 1
+
+
+def _costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
+    """(S,) source subwords that have to be read for each unit, at its first sentence that is kept."""
+    costs = np.zeros(corpus.num_sentences, dtype=np.int64)
+    costs[units.kept] = source_costs(corpus, units)
+    return costs
+
+
+def groups(starts: Sequence[np.ndarray], lengths: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int]]:
+    """Ranges of sentences to encode at once: whole units of every model, as many as `max_tokens` allows, at least one.
+
+    Args:
+        starts: for each model, the first sentence (U,) of each unit that is kept.
+        lengths: (S,) tokens to read for each sentence.
+    """
+    begins = reduce(np.intersect1d, starts)
+    total = np.concatenate([[0], np.cumsum(lengths)])
+    ends = np.append(begins, len(lengths))[1:]
+    place = 0
+    while place < len(begins):
+        fits = int(np.searchsorted(total[ends], total[begins[place]] + max_tokens, side="right"))
+        after = max(fits, place + 1)
+        yield int(begins[place]), int(ends[after - 1])
+        place = after

@@ -1,0 +1,143 @@
+"""Requests that share one search get what each would get alone, whenever they come and whatever leaves."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import small_system
+import torch
+
+from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
+from docnmt.search.ensemble import Ensemble
+from docnmt.search.given import given_tokens
+from docnmt.search.hypothesis import Hypothesis
+from docnmt.search.translate import translate_corpus, translation
+from docnmt.search.work import Work
+from docnmt.serve.shared import Job, SharedSearch
+
+ARCHITECTURES = [
+    "transformer_tiny", "concat_transformer_tiny", "doc_transformer_tiny", "hier_transformer_tiny",
+    "cond_transformer_tiny", "hier_cond_transformer_tiny", "scaleformer_tiny", "copy_transformer_tiny",
+]  # fmt: skip
+SEARCHES: dict[str, SearchConfig] = {
+    "beam_search": BeamSearchConfig(beam=3), "greedy": GreedyConfig(), "sampling": SamplingConfig(seed=3)
+}  # fmt: skip
+REQUESTS = [small_system.text(1 + n % 3, 2 + n % 5, seed=n) for n in range(12)]
+
+
+class Asked:
+    """A request, and what came back."""
+
+    def __init__(self, models: list[Any], options: GenerationConfig, search: SearchConfig, texts: Any) -> None:
+        corpus, task = small_system.corpus(texts), small_system.task()
+        self.given = [None] * corpus.num_sentences
+        if corpus.num_sentences > 2:
+            self.given[1] = "the old dog."  # type: ignore[call-overload]
+        self.alone = lambda: {
+            result.number: result.nbest[0]
+            for result in translate_corpus(models, task, corpus, options, search, given=self.given)
+        }
+        tokens = given_tokens(self.given, corpus.num_sentences, task.target_tokenizer)
+        self.found: dict[int, Any] = {}
+
+        def deliver(number: int, found: list[Hypothesis]) -> None:
+            assert number not in self.found
+            self.found[number] = translation(found[0], task.target_tokenizer)
+
+        self.job = Job(Work(models, task, corpus, options, search, given=tokens), deliver)
+
+
+def served(
+    models: list[Any], asked: list[Asked], options: GenerationConfig, search: SearchConfig, *, cancel: int = -1
+) -> SharedSearch:
+    """Let the requests come one after the other while others are at work."""
+    shared, waiting, steps, rng = SharedSearch(Ensemble(models), options, search), list(asked), 0, random.Random(4)
+    with torch.inference_mode():
+        while waiting or shared.jobs:
+            if waiting and (not shared.jobs or rng.random() < 0.3):
+                new = waiting.pop(0)
+                if new.job.left:
+                    shared.add(new.job)
+            if cancel >= 0 and steps == 12:
+                shared.remove(asked[cancel].job)
+            shared.step()
+            assert sum(slot.wanted for slot in shared._decoding.search.slots) == shared.slots <= options.batch_size
+            steps += 1
+    assert not shared._groups
+    return shared
+
+
+@pytest.mark.parametrize("generator", SEARCHES)
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_request_among_others_is_the_request_alone(arch: str, generator: str) -> None:
+    models, search = [small_system.model(arch)], SEARCHES[generator]
+    options = GenerationConfig(generator=generator, max_tokens=60, batch_size=8)
+    asked = [Asked(models, options, search, texts) for texts in REQUESTS]
+    served(models, asked, options, search)
+    for each in asked:
+        alone = each.alone()
+        assert {n: found.text for n, found in each.found.items()} == {n: found.text for n, found in alone.items()}
+        scores = [found.score for _, found in sorted(each.found.items())]
+        assert scores == pytest.approx([found.score for _, found in sorted(alone.items())], abs=1e-4)
+
+
+def test_models_that_read_their_own_text_wait_for_it() -> None:
+    models = [small_system.model("cond_transformer_tiny", target_context="conditional")]
+    assert models[0].reading.own_text
+    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2)
+    asked = [Asked(models, options, search, texts) for texts in REQUESTS[:8]]
+    served(models, asked, options, search)
+    for each in asked:
+        assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
+
+
+def test_ensembles_share_a_search_too() -> None:
+    models = [small_system.model("hier_cond_transformer_tiny", seed=seed) for seed in (0, 1)]
+    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2)
+    asked = [Asked(models, options, search, texts) for texts in REQUESTS[:6]]
+    served(models, asked, options, search)
+    for each in asked:
+        assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
+
+
+@pytest.mark.parametrize("generator", SEARCHES)
+def test_a_request_that_leaves_changes_nothing_for_others(generator: str) -> None:
+    models, search = [small_system.model("hier_cond_transformer_tiny")], SEARCHES[generator]
+    options = GenerationConfig(generator=generator, max_tokens=60, batch_size=4)
+    asked = [Asked(models, options, search, texts) for texts in [small_system.text(6, 6, seed=77), *REQUESTS[:6]]]
+    served(models, asked, options, search, cancel=0)
+    assert len(asked[0].found) < asked[0].job.work.corpus.num_sentences - 1
+    for each in asked[1:]:
+        assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
+
+
+def test_a_sentence_need_not_wait_for_a_book() -> None:
+    models = [small_system.model("transformer_tiny")]
+    options, search = GenerationConfig(max_tokens=60, batch_size=4), BeamSearchConfig(beam=2)
+    book, sentence = (
+        Asked(models, options, search, texts) for texts in (small_system.text(30, 8, seed=1), [["a dog sees."]])
+    )
+    shared = SharedSearch(Ensemble(models), options, search)
+    with torch.inference_mode():
+        shared.add(book.job)
+        for _ in range(10):
+            shared.step()
+        shared.add(sentence.job)
+        while sentence.job in shared.jobs:
+            shared.step()
+    assert sentence.found
+    assert book.job.left > 0.7 * book.job.work.corpus.num_sentences
+
+
+def test_models_whose_caches_know_one_memory_only_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    from docnmt.modules.document_context import SourceKeys
+
+    monkeypatch.delattr(SourceKeys, "any_memory")
+    models = [small_system.model("cond_transformer_tiny")]
+    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2)
+    asked = [Asked(models, options, search, texts) for texts in REQUESTS[:6]]
+    served(models, asked, options, search)
+    for each in asked:
+        assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
