@@ -17,8 +17,9 @@ import torch
 
 from docnmt.batch import PackedText
 from docnmt.criterions.classification import LabelledBatch
-from docnmt.data.meta import read_meta
-from docnmt.data.store import ArrayWriter, RaggedWriter, TokenArray, map_array, offsets_of
+from docnmt.data.meta import check_files, read_meta
+from docnmt.data.split_folder import SplitFolder
+from docnmt.data.store import ArrayWriter, RaggedWriter, TokenArray, check_offsets, check_tokens, offsets_of
 from docnmt.errors import UserError
 from docnmt.layout import DocumentLayout
 
@@ -69,21 +70,26 @@ class LabelledArrays:
         return files
 
     @classmethod
-    def open(cls, folder: Path, split: str) -> LabelledArrays:
-        """Map the arrays of a split into memory.
+    def open(cls, folder: Path, split: str, *, vocabulary: int | None = None) -> LabelledArrays:
+        """Map the arrays of a split into memory; `vocabulary`, how many entries it has.
 
         Raises:
             UserError: not such a folder, no such split, or damaged files.
         """
-        files = read_classification_meta(folder)["files"]
+        meta = read_classification_meta(folder)
+        files = meta["files"]
         if f"{split}.labels.bin" not in files:
             there = [name.removesuffix(".labels.bin") for name in files if name.endswith(".labels.bin")]
             raise UserError(f"{folder}: has no split '{split}'; there are {', '.join(there)}")
-        tokens, offsets, texts, labels = (
-            map_array(folder / file, files[file]["dtype"], files[file]["length"])
-            for file in (f"{split}.{name}.bin" for name in ("tokens", "tokens.offsets", "texts", "labels"))
-        )
-        return cls(TokenArray(tokens, offsets), texts, labels)
+        check_files(folder, meta, f"{split}.")
+        arrays = SplitFolder(folder, split, files)
+        labels, texts = arrays.array("labels"), arrays.array("texts")
+        found = cls(TokenArray(*arrays.rows("tokens")), texts, labels)
+        check_tokens(folder / f"{split}.tokens.bin", found.sentences.tokens, vocabulary)
+        check_offsets(folder / f"{split}.texts.bin", texts, len(found.sentences), len(labels))
+        if len(labels) and not 0 <= labels.min() <= labels.max() < len(meta["labels"]):
+            raise UserError(f"{folder / f'{split}.labels.bin'}: is damaged: a number of no label; preprocess again")
+        return found
 
 
 def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON

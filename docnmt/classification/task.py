@@ -15,6 +15,7 @@ from docnmt.classification.data import VOCABULARY, LabelledArrays, TextDataset, 
 from docnmt.classification.preprocess import labelled_arrays
 from docnmt.classification.scores import classification_scores
 from docnmt.classification.vocabulary import VOCABULARIES, Vocabulary
+from docnmt.data.meta import check_files
 from docnmt.errors import UserError
 from docnmt.tasks.protocol import ModelClass, TaskState
 
@@ -50,9 +51,10 @@ class TextClassification:
         """
         folder = Path(data_dir)
         meta = read_classification_meta(folder)
+        check_files(folder, meta, VOCABULARY)
         try:
             vocabulary = VOCABULARIES[meta["vocabulary"]].from_bytes((folder / VOCABULARY).read_bytes())
-        except (OSError, UnicodeDecodeError, UserError) as error:
+        except (OSError, LookupError, UnicodeDecodeError, UserError) as error:
             raise UserError(f"{folder / VOCABULARY}: cannot be read: {error}; preprocess again") from error
         return cls(
             config, vocabulary=vocabulary, labels=meta["labels"], fingerprint=meta["fingerprint"], data_dir=folder
@@ -90,7 +92,7 @@ class TextClassification:
         """
         if self.data_dir is None:
             raise ValueError("a task restored from a checkpoint has no data; load it from a folder")
-        return self._dataset(LabelledArrays.open(self.data_dir, split), model, split)
+        return self._dataset(LabelledArrays.open(self.data_dir, split, vocabulary=self.vocabulary_size), model, split)
 
     def texts(self, texts: Sequence[str], model: nn.Module, *, name: str = "input") -> TextDataset:
         """New texts, all with label 0."""

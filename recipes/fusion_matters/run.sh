@@ -3,8 +3,8 @@
 # command goes on.
 #   recipes/fusion_matters/run.sh novels33 ~/corpora/novels33 [jobs] [threads]
 set -eu
-study=${1:?study: ag_news, imdb, novels33, novels33_whole, families, scotus_oral or arxiv}
-corpus=${2:?folder of the corpus}
+study=${1:?study: the name of a file here, as ag_news, imdb, novels33 or order_first}
+corpus=${2:?folder of the corpus (- for order_*, which are generated)}
 jobs=${3:-1}
 threads=${4:-1}
 here=$(dirname "$0")
@@ -12,14 +12,18 @@ file=$here/$study.yaml
 tools=$here/../../tools/fusion_matters
 work=${WORK:-fusion}
 [ -e "$file" ] || { echo "run.sh: error: $file: no such study" >&2; exit 2; }
-value() { sed -n "s/^ *$1: *\([^ ]*\).*/\1/p" "$file" | head -n 1; }
+base=$(sed -n 's/^base: *//p' "$file")
+value() { cat "$file" ${base:+"$here/$base"} | sed -n "s/^ *$1: *\([^ ]*\).*/\1/p" | head -n 1; }
 data=$(value data)
 cells=$(value cells)
 cells=$work/runs/${cells:-$study}
 tables=$work/tables/$data
 folder=$work/data/$data
 
-[ -e "$tables/test.jsonl" ] || python "$tools/make_data.py" "$data" "$corpus" "$tables"
+case $data in
+order_*) [ -e "$tables/test.jsonl" ] || python "$tools/order_tasks.py" "${data#order_}" "$tables" ;;
+*) [ -e "$tables/test.jsonl" ] || python "$tools/make_data.py" "$data" "$corpus" "$tables" ;;
+esac
 [ -e "$folder/meta.json" ] || docnmt-preprocess --task text_classification --destdir "$folder" \
     --train "$tables/train.jsonl" --valid "$tables/valid.jsonl" --test "$tables/test.jsonl"
 [ -e "$cells/svm.json" ] || python "$tools/baseline.py" "$tables" --max-length "$(value max-length)" \

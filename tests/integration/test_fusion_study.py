@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("scipy")
 pytest.importorskip("matplotlib")
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "fusion_matters"))
+choice = pytest.importorskip("choice")
 figures = pytest.importorskip("figures")
 report = pytest.importorskip("report")
 results_of = pytest.importorskip("results").Results
@@ -38,6 +39,11 @@ contrasts:
 seeds: 3
 """
 
+META = {
+    "format": 1, "docnmt": "0.2.0", "task": "text_classification", "fingerprint": "f", "vocabulary": "words",
+    "labels": ["0", "1"], "files": {}, "options": {},
+}  # fmt: skip
+
 
 @pytest.fixture
 def study_file(tmp_path: Path) -> Path:
@@ -53,7 +59,9 @@ def write_result(path: Path, cell: Any, accuracy: float, **more: Any) -> None:
         "accuracy_at_length": {"128": accuracy - 0.2, "256": accuracy}, "parameters": 10, "fusion_parameters": 2,
         "by_text_length": [{"up_to": 64, "texts": 10, "right": 5}, {"up_to": 128, "texts": 4, "right": 3}],
         "train_updates": 7, "train_seconds": 60.0, "test_seconds": 1.5, "best_update": 5, "peak_memory": 2 * 10**9,
-        "made_on": "docnmt, torch", "threads": 1, "correct": ("1" * round(10 * accuracy)).ljust(10, "0"),
+        "made_on": "docnmt, torch", "threads": 1, "commit": "0123456789ab", "processor_seconds": 70.0,
+        "accuracy_shuffled": {"3": accuracy - 0.1, "0": accuracy - 0.3},
+        "correct": ("1" * round(10 * accuracy)).ljust(10, "0"),
         "gate": {"mean": 0.5, "sd": 0.1, "words": 0.3, "places": 0.01, "along": [0.25, 0.75]}
         if "gate" in cell.variant else None,
         **more,
@@ -93,9 +101,9 @@ def test_cells_come_seed_by_seed_with_their_options(study_file: Path) -> None:
         (("reference: sinusoidal.add", "# none"), "lacks reference"),
         (("[no_sqrt, learned.gate_scalar]", "[no_sqrt]"), "a value is not of the form"),
         (("seeds: 3", "test_units: novels"), "test_units: expected texts or labels, got 'novels'"),
-        (("seeds: 3", "seed: 3"), "there is no key seed; there are cells, contrasts, data"),
+        (("seeds: 3", "seed: 3"), "there is no key seed; there are cells, choice_seeds, choose, contrasts, data"),
         (("data: ag_news", "data: [ag_news"), "cannot be read"),
-        (("fusions:", "fusion:"), "grid: a block lacks 'fusions'"),
+        (("fusions:", "fusion:"), "a block of grid, or plan, lacks 'fusions'"),
         (("seeds: 3", "seeds: many"), "a value is not of the form"),
         (("seeds: 3", "seeds: 0"), "seeds: must be at least 1, got 0"),
     ],
@@ -110,9 +118,7 @@ def test_a_done_cell_is_known_and_other_options_are_refused(study_file: Path, tm
     study = study_of.read_study(study_file)
     data = tmp_path / "data"
     (data / "ag_news").mkdir(parents=True)
-    (data / "ag_news" / "meta.json").write_text(
-        json.dumps({"format": 1, "task": "text_classification", "fingerprint": "f"})
-    )
+    (data / "ag_news" / "meta.json").write_text(json.dumps(META))
     runner = run.Runner(data, tmp_path / "runs", 1)
     first, second, third = study.cells()[:3]
     write_result(first.folder(runner.runs), first, 0.5)
@@ -143,8 +149,7 @@ def test_finished_cells_are_tested_again_and_nothing_is_trained(
     cell, open_cell = study_of.read_study(study_file).cells()[:2]
     write_result(cell.folder(tmp_path), cell, 0.5)
     (tmp_path / "ag_news").mkdir()
-    meta = {"format": 1, "task": "text_classification", "fingerprint": "f"}
-    (tmp_path / "ag_news" / "meta.json").write_text(json.dumps(meta))
+    (tmp_path / "ag_news" / "meta.json").write_text(json.dumps(META))
     called = []
 
     def call(runner: Any, arguments: list[str], folder: Path) -> None:
@@ -153,7 +158,7 @@ def test_finished_cells_are_tested_again_and_nothing_is_trained(
 
     monkeypatch.setattr(run.Runner, "_call", call)
     assert run.run_all(run.Runner(tmp_path, tmp_path, 1, retest=True), [cell, open_cell], 1) == 0
-    assert called == ["evaluate.py"]
+    assert called == ["cell.py"]
     assert cell.result(tmp_path)["accuracy"] == 0.6
 
 
@@ -204,21 +209,29 @@ def test_report_says_what_the_cells_say(study_file: Path, tmp_path: Path) -> Non
     assert reference[5] == f"-20.00 ± {196 * gap.std(ddof=1) / 10**0.5:.2f}"
     assert reference[6] == "70.00 ± 10.00", "validation"
     assert learned[7:9] == ["+2.00", "[-0.48, +4.48]"]
+    assert learned[9].startswith("["), "over seeds and texts"
     assert learned[10:12] == ["1.00", "3/3"]
-    assert float(learned[13]) == 0.25, "three pairs: two of eight signs are as far from 0"
+    assert learned[12:14] == ["0.074", "0.074"], "one p that is known needs no adjustment"
+    assert float(learned[14]) == 0.25, "three pairs: two of eight signs are as far from 0"
     assert rows["no_sqrt"][1] == "2 (0, 1)"
     assert rows["no_sqrt"][12] == "–", "two equal differences: no t"
     assert rows["TF-IDF + linear SVM, first 1,024 words"][2] == "80.00"
     assert "The smallest p that the exact test has for 3 pairs is 0.25." in text
     assert "the sd of a difference is 0.33 points under one seed" in text, "of the variants with all seeds"
     assert "Not run yet (variant, seeds): no_sqrt [2]." in text
-    assert "| learned.add − sinusoidal.add | 3 | +2.00 | [-0.48, +4.48] | 3/3 | 0.074 | 0.074 | 0.250 |" in text
-    assert "| no_sqrt − learned.gate_scalar | 2 | +0.00 | [+0.00, +0.00] | 0/2 | – | – | 1.000 |" in text
+    assert "| learned.add − sinusoidal.add | 3 | +2.00 | [-0.48, +4.48] | [" in text
+    assert " | 3/3 | 0.074 | 0.074 | 0.250 |" in text
+    assert "| no_sqrt − learned.gate_scalar | 2 | +0.00 | [+0.00, +0.00] |" in text
+    assert " | [+0.00, +0.00] | 0/2 | – | – | 1.000 |" in text
     assert "| sinusoidal | 60.00 ± 10.00 | 60.00 ± 10.00 |" in text
     assert "| sinusoidal, published | 91.15 ± 0.08 | 91.07 ± 0.09 |" in text
-    assert "| learned | -2.00 ± 1.00 (0/3) |" in text, "gate_scalar against add of the same family"
+    assert "| learned | -2.00 ± 1.00 (0/3; 0.074) |" in text, "gate_scalar against add of the same family"
     assert "| learned.gate_scalar | 0.500 ± 0.000 | 0.100 | 30.0 % | 1.0 % |" in text
-    assert "| no_sqrt | 10 | 2 | 7 | 5 | 2.00 | 60 | 8,571 | 1.5 |" in text
+    assert "### Accuracy when words are shuffled in windows" in text
+    assert "| variant | as they are | windows of 3 | the whole text |" in text
+    assert "| learned.add | 62.00 ± 11.00 | 52.00 ± 11.00 | 32.00 ± 11.00 |" in text
+    assert "thread(s), commit 0123456789." in text
+    assert "| no_sqrt | 10 | 2 | 7 | 5 | 70 | 2.00 | 60 | 8,571 | 1.5 |" in text
 
 
 def test_labels_as_units_of_the_test_part(study_file: Path, tmp_path: Path) -> None:
@@ -235,6 +248,17 @@ def test_labels_as_units_of_the_test_part(study_file: Path, tmp_path: Path) -> N
     (tmp_path / "small" / "svm.json").write_text("{")
     with pytest.raises(UserError, match=r"svm\.json: cannot be read.*baseline\.py"):
         results_of.read(study, tmp_path)
+
+
+def test_published_numbers_of_other_data_are_marked(study_file: Path, tmp_path: Path) -> None:
+    study = study_of.read_study(study_file)
+    for cell, texts in zip(study.cells()[:2], (8_994, 108_000), strict=True):
+        write_result(cell.folder(tmp_path), cell, 0.5, train_texts=texts)
+    text = report.report(results_of.read(study, tmp_path))
+    assert "| accuracy | published† |" in text
+    assert "† published with 108,000 training texts; here 8,994." in text
+    write_result(tmp_path / "same" / study.cells()[0].folder(Path("")), study.cells()[0], 0.5, train_texts=108_000)
+    assert "†" not in report.report(results_of.read(study, tmp_path / "same"))
 
 
 def test_report_of_one_cell_and_of_several_studies(study_file: Path, tmp_path: Path) -> None:
@@ -255,10 +279,11 @@ def test_results_of_before_memory_and_gates_were_kept(study_file: Path, tmp_path
     write_result(cell.folder(tmp_path), cell, 0.5)
     path = cell.folder(tmp_path) / "result.json"
     known = json.loads(path.read_text())
-    path.write_text(json.dumps({k: v for k, v in known.items() if k not in ("gate", "peak_memory", "made_on")}))
+    later = ("gate", "peak_memory", "made_on", "processor_seconds")
+    path.write_text(json.dumps({k: v for k, v in known.items() if k not in later}))
     text = report.report(results_of.read(study, tmp_path))
     assert "Made on: unknown" in text
-    assert "| sinusoidal.gate_scalar | 10 | 2 | 7 | 5 | nan | 60 | 8,571 | 1.5 |" in text
+    assert "| sinusoidal.gate_scalar | 10 | 2 | 7 | 5 | nan | nan | 60 | 8,571 | 1.5 |" in text
 
 
 def test_latency_stands_beside_accuracy(study_file: Path, tmp_path: Path) -> None:
@@ -292,6 +317,88 @@ def test_the_studies_of_the_recipes_can_be_run() -> None:
     files = sorted((Path(__file__).parents[2] / "recipes" / "fusion_matters").glob("*.yaml"))
     assert files
     for file in files:
-        for cell in study_of.read_study(file).cells():
-            if cell.seed == 0:
+        study = study_of.read_study(file)
+        tried: set[str] = set()
+        for cell in [*study.choice_cells(), *study.cells()]:
+            if cell.seed == 0 or not {cell.variant, cell.setting} <= tried:  # each variant and each setting once
+                tried |= {cell.variant, cell.setting}
                 train.parse(["data", "--task", "text_classification", "--save-dir", "run", *cell.options])
+
+
+CHOICE = """
+choose:
+  lr: [1.0e-3, 3.0e-3]
+  embedding-std: [0.1, 1.0]
+choice_seeds: [100, 101]
+plan: {effect: 0.5, sd: 0.4}
+"""
+
+
+def test_options_are_chosen_by_validation_alone(study_file: Path, tmp_path: Path) -> None:
+    """Each variant takes its own best; one that gives a value itself keeps it; no cell that chooses is reported."""
+    fixed = STUDY.replace("false, norm", "false, embedding-std: 1.0, lr: 3.0e-4, norm")
+    study_file.write_text(fixed + CHOICE)
+    study = study_of.read_study(study_file)
+    assert set(study.candidates) == set(study.variants) - {"no_sqrt"}
+    assert {cell.variant for cell in study.cells()} == {"no_sqrt"}
+    cells = study.choice_cells()
+    assert len(cells) == 4 * 4 * 2
+    assert cells[0].setting == "lr=0.001,embedding-std=0.1"
+    assert cells[0].folder(tmp_path).parts[-4:] == (
+        "sinusoidal.add",
+        "choice",
+        "lr=0.001,embedding-std=0.1",
+        "seed-100",
+    )
+    for cell in cells:
+        small = "std=0.1" in cell.setting
+        accuracy = {"sinusoidal.add": 0.9 if small else 0.8, "learned.add": 0.5}.get(
+            cell.variant, 0.8 if small else 0.9
+        )
+        loss = 1.0 if "lr=0.001" in cell.setting else 0.5
+        if (cell.variant, cell.seed) != ("learned.gate_scalar", 101):
+            write_result(cell.folder(tmp_path), cell, 0.0, valid_accuracy=accuracy, valid_loss=loss)
+    settled = choice.settled(study, tmp_path)
+    assert set(settled.candidates) == {"learned.gate_scalar"}, "not all of its cells are finished"
+    options = {cell.variant: cell.options for cell in settled.cells()}
+    assert options["sinusoidal.add"][2:4] == ("--lr", "0.003"), "between equals the lower loss"
+    assert options["sinusoidal.add"][-2:] == ("--embedding-std", "0.1")
+    assert options["sinusoidal.gate_scalar"][-2:] == ("--embedding-std", "1.0")
+    table = choice.choice_table(study, tmp_path).splitlines()
+    assert table[2] == "| sinusoidal.add | 90.00 | 80.00 | **90.00** | 80.00 |"
+    text = report.report(results_with(settled, tmp_path), None, "\n".join(table))
+    assert "Planned: 3 seeds, of which a t-test finds a difference of 0.5 points with a deviation of 0.4 in 2" in text
+    assert "### Chosen on the validation part: its accuracy by setting" in text
+
+
+def results_with(study: Any, runs: Path) -> Any:
+    """One cell a settled variant."""
+    for cell in study.cells():
+        if cell.seed == 0:
+            write_result(cell.folder(runs), cell, 0.5)
+    return results_of.read(study, runs)
+
+
+def test_a_study_may_build_on_another(study_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text("base: small.yaml\ndata: imdb\n")
+    base, other = study_of.read_study(study_file), study_of.read_study(tmp_path / "other.yaml")
+    assert (other.name, other.folder, other.data) == ("other", "other", "imdb")
+    assert (other.variants, other.contrasts) == (base.variants, base.contrasts)
+    (tmp_path / "other.yaml").write_text("base: no.yaml\ndata: imdb\n")
+    with pytest.raises(UserError, match=r"no\.yaml: cannot be read"):
+        study_of.read_study(tmp_path / "other.yaml")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("choice_seeds: [100, 101]", ""), "choice_seeds: choose needs a seed or several"),
+        (("[100, 101]", "[2]"), "choice_seeds: 2 is a seed that is reported"),
+        (("sd: 0.4", "sd: 0"), "plan: effect and sd must be above 0"),
+        (("effect", "effects"), "a block of grid, or plan, lacks 'effect'"),
+    ],
+)
+def test_faulty_choices_are_named(study_file: Path, change: tuple[str, str], message: str) -> None:
+    study_file.write_text(STUDY + CHOICE.replace(*change))
+    with pytest.raises(UserError, match=rf"small\.yaml: {message}"):
+        study_of.read_study(study_file)

@@ -102,8 +102,11 @@ def test_ag_news_and_imdb_as_their_authors_publish_them(tmp_path: Path) -> None:
     for split in ("train", "test"):
         lines = [f'"{1 + i % 4}","Title {i}","says ""so""\\{i}"' for i in range(80)]
         (tmp_path / f"{split}.csv").write_text("\n".join(lines) + "\n")
-    parts = make_data.ag_news(tmp_path)
+    parts = make_data.parts_of("ag_news", tmp_path)
     assert [len(parts[split]) for split in make_data.SPLITS] == [72, 8, 80]
+    some = make_data.parts_of("ag_news", tmp_path, 40)
+    assert [len(some[split]) for split in make_data.SPLITS] == [36, 4, 80], "the test part stays whole"
+    assert set(some["train"]) | set(some["valid"]) < set(parts["train"]) | set(parts["valid"])
     assert parts["test"][1] == ("Sports", 'Title 1 says "so" 1')
     rows = [(label, f"{label}{i}") for i in range(9) for label in "ab"]
     assert make_data.drawn(rows, 9) == rows
@@ -119,7 +122,7 @@ def test_ag_news_and_imdb_as_their_authors_publish_them(tmp_path: Path) -> None:
             (tmp_path / split / name).mkdir(parents=True)
             for i in range(10):
                 (tmp_path / split / name / f"{i}_3.txt").write_text(f"{name}<br />{i}", encoding="utf-8")
-    parts = make_data.imdb(tmp_path)
+    parts = make_data.parts_of("imdb", tmp_path)
     assert [len(parts[split]) for split in make_data.SPLITS] == [18, 2, 20]
     assert parts["test"][0] == ("negative", "neg 0")
     (tmp_path / "test" / "neg").rename(tmp_path / "moved")

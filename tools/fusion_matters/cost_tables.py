@@ -26,6 +26,19 @@ def length_table(results: Results) -> str:
     return markdown(["variant", *(f"{length:,} tokens" for length in lengths)], rows) if lengths else ""
 
 
+def shuffled_table(results: Results) -> str:
+    """Accuracy when the test texts' words are shuffled inside windows; empty where that was not measured."""
+    windows = list(dict.fromkeys(w for s in results.cells.values() for c in s.values() for w in c["accuracy_shuffled"]))
+    rows = []
+    for variant in results.variants:
+        cells = [c for c in results.cells[variant].values() if set(windows) <= set(c["accuracy_shuffled"])]
+        if cells:
+            columns = [[c["accuracy"] for c in cells], *([c["accuracy_shuffled"][w] for c in cells] for w in windows)]
+            rows.append([variant, *(mean_sd(100 * np.array(column)) for column in columns)])
+    names = ("the whole text" if window == "0" else f"windows of {window}" for window in windows)
+    return markdown(["variant", "as they are", *names], rows) if windows else ""
+
+
 def text_length_table(results: Results) -> str:
     """Accuracy by the whole length of the test texts, over all seeds; empty when they all fall into one class."""
     first = next(iter(results.cells[results.variants[0]].values()))["by_text_length"]
@@ -47,6 +60,7 @@ def cost_table(results: Results) -> str:
         ("of the fusion", lambda c: c["fusion_parameters"], ",.0f"),
         ("updates", lambda c: c["train_updates"], ",.0f"),
         ("best update", lambda c: c["best_update"], ",.0f"),
+        ("processor s", lambda c: c["processor_seconds"], ",.0f"),
         ("peak memory GB", lambda c: c["peak_memory"] / 1e9, ".2f"),
     ]
     least: list[tuple[str, Get, str]] = [

@@ -1,68 +1,93 @@
-"""Test a cell: the best checkpoint of a run on the test part of its data, text by text.
-
-Usage: evaluate.py runs/fusion/novels33/sinusoidal.add/seed-0/run data-bin/novels33 scores.json
-"""
+"""Test a cell: the best checkpoint of a run on the test part of its data, text by text."""
 
 from __future__ import annotations
 
 import json
-import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from gate_values import gate_values
 
 from docnmt.classification.data import LabelledArrays, TextDataset
 from docnmt.classification.scores import classification_scores
 from docnmt.classification.task import TextClassification, label_probabilities
-from docnmt.cli import command as cli
-from docnmt.errors import UsageError
-from docnmt.files import write_json
-from docnmt.runtime import tune
-from docnmt.training.loading import LoadedModel, load_model
-from docnmt.version import __version__
+from docnmt.data.store import TokenArray
+from docnmt.training.loading import LoadedModel
 
 #: Shortest input at which accuracy is measured; the next ones are 2, 4, 8 … times as long.
 SHORTEST = 128
+#: A cut is measured where it shortens at least this share of the texts.
+SHORTENED = 0.01
 
 
-def evaluate(loaded: LoadedModel, data_dir: Path) -> dict[str, Any]:
+def evaluate(loaded: LoadedModel, data_dir: Path, windows: Sequence[int] = ()) -> dict[str, Any]:
     """Scores of the test part; `correct` is 1 or 0 for every text in order.
 
     `accuracy_at_length` is the accuracy when texts are cut after so many tokens: up to twice what was trained on.
+    `accuracy_shuffled` is the accuracy when words are shuffled inside each of these `windows` (see `shuffled`).
     """
     task: TextClassification = loaded.task
     arrays = LabelledArrays.open(data_dir, "test")
     lengths = np.diff(arrays.token_offsets)
 
     @cache
-    def predict(max_length: int | None) -> np.ndarray:
-        data = TextDataset(arrays, max_length, str(getattr(loaded.model, "position_count")), "test")  # noqa: B009
+    def predict(max_length: int | None, window: int = 1) -> np.ndarray:
+        texts = arrays if window == 1 else shuffled(arrays, window)
+        data = TextDataset(texts, max_length, str(getattr(loaded.model, "position_count")), "test")  # noqa: B009
         labels: np.ndarray = label_probabilities(loaded.model, data, max_tokens=16_384).argmax(1)
         return labels
+
+    def accuracy(max_length: int | None, window: int = 1) -> float:
+        return float((predict(max_length, window) == arrays.labels).mean())
 
     started = time.perf_counter()
     predicted = predict(task.config.max_length)
     seconds = time.perf_counter() - started
     longest = min(int(lengths.max()), 2 * (task.config.max_length or int(lengths.max())))
     cuts = [SHORTEST * 2**k for k in range(20) if SHORTEST * 2**k <= longest]
+    cuts = [cut for cut in cuts if (lengths > cut).mean() >= SHORTENED]
     fusion = getattr(loaded.model, "embedding").fusion  # noqa: B009 (typed as a plain module)
     return {
         **classification_scores(arrays.labels, predicted, task.labels).to_dict(),
-        "valid_accuracy": loaded.header["scores"]["accuracy"],
-        "best_update": loaded.header["progress"]["update"],
+        **validated(loaded),
+        "train_texts": len(LabelledArrays.open(data_dir, "train")),
         "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
         "fusion_parameters": sum(p.numel() for p in fusion.parameters()) if fusion is not None else 0,
         "test_seconds": seconds,
-        "accuracy_at_length": {str(cut): float((predict(cut) == arrays.labels).mean()) for cut in cuts},
+        "accuracy_at_length": {str(cut): accuracy(cut) for cut in cuts},
+        "accuracy_shuffled": {str(window): accuracy(task.config.max_length, window) for window in windows},
         "by_text_length": by_length(lengths, predicted == arrays.labels),
         "gate": gates.summary() if (gates := gate_values(loaded, arrays)) is not None else None,
         "correct": "".join("01"[right] for right in (predicted == arrays.labels).astype(int)),
     }
+
+
+def validated(loaded: LoadedModel) -> dict[str, Any]:
+    """What the best checkpoint scored on the validation part, and when."""
+    scores = loaded.header["scores"]
+    return {
+        "valid_accuracy": scores["accuracy"],
+        "valid_loss": scores["loss"],
+        "best_update": loaded.header["progress"]["update"],
+    }
+
+
+def shuffled(arrays: LabelledArrays, window: int, *, seed: int = 0) -> LabelledArrays:
+    """The texts with their words in a random order inside each window of so many words; 0: in the whole text.
+
+    Windows begin with the text and do not end with its sentences: the words change, their places and sentences stay.
+    """
+    offsets = arrays.token_offsets
+    text = np.repeat(np.arange(len(arrays)), np.diff(offsets))
+    place = np.arange(len(text)) - np.repeat(offsets[:-1], np.diff(offsets))
+    part = place // window if window else np.zeros_like(place)
+    order = np.lexsort((np.random.default_rng(seed).random(len(text)), part, text))
+    return replace(arrays, sentences=TokenArray(arrays.sentences.tokens[order], arrays.sentences.offsets))
 
 
 def by_length(lengths: np.ndarray, right: np.ndarray) -> list[dict[str, int]]:
@@ -75,24 +100,10 @@ def by_length(lengths: np.ndarray, right: np.ndarray) -> list[dict[str, int]]:
 
 
 def training_cost(run: Path) -> dict[str, Any]:
-    """Updates, seconds and peak memory (bytes) of a run, and what it ran on."""
+    """Updates, seconds and peak memory (bytes) of a run."""
     lines = [json.loads(line) for line in (run / "train.jsonl").read_text(encoding="utf-8").splitlines()]
     return {
         "train_updates": max(line["update"] for line in lines),
         "train_seconds": max(line.get("wall", 0.0) for line in lines),
         "peak_memory": max(line.get("peak_memory", 0) for line in lines),
-        "made_on": f"docnmt {__version__}, torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}",
     }
-
-
-def body(argv: list[str]) -> None:
-    """Test, and write the scores."""
-    if len(argv) != 3:
-        raise UsageError(f"expected RUN DATA OUTPUT.json, got {len(argv)} argument(s)")
-    run, data_dir, output = map(Path, argv)
-    tune()
-    write_json(output, {**evaluate(load_model(run), data_dir), **training_cost(run)})
-
-
-if __name__ == "__main__":
-    sys.exit(cli.run("evaluate.py", body))

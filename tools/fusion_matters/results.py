@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,17 @@ from typing import Any
 
 import numpy as np
 from paired import PairedComparison, compare
+from published import PUBLISHED_TEXTS
 from study import Study
+from two_way import two_way_interval
 
 from docnmt.errors import UserError
 
 #: What results do not hold that were made before it was measured; such cells stay of use.
-UNKNOWN = {"gate": None, "peak_memory": float("nan"), "made_on": "unknown"}
+UNKNOWN = {
+    "gate": None, "peak_memory": float("nan"), "made_on": "unknown", "commit": "unknown", "accuracy_shuffled": {},
+    "processor_seconds": float("nan"), "train_texts": None,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,15 @@ class Results:
         """Those with results, in the study's order."""
         return [variant for variant in self.study.variants if variant in self.cells]
 
+    @property
+    def published_on_other_data(self) -> str:
+        """What the published numbers were trained on, where it is not what these cells were; empty where it is."""
+        theirs = PUBLISHED_TEXTS.get(self.study.data)
+        ours = {cell["train_texts"] for seeds in self.cells.values() for cell in seeds.values()} - {None, theirs}
+        if theirs is None or not ours:
+            return ""
+        return f"† published with {theirs:,} training texts; here {' or '.join(f'{n:,}' for n in sorted(ours))}."
+
     def values(self, variant: str, get: Callable[[dict[str, Any]], float]) -> np.ndarray:
         """A number of every finished seed of a variant."""
         return np.array([get(self.cells[variant][seed]) for seed in sorted(self.cells[variant])])
@@ -72,6 +87,18 @@ class Results:
         if variant == (reference or self.study.reference) or not len(differences):
             return None
         return compare(differences, np.zeros_like(differences))
+
+    def two_way(self, variant: str, reference: str | None = None) -> tuple[float, float]:
+        """95 % interval of the difference over seeds and test units at once, in points; NaN where a cell lacks them."""
+        other = reference or self.study.reference
+        seeds, _ = self.pairs(variant, other)
+        key, read = READERS[self.study.test_units]
+        pairs = [(self.cells[variant][seed], self.cells[other][seed]) for seed in seeds]
+        if not pairs or any(key not in cell for pair in pairs for cell in pair):
+            return math.nan, math.nan
+        sizes = read(pairs[0][0][key])[1]
+        differences = np.array([read(mine[key])[0] - read(theirs[key])[0] for mine, theirs in pairs])
+        return two_way_interval(100 * differences * len(sizes) / sizes.sum())
 
     def families(self) -> dict[str, list[str]]:
         """Operators with results by family: the variants of the study's grid, in its order."""

@@ -2,10 +2,12 @@
 
     python tools/fusion_matters/run.py recipes/fusion_matters/novels33.yaml --data data-bin --runs runs/fusion --jobs 2
 
-A cell is `docnmt-train` with the cell's options, then the test of its best checkpoint; `result.json` in its folder says
-that it is done, and holds all that report.py reads: checkpoints may be deleted. The same command again skips what is
-done and continues a training that was cut short. Ctrl-C and SIGTERM stop the trainings, which save first. Cells of one
-seed share initial weights, order and dropout (see `docnmt.classification.model`), so variants compare in pairs.
+A cell is one process, cell.py: `docnmt-train` with the cell's options, then the test of its best checkpoint;
+`result.json` in its folder says that it is done, and holds all that report.py reads: checkpoints may be deleted. What
+a study leaves to choose is chosen first, by cells that are validated and never tested. The same command again skips
+what is done and continues a training that was cut short. Ctrl-C and SIGTERM stop the trainings, which save first.
+Cells of one seed share initial weights, order and dropout (see `docnmt.classification.model`), so variants compare in
+pairs.
 """
 
 from __future__ import annotations
@@ -21,15 +23,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from study import RESULT, Cell, Study, read_study
+from choice import settled
+from study import RESULT, SCORES, Cell, Study, read_study
 
 from docnmt.cli import command as cli
 from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
 from docnmt.files import BEST, LAST, write_json
 from docnmt.progress import Progress
-
-SCORES = "scores.json"
 
 
 @dataclass(frozen=True)
@@ -74,25 +75,22 @@ class Runner:
         """
         folder, data = cell.folder(self.runs), self.data / cell.data
         folder.mkdir(parents=True, exist_ok=True)
-        train = ["-m", "docnmt.cli.train", str(data), "--save-dir", str(folder / "run"), "--seed", str(cell.seed)]
-        if not self.retest:
-            self._call([*train, *cell.options], folder)
-        self._call(
-            [str(Path(__file__).parent / "evaluate.py"), str(folder / "run"), str(data), str(folder / SCORES)],
-            folder,
-        )
+        how = [flag for flag, on in (("--retest", self.retest), ("--valid-only", bool(cell.setting))) if on]
+        if cell.shuffle:
+            how += ["--shuffle", *map(str, cell.shuffle)]
+        process = [str(Path(__file__).parent / "cell.py"), str(data), str(folder), *how]
+        self._call([*process, "--", "--seed", str(cell.seed), *cell.options], folder)
         scores = json.loads((folder / SCORES).read_text(encoding="utf-8"))
         write_json(
             folder / RESULT,
             {
                 "study": cell.study, "variant": cell.variant, "seed": cell.seed, "options": list(cell.options),
-                "fingerprint": read_meta(data)["fingerprint"], "threads": self.threads,
-                **scores,
+                "fingerprint": read_meta(data)["fingerprint"], **scores,
             },
         )  # fmt: skip
         (folder / SCORES).unlink()
         (folder / "run" / LAST).unlink(missing_ok=True)
-        if self.discard:
+        if self.discard or cell.setting:
             (folder / "run" / BEST).unlink()
 
     def stop(self) -> None:
@@ -147,7 +145,7 @@ def run_all(runner: Runner, cells: Sequence[Cell], jobs: int) -> int:
 
 
 def chosen(studies: Sequence[Study], variants: Sequence[str] | None, seeds: Sequence[int] | None) -> list[Cell]:
-    """The cells of these variants and seeds, each once; None: all.
+    """The cells of these variants and seeds, each once; None: all. Those come first that choose a variant's options.
 
     Raises:
         UsageError: no study has such a variant or seed.
@@ -158,8 +156,10 @@ def chosen(studies: Sequence[Study], variants: Sequence[str] | None, seeds: Sequ
         raise UsageError(f"--variants: there is no {', '.join(unknown)}; there are {', '.join(names)}")
     if foreign := sorted(set(seeds or ()) - set(range(most))):
         raise UsageError(f"--seeds: there is no {', '.join(map(str, foreign))}; there are 0 to {most - 1}")
+    choices = dict.fromkeys(cell for study in studies for cell in study.choice_cells())
     cells = dict.fromkeys(cell for study in studies for cell in study.cells())
-    return [c for c in cells if (not variants or c.variant in variants) and (seeds is None or c.seed in seeds)]
+    wanted = [*choices, *(cell for cell in cells if seeds is None or cell.seed in seeds)]
+    return [cell for cell in wanted if not variants or cell.variant in variants]
 
 
 def body(argv: list[str]) -> int:
@@ -186,15 +186,20 @@ def body(argv: list[str]) -> int:
     if wrong := [f"--{name}: must be at least 1, got {number}" for name, number in given.items() if number < 1]:
         raise UsageError(wrong)
     studies = [read_study(path) for path in options.studies]
-    cells = chosen(studies, options.variants, options.seeds)
     runner = Runner(options.data, options.runs, options.threads, options.discard_checkpoints, options.retest)
+    choices = [cell for cell in chosen(studies, options.variants, options.seeds) if cell.setting]
+    if not options.list:
+        for study in studies:
+            read_meta(runner.data / study.data)  # or every cell would say that there is none
+        if not options.retest and run_all(runner, choices, options.jobs):
+            return 1
+    studies = [settled(study, options.runs) for study in studies]
+    cells = [cell for cell in chosen(studies, options.variants, options.seeds) if not cell.setting]
     if options.list:
-        for cell in cells:
+        for cell in [*choices, *cells]:
             done = "done" if runner.is_done(cell) else "open"
             print(done, cell.study, cell.variant, f"seed {cell.seed}", *cell.options)
         return 0
-    for study in studies:
-        read_meta(runner.data / study.data)  # or every cell would say that there is none
     return 1 if run_all(runner, cells, options.jobs) else 0
 
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from paired import PairedComparison, detectable_effect, holm, pooled_sd
+from paired import PairedComparison, holm, pooled_sd
+from power import detectable_effect
 from published import PUBLISHED, TABLE_1_SD
 from results import Results
 
@@ -50,9 +51,10 @@ def comparison_table(results: Results) -> str:
     sd = pooled_sd(c for c in found.values() if c is not None)
     header = [
         "variant", "seeds", "accuracy", "published", "macro-F1", "minus SVM", "validation",
-        f"Δ to {results.study.reference}", "95 % by t", "95 % bootstrap", "sd of Δ", "Δ > 0", "paired t p",
-        "permutation p", "detectable",
+        f"Δ to {results.study.reference}", "95 %, seeds", f"95 %, seeds and {results.study.test_units}", "sd of Δ",
+        "Δ > 0", "paired t p", "Holm", "permutation p", "detectable",
     ]  # fmt: skip
+    adjusted = dict(zip(found, holm(np.array([math.nan if c is None else c.t_p for c in found.values()])), strict=True))
     rows = []
     for variant, c in found.items():
         row = [variant, _seeds(results, variant), mean_sd(results.accuracy(variant))]
@@ -60,19 +62,23 @@ def comparison_table(results: Results) -> str:
         row.append(mean_sd(results.values(variant, lambda cell: 100 * cell["macro_f1"])))
         row.append(_gap(results, variant))
         row.append(mean_sd(results.values(variant, lambda cell: 100 * cell["valid_accuracy"])))
-        rows.append([*row, *(_difference(c, sd) if c is not None else ["–"] * 8)])
+        both = results.two_way(variant)
+        rows.append([*row, *(_difference(c, both, sd, adjusted[variant]) if c is not None else ["–"] * 9)])
     if results.svm is not None:
         scores = [f"{100 * results.svm['accuracy']:.2f}", "–", f"{100 * results.svm['macro_f1']:.2f}", "–"]
         scores.append(f"{100 * results.svm['valid_accuracy']:.2f}")
-        rows.append([_svm_name(results), "–", *scores, *["–"] * 8])
-    return markdown(*without(header, rows, "published"))
+        rows.append([_svm_name(results), "–", *scores, *["–"] * 9])
+    header, rows = without(header, rows, "published")
+    mark = "†" if results.published_on_other_data else ""
+    return markdown([f"published{mark}" if name == "published" else name for name in header], rows)
 
 
-def _difference(c: PairedComparison, sd: float) -> list[str]:
+def _difference(c: PairedComparison, both: tuple[float, float], sd: float, adjusted: float) -> list[str]:
     """The cells of a comparison; the detectable effect is that of the pooled `sd`."""
     return [
-        f"{c.mean:+.2f}", interval(c.interval), interval(c.bootstrap), number(c.sd, ".2f"), f"{c.positive}/{c.n}",
-        number(c.t_p, ".3f"), f"{c.permutation_p:.3f}", number(detectable_effect(c.n, sd), ".2f"),
+        f"{c.mean:+.2f}", interval(c.interval), interval(both), number(c.sd, ".2f"), f"{c.positive}/{c.n}",
+        number(c.t_p, ".3f"), number(adjusted, ".3f"), f"{c.permutation_p:.3f}",
+        number(detectable_effect(c.n, sd), ".2f"),
     ]  # fmt: skip
 
 
@@ -99,16 +105,19 @@ def contrast_table(results: Results) -> str:
         for variant, other in results.study.contrasts
         if {variant, other} <= results.cells.keys() and (c := results.comparison(variant, other)) is not None
     ]
-    tested = [i for i, (_, _, c) in enumerate(found) if not math.isnan(c.t_p)]
-    adjusted = dict(zip(tested, holm(np.array([found[i][2].t_p for i in tested])), strict=True))
+    adjusted = holm(np.array([c.t_p for _, _, c in found]))
     rows = [
         [
-            f"{variant} − {other}", f"{c.n}", f"{c.mean:+.2f}", interval(c.interval), f"{c.positive}/{c.n}",
-            number(c.t_p, ".3f"), number(adjusted.get(i, math.nan), ".3f"), f"{c.permutation_p:.3f}",
+            f"{variant} − {other}", f"{c.n}", f"{c.mean:+.2f}", interval(c.interval),
+            interval(results.two_way(variant, other)), f"{c.positive}/{c.n}", number(c.t_p, ".3f"), number(p, ".3f"),
+            f"{c.permutation_p:.3f}",
         ]
-        for i, (variant, other, c) in enumerate(found)
+        for (variant, other, c), p in zip(found, adjusted, strict=True)
     ]  # fmt: skip
-    header = ["difference", "seeds", "points", "95 % by t", "above 0", "paired t p", "Holm", "permutation p"]
+    header = [
+        "difference", "seeds", "points", "95 %, seeds", f"95 %, seeds and {results.study.test_units}", "above 0",
+        "paired t p", "Holm", "permutation p",
+    ]  # fmt: skip
     return markdown(header, rows) if rows else ""
 
 
@@ -136,7 +145,8 @@ def overview_table(several: Sequence[Results]) -> str:
         rows.append([results.study.name, svm, *ours])
         theirs = [published(results.study.data, n, table_1=True) for n in names]
         if set(theirs) != {"–"}:
-            rows.append([f"{results.study.name}, published", "–", *theirs])
+            mark = "†" if results.published_on_other_data else ""
+            rows.append([f"{results.study.name}, published{mark}", "–", *theirs])
     return markdown(["data", "TF-IDF + SVM", *operators], rows)
 
 
@@ -151,7 +161,7 @@ def family_table(results: Results) -> str:
         rows.append([family, *(mean_sd(results.accuracy(n)) if n in results.cells else "–" for n in names)])
         theirs = [published(results.study.data, name) for name in names]
         if set(theirs) != {"–"}:
-            rows.append([f"{family}, published", *theirs])
+            rows.append([f"{family}, published{'†' if results.published_on_other_data else ''}", *theirs])
     return markdown(["family", *operators], rows)
 
 
@@ -178,14 +188,24 @@ def _grid(results: Results) -> tuple[list[str], list[str]]:
 def _differences(
     results: Results, families: Sequence[str], operators: Sequence[str], reference: Callable[[str, str], str]
 ) -> str:
-    """Mean ± sd of the paired differences, and how many seeds are above 0; empty with fewer than two such rows."""
-    rows = []
-    for family in families:
-        row = []
-        for operator in operators:
-            variant, other = f"{family}.{operator}", reference(family, operator)
-            c = results.comparison(variant, other) if {variant, other} <= results.cells.keys() else None
-            row.append("–" if c is None else f"{c.mean:+.2f} ± {number(c.sd, '.2f')} ({c.positive}/{c.n})")
-        if set(row) != {"–"}:
-            rows.append([family, *row])
+    """Mean ± sd of the paired differences, how many seeds are above 0, p by Holm over the whole table.
+
+    Empty with fewer than two such rows.
+    """
+    found = {
+        (family, operator): c
+        for family in families
+        for operator in operators
+        if {variant := f"{family}.{operator}", other := reference(family, operator)} <= results.cells.keys()
+        and (c := results.comparison(variant, other)) is not None
+    }
+    adjusted = dict(zip(found, holm(np.array([c.t_p for c in found.values()])), strict=True))
+
+    def cell(place: tuple[str, str]) -> str:
+        if place not in found:
+            return "–"
+        c = found[place]
+        return f"{c.mean:+.2f} ± {number(c.sd, '.2f')} ({c.positive}/{c.n}; {number(adjusted[place], '.3f')})"
+
+    rows = [[f, *(cell((f, o)) for o in operators)] for f in families if any((f, o) in found for o in operators)]
     return markdown(["family", *operators], rows) if len(rows) > 1 else ""

@@ -19,7 +19,8 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from paired import detectable_effect, permutation_p
+from paired import permutation_p
+from power import detectable_effect
 from published import PUBLISHED, TABLE_1_SD
 from scipy import stats
 from tables import markdown

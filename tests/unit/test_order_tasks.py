@@ -1,0 +1,70 @@
+"""The generated tasks: labels read again from the words by other means, and nothing to be learned from words alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "fusion_matters"))
+order_tasks = pytest.importorskip("order_tasks")
+
+from docnmt.errors import UsageError  # noqa: E402
+
+
+def read_again(task: str, words: list[str]) -> str:
+    """The label, by string operations that the generator does not use."""
+    text = " ".join(words)
+    if task == "first":
+        return "a" if text.index("a") < text.index("b") else "b"
+    if task == "kth":
+        return words[9]
+    if task == "distance":
+        return str(len(re.search(r"\ba\b(.*?)\ba\b", text)[1].split()) + 1)  # type: ignore[index]
+    if task == "copy":
+        return words[int(words[0][2:])]
+    if task == "clauses":
+        return text[text.index("bites") - 4 :][:13]
+    marks = "".join({"open0": "(", "close0": ")", "open1": "[", "close1": "]"}.get(word, "") for word in words)
+    while (shorter := marks.replace("()", "").replace("[]", "")) != marks:
+        marks = shorter
+    return "differ" if marks else "match"
+
+
+@pytest.mark.parametrize("task", ["first", "kth", "distance", "brackets", "copy", "clauses"])
+def test_labels_follow_from_the_words(task: str) -> None:
+    rows = list(order_tasks.split(task, "test", [(17, 17), (64, 64)], 150))
+    assert [len(words) for _, words in rows] == [17] * 150 + [64] * 150
+    assert all(label == read_again(task, words) for label, words in rows)
+    counts = Counter(label for label, _ in rows)
+    assert min(counts.values()) > 0.5 * len(rows) / len(counts), "no label is rare"
+    assert len(counts) == (2 if task in ("first", "brackets", "clauses") else 8)
+    assert rows == list(order_tasks.split(task, "test", [(17, 17), (64, 64)], 150))
+    assert rows != list(order_tasks.split(task, "train", [(17, 17), (64, 64)], 150))
+
+
+@pytest.mark.parametrize("task", ["first", "brackets", "clauses", "distance"])
+def test_the_marks_are_the_same_whatever_the_label(task: str) -> None:
+    """So a model that does not know positions can only guess."""
+    marks: dict[str, Counter[tuple[str, ...]]] = {}
+    for label, words in order_tasks.split(task, "train", [(40, 40)], 2_000):
+        kept = sorted(word for word in words if word not in order_tasks.WORDS)
+        marks.setdefault(label, Counter())[tuple(kept)] += 1
+    one, *others = ({kept: count / counts.total() for kept, count in counts.items()} for counts in marks.values())
+    for other in others:
+        assert one.keys() == other.keys()
+        assert np.allclose([one[kept] - other[kept] for kept in one], 0, atol=0.07)
+
+
+def test_tables_are_written_and_numbers_checked(tmp_path: Path) -> None:
+    order_tasks.body(["first", str(tmp_path), "--training-texts", "5", "--test-texts", "2", "--longest", "256"])
+    rows = [json.loads(line) for line in (tmp_path / "test.jsonl").read_text().splitlines()]
+    assert [len(row["text"].split()) for row in rows] == [64, 64, 128, 128, 256, 256]
+    assert len((tmp_path / "train.jsonl").read_text().splitlines()) == 5
+    with pytest.raises(UsageError, match="--longest: must be at least 64, got 10"):
+        order_tasks.body(["first", str(tmp_path), "--longest", "10"])

@@ -1,0 +1,67 @@
+"""What a variant's own best setting is, by validation alone: initial deviation of the embeddings, learning rate, …"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from study import Study
+from tables import markdown
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A setting: its mean accuracy and loss on the validation part over the choice seeds."""
+
+    accuracy: float
+    loss: float
+
+
+def tried(study: Study, runs: Path) -> dict[str, dict[str, Tried]]:
+    """By variant and setting, in the study's order, those whose cells are all finished.
+
+    Raises:
+        UserError: a cell's file is damaged, or of other options.
+    """
+    found: dict[str, dict[str, list[Mapping[str, float]]]] = {}
+    for cell in study.choice_cells():
+        if (result := cell.result(runs)) is not None:
+            found.setdefault(cell.variant, {}).setdefault(cell.setting, []).append(result)
+    return {
+        variant: {
+            setting: Tried(*(float(np.mean([r[key] for r in results])) for key in ("valid_accuracy", "valid_loss")))
+            for setting, results in settings.items()
+            if len(results) == len(study.choice_seeds)
+        }
+        for variant, settings in found.items()
+    }
+
+
+def best(settings: Mapping[str, Tried]) -> str:
+    """The setting of the highest accuracy, between equals of the lowest loss."""
+    return max(settings, key=lambda setting: (settings[setting].accuracy, -settings[setting].loss))
+
+
+def settled(study: Study, runs: Path) -> Study:
+    """The study with the options chosen of every variant whose settings have all been tried."""
+    known = tried(study, runs)
+    complete = {v: best(known[v]) for v, settings in study.candidates.items() if len(known.get(v, {})) == len(settings)}
+    return replace(
+        study,
+        variants={**study.variants, **{v: study.candidates[v][setting] for v, setting in complete.items()}},
+        candidates={v: settings for v, settings in study.candidates.items() if v not in complete},
+    )
+
+
+def choice_table(study: Study, runs: Path) -> str:
+    """Validation accuracy of every setting, in percent, the chosen one in bold; empty where nothing was chosen."""
+    known = tried(study, runs)
+    names = list(dict.fromkeys(setting for settings in study.candidates.values() for setting in settings))
+    rows = []
+    for variant, settings in known.items():
+        chosen = best(settings) if len(settings) == len(study.candidates[variant]) else None
+        cells = {name: f"{100 * value.accuracy:.2f}" for name, value in settings.items()}
+        rows.append([variant, *(f"**{cells[n]}**" if n == chosen else cells.get(n, "–") for n in names)])
+    return markdown(["variant", *names], rows) if rows else ""
