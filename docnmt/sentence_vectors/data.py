@@ -18,10 +18,11 @@ from torch import Tensor
 
 from docnmt.batching.plan import plan_batches
 from docnmt.criterions.classification import LabelledBatch
-from docnmt.data.store import offsets_of
+from docnmt.data.store import check_offsets, check_tokens, offsets_of
 from docnmt.errors import UserError
 from docnmt.layout import Spans
 from docnmt.sentence_vectors.embeddings import map_npy
+from docnmt.sentence_vectors.pairs import NLI_LABELS
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,15 +71,20 @@ class PairDataset:
         return cls(split, tokens, offsets, np.asarray(labels, dtype=np.uint8))
 
     @classmethod
-    def open(cls, folder: Path, split: str) -> PairDataset:
-        """Map the arrays of a split into memory.
+    def open(cls, folder: Path, split: str, *, vocabulary: int | None = None) -> PairDataset:
+        """Map the arrays of a split into memory; `vocabulary`, how many words there are.
 
         Raises:
             UserError: they are damaged.
         """
         found = cls(split, *(map_npy(folder / f"{split}.{name}.npy") for name in ("tokens", "offsets", "labels")))
-        if len(found.offsets) != 2 * len(found.labels) + 1 or int(found.offsets[-1]) != len(found.tokens):
-            raise UserError(f"{folder}: the arrays of split '{split}' do not fit together; preprocess again")
+        arrays, path = (found.tokens, found.offsets, found.labels), folder / f"{split}.tokens.npy"
+        if [(array.ndim, array.dtype.name) for array in arrays] != [(1, "int32"), (1, "int64"), (1, "uint8")]:
+            raise UserError(f"{folder}: the arrays of split '{split}' are not of their types; preprocess again")
+        check_offsets(folder / f"{split}.offsets.npy", found.offsets, len(found.tokens), 2 * len(found.labels))
+        check_tokens(path, found.tokens, vocabulary)
+        if found.tokens.min(initial=0) < 0 or found.labels.max(initial=0) >= len(NLI_LABELS):
+            raise UserError(f"{folder}: the arrays of split '{split}' are damaged; preprocess again")
         return found
 
     def save(self, folder: Path) -> None:

@@ -11,7 +11,8 @@ from typing import BinaryIO, TextIO
 
 import numpy as np
 
-from docnmt.errors import UserError
+from docnmt import ranks
+from docnmt.errors import UsageError, UserError
 from docnmt.files import replacing
 from docnmt.progress import Progress
 from docnmt.runtime import pick_device
@@ -37,6 +38,8 @@ def embed(config: EmbedConfig, out: TextIO) -> None:
         UserError: no sentence encoder at the path, or text or index cannot be read or do not fit it.
     """
     encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)
+    if ranks.world() > 1 and (config.input is None or not config.output):
+        raise UsageError("several processes encode a file into a file: give --input and --output")
     lines = text_lines(None if config.input is None else Path(config.input))
     if config.output:
         write(encoder, lines, Path(config.output), codes=config.codes)
@@ -75,31 +78,42 @@ class NpyWriter:
 def write(encoder: SentenceEncoder, lines: Iterator[str], output: Path, *, codes: bool) -> None:
     """The vectors, or packed codes, of any number of lines into one `.npy` file, in order; a report on stderr.
 
+    Of several ranks each encodes its share of the lines, and the first one writes.
+
     Raises:
         UserError: codes are asked for and the model learned none, or the file cannot be written.
     """
     if codes and not encoder.bits:
         raise UserError("--codes: this model learned none; train one with --hash-bits 256, 1024 or 4096")
-    report = BitReport(encoder.bits)
-    with (
-        replacing(output) as temporary,
-        temporary.open("wb") as file,
-        Progress(None, "encoding", unit="sentences") as progress,
-    ):
-        writer = NpyWriter(file, encoder.bits // 8 if codes else encoder.width, np.uint8 if codes else np.float32)
-        while chunk := [words(line) for line in islice(lines, CHUNK)]:
-            rows = encoder.codes(chunk) if codes else encoder.features(chunk)
-            writer.append(rows)
-            if codes:
-                report.add(rows)
-            progress.update(len(chunk))
-        writer.finish()
-    share = 100 * encoder.unknown / max(encoder.tokens, 1)
-    print(
-        f"{encoder.unknown:,} of {encoder.tokens:,} words ({share:.2f} %) have no vector of any type", file=sys.stderr
-    )
+    report, blocks = BitReport(encoder.bits), encoded(encoder, lines, codes=codes)
+    if ranks.rank():
+        for _ in blocks:
+            pass
+    else:
+        with (
+            replacing(output) as temporary,
+            temporary.open("wb") as file,
+            Progress(None, "encoding", unit="sentences") as progress,
+        ):
+            writer = NpyWriter(file, encoder.bits // 8 if codes else encoder.width, np.uint8 if codes else np.float32)
+            for rows in blocks:
+                writer.append(rows)
+                if codes:
+                    report.add(rows)
+                progress.update(len(rows))
+            writer.finish()
+    unknown, tokens = map(sum, zip(*ranks.exchange([encoder.unknown, encoder.tokens]), strict=True))
+    share = 100 * unknown / max(tokens, 1)
+    print(f"{unknown:,} of {tokens:,} words ({share:.2f} %) have no vector of any type", file=sys.stderr)
     if codes:
         print(report, file=sys.stderr)
+
+
+def encoded(encoder: SentenceEncoder, lines: Iterator[str], *, codes: bool) -> Iterator[np.ndarray]:
+    """Vectors or codes of `CHUNK` lines at a time, in order: in the first rank all of them, in others nothing."""
+    while chunks := [chunk for _ in range(ranks.world()) if (chunk := [words(line) for line in islice(lines, CHUNK)])]:
+        own = chunks[ranks.rank()] if ranks.rank() < len(chunks) else []
+        yield from ranks.gather_rows(encoder.codes(own) if codes else encoder.features(own), list(map(len, chunks)))
 
 
 def search(

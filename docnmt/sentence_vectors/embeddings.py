@@ -73,7 +73,7 @@ class Embeddings:
             raise UserError(f"{path}: cannot be read: {error}") from error
         vectors = [map_npy(folder / f"vectors.{k}.npy") for k in range(len(names))]
         for name, table in zip(names, vectors, strict=True):
-            if len(table) != len(words):
+            if table.ndim != 2 or table.dtype.kind != "f" or len(table) != len(words):
                 raise UserError(f"{folder}: {len(words)} words but {len(table)} vectors of {name}; run it again")
         return cls(names, words, vectors)
 
@@ -92,8 +92,9 @@ def map_npy(path: Path) -> np.ndarray:
     try:
         # Copy on write: torch expects a writable array; it is only read.
         array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"{path}: cannot be read as an .npy file: {error}") from error
+    except Exception as error:  # NumPy has a dozen kinds for damage, shapes beyond memory and headers that do not parse
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(f"{path}: cannot be read as an .npy file: {reason}") from error
     return array
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from docnmt.batching.plan import plan_batches
-from docnmt.data.meta import read_meta
+from docnmt.data.meta import check_files, read_meta
 from docnmt.errors import UserError
 from docnmt.sentence_vectors.config import NliConfig
 from docnmt.sentence_vectors.data import PairDataset
@@ -50,8 +50,11 @@ class Nli:
         folder, meta = Path(data_dir), read_meta(Path(data_dir))
         if meta["task"] != TASK:
             raise UserError(f"{folder}: is for the task {meta['task']}, not {TASK}; preprocess with --task {TASK}")
+        check_files(folder, meta, "words.txt", "vectors.", "probability.")
         embeddings = Embeddings.open(folder, meta["vectors"])
         probability = map_npy(folder / "probability.npy")
+        if probability.shape != (len(embeddings.words),) or probability.dtype != np.float32:
+            raise UserError(f"{folder / 'probability.npy'}: is damaged: not a number for each word; preprocess again")
         return cls(embeddings, probability, data_dir=folder, fingerprint=str(meta["fingerprint"]))
 
     @classmethod
@@ -86,7 +89,8 @@ class Nli:
         there = [file.name.removesuffix(".labels.npy") for file in self.data_dir.glob("*.labels.npy")]
         if split not in there:
             raise UserError(f"{self.data_dir}: has no split '{split}'; there are {', '.join(sorted(there))}")
-        return PairDataset.open(self.data_dir, split)
+        check_files(self.data_dir, read_meta(self.data_dir), f"{split}.")
+        return PairDataset.open(self.data_dir, split, vocabulary=len(self.embeddings.words))
 
     @torch.no_grad()
     def evaluate(self, model: SentencePairModel, split: str, options: Mapping[str, object]) -> dict[str, float]:

@@ -16,7 +16,8 @@ TEST=${TEST:-"$nli/snli_dev_test/test.tsv"}
 glove=${GLOVE:-$DATA/vectors/glove.6B.50d.top100k.npz}
 news=${NEWS:-$DATA/vectors/en_core_web_md-3.8.0.300d.npz}
 reviews=$WORK/reviews.npz   # a third type: our own, from film reviews
-EPOCHS=${EPOCHS:-15}
+EPOCHS=${EPOCHS:-100}          # at most: three validations without a new best end a training
+SEEDS=${SEEDS:-1 2 3}
 HASH_STEPS=${HASH_STEPS:-2000} # updates until the codes are sharp
 BILSTM=${BILSTM:-512}          # width of BiLSTM-max; at the others' 4,096 it reads 23 sentences a second
 # SentEval's settings: about 15 minutes of one core for an encoder of width 4,096; PROTOCOL=fast takes a tenth of it
@@ -31,29 +32,43 @@ data() { # name, vector files
 }
 train() { # run, data, options
     run=$1; folder=$2; shift 2
-    docnmt-train "$WORK/data/$folder" --save-dir "$WORK/runs/$run" --max-epoch "$EPOCHS" --patience 3 \
-        --best-checkpoint-metric accuracy --max-tokens 2000 --lr 0.001 --warmup-updates 200 $PRECISION "$@"
+    for seed in $SEEDS; do # RUN is seed 1, RUN@2 seed 2 …
+        name=$run; [ "$seed" = 1 ] || name=$run@$seed
+        docnmt-train "$WORK/data/$folder" --save-dir "$WORK/runs/$name" --max-epoch "$EPOCHS" --patience 3 --seed "$seed" \
+            --best-checkpoint-metric accuracy --max-tokens 2000 --lr 0.001 --warmup-updates 200 $PRECISION "$@"
+    done
 }
 evaluate() { # name, options
     name=$1; shift
     docnmt-senteval --data "$DATA/senteval" --results-path "$WORK/results/$name.json" --protocol "$PROTOCOL" \
         --tasks MR CR SUBJ MPQA SST2 TREC MRPC SICK-R SICK-E STS-B STS12 STS13 STS14 STS15 STS16 "$@" > /dev/null
+    docnmt-senteval --data "$WORK/senteval" --results-path "$WORK/probing/$name.json" --protocol "$PROTOCOL" \
+        --tasks Length WordContent BigramShift "$@" > /dev/null
 }
 wants() { [ "$WHAT" = all ] || [ "$WHAT" = "$1" ]; }
 
 [ -e "$reviews" ] || python "$tools/inferlite/ppmi_vectors.py" --output "$reviews" "$DATA"/imdb/*.jsonl
 data glove "$glove"
 data glove+news "$glove" "$news"
+data glove+reviews "$glove" "$reviews"
 data glove+news+reviews "$glove" "$news" "$reviews"
+[ -e "$WORK/senteval/probing/BigramShift/test.tsv" ] || {
+    cut -f 2 "$DATA/senteval/SUBJ/all.tsv" | sed 1d > "$WORK/sentences.txt"
+    cut -f 2 "$DATA/senteval/MR/all.tsv" | sed 1d >> "$WORK/sentences.txt"
+    python "$tools/inferlite/probing_tasks.py" "$WORK/sentences.txt" "$WORK/senteval"
+}
 
 if wants figure2; then
-    for types in glove glove+news glove+news+reviews; do
+    for types in glove glove+news glove+reviews glove+news+reviews; do
         for width in 1 3; do train "$types,$width" "$types" --arch inferlite --conv-width "$width"; done
     done
 fi
 if wants hash; then
-    for bits in 256 1024; do
-        train "glove,1,hash$bits" glove --arch inferlite --hash-bits "$bits" --hash-steps "$HASH_STEPS"
+    for width in 1 3; do
+        for bits in 256 1024; do
+            train "glove,$width,hash$bits" glove --arch inferlite --conv-width "$width" --hash-bits "$bits" \
+                --hash-steps "$HASH_STEPS"
+        done
     done
     # at the others' 0.001 so many bits stay at chance for 3 epochs
     train glove,1,hash4096 glove --arch inferlite --hash-bits 4096 --hash-steps "$HASH_STEPS" --lr 0.0003
@@ -72,10 +87,10 @@ if wants ablation; then
     train glove,1,no-gate glove --arch inferlite --no-gate
     train glove,1,no-skip glove --arch inferlite --no-skip
     train glove,1,mean glove --arch inferlite --pooling mean
-    train glove,1,M1 glove --arch inferlite --conv-layers 1
+    for width in 1 3; do train "glove,$width,M1" glove --arch inferlite --conv-width "$width" --conv-layers 1; done
 fi
 if wants evaluate; then
-    mkdir -p "$WORK/results"
+    mkdir -p "$WORK/results" "$WORK/probing"
     evaluate bow,glove --baseline bow --vectors "$glove"
     evaluate bow,glove+news --baseline bow --vectors "$glove" "$news"
     evaluate bow,glove+news+reviews --baseline bow --vectors "$glove" "$news" "$reviews"
@@ -85,7 +100,7 @@ if wants evaluate; then
     for run in "$WORK"/runs/*/; do
         encoder=$(basename "$run") # a function's $name is everybody's
         case $encoder in
-            bow) ;; # its vectors are those of bow,glove
+            bow|bow@*) ;; # its vectors are those of bow,glove
             *hash*) evaluate "$encoder,soft" --path "$run" --representation soft
                     evaluate "$encoder,codes" --path "$run" --representation codes ;;
             *) evaluate "$encoder" --path "$run" ;;
@@ -97,6 +112,8 @@ fi
 if wants tables; then
     python "$tools/inferlite/tables.py" --results "$WORK/results" --runs "$WORK/runs" --figure "$WORK/figure2.png" \
         > "$WORK/tables.md"
+    for measured in results probing; do python "$tools/inferlite/differences.py" --results "$WORK/$measured"; done \
+        > "$WORK/differences.md"
     python "$tools/inferlite/nli_test.py" "$WORK"/runs/*/ > "$WORK/nli-test.md"
     cut -f 2 "$DATA/senteval/SST2/train_phrases67k.tsv" | sed 1d > "$WORK/phrases.txt"
     python "$tools/inferlite/retrieval.py" --text "$WORK/phrases.txt" --truth "$WORK/runs/glove,1" "$WORK"/runs/*hash* \
@@ -105,5 +122,5 @@ if wants tables; then
     python "$tools/bench/sentence_encoders.py" --text "$WORK/reviews.txt" --vectors "$glove" > "$WORK/speed.txt"
     head -n 4 "$WORK/reviews.txt" | docnmt-embed --path "$WORK/runs/glove+news+reviews,3" --overwrite \
         --gates "$WORK/gates.png"
-    (cd "$WORK" && ls tables.md figure2.png nli-test.md retrieval.md speed.txt gates.png)
+    (cd "$WORK" && ls tables.md differences.md figure2.png nli-test.md retrieval.md speed.txt gates.png)
 fi

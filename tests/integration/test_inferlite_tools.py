@@ -25,7 +25,8 @@ def tool(name: str, folder: str = "inferlite") -> ModuleType:
     return module
 
 
-tables, retrieval = tool("tables"), tool("retrieval")
+sys.path += [str(Path(__file__).parents[2] / "tools" / folder) for folder in ("inferlite", "fusion_matters")]
+tables, differences, retrieval = tool("tables"), tool("differences"), tool("retrieval")
 
 
 def results(folder: Path, name: str, merit: float, tasks: tuple[str, ...], protocol: str = "default") -> None:
@@ -73,6 +74,25 @@ def test_tables_hold_every_run_in_order_and_count_wins(tmp_path: Path, capsys: p
     results(tmp_path / "r", "glove,3", 60, every, protocol="fast")
     with pytest.raises(SystemExit, match="default, fast"):
         tables.main(arguments)
+
+
+def test_seeds_are_averaged_and_their_differences_have_intervals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, merit in (("", 80.0), ("@2", 81.0), ("@3", 84.0)):
+        results(tmp_path, f"glove,1{seed}", merit, ("MR", "CR"))
+        results(tmp_path, f"glove,3{seed}", merit + 1, ("MR",))
+    results(tmp_path, "bow,glove", 70.0, ("MR", "CR"))
+    rows = tables.over_seeds(tables.read_results(tmp_path)[0])
+    assert list(rows) == ["bow,glove", "glove,1", "glove,3"]
+    assert rows["glove,1"]["MR"]["accuracy"] == pytest.approx(245 / 3)
+    differences.body(["--results", str(tmp_path)])
+    printed = capsys.readouterr().out
+    half = 4.302653 * np.std([10, 11, 14], ddof=1) / 3**0.5
+    low, high = 35 / 3 - half, 35 / 3 + half
+    assert f"| glove,1 − bow,glove | 3 | +{35 / 3:.2f} | {low:+.2f} to {high:+.2f} | 0.0" in printed
+    assert "| glove,3 − glove,1 | 3 | +1.00 | +1.00 to +1.00 |  |" in printed, "no spread, no p"
+    assert "similarity" not in printed
 
 
 def test_accuracies_of_a_classifier_that_learned_nothing_are_marked(

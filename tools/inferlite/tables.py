@@ -4,22 +4,20 @@
 
 Names say what a run is, as recipes/inferlite/run.sh gives them: `TYPES,WIDTH` an inferlite, with a third part an
 ablation or its codes; `bow,TYPES`, `sif,TYPES`, `borep-max,TYPES` and `untrained,WIDTH` what was not trained; anything
-else another encoder: of the vectors `glove`, or `translation-summaries`.
+else another encoder: of the vectors `glove`, or `translation-summaries`. `NAME@2` is NAME with another seed: the tables
+have means over seeds, differences.py their intervals.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-CLASSIFICATION = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SICK-E")
-SIMILARITY = ("SICK-R", "STS-B", "STS12", "STS13", "STS14", "STS15", "STS16")
-UNTRAINED = ("bow", "sif", "borep-mean", "borep-max", "untrained")
+from rows import CLASSIFICATION, SIMILARITY, Tasks, group, merit, order, over_seeds, read_results, split_seed
 
 #: Published rows (Kiros & Chan 2018, tables 2 and 3): 942k training pairs, 300-d GloVe.
 PUBLISHED = {
@@ -32,37 +30,13 @@ PUBLISHED = {
     "published glove+news,3": "80.4 84.8 91.9 89.7 86.3 89.8 77.0/83.9 86.6 | 88.5 77.5/77.4 61.7 59.5 71.0 73.9 71.6",
 }
 
-#: Shares of the commonest test class, for results that were kept before they held their own.
-MAJORITY = {"CR": 63.76, "MRPC": 66.49, "SICK-E": 56.69}
+WITHOUT_MSRVID = "* without MSRvid, which is not free to pass on: not comparable with the published column"
 NOTHING_LEARNED = "† the commonest class's share of the test sentences, as a classifier gets it that learned nothing"
-
-Tasks = Mapping[str, Mapping[str, Any]]
-
-
-def group(name: str) -> int:
-    """0 not trained, 1 another encoder, 2 inferlite, 3 an ablation of it, 4 codes."""
-    parts = name.split(",")
-    if parts[0] in UNTRAINED and len(parts) > 1:
-        return 0
-    if len(parts) == 1:
-        return 1
-    return 4 if any(part.startswith("hash") for part in parts) else min(len(parts), 3)
-
-
-def order(name: str) -> tuple[Any, ...]:
-    """By group, number of embedding types, then name; 256 bits before 1,024."""
-    pieces = [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in re.split(r"(\d+)", name)]
-    return (group(name), name.count("+"), pieces)
 
 
 def bag(name: str) -> str:
     """The bag of words of the same vectors."""
     return f"bow,{name.split(',')[0] if group(name) >= 2 else 'glove'}"
-
-
-def merit(result: Mapping[str, Any]) -> float:
-    """The figure that systems are compared by: accuracy, or Pearson's correlation times 100."""
-    return result["accuracy"] if "accuracy" in result else 100 * result["pearson"]
 
 
 def accuracy(result: Mapping[str, Any]) -> str:
@@ -80,7 +54,9 @@ def correlation(result: Mapping[str, Any]) -> str:
 
 def table(rows: Mapping[str, Tasks], names: Sequence[str], cell: Callable[[Any], str], part: int) -> list[str]:
     """A Markdown table of tasks by systems, the published rows first; the mean where no task is missing."""
-    lines = [f"| | width | {' | '.join(names)} | mean |", f"|---|{'---:|' * (len(names) + 2)}"]
+    partial = any("subsets" in t.get("STS12", {}) and "MSRvid" not in t["STS12"]["subsets"] for t in rows.values())
+    heads = [f"{name}*" if name == "STS12" and partial else name for name in names]
+    lines = [f"| | width | {' | '.join(heads)} | mean |", f"|---|{'---:|' * (len(names) + 2)}"]
     for name, row in PUBLISHED.items():
         lines.append(f"| {name} | {300 if 'WR' in name or 'BOW' in name else '4,096'} | "
                      f"{' | '.join(row.split(' | ')[part].split())} | |")  # fmt: skip
@@ -143,13 +119,13 @@ def runs_table(runs: Mapping[str, Mapping[str, float] | None]) -> list[str]:
 
 
 def figure_2(runs: Mapping[str, Mapping[str, float] | None]) -> dict[str, dict[str, float]]:
-    """Embedding types → width → NLI accuracy in percent."""
-    bars: dict[str, dict[str, float]] = {}
+    """Embedding types → width → NLI accuracy in percent, the mean over seeds."""
+    bars: dict[str, dict[str, list[float]]] = {}
     for name, row in runs.items():
         if group(name) == 2 and row is not None:
-            types, width = name.split(",")
-            bars.setdefault(types, {})[width] = 100 * row["accuracy"]
-    return bars
+            types, width = split_seed(name)[0].split(",")
+            bars.setdefault(types, {}).setdefault(width, []).append(100 * row["accuracy"])
+    return {types: {width: mean(values) for width, values in row.items()} for types, row in bars.items()}
 
 
 def draw(bars: Mapping[str, Mapping[str, float]], path: Path) -> None:
@@ -173,28 +149,9 @@ def draw(bars: Mapping[str, Mapping[str, float]], path: Path) -> None:
 def similarity(rows: Mapping[str, Tasks]) -> dict[str, list[str]]:
     """The section of table 3, if any of its tasks was evaluated."""
     known = any(name in tasks for tasks in rows.values() for name in SIMILARITY)
-    return {"Similarity (table 3): Pearson / Spearman": table(rows, SIMILARITY, correlation, 1)} if known else {}
-
-
-def read_results(folder: Path) -> tuple[dict[str, Tasks], str]:
-    """The tasks of every results file, and the protocol that they share.
-
-    Raises:
-        SystemExit: there are none, or they were measured by several protocols and cannot stand in one table.
-    """
-    paths = sorted(folder.glob("*.json"), key=lambda path: order(path.stem))
-    stored = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
-    protocols = {content["settings"]["protocol"] for content in stored.values()}
-    if len(protocols) != 1:
-        raise SystemExit(f"{folder}: expected results of one protocol, got {', '.join(sorted(protocols)) or 'none'}")
-    rows = {
-        name: {
-            task: {"majority": MAJORITY[task], **row} if task in MAJORITY else row
-            for task, row in content["tasks"].items()
-        }
-        for name, content in stored.items()
-    }
-    return rows, protocols.pop()
+    lines = table(rows, SIMILARITY, correlation, 1)
+    note = ["", WITHOUT_MSRVID] if "STS12*" in lines[0] else []
+    return {"Similarity (table 3): Pearson / Spearman": [*lines, *note]} if known else {}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -210,7 +167,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     folders = sorted((path.parent for path in found), key=lambda path: order(path.name))
     runs = {path.name: training(path) for path in folders}
     bars = figure_2(runs)
-    rows, protocol = read_results(options.results)
+    stored, protocol = read_results(options.results)
+    rows = over_seeds(stored)
     sections = {"NLI and training; hashed models by their codes": runs_table(runs)} if options.runs else {}
     sections |= {
         f"Classification (table 2), protocol {protocol}: accuracy, F1 behind it": [

@@ -28,7 +28,7 @@ class SentEvalConfig:
     frequencies: str | None = option(None, "word counts for sif: a word and its count a line", metavar="FILE")
     width: int = option(4096, "of the random projections")
     seed: int = option(1, "of the random projections")
-    tasks: tuple[str, ...] = option((), "names of tasks [all]", metavar="NAME")
+    tasks: tuple[str, ...] = option((), "names of tasks [all but the probing tasks]", metavar="NAME")
     protocol: Literal["default", "fast"] = option(
         "default",
         "SentEval's settings for published numbers, or quick ones (5 folds, less patience, larger batches) whose "

@@ -86,6 +86,18 @@ TASKS = {
     )
 }
 
+#: Probing tasks (tools/inferlite/probing_tasks.py makes them), evaluated where they are named: words of the six classes
+#: of `Length`, and how many words `WordContent` asks for.
+LENGTHS, PROBING_WORDS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28)), 100
+PROBING = {
+    name: TransferTask(name, "splits", _given(f"probing/{name}"), classes)
+    for name, classes in (
+        ("Length", tuple(map(str, range(len(LENGTHS))))),
+        ("WordContent", tuple(map(str, range(PROBING_WORDS)))),
+        ("BigramShift", ("I", "O")),
+    )
+}
+
 
 def task_files(task: TransferTask, folder: Path) -> dict[str, list[Path]]:
     """The files of every split; of optional ones, those that are there."""

@@ -8,6 +8,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any  # JSON
+
+from msgspec import field
 
 from docnmt.config import to_dict
 from docnmt.errors import UsageError, UserError
@@ -22,9 +25,10 @@ from docnmt.sentence_vectors.senteval.baselines import (
 )
 from docnmt.sentence_vectors.senteval.classification import PROTOCOLS
 from docnmt.sentence_vectors.senteval.config import SentEvalConfig
-from docnmt.sentence_vectors.senteval.corpora import TASKS, TransferTask, read_task, task_files
+from docnmt.sentence_vectors.senteval.corpora import PROBING, TASKS, TransferTask, read_task, task_files
 from docnmt.sentence_vectors.senteval.evaluate import Encode, Result, evaluate
 from docnmt.sentence_vectors.summaries import TranslationSummaries
+from docnmt.structured import Open, checked, parse_json, read_limited
 from docnmt.training.checkpoint import read_header
 
 #: Options that do not change a number, and `data`, whose files each task's result is compared with.
@@ -43,9 +47,10 @@ def run_transfer(config: SentEvalConfig) -> str:
     Raises:
         UserError: data, vectors or model cannot be read, or the results file holds other settings or is of other data.
     """
-    if unknown := [name for name in config.tasks if name not in TASKS]:
-        raise UsageError(f"--tasks: there is no {', '.join(unknown)}; there are {', '.join(TASKS)}")
-    tasks = [TASKS[name] for name in config.tasks or TASKS]
+    offered = {**TASKS, **PROBING}
+    if unknown := [name for name in config.tasks if name not in offered]:
+        raise UsageError(f"--tasks: there is no {', '.join(unknown)}; there are {', '.join(offered)}")
+    tasks = [offered[name] for name in config.tasks or TASKS]
     folder, path = Path(config.data), Path(config.results_path) if config.results_path else None
     settings = {k: v for k, v in to_dict(config).items() if k not in NOT_COMPARED} | _contents(config)
     results: dict[str, Result] = {}
@@ -138,16 +143,37 @@ def make_baseline(config: SentEvalConfig, embeddings: Embeddings) -> Encode:
     return RandomProjections(embeddings, width=config.width, pooling=pooling, seed=config.seed)
 
 
+class _Figures(Open, kw_only=True):
+    """What is shown of a task's result."""
+
+    accuracy: float | None = None
+    f1: float | None = None
+    dev: float | None = field(name="dev accuracy", default=None)
+    pearson: float | None = None
+    pearson_weighted: float | None = field(name="pearson weighted", default=None)
+    spearman: float | None = None
+    spearman_weighted: float | None = field(name="spearman weighted", default=None)
+    encoding: float = field(name="encoding s")
+    classifier: float = field(name="classifier s")
+
+
+class _Stored(Open):
+    """What a file of results holds."""
+
+    settings: dict[str, object]
+    tasks: dict[str, _Figures]
+
+
 def _read_results(path: Path, settings: Mapping[str, object]) -> dict[str, Result]:
     """The results of a file, if they are of the same settings."""
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        old, results = stored["settings"], dict(stored["tasks"])
-        # Files of older versions say nothing of what the vectors were.
-        compared = [name for name in settings if name in old or not name.endswith("_sha256")]
-        differing = [name for name in compared if old.get(name) != settings[name]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"--results-path {path}: is not a file of docnmt-senteval ({error}); choose another") from error
+    where = f"--results-path {path}: is not a file of docnmt-senteval"
+    stored: Any = parse_json(read_limited(path), where)
+    checked(stored, _Stored, where, "choose another name")
+    old: Mapping[str, object] = stored["settings"]
+    results: dict[str, Result] = stored["tasks"]
+    # Files of older versions say nothing of what the vectors were.
+    compared = [name for name in settings if name in old or not name.endswith("_sha256")]
+    differing = [name for name in compared if old.get(name) != settings[name]]
     if differing:
         names = [CONTENTS.get(name, f"--{name.replace('_', '-')}") for name in differing]
         raise UserError(
