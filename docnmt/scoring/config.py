@@ -13,6 +13,10 @@ from docnmt.formats.columns import parse_columns
 SAMPLES, SEED = 1000, 12345
 #: Of contexts shuffled or foreign, where nobody says.
 CONTEXT_SEED = 1
+COLUMNS_HELP = (
+    "what the columns of tables are called: document=NAME source=NAME (--src) target=NAME (--ref) "
+    "hypothesis=NAME (--sys) [the names that known tables have]"
+)
 
 
 @dataclass(frozen=True)
@@ -67,18 +71,15 @@ class ScoreConfig:
     src: str | None = option(None, "the source, for lexical consistency and COMET", metavar="FILE", basic=True)
     resegment: bool = option(
         False,
-        "--sys (and --paired) has each document in as many or few lines as it likes, an empty line between documents: "
-        "find the reference's sentences in it; needs the extra docnmt[evaluation]",
+        "--sys (and --paired) has each document in as many or few lines as it likes, an empty line between documents "
+        "unless each is one line: find the reference's sentences in it; needs the extra docnmt[evaluation]",
         basic=True,
     )
     resegmented: str | None = option(
         None, "with --resegment: also write --sys with the reference's lines into this file", metavar="FILE"
     )
     overwrite: bool = option(False, "replace what stands at --resegmented and --plot")
-    columns: tuple[str, ...] = option(
-        (), "what the columns of tables are called: document=NAME source=NAME (--src) target=NAME (--ref) "
-        "hypothesis=NAME (--sys) [the names that known tables have]", metavar="ROLE=NAME",
-    )  # fmt: skip
+    columns: tuple[str, ...] = option((), COLUMNS_HELP, metavar="ROLE=NAME")
     samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]")
     seed: int | None = option(None, f"of the bootstrap [{SEED}]")
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")

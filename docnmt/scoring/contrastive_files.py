@@ -8,16 +8,25 @@
 
 from __future__ import annotations
 
-import json
+import glob
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta, field
 
 from docnmt.errors import UserError
+from docnmt.formats.text import TextLines
 from docnmt.scoring.contrastive import ContrastiveGroup, ForcedExample
+from docnmt.structured import Count, Name, Open, checked, parse_json
 
 SEPARATOR = "<SEP>"
+#: The sentences of a text, one or more.
+Texts = Annotated[list[str], Meta(min_length=1)]
 COLUMNS = ("src_context", "src", "tgt_context", "tgt")
+#: What `--json` says of a question beside its labels, which cannot be called so.
+RESULTS = ("solved", "answered")
 
 
 def read_contrastive(path: Path, *, documents: Path | None = None) -> list[ContrastiveGroup]:
@@ -29,30 +38,29 @@ def read_contrastive(path: Path, *, documents: Path | None = None) -> list[Contr
     Raises:
         UserError: not readable or not in one of the forms above; the message names the line or entry.
     """
-    text = read_utf8(path)
-    groups = _read_json(path, text, documents) if path.suffix == ".json" else _read_tsv(path, text)
+    groups = _read_json(path, documents) if path.suffix == ".json" else _read_tsv(path)
     if not groups:
         raise UserError(f"{path}: holds no contrastive group")
     return groups
 
 
-def read_utf8(path: Path) -> str:
-    """The whole text of a file.
+def read_json(path: Path) -> object:
+    """What a JSON file holds.
 
     Raises:
-        UserError: it cannot be read or is not UTF-8.
+        UserError: it cannot be read, is not JSON in UTF-8, or is nested too deeply.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}, line {line}: not valid UTF-8; convert the file") from error
+        raise UserError(f"{path}: not valid JSON, which is UTF-8: {error}") from error
+    return parse_json(text, str(path))
 
 
-def _read_tsv(path: Path, text: str) -> list[ContrastiveGroup]:
-    header, lines = read_rows(path, text)
+def _read_tsv(path: Path) -> list[ContrastiveGroup]:
+    header, lines = read_rows(path)
     columns = column_names(header)
     if not {"group", "correct"} <= set(header) or len(columns) < len(COLUMNS):
         raise UserError(
@@ -67,15 +75,21 @@ def _read_tsv(path: Path, text: str) -> list[ContrastiveGroup]:
     return [_group_of_rows(path, name, members, names, labels) for name, members in rows.items()]
 
 
-def read_rows(path: Path, text: str) -> tuple[list[str], list[dict[str, str]]]:
+def read_rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     """The header of a TSV file, and its rows by column; empty lines are left out.
 
     Raises:
-        UserError: a row has another number of columns, or its `correct` is neither 0 nor 1.
+        UserError: it is not clean UTF-8 text, two columns have one name, a row has another number of columns, or its
+            `correct` is neither 0 nor 1.
     """
-    lines = [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
-    header, rows = lines[0].split("\t"), []
-    for number, line in enumerate(lines[1:], 2):
+    lines = enumerate(TextLines(path), 1)
+    header, rows = next(lines, (1, ""))[1].split("\t"), []
+    for name in header:
+        if header.count(name) > 1 or name in RESULTS:
+            raise UserError(
+                f"{path}, line 1: rename a column '{name}': it is there twice, or the name of what is found"
+            )
+    for number, line in lines:
         if not line.strip():
             continue
         cells = line.split("\t")
@@ -121,57 +135,95 @@ def sentences_of(context: str) -> tuple[str, ...]:
     return tuple(sentence.strip() for sentence in context.split(SEPARATOR)) if context.strip() else ()
 
 
-def _read_json(path: Path, text: str, documents: Path | None) -> list[ContrastiveGroup]:
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from error
-    try:
-        if isinstance(content, list):
-            return list(_contrapro(content, documents))
-        return [group for number, block in content.items() for group in _discevalmt(number, block)]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{path}: neither ContraPro's nor DiscEvalMT's JSON form: {error!r}") from error
+def _read_json(path: Path, documents: Path | None) -> list[ContrastiveGroup]:
+    content = read_json(path)
+    if isinstance(content, list):
+        entries = checked(content, list[ContraProEntry], f"{path}: not ContraPro's JSON form")
+        return [_contrapro(entry, documents) for entry in entries]
+    blocks = checked(content, dict[str, _Block], f"{path}: neither ContraPro's nor DiscEvalMT's JSON form")
+    return [group for number, block in blocks.items() for group in _discevalmt(f"{path}: '{number}'", block)]
 
 
-def _contrapro(entries: Sequence[dict[str, Any]], documents: Path | None) -> Iterator[ContrastiveGroup]:
-    for entry in entries:
-        source_context, target_context = _subtitles(entry, documents) if documents else ((), ())
-        targets = [entry["ref segment"], *(error["contrastive"] for error in entry["errors"])]
-        distance = entry["ante distance"]
-        labels = {
-            "pronoun": f"{entry['src pronoun']}:{entry['ref pronoun']}".lower(),
-            "distance": ">3" if distance > 3 else str(distance),  # as in ContraPro's own report
-        }
-        variants = (ForcedExample(source_context, entry["src segment"], target_context, target) for target in targets)
-        yield ContrastiveGroup(tuple(variants), 0, labels)
+class _Wrong(Open):
+    contrastive: str
 
 
-def _subtitles(entry: dict[str, Any], documents: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+class ContraProEntry(Open):
+    """A question of ContraPro's `contrapro.json`."""
+
+    src_segment: str = field(name="src segment")
+    ref_segment: str = field(name="ref segment")
+    src_pronoun: str = field(name="src pronoun")
+    ref_pronoun: str = field(name="ref pronoun")
+    ante_distance: int = field(name="ante distance")
+    errors: list[_Wrong]
+    document_id: Name | None = field(name="document id", default=None)
+    segment_id: Count | None = field(name="segment id", default=None)
+
+
+def _contrapro(entry: ContraProEntry, documents: Path | None) -> ContrastiveGroup:
+    source_context, target_context = _subtitles(entry, documents) if documents else ((), ())
+    targets = [entry.ref_segment, *(error.contrastive for error in entry.errors)]
+    labels = {
+        "pronoun": f"{entry.src_pronoun}:{entry.ref_pronoun}".lower(),
+        "distance": ">3" if entry.ante_distance > 3 else str(entry.ante_distance),  # as in ContraPro's own report
+    }
+    variants = (ForcedExample(source_context, entry.src_segment, target_context, target) for target in targets)
+    return ContrastiveGroup(tuple(variants), 0, labels)
+
+
+def _subtitles(entry: ContraProEntry, documents: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """All sentences before this entry's in its document: `FOLDER/NAME.de` and `.en`; entries count lines from 1."""
-    found = next(documents.glob(f"*/{entry['document id']}"), None)
+    if entry.document_id is None or not entry.segment_id:
+        raise UserError(f"{documents}: an entry has no 'document id' and 'segment id', so its context is unknown")
+    found = next(documents.glob(f"*/{glob.escape(entry.document_id)}"), None)
     if found is None:
-        raise UserError(f"{documents}: no document '{entry['document id']}' in any of its folders")
-    sides = (found.with_suffix(suffix).read_text(encoding="utf-8").split("\n") for suffix in (".en", ".de"))
-    source, target = (tuple(lines[: int(entry["segment id"]) - 1]) for lines in sides)
+        raise UserError(f"{documents}: no document '{entry.document_id}' in any of its folders")
+    before = entry.segment_id - 1
+    source, target = (tuple(islice(TextLines(found.with_suffix(side)), before)) for side in (".en", ".de"))
     return source, target
 
 
-def _discevalmt(number: str, block: dict[str, Any]) -> Iterator[ContrastiveGroup]:
-    """Anaphora: a block has one source and several contexts of translation; lexical choice: examples with their own."""
-    if "examples" in block:
-        for example in block["examples"]:
-            yield _discevalmt_pair(example["src"], example["trg"], "correct", {"type": block["type"]})
-        return
-    for target in block["trg"]:
-        right = "correct" if "correct" in target else "semi-correct"
-        yield _discevalmt_pair(block["src"], target, right, {"type": target["type"], "antecedent": right})
+class _Target(Open):
+    """A right translation (`correct` or `semi-correct`) and a wrong one, each with its context."""
+
+    incorrect: Texts
+    correct: Texts | None = None
+    semi_correct: Texts | None = field(name="semi-correct", default=None)
+    type: str = ""
 
 
-def _discevalmt_pair(
-    source: Sequence[str], target: dict[str, Any], right: str, labels: dict[str, str]
-) -> ContrastiveGroup:
+class _Example(Open):
+    src: Texts
+    trg: _Target
+
+
+class _Block(Open):
+    """Lexical choice has examples with their own sources, anaphora one source and several contexts of translation."""
+
+    examples: list[_Example] | None = None
+    src: Texts | None = None
+    trg: list[_Target] | None = None
+    type: str = ""
+
+
+def _discevalmt(where: str, block: _Block) -> Iterator[ContrastiveGroup]:
+    if block.examples is None and (block.src is None or block.trg is None):
+        raise UserError(
+            f"{where}: neither ContraPro's nor DiscEvalMT's JSON form: no 'examples', and no 'src' and 'trg'"
+        )
+    for example in block.examples or ():
+        yield _discevalmt_pair(where, example.src, example.trg, {"type": block.type})
+    for target in block.trg or () if block.examples is None else ():
+        right = "semi-correct" if target.correct is None else "correct"
+        yield _discevalmt_pair(where, block.src or [], target, {"type": target.type, "antecedent": right})
+
+
+def _discevalmt_pair(where: str, source: Sequence[str], target: _Target, labels: dict[str, str]) -> ContrastiveGroup:
     """The target context is the right side's; the wrong side's last sentence is read after the same words."""
-    context, variants = tuple(target[right][:-1]), (target[right][-1], target["incorrect"][-1])
+    right = target.semi_correct if target.correct is None else target.correct
+    if right is None:
+        raise UserError(f"{where}: expected 'correct' or 'semi-correct' beside 'incorrect'")
+    context, variants = tuple(right[:-1]), (right[-1], target.incorrect[-1])
     examples = (ForcedExample(tuple(source[:-1]), source[-1], context, variant) for variant in variants)
     return ContrastiveGroup(tuple(examples), 0, labels)

@@ -25,6 +25,11 @@ class Question:
     expected: str
     labels: dict[str, str]
 
+    @property
+    def hopeless(self) -> bool:
+        """Whether no translation can have the form, as the rule takes its punctuation off."""
+        return self.expected != self.expected.translate(_PUNCTUATION)
+
     def answered(self, translation: str) -> bool:
         """Whether the form occurs in it as a word, or as words one after another."""
         return f" {self.expected.lower()} " in f" {translation.strip().lower().translate(_PUNCTUATION)} "

@@ -7,16 +7,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import field
+
 from docnmt.errors import UserError
 from docnmt.formats.text import TextLines
 from docnmt.scoring.contrastive import ContrastiveGroup, ForcedExample, with_contexts
-from docnmt.scoring.contrastive_files import COLUMNS, column_names, read_contrastive, read_rows, read_utf8, sentences_of
+from docnmt.scoring.contrastive_files import COLUMNS, column_names, read_contrastive, read_json, read_rows, sentences_of
 from docnmt.scoring.generative import Question
+from docnmt.structured import Open, checked
 
 
 def read_questions(path: Path, *, documents: Path | None = None) -> list[Question]:
@@ -28,15 +30,14 @@ def read_questions(path: Path, *, documents: Path | None = None) -> list[Questio
     Raises:
         UserError: not readable or not in one of the forms above; the message names the line or entry.
     """
-    text = read_utf8(path)
-    questions = _read_json(path, text, documents) if path.suffix == ".json" else _read_tsv(path, text)
+    questions = _read_json(path, documents) if path.suffix == ".json" else _read_tsv(path)
     if not questions:
         raise UserError(f"{path}: holds no question")
     return questions
 
 
-def _read_tsv(path: Path, text: str) -> list[Question]:
-    header, rows = read_rows(path, text)
+def _read_tsv(path: Path) -> list[Question]:
+    header, rows = read_rows(path)
     columns = column_names(header)
     expected = next((name for name in ("expected", "pronoun") if name in header), None)
     if expected is None:
@@ -52,23 +53,20 @@ def _read_tsv(path: Path, text: str) -> list[Question]:
     return questions
 
 
-def _read_json(path: Path, text: str, documents: Path | None) -> list[Question]:
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from error
-    if isinstance(content, list) and content and "expected" in content[0]:
-        try:
-            return [
-                Question(
-                    ForcedExample((), entry["src segment"], (), entry["ref segment"]),
-                    entry["expected"],
-                    {"rule": entry["rule"]},
-                )
-                for entry in content
-            ]
-        except (KeyError, TypeError) as error:
-            raise UserError(f"{path}: not ctxpro's JSON form: {error!r}") from error
+class _CtxproEntry(Open):
+    source: str = field(name="src segment")
+    reference: str = field(name="ref segment")
+    expected: str
+    rule: str
+
+
+def _read_json(path: Path, documents: Path | None) -> list[Question]:
+    content = read_json(path)
+    if isinstance(content, list) and content and isinstance(content[0], dict) and "expected" in content[0]:
+        return [
+            Question(ForcedExample((), entry.source, (), entry.reference), entry.expected, {"rule": entry.rule})
+            for entry in checked(content, list[_CtxproEntry], f"{path}: not ctxpro's JSON form")
+        ]
     groups = read_contrastive(path, documents=documents)
     if "pronoun" not in groups[0].labels:
         raise UserError(f"{path}: neither ctxpro's nor ContraPro's JSON form, which say what is expected")

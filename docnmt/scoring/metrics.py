@@ -116,9 +116,9 @@ def _bleu(tokenize: str, references: Sequence[Sequence[str]]) -> BLEU:
     except (KeyError, AssertionError, ValueError):
         names = ", ".join(name for name in BLEU.TOKENIZERS if name != "none")
         raise UserError(f"sacreBLEU has no tokenizer '{tokenize}'; there are {names}") from None
-    except (ImportError, RuntimeError) as error:
+    except (ImportError, RuntimeError, OSError) as error:
         raise UserError(
-            f"sacreBLEU's tokenizer '{tokenize}' needs a package: {' '.join(str(error).split())}"
+            f"sacreBLEU's tokenizer '{tokenize}' needs a package or a download: {' '.join(str(error).split())}"
         ) from error
 
 

@@ -7,15 +7,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from docnmt.errors import UserError
 from docnmt.picture import picture_form
-from docnmt.scoring.aligned import LineLayout
+from docnmt.scoring.aligned import LineLayout, with_partners
 from docnmt.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
 from docnmt.scoring.comet import Comet, require_comet
 from docnmt.scoring.config import SAMPLES, SEED, ReportConfig
 from docnmt.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
 from docnmt.scoring.evaluation import Evaluation, Scores
-from docnmt.scoring.metrics import evaluate_systems, scored_sentences
+from docnmt.scoring.metrics import evaluate_systems
 from docnmt.scoring.parts import PartScores
 
 
@@ -24,11 +23,12 @@ class TranslationReport:
     """What was asked for is filled in.
 
     Attributes:
-        scores: of the whole text. documents: of every document, by metric. sentences: of every sentence.
+        scores: of the whole text. documents: of every document, by metric; nothing where nothing is scored.
+        sentences: of every sentence, likewise.
         consistency: of the system and of the (first) reference, whose ratio is what people do.
         comparisons: with the other system, by `samples` bootstrap samples.
         parts: of the text, with the scores of both.
-        unscored: sentences that a reference lacks, which are left out.
+        unscored: sentences that a reference or the source lacks, which are left out.
     """
 
     scores: Scores
@@ -43,7 +43,7 @@ class TranslationReport:
     def __str__(self) -> str:
         pieces = [str(self.scores)]
         if self.unscored:
-            pieces.append(f"({self.unscored:,} sentences without a reference are not scored)")
+            pieces.append(f"({self.unscored:,} sentences without a partner are not scored)")
         pieces += [f"lexical consistency, {who}: {each}" for who, each in self.consistency.items()]
         if self.comparisons:
             pieces.append(format_comparisons(self.comparisons, self.scores.documents, self.samples))
@@ -72,9 +72,10 @@ class TranslationReport:
 
 def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
     """Lines of a table, its units numbered from 1."""
-    lines = ["\t".join([unit, *rows[0]])] if rows else []
+    names = next(filter(None, rows), {})
+    lines = ["\t".join([unit, *names])] if rows else []
     for number, values in enumerate(rows, 1):
-        lines.append("\t".join([str(number), *(f"{value:.2f}" for value in values.values())]))
+        lines.append("\t".join([str(number), *(f"{values[name]:.2f}" if values else "-" for name in names)]))
     return lines
 
 
@@ -106,8 +107,8 @@ def report_on(
 
     Args:
         layout: which lines are sentences, and the documents; of the source where what is wanted needs one.
-        hypotheses, references: the system's sentences, and those of each reference; where one is empty, nothing is
-            scored.
+        hypotheses, references: the system's sentences, and those of each reference; where one is empty, or the layout's
+            own sentence, nothing is scored.
         other: the sentences of another system to compare with.
         tokenize: sacreBLEU's tokenizer for BLEU.
         consistency: lexical consistency, which needs the source, as COMET does.
@@ -116,16 +117,10 @@ def report_on(
     Raises:
         UserError: as `check_wanted`; or COMET's model cannot be had, or no sentence has a reference.
     """
-    kept = scored_sentences(references)
-    unscored = len(hypotheses) - len(kept)
-    if not kept:
-        raise UserError(f"{layout.path}: no sentence has a reference, expected one a line")
-    if unscored:
-        layout, hypotheses = layout.only(kept), [hypotheses[i] for i in kept]
-        references = [[reference[i] for i in kept] for reference in references]
-        other = None if other is None else [other[i] for i in kept]
-    offsets, sources = layout.document_offsets, layout.sentences
-    texts = [hypotheses] if other is None else [hypotheses, other]
+    kept, scored, references, texts = with_partners(
+        layout, references, [hypotheses] if other is None else [hypotheses, other]
+    )
+    offsets, sources = scored.document_offsets, scored.sentences
     systems = evaluate_systems(texts, references, offsets, tokenize=tokenize)
     if wanted.comet is not None:
         comet = Comet(wanted.comet, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
@@ -134,18 +129,27 @@ def report_on(
     shares = {}
     if consistency:
         lexicon = learn_lexicon(sources, references[0])  # not of the system's text: all are measured alike
-        for who, sentences in (("system", hypotheses), ("reference", references[0])):
+        for who, sentences in (("system", texts[0]), ("reference", references[0])):
             shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
+    documents = layout.documents_with(kept) if scored is not layout else range(systems[0].documents)
     return TranslationReport(
         systems[0].scores,
-        systems[0].of_documents() if wanted.per_document else [],
-        _of_sentences(systems[0]) if wanted.per_sentence else [],
+        _placed(systems[0].of_documents(), documents, len(layout.document_offsets) - 1) if wanted.per_document else [],
+        _placed(_of_sentences(systems[0]), kept, len(hypotheses)) if wanted.per_sentence else [],
         shares,
         paired_bootstrap(*systems, samples=samples, seed=seed) if other is not None else [],
         samples,
         _of_parts(wanted, systems),
-        unscored,
+        len(hypotheses) - len(kept),
     )
+
+
+def _placed(rows: Sequence[dict[str, float]], places: Sequence[int], number: int) -> list[dict[str, float]]:
+    """Rows at their places among so many; nothing at the others."""
+    found: list[dict[str, float]] = [{} for _ in range(number)]
+    for place, row in zip(places, rows, strict=True):
+        found[place] = row
+    return found
 
 
 def _of_parts(wanted: ReportConfig, systems: Sequence[Evaluation]) -> PartScores | None:

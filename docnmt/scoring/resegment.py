@@ -19,8 +19,11 @@ from pathlib import Path
 
 from docnmt.errors import UserError
 from docnmt.formats.columns import Columns
+from docnmt.formats.running_text import BREAK
 from docnmt.formats.side import side_lines
+from docnmt.formats.structure import Mark
 from docnmt.scoring.aligned import ANY, DOCUMENT, PARAGRAPH, LineLayout
+from docnmt.scoring.document_names import places_by_name
 
 #: A document whose length, as a share of its reference's, is outside of this is reported.
 USUAL = 0.5, 2.0
@@ -53,7 +56,10 @@ def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns:
         UserError: mweralign is not installed, or the file has another number of documents.
     """
     align = mweralign()
-    texts, spans = read_documents(path, columns), list(pairwise(layout.document_offsets))
+    spans = list(pairwise(layout.document_offsets))
+    documents = read_documents(path, columns, number=len(spans))
+    names, texts = [name for name, _ in documents], [text for _, text in documents]
+    texts = [texts[number] for number in places_by_name(path, names, layout.path, layout.names)]
     if len(texts) != len(spans):
         raise UserError(
             f"{path}: {len(texts):,} documents, but {layout.path} has {len(spans):,}; separate them by empty lines, or "
@@ -69,26 +75,36 @@ def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns:
     return Resegmented(sentences, notes)
 
 
-def read_documents(path: Path, columns: Columns = ANY) -> list[str]:
-    """The text of every document of a file, its lines joined by spaces.
+def read_documents(path: Path, columns: Columns = ANY, *, number: int | None = None) -> list[tuple[str | None, str]]:
+    """The name, where a table gives it, and the text of every document of a file, its lines joined by spaces.
 
     Empty lines separate documents, several as one. Or each document begins with a line `<d>`, or is named by a table:
-    then empty lines mean nothing, and a document may be empty.
+    then empty lines mean nothing, and a document may be empty. Without an empty line, the `number` of documents that
+    there should be may also be that of lines: then each is one, as `docnmt-translate --input-format lines` writes.
 
     Raises:
         UserError: the file cannot be read or is not clean UTF-8 text.
     """
-    given = side_lines(path, columns, "hypothesis", opening=DOCUMENT)
-    lines = [line for line in map(str.strip, given) if line != PARAGRAPH]
-    mark = DOCUMENT if DOCUMENT in lines else ""
-    documents: list[list[str]] = [[]]
-    for line in lines:
-        if line == mark:
-            documents.append([])
-        elif line:
-            documents[-1].append(line)
-    texts = [" ".join(document) for document in documents]
-    return [text for text in texts if text] if not mark else texts[0 if texts[0] else 1 :]
+    items = list(side_lines(path, columns, "hypothesis"))
+    lines = [line.strip() for line in items if isinstance(line, str)]
+    may_be_empty = len(lines) < len(items)
+    if not may_be_empty:  # a text, or a table without documents
+        may_be_empty = DOCUMENT in lines
+        opening = DOCUMENT if may_be_empty else ""
+        items = [Mark() if line == opening else line for line in lines if line != PARAGRAPH]
+    documents: list[tuple[str | None, list[str]]] = [(None, [])]
+    for item in items:
+        if isinstance(item, Mark):
+            documents.append((item.name, []))
+        elif item:
+            documents[-1][1].append(item)
+    texts = [(name, " ".join(lines)) for name, lines in documents]
+    if may_be_empty:
+        return texts[0 if texts[0][1] else 1 :]
+    found = [each for each in texts if each[1]]
+    if len(lines) == number and "" not in lines:
+        return [(None, line.replace(BREAK, " ")) for line in lines]
+    return found
 
 
 def divide(text: str, reference: Sequence[str], align: Align) -> list[str]:

@@ -45,8 +45,7 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
 
     hypotheses = read(config.sys)
     if config.resegmented is not None:
-        rest = iter(hypotheses)
-        write_text(Path(config.resegmented), "".join(f"{next(rest) if row else ''}\n" for row in layout.rows))
+        write_text(Path(config.resegmented), layout.written(hypotheses))
     return report_on(
         layout,
         hypotheses,

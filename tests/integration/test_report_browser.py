@@ -1,13 +1,8 @@
-"""The page in a browser: what it shows, in which order, by keyboard, on a phone and on paper.
-
-Needs playwright and Chromium, which it looks for under its usual names or in $CHROMIUM.
-"""
+"""The page in a browser: what it shows, in which order, by keyboard, on a phone and on paper."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +15,6 @@ from translations import NASTY, documents, noised, write
 from docnmt.cli import report as command
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
-CHROMIUM = os.environ.get("CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, in the PATH or as $CHROMIUM")
 
 SIZES = [3, 30, 12, 1, 40]
 OFFSETS = np.cumsum([0, *SIZES]).tolist()
@@ -33,14 +24,6 @@ SYSTEMS = {"one": noised(REFERENCE, 0.3, seed=5), "two": noised(REFERENCE, 0.5, 
 SYSTEMS["one"][0] = [NASTY, "שלום עולם, זה משפט.", "東京タワーは高い。"]
 SYSTEMS["two"][0] = ["A needle in 1.1", "", "東京は高い。"]
 REFERENCE[0] = ["A reference", "שלום עולם, זה משפט טוב.", "東京タワーは、とても高い。"]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as runner:
-        browser = runner.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -158,7 +158,14 @@ def test_generative_results_have_no_chance(tmp_path: Path) -> None:
     assert found.files[0].by["kind"]["a"][0] == 2
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"accuracy": 1}', '{"solved": [1], "by": {}, "groups": 1}'])
+NOT_A_NUMBER = '{"solved": [{"solved": true}], "by": {}, "accuracy": NaN, "groups": 1, "chance": 50}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"accuracy": 1}', '{"solved": [1], "by": {}, "groups": 1}', NOT_A_NUMBER, "[" * 9999],
+    ids=lambda content: content[:12],
+)
 def test_other_files_than_contrastive_ones_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.json").write_text(content)
     with pytest.raises(UserError, match=r"x\.json: is not what docnmt-score --contrastive"):

@@ -15,10 +15,10 @@ import pytest
 from translations import NASTY, documents, noised, write
 
 from docnmt.cli import report as command
+from docnmt.pages.page import SHARED, template
 from docnmt.report.page import HEAD, STYLES
 
 ROOT = Path(__file__).parents[2]
-TEMPLATES = ROOT / "docnmt" / "report" / "templates"
 
 
 class Parsed(HTMLParser):
@@ -132,6 +132,41 @@ def test_the_same_files_give_the_same_page(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == ""
 
 
+def test_sentences_without_a_partner_are_left_out_and_counted(tmp_path: Path) -> None:
+    """The page is that of the text without them; here in a table, whose columns have names of their own."""
+    texts = documents([3, 4, 2])
+    sides = {"a": texts, "b": texts, "mine": noised(texts, 0.3, seed=1)}
+    plain = [write(tmp_path / name, each) for name, each in sides.items()]
+    rows: list[dict[str, object]] = [
+        {"id": number, **dict(zip(sides, lines, strict=True))}
+        for number, document in enumerate(zip(*sides.values(), strict=True))
+        for lines in zip(*document, strict=True)
+    ]
+    rows[1:1] = [{**rows[1], "b": None}, {**rows[2], "a": ""}]
+    table = tmp_path / "mine.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = ["--columns", "document=id", "source=a", "target=b", "hypothesis=mine"]
+    pages = []
+    for (src, ref, sys), options in ((plain, []), ([str(table)] * 3, columns)):
+        files = ["--src", src, "--ref", ref, "--sys", sys, "--samples", "20", "--out", str(tmp_path / "page.html")]
+        assert command.main([*files, *options]) == 0
+        pages.append((tmp_path / "page.html").read_text(encoding="utf-8").replace(str(table), "FILE"))
+    left = pages[1].replace("; 2 sentences without a partner left out", "")
+    assert left != pages[1]
+    assert left.partition("<code>--ref")[0] == pages[0].partition("<code>--ref")[0]
+    assert left.partition('id="data"')[2] == pages[0].partition('id="data"')[2]
+
+
+def test_pairs_of_many_systems_are_folded(tmp_path: Path) -> None:
+    texts = documents([1, 2])
+    ref = write(tmp_path / "ref", texts)
+    for number, folded in ((6, False), (7, True)):
+        systems = [write(tmp_path / str(n), noised(texts, 0.3, seed=n)) for n in range(number)]
+        out = tmp_path / "page.html"
+        assert command.main(["--ref", ref, "--sys", *systems, "--samples", "20", "--out", str(out)]) == 0
+        assert ("pairs of systems</summary>" in out.read_text(encoding="utf-8")) == folded
+
+
 def test_one_document_is_shown_without_intervals(tmp_path: Path) -> None:
     texts = documents([5])
     ref, sys = write(tmp_path / "ref", texts), write(tmp_path / "sys", noised(texts, 0.3, seed=1))
@@ -193,7 +228,7 @@ def test_out_is_checked_before_anything_is_computed(
 def test_the_package_brings_every_file_of_the_page() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     patterns = re.findall(r'"([^"]+)"', re.search(r"^docnmt = \[(.*)\]", project, re.MULTILINE)[1])
-    for path in TEMPLATES.iterdir():
+    for path in [*ROOT.glob("docnmt/*/templates/*")]:
         name = path.relative_to(ROOT / "docnmt").as_posix()
         assert any(fnmatch.fnmatch(name, pattern) for pattern in patterns), name
 
@@ -208,7 +243,7 @@ def brightness(colour: str) -> float:
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_colours_can_be_told_from_what_is_behind_them(scheme: int) -> None:
     """Text by 4.5 to 1, the systems' colours in charts, too."""
-    block = (TEMPLATES / "page.css").read_text(encoding="utf-8").split(":root {")[scheme + 1].partition("}")[0]
+    block = template(SHARED, "page.css").split(":root {")[scheme + 1].partition("}")[0]
     colours = dict(re.findall(r"--([\w-]+): (#\w{6})", block))
     pairs = [(name, "back") for name in ("ink", "soft", "link", *(f"s{n}" for n in range(STYLES)))]
     pairs += [("ink", "card"), ("ink", "plus"), ("minus-ink", "minus"), ("found-ink", "found")]

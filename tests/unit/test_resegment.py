@@ -79,8 +79,19 @@ def test_what_is_missing_leaves_its_own_sentences_empty(tmp_path: Path) -> None:
 
 def test_documents_are_marked_by_empty_lines_or_by_marks(tmp_path: Path) -> None:
     blank, marked = write(tmp_path, blank="\na\nb\n\n\nc\n\n", marked="<d>\na\n\nb\n<p>\nc\n<d>\n<d>\nd\n")
-    assert read_documents(blank) == ["a b", "c"]
-    assert read_documents(marked) == ["a b c", "", "d"]
+    assert read_documents(blank) == [(None, "a b"), (None, "c")]
+    assert read_documents(marked) == [(None, "a b c"), (None, ""), (None, "d")]
+
+
+def test_a_line_may_be_a_document(tmp_path: Path) -> None:
+    reference, lines, rows = write(
+        tmp_path,
+        **{
+            "r": "a b\nc d\n\ne f\n\ng h\n", "l": "a b\\nc d\ne f\ng h\n",
+            "rows.jsonl": '{"hyp": "a b\\nc d"}\n{"hyp": "e f"}\n{"hyp": "g h"}\n',
+        },
+    )  # fmt: skip
+    assert found(reference, lines) == found(reference, rows) == ["a b", "c d", "e f", "g h"]
 
 
 def test_a_table_names_its_documents(tmp_path: Path) -> None:
@@ -88,8 +99,24 @@ def test_a_table_names_its_documents(tmp_path: Path) -> None:
         tmp_path,
         **{"r": "a b\nc d\n\ne f\n\ng h\n", "t.tsv": "document\thypothesis\n1\ta b c d\n2\t\n3\tg\n3\th\n"},
     )
-    assert read_documents(table) == ["a b c d", "", "g h"]
+    assert read_documents(table) == [("1", "a b c d"), ("2", ""), ("3", "g h")]
     assert found(reference, table) == ["a b", "c d", "", "g h"]
+
+
+def test_documents_in_another_order_are_matched_by_name(tmp_path: Path) -> None:
+    reference, answers = write(
+        tmp_path,
+        **{
+            "r.tsv": "document\ttarget\n1\ta b\n1\tc d\n2\t\n2\te f\n3\tg h\n",
+            "t.tsv": "document\thypothesis\n3\tg h\n1\ta b c\n1\td\n2\te f\n",
+        },
+    )
+    assert found(reference, answers) == ["a b", "c d", "", "e f", "g h"]
+    lines = tmp_path / "lines"
+    arguments = ["--ref", str(reference), "--resegment", "--sys", str(answers), "--resegmented", str(lines)]
+    assert command.main(arguments) == 0
+    assert lines.read_text() == "a b\nc d\n\n\ne f\n\ng h\n"
+    assert read_layout(reference).align(lines) == ["a b", "c d", "", "e f", "g h"]
 
 
 def test_sentences_without_a_reference_get_nothing() -> None:

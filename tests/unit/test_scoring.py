@@ -126,6 +126,15 @@ def test_unknown_tokenizer_is_the_users_error():
         evaluate(["a"], [["a"]], [0, 1], tokenize="fun")
 
 
+def test_a_tokenizer_that_cannot_be_downloaded_is_the_users_error(monkeypatch):
+    def offline(*arguments, **options):
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr("docnmt.scoring.metrics.BLEU", offline)
+    with pytest.raises(UserError, match="'flores200' needs a package or a download: Name or service"):
+        evaluate(["a"], [["a"]], [0, 1], tokenize="flores200")
+
+
 def test_bootstrap_equals_scoring_the_drawn_documents():
     """The sampled difference, computed from summed counts, is sacreBLEU's on the texts drawn."""
     hypothesis, reference, offsets = corpus(6)

@@ -1,13 +1,14 @@
 """What scoring costs, and what finding the reference's sentences again costs in accuracy.
 
     python tools/bench/scoring.py speed REFERENCE [--lines 10000]
+    python tools/bench/scoring.py consistency REFERENCE --src SOURCE
     python tools/bench/scoring.py resegment REFERENCE [--sys FILE] [--noise 0 0.3 0.6] [--one-document]
 
 REFERENCE has a sentence a line and empty lines between documents. Systems are FILE, or the reference with noise: of its
 words a share replaced, dropped or followed by another, and blocks of words moved. `speed` prints processor time in
-seconds; sacreBLEU's own TER is measured beside ours and must give the same counts. `resegment` joins the lines of every
-document (or of all of them, as one), has `docnmt.scoring.resegment` divide them, and compares the scores with those of
-the true lines.
+seconds; sacreBLEU's own TER is measured beside ours and must give the same counts. `consistency` is the lexical
+consistency of one system. `resegment` joins the lines of every document (or of all of them, as one), has
+`docnmt.scoring.resegment` divide them, and compares the scores with those of the true lines.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from sacrebleu.metrics import TER
 
 from docnmt.scoring.aligned import read_layout
 from docnmt.scoring.bootstrap import paired_bootstrap
+from docnmt.scoring.consistency import learn_lexicon, lexical_consistency
 from docnmt.scoring.metrics import evaluate_systems
 from docnmt.scoring.resegment import divide, mweralign
 from docnmt.scoring.ter import FastTER
@@ -78,6 +80,18 @@ def speed(reference: Path, lines: int) -> None:
     print(f"{ours:6.1f}  TER alone; sacreBLEU's own {theirs:.1f}, {'the same' if counts == same else 'OTHER'} counts")
 
 
+def consistency(reference: Path, source: Path) -> None:
+    """The lexicon, and what one system and the reference have of it."""
+    layout = read_layout(source)
+    sources, target, offsets = layout.sentences, layout.align(reference), layout.document_offsets
+    seconds, lexicon = timed(lambda: learn_lexicon(sources, target))
+    systems = {"system": noisy(target, 0.4, seed=0), "reference": target}
+    more, found = timed(lambda: [lexical_consistency(sources, each, offsets, lexicon) for each in systems.values()])
+    print(f"{len(sources):,} lines; {seconds:.1f} s for the lexicon, {more:.1f} s for the pairs")
+    for name, each in zip(systems, found, strict=True):
+        print(f"{name}: {each}")
+
+
 def resegment(reference: Path, system: Path | None, shares: Sequence[float], one_document: bool) -> None:
     """Scores of the true lines, what dividing adds to them, and how many lines are found exactly."""
     layout, align = read_layout(reference), mweralign()
@@ -105,8 +119,9 @@ def resegment(reference: Path, system: Path | None, shares: Sequence[float], one
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("speed", "resegment"))
+    parser.add_argument("what", choices=("speed", "consistency", "resegment"))
     parser.add_argument("reference", type=Path)
+    parser.add_argument("--src", type=Path, help="of consistency")
     parser.add_argument("--lines", type=int, default=10_000)
     parser.add_argument("--sys", type=Path, help="a translation, line by line, instead of noise")
     parser.add_argument("--one-document", action="store_true")
@@ -114,6 +129,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.what == "speed":
         speed(options.reference, options.lines)
+    elif options.what == "consistency":
+        consistency(options.reference, options.src)
     else:
         resegment(options.reference, options.sys, options.noise, options.one_document)
 
