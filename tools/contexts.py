@@ -164,9 +164,7 @@ def gathered(
     source, target = taken(corpus.source, sentences), taken(corpus.target, sentences)
     references = [TextArray.from_lines(side[int(number)] for number in sentences) for side in corpus.references[:1]]
     levels = corpus.levels[structure]
-    return replace(
-        corpus, source=source, target=target, references=references, document_offsets=offsets, levels=levels
-    )
+    return replace(corpus, source=source, target=target, references=references, document_offsets=offsets, levels=levels)
 
 
 def losses(reader: Reader, asked: Asked, within: Sequence[int], seed: int) -> dict[str, np.ndarray]:

@@ -4,7 +4,8 @@
 # document model translate pages better by itself, with a memory of the training pages, and where people have translated the
 # first quarter, half or three quarters of a page (the translator's desk)?
 #   DATA=~/corpora recipes/manual/run.sh
-#   WORK=DIR      another folder than runs/manual
+#   CORPUS=NAME   manual (PHP's, English to French) or handbooks (GIMP's, GNOME's, Debian's, man pages; English to German)
+#   WORK=DIR      another folder than runs/NAME
 #   EPOCHS=N      passes of the sentence model at a falling rate, before the last three (7)
 #   SEEDS="1 2"   of the pointer
 #   BEAM=N        of the search (4)
@@ -16,19 +17,13 @@ cd "$(dirname "$0")/../.."
 . tools/experiment.sh
 environment plot
 
-corpus=$DATA/php_manual_enfr work=${WORK:-runs/manual} epochs=${EPOCHS:-7} beam=${BEAM:-4}
-data=$work/data-bin
-mkdir -p "$work"
-if [ ! -e "$data/meta.json" ]; then
-    say "preprocess"
-    docnmt-preprocess -s en -t fr --trainpref "$corpus/train" --validpref "$corpus/dev" --testpref "$corpus/test" \
-        --destdir "$data" --vocab-size 8000 --workers 2
-fi
+. recipes/manual/corpus.sh
+epochs=${EPOCHS:-7} beam=${BEAM:-4}
 transformer=(--arch transformer_small --max-tokens 3000)
 learn "$data" recipes/manual/config.yaml "$work/start" "${transformer[@]}" --lr 2e-3 --warmup-updates 500 \
     --max-epoch "$epochs"
 learn "$data" recipes/manual/config.yaml "$work/sentence" "${transformer[@]}" --lr 1e-3 --lr-scheduler cosine \
-    --warmup-updates 22 --lr-period-updates 1700 --max-update 1722 --finetune-from-model "$work/start/model"
+    --warmup-updates 22 --lr-period-updates $((last - 22)) --max-update $last --finetune-from-model "$work/start/model"
 systems=(sentence)
 for seed in ${SEEDS:-1 2}; do
     learn "$data" recipes/manual/config.yaml "$work/copy-$seed" --arch copy_transformer_small --max-tokens 3000 \
@@ -48,8 +43,8 @@ for system in "${systems[@]}"; do
     [ "$system" = sentence ] && continue
     translate "$data" test "$work/$system" foreign-memory --beam "$beam" "${memory[@]}" --memory-context foreign
 done
-compared() { # OUT TEST REFERENCE NAME …: what is new of TEST and of the copying models' NAMEs, against the sentence model
-    local out=$1 test=$2 reference=$3 system name part files=("$work/sentence/$2/hypotheses.txt")
+compared() { # OUT OF REFERENCE NAME …: what is new of the sentence model's OF and of the copying models' NAMEs, against the sentence model
+    local out=$1 name_of_sentence=$2 reference=$3 system name part files=("$work/sentence/$2/hypotheses.txt")
     shift 3
     for system in "${systems[@]:1}"; do
         for name; do files+=("$work/$system/$name/hypotheses.txt"); done
@@ -61,12 +56,12 @@ compared() { # OUT TEST REFERENCE NAME …: what is new of TEST and of the copyi
             for name; do
                 say "$system, $name, against the sentence model: $part that are new"
                 docnmt-score --ref "$out/$part/reference.txt" --sys "$out/$part/$system-$name.txt" \
-                    --paired "$out/$part/sentence-$test.txt"
+                    --paired "$out/$part/sentence-$name_of_sentence.txt"
             done
         done
     done
 }
-compared "$work/new" test "$corpus/test.fr" test foreign-memory
+compared "$work/new" test "$test.$target" test foreign-memory
 for share in 25 50 75; do
     compared "$work/new-$share" "given-$share" "$work/sentence/given-$share/reference.txt" "given-$share" "given-$share-memory"
 done

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# What other kinds of context are worth on the PHP manual: from the sentence model of recipes/manual/run.sh, each with equal
+# further updates of the same rate, whole models trained. The sentence control goes on in the same way.
+#   DATA=~/corpora recipes/manual/contexts.sh
+#   CORPUS=NAME     manual or handbooks
+#   WORK=DIR        where recipes/manual/run.sh worked (runs/NAME)
+#   UPDATES=N       further updates (400)
+#   ONLY="A B"      these systems
+set -euo pipefail
+DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
+cd "$(dirname "$0")/../.."
+. tools/environment.sh
+. tools/experiment.sh
+environment plot
+
+. recipes/manual/corpus.sh
+updates=${UPDATES:-400} beam=${BEAM:-4}
+start=$work/sentence/model out=$work/contexts
+checkpoint=last # all have the same number of updates, and none is chosen
+both="--context-sides both" pieces="--max-doc-tokens 3000"
+declare -A systems=(
+    [sentence]="--arch transformer_small"
+    [sentence-documents]="--arch transformer_small --unit-sentences 0 $pieces" # batches of whole documents, read one by one
+    [concat]="--arch concat_transformer_small --source-context 1 --target-window 2"
+    [doc]="--arch doc_transformer_small $pieces --resolutions 1 4 0"
+    [hier]="--arch hier_transformer_small $pieces $both"
+    [cond]="--arch cond_transformer_small $pieces $both"
+    [cond-source]="--arch cond_transformer_small $pieces --context-sides encoder"
+    [cond-target]="--arch cond_transformer_small $pieces --context-sides decoder --target-context conditional"
+    [tree]="--arch hier_cond_transformer_small $pieces $both --merge mean"
+)
+order="sentence concat cond-target doc tree cond hier cond-source sentence-documents"
+for system in ${ONLY:-$order}; do
+    read -ra options <<< "${systems[$system]:?no system $system; there are $order}"
+    learn "$data" recipes/manual/config.yaml "$out/$system" "${options[@]}" --max-tokens 3000 --lr 5e-4 \
+        --lr-scheduler cosine --warmup-updates 50 --lr-period-updates $((updates - 50)) \
+        --max-update "$updates" --finetune-from-model "$start"
+    translate "$data" test "$out/$system" test --beam "$beam"
+done
+files=()
+for system in ${ONLY:-$order}; do files+=("$out/$system/test/hypotheses.txt"); done
+python tools/unseen.py "$data" --reference "$test.$target" --out "$out/new" --files "${files[@]}"
+for system in ${ONLY:-$order}; do
+    [ "$system" = sentence ] && continue
+    say "$system against the sentence model: documents that are new"
+    docnmt-score --ref "$out/new/documents/reference.txt" --sys "$out/new/documents/$system-test.txt" \
+        --paired "$out/new/documents/sentence-test.txt"
+done
