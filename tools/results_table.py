@@ -15,13 +15,13 @@ checkpoints are gone, and systems measured later can be kept beside the others.
 from __future__ import annotations
 
 import argparse
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from paired_shares import mcnemar, score_interval
 from systems import BEST, System
 
 from docnmt.errors import UserError
@@ -137,33 +137,50 @@ def _cells(report: dict[str, Any], label: str, number: str) -> str:
 
 
 def context_table(systems: Sequence[System]) -> Iterator[str]:
-    """What the true context is worth against others: percentage points, 95 % of them, McNemar's exact test."""
+    """What the true context is worth against others: points, Tango's 95 % score interval, McNemar's exact test."""
     yield from _head(("context", "system"), ["right only in the true one", "only in this one", "true minus this"])
     names = dict.fromkeys(name for s in systems for name in s.contrastive)
     for name, s in ((name, s) for name in names for s in systems):
         report = s.contrastive.get(name, {})
         if "against_true" in report:
             gained, lost = report["against_true"]
-            share, groups = 100 / report["groups"], report["groups"]
-            margin = 1.96 * math.sqrt(gained + lost - (gained - lost) ** 2 / groups)
-            low, high = ((gained - lost + sign * margin) * share for sign in (-1, 1))
+            share = 100 * (gained - lost) / report["groups"]
+            low, high = score_interval(gained, lost, report["groups"])
             yield (
-                f"| {name} | {s.name} | {gained:,} | {lost:,} | {(gained - lost) * share:+.1f} "
-                f"({low:+.1f} to {high:+.1f}), {_p_value(mcnemar(gained, lost))} |"
+                f"| {name} | {s.name} | {gained:,} | {lost:,} | {share:+.1f} "
+                f"({100 * low:+.1f} to {100 * high:+.1f}), {_p_value(mcnemar(gained, lost))} |"
             )
 
 
-def mcnemar(gained: int, lost: int) -> float:
-    """Two-sided exact p of so uneven a split of the questions that changed, were either side as likely."""
-    changed = gained + lost
-    tail = sum(math.comb(changed, k) for k in range(min(gained, lost) + 1))
-    return min(1.0, 2 * tail / 2**changed)
+def conclusion(systems: Sequence[System]) -> str:
+    """What the contrastive sets say of each system, in a sentence; empty where there is no context to compare with."""
+    parts, questions, chance = [], 0, 0.0
+    for system in systems:
+        own = system.contrastive.get("true-context")
+        others = [report for report in system.contrastive.values() if "against_true" in report]
+        if own is None or not others:
+            continue
+        gained, lost = others[0]["against_true"]
+        used = score_interval(gained, lost, others[0]["groups"])[0] > 0
+        parts.append(
+            f"{system.name} gets {own['accuracy']:.1f} % with the true context and {others[0]['accuracy']:.1f} % with "
+            f"another one, so it {'uses' if used else 'does not use'} what it reads"
+        )
+        questions, chance = own["groups"], own["chance"]
+    if not parts:
+        return ""
+    return f"In short: of {questions:,} questions, of which guessing gets {chance:.1f} % right, {'; '.join(parts)}."
+
+
+#: How the contexts of a system are drawn, one over the other: line, its width, and what marks its points. Each leaves
+#: those under it to be seen.
+_STYLES = (("-", 6.0, "o"), ("--", 2.5, "s"), (":", 1.5, "^"), ("-.", 1.0, "v"))
 
 
 def plot(systems: Sequence[System], path: Path) -> None:
     """Contrastive accuracy by distance of the deciding sentence: a colour a system, a line style a context.
 
-    Of more than three systems only with the true context.
+    Of more than three systems only with the true context. Lines that are one stay apart by their widths.
     """
     import matplotlib
 
@@ -173,18 +190,23 @@ def plot(systems: Sequence[System], path: Path) -> None:
     colors = plt.colormaps["tab10" if len(systems) <= 10 else "tab20"].colors
 
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    lines, chance = ("-o", "--", ":", "-.") if len(systems) <= 3 else ("-o",), 0.0
+    styles, chance = _STYLES if len(systems) <= 3 else _STYLES[:1], 0.0
     for number, system in enumerate(systems):
         contexts = sorted(system.contrastive, key=lambda name: name != "true-context")  # else as they were made
-        for line, context in zip(lines, contexts, strict=False):
+        for (line, width, marker), context in zip(styles, contexts, strict=False):
             report = system.contrastive[context]
             cells = report["by"].get("distance", {})
             accuracies, chance = [cell["accuracy"] for cell in cells.values()], report["chance"]
-            label = f"{system.name}, {context}"
             numbers = all(map(str.isdigit, cells))  # ContraPro's end in ">3"
             distances = [int(d) for d in cells] if numbers else list(cells)
-            axes.plot(distances, accuracies, line, color=colors[number % len(colors)], label=label)
-    axes.axhline(chance, color="grey", linewidth=1, linestyle=":", label=f"chance ({chance:.0f} %)")
+            first = line == "-"
+            axes.plot(
+                distances, accuracies, line, marker=marker, linewidth=width if len(styles) > 1 else 1.5,
+                markersize=9 if first and len(styles) > 1 else 5, color=colors[number % len(colors)],
+                alpha=0.4 if first and len(styles) > 1 else 1, markerfacecolor=None if first else "white",
+                label=f"{system.name}, {context}",
+            )  # fmt: skip
+    axes.axhline(chance, color="black", linewidth=0.8, zorder=10, label=f"chance ({chance:.0f} %)")
     axes.set(xlabel="sentences back to the one that decides", ylabel="right translation preferred (%)", ylim=(0, 103))
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, fontsize="small", loc="outside upper center", ncols=2)
@@ -230,6 +252,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.plot:
         plot(systems, options.plot)
         print(f"\nAccuracy by distance: {options.plot}")
+    if said := conclusion(systems):
+        print(f"\n{said}")
 
 
 if __name__ == "__main__":

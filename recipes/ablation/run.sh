@@ -36,18 +36,27 @@ declare -A variants=(
     [no-context]="--arch transformer_tiny --ffn-dim 545"
     [whole-document]="$whole"
     [summaries-only]="--arch hier_transformer_tiny --ffn-dim 143 $pieces"
+    [summaries-heads]="--arch hier_transformer_tiny --ffn-dim 143 $pieces --context-placement heads"
     [flat]="$flat"
     [not-all-first]="$base --read-all-updates 0"
-    # positions: none (section 1.1.1), of the word alone (one level), counted from the document's start
+    # positions: none (section 1.1.1), of the word alone (one level), counted from the document's start, all or the words';
+    # several levels without a break token (1.2) against the token alone (1.3.1); learned tables
     [no-positions]="$base --position none"
+    [no-context-no-positions]="--arch transformer_tiny --ffn-dim 545 --position none"
+    [whole-document-no-positions]="$whole --position none"
     [word-positions]="$base --position sinusoidal"
     [break-token-word-positions]="$whole --position sinusoidal"
+    [levels-no-break-token]="$whole --no-source-breaks"
     [document-count]="$base --position-count document"
+    [mixed-count]="$base --position-count mixed"
+    [learned]="$base --learned-levels --learned-words --max-positions 128"
     [level-scale-0.7]="$base --level-scale 0.7"
     # the tree
     [merge-mean]="$base --merge mean"
     [merge-source2token]="$base --merge source2token"
+    [merge-plain]="$base --merge plain_source2token"
     [merge-multidim]="$base --merge multidim_source2token"
+    [copies-once]="$base --merge mean --no-count-copies"
     [select-on-node]="$base --merge mean --select-on node"
     # sentences that a word and head reads
     [t-1]="$base --top-t 1"
@@ -57,6 +66,7 @@ declare -A variants=(
     # where the context attention stands
     [heads]="$base --context-placement heads"
     [replace]="$base --context-placement replace"
+    [replace-all]="$base --context-placement replace --context-heads 4"
     [decoder]="$base --context-sides decoder"
     [both-sides]="$base --context-sides both"
     [summaries-of-embeddings]="$base --summary-input embeddings"
@@ -69,10 +79,11 @@ declare -A variants=(
 )
 # words and sentences, paragraphs, sections; the discourse corpus has words and sentences only
 [ "$text" = discourse ] || variants+=([levels-2]="$base --levels 2" [levels-4]="$base --levels 4")
-order="base no-context whole-document summaries-only flat not-all-first no-positions word-positions
-    break-token-word-positions document-count level-scale-0.7 merge-mean merge-source2token merge-multidim
-    select-on-node t-1 t-2 t-8 own-sentence heads replace decoder both-sides summaries-of-embeddings target-conditional
-    resolutions source-mask fine-tuned"
+order="base no-context whole-document summaries-only summaries-heads flat not-all-first no-positions
+    no-context-no-positions whole-document-no-positions word-positions break-token-word-positions levels-no-break-token
+    document-count mixed-count learned level-scale-0.7 merge-mean merge-source2token merge-plain merge-multidim copies-once
+    select-on-node t-1 t-2 t-8 own-sentence heads replace replace-all decoder both-sides summaries-of-embeddings
+    target-conditional resolutions source-mask fine-tuned"
 # how positions join the embeddings; gate_conv reads the next position, which a decoder does not have
 for fusion in concat gate_scalar gate_vector gate_mlp scale mul mlp; do
     variants+=([fusion-$fusion]="$base --position-fusion $fusion")

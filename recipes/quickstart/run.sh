@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to a table and a plot: does a model that reads the document use it?
+# From a fresh clone to tables, a plot and a sentence: does a model that reads the document use it?
 #   recipes/quickstart/run.sh
 # After an interruption the same command goes on. Everything is under runs/quickstart; delete it to start anew.
 #   QUICKSTART_UPDATES=N   train both models so many updates instead of what sentence.yaml and document.yaml say

@@ -28,6 +28,7 @@ from attention_ways import (
     conditional_ways,
     layer_ways,
     step_ways,
+    table1_pairs,
     table1_ways,
     tree_ways,
 )
@@ -114,6 +115,15 @@ def print_flops(sentences: int, repeats: int) -> None:
     print_shares(f"{words:,} words", {"conditional": (useful, way)}, repeats=repeats)
 
 
+def print_pairs(title: str, unit: str, pairs: dict[int, dict[str, int]]) -> None:
+    """Thousands of pairs of a query and a key in one head."""
+    names = list(next(iter(pairs.values())))
+    print(f"\n### {title}: pairs of a query and a key that a head compares, thousands\n")
+    print(f"| {unit} | " + " | ".join(names) + " |\n| --- |" + " ---: |" * len(names))
+    for size, found in pairs.items():
+        print(f"| {size:,} | " + " | ".join(f"{found[name] / 1e3:,.1f}" for name in names) + " |", flush=True)
+
+
 def draw(points: dict[str, dict[int, float]], path: Path, *, title: str, axes: tuple[str, str]) -> None:
     """A line for every name, both axes logarithmic."""
     import matplotlib
@@ -132,9 +142,29 @@ def draw(points: dict[str, dict[int, float]], path: Path, *, title: str, axes: t
     print(f"\nplot: {path}")
 
 
+TABLE1 = "Table 1 of Trankova and Rykunov, measured"
+PAIRS: dict[str, Callable[[int], dict[str, int]]] = {
+    "table1": table1_pairs,
+    "table1-m": lambda m: table1_pairs(64, words=m),
+    "table1-t": lambda t: table1_pairs(64, top_t=t),
+}
 PARTS: dict[str, tuple[Callable[[int, Timed], dict[str, Way]], str, str, int, tuple[tuple[str, str], ...]]] = {
     # ways, title, unit, words a size, ratios
-    "table1": (table1_ways, "Table 1 of Trankova and Rykunov, measured", "sentences", 1, ()),
+    "table1": (table1_ways, f"{TABLE1}, sentences of 25 words, t = 4", "sentences", 1, ()),
+    "table1-m": (
+        lambda m, timed: table1_ways(64, timed, words=m),
+        f"{TABLE1}, 64 sentences, t = 4",
+        "words a sentence",
+        1,
+        (),
+    ),
+    "table1-t": (
+        lambda t, timed: table1_ways(64, timed, top_t=t),
+        f"{TABLE1}, 64 sentences of 25 words",
+        "t",
+        1,
+        (),
+    ),
     "conditional": (
         conditional_ways,
         "Conditional attention",
@@ -162,6 +192,8 @@ PARTS: dict[str, tuple[Callable[[int, Timed], dict[str, Way]], str, str, int, tu
         ),
     ),
 }
+#: The size from which exponents are taken.
+LEAST = {"conditional": 1600, "layer": 1600, "table1-m": 10, "table1-t": 1}
 ALONE = {"tree": "selection alone", "step": "forward"}  # parts without a backward pass
 SHAPES = (
     *((1, 16, 25, t) for t in (4, 16)),
@@ -174,6 +206,8 @@ SHAPES = (
 )
 SIZES = {
     "table1": [8, 32, 128, 512, 2048],
+    "table1-m": [5, 10, 25, 50, 100],
+    "table1-t": [1, 2, 4, 8, 16, 32, 64],
     "conditional": [8, 16, 32, 64, 128, 256, 512, 1024, 2048],
     "tree": [8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384],
     "step": [128, 512, 2048],
@@ -188,11 +222,13 @@ def measure(part: str, timed: Timed, options: argparse.Namespace) -> None:
     series = Series(repeats=options.repeats, limit=options.limit)
     for sentences in options.sentences or SIZES[part]:
         series.add(sentences * words, ways(sentences, timed))
-    names, least = list(ways(2, timed)), 1600 if unit == "words" else 64
+    names, least = list(ways(2, timed)), LEAST.get(part, 64)
     alone, suffix = ("forward", "-forward") if timed is forward else ("forward + backward", "")
     if part in ALONE:
         alone = ALONE[part]
     print_series(f"{title}, {alone}, ms", series, names, unit=unit, ratios=ratios, least=least)
+    if part in PAIRS and timed is forward_backward:
+        print_pairs(title, unit, {size: PAIRS[part](size) for size in series.seconds})
     if options.plot:
         lines = {f"{name}, exponent {series.exponent(name, least=least):.2f}": series.of(name) for name in names}
         points = {label: {n: 1e3 * seconds for n, seconds in line.items()} for label, line in lines.items()}

@@ -23,7 +23,7 @@ from docnmt.functional import (
 from docnmt.functional.blocks import SentenceBlocks
 from docnmt.functional.dispatch import dispatch_attention
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.selective import select, selective_attention_step
+from docnmt.functional.selective import choose_backend, select, selective_attention_step
 from docnmt.layout import DocumentLayout
 from docnmt.modules.attention import SelfAttention
 from docnmt.modules.context import ConditionalAttention, SummaryEncoder
@@ -105,19 +105,19 @@ def selected_before(document: Document, timed: Timed) -> Way:
     return timed(attend, [*document[2:6], document.sentence_k])
 
 
-def hierarchical(document: Document, backend: str, timed: Timed = forward_backward) -> Way:
+def hierarchical(document: Document, backend: str, timed: Timed = forward_backward, top_t: int = TOP_T) -> Way:
     def attend(q: Tensor, k: Tensor, v: Tensor, sentence_q: Tensor, node_k: Tensor) -> Tensor:
         tree, layout = document.tree, document.layout
         return hierarchical_conditional_attention(
-            q, k, v, sentence_q, node_k, tree, query_layout=layout, key_layout=layout, top_t=TOP_T, backend=backend
+            q, k, v, sentence_q, node_k, tree, query_layout=layout, key_layout=layout, top_t=top_t, backend=backend
         )
 
     return timed(attend, [*document[2:6], document.node_k])
 
 
-def table1_ways(sentences: int, timed: Timed) -> dict[str, Way]:
+def table1_ways(sentences: int, timed: Timed, *, words: int = WORDS, top_t: int = TOP_T) -> dict[str, Way]:
     """The layer types of table 1 in its order."""
-    document = Document.of(sentences)
+    document = Document.of(sentences, words)
     layout, (q, k, v) = document.layout, document[2:5]
     query = torch.randn(HEADS, WIDTH, requires_grad=True)
     summaries = [document.sentence_k, torch.randn_like(document.sentence_k).requires_grad_()]
@@ -129,9 +129,31 @@ def table1_ways(sentences: int, timed: Timed) -> dict[str, Way]:
         "sentence encodings": timed(
             lambda q, k, v: packed_attention(q, k, v, layout.documents, layout.document_sentences), [q, *summaries]
         ),
-        "conditional": conditional(document, "auto", timed),
-        "hierarchical conditional": hierarchical(document, "auto", timed),
+        "conditional": conditional(document, "auto", timed, top_t),
+        "hierarchical conditional": hierarchical(document, "auto", timed, top_t),
         "source2token": timed(lambda q, k, v: source2token(q, k, v, layout.sentence_offsets), [query, k, v]),
+    }
+
+
+def table1_pairs(sentences: int, *, words: int = WORDS, top_t: int = TOP_T) -> dict[str, int]:
+    """Pairs of a query and a key that ours compares in one head, for each layer type of table 1.
+
+    A query is compared with all words of its sentence, all words, all sentences; in conditional attention with all
+    sentences, or the nodes that the descent looks at, and the words of t sentences, or all where `auto` prefers that.
+    """
+    layout = DocumentLayout.from_lengths([[words] * sentences])
+    queries, kept = layout.num_tokens, min(top_t, sentences)
+    way = choose_backend("auto", layout, layout, kept)
+    read = queries * (queries if way == "padded" else kept * words)
+    levels = [-(-sentences // 2**level) for level in range(sentences.bit_length() + 1)]
+    nodes = sum(size if size <= 128 else 2 * kept for size in levels if size > kept) if kept < sentences else sentences
+    return {
+        "sentence by sentence": queries * words,
+        "whole document": queries**2,
+        "sentence encodings": queries * sentences,
+        "conditional": queries * sentences + read,
+        "hierarchical conditional": queries * nodes + read,
+        "source2token": queries,
     }
 
 

@@ -1,11 +1,13 @@
 """Figures 4 and 5 of Favier and Dal'Maz Silva measured again: linear, softmax and the paper's own attention.
 
     OMP_NUM_THREADS=1 python tools/bench/linear_attention.py [--what figure-5] [--lengths 256 1024 4096 16384 65536]
+    OMP_NUM_THREADS=1 python tools/bench/linear_attention.py --what figure-4 figure-5 --forward --lengths 64 128 256 512
 
-Eight heads of width 64, horizon 16, float32, one sequence; all with the settings of `docnmt.runtime.tune`, in turns,
-medians of the thread's processor time. An algorithm is left out ("–") from the length on at which a call would last
-longer than --limit seconds, or its own tensors would pass --memory GB. pytorch-fast-transformers takes part where it is
-installed, and torch.compile with --compile, which needs a C++ compiler and half a minute for each length.
+Eight heads of width 64, horizon 16, float32, one sequence (`shape`: other widths and numbers of heads at 4,096 tokens);
+all with the settings of `docnmt.runtime.tune`, in turns, medians of the thread's processor time. An algorithm is left
+out ("–") from the length on at which a call would last longer than --limit seconds, or its own tensors would pass
+--memory GB. pytorch-fast-transformers takes part where it is installed, and torch.compile with --compile, which needs a
+C++ compiler and half a minute for each length.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from docnmt.functional.linear import feature_map
 from docnmt.functional.linear_kernel import BLOCK
 
 HEADS, WIDTH, HORIZON = 8, 64, 16
+SHAPES = [(8, 16), (8, 32), (8, 64), (8, 128), (1, 64), (2, 64), (4, 64), (16, 64)]
 LONGEST_SDPA = 16_384  # tokens, where memory is measured: its time is quadratic, its memory is not
 Algorithm = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -91,10 +94,10 @@ def figures(causal: bool, compiled: bool) -> dict[str, dict[str, Algorithm]]:
     }
 
 
-def inputs(length: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def inputs(length: int, heads: int = HEADS, width: int = WIDTH) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     random = torch.Generator().manual_seed(0)
-    q, k, v = (torch.randn(1, HEADS, length, WIDTH, generator=random, requires_grad=True) for _ in range(3))
-    return q, k, v, torch.randn(2 * HORIZON + 1, WIDTH, generator=random, requires_grad=True)
+    q, k, v = (torch.randn(1, heads, length, width, generator=random, requires_grad=True) for _ in range(3))
+    return q, k, v, torch.randn(2 * HORIZON + 1, width, generator=random, requires_grad=True)
 
 
 def gigabytes(name: str, title: str, length: int) -> float:
@@ -107,19 +110,31 @@ def gigabytes(name: str, title: str, length: int) -> float:
     return 0.0
 
 
-def measure(title: str, algorithms: dict[str, Algorithm], options: argparse.Namespace) -> Series:
-    """Prints the table of one figure; seconds of forward + backward, and of the forward pass as "name, forward"."""
-    both = Series(repeats=options.repeats, limit=options.limit)
-    alone = Series(repeats=options.repeats, limit=options.limit)
-    for length in options.lengths:
-        tensors = inputs(length)
-        fitting = {name: run for name, run in algorithms.items() if gigabytes(name, title, length) <= options.memory}
-        both.add(length, {name: forward_backward(run, tensors) for name, run in fitting.items()})
-        alone.add(length, {name: forward(run, tensors) for name, run in fitting.items()})
+def measure(title: str, algorithms: dict[str, Algorithm], options: argparse.Namespace) -> dict[str, Series]:
+    """Prints the tables of one figure; seconds by passes."""
     ratios = [(name, "linear") for name in algorithms if name != "linear"]
-    print_series(f"{title}: forward + backward, ms", both, list(algorithms), unit="tokens", ratios=ratios, least=1024)
-    print_series(f"{title}: forward, ms", alone, list(algorithms), unit="tokens", ratios=ratios, least=1024)
-    return both
+    found = {}
+    for passes, timed in (("forward + backward", forward_backward), ("forward", forward))[options.forward :]:
+        series = found[passes] = Series(repeats=options.repeats, limit=options.limit)
+        for length in options.lengths:
+            tensors = inputs(length)
+            fitting = [name for name in algorithms if gigabytes(name, title, length) <= options.memory]
+            series.add(length, {name: timed(algorithms[name], tensors) for name in fitting})
+        names = list(algorithms)
+        print_series(f"{title}: {passes}, ms", series, names, unit="tokens", ratios=ratios, least=1024)
+    return found
+
+
+def print_shapes(length: int, repeats: int) -> None:
+    """What width and heads cost: milliseconds of masked attention at one length."""
+    print(f"\n### {length:,} tokens, masked, by heads × width, forward + backward, ms\n")
+    whole, _, kernelised = figures(causal=True, compiled=False).values()
+    ways = {"linear, relative": whole["linear"], "linear": kernelised["linear"], "SDPA": kernelised["SDPA"]}
+    print("| heads × width | " + " | ".join(ways) + " |\n| --- |" + " ---: |" * len(ways))
+    for heads, width in SHAPES:
+        tensors = inputs(length, heads, width)
+        seconds = in_turns({name: forward_backward(run, tensors) for name, run in ways.items()}, repeats=repeats)
+        print(f"| {heads} × {width} | " + " | ".join(f"{1e3 * seconds[name]:,.1f}" for name in ways) + " |", flush=True)
 
 
 def forward_and_backward(title: str, name: str, length: int) -> tuple[Way, Way]:
@@ -187,7 +202,7 @@ def print_decoding_step(*, rows: int = 8, positions: tuple[int, int] = (64, 4096
         print(f"{first * 1e3:.3f} / {last * 1e3:.3f} ms ({last / first:.2f}×)")
 
 
-def plot(results: dict[str, Series], folder: Path) -> None:
+def plot(results: dict[str, Series], folder: Path, passes: str) -> None:
     """The paper's figures 4 and 5 and the whole attention in log-log axes, masked and bidirectional side by side."""
     import matplotlib
 
@@ -205,19 +220,21 @@ def plot(results: dict[str, Series], folder: Path) -> None:
                 points, slope = series.of(name), series.exponent(name, least=1024)
                 label = name if math.isnan(slope) else f"{name}, exponent {slope:.2f}"
                 axis.loglog(list(points), [seconds * 1e3 for seconds in points.values()], "o-", base=2, label=label)
-            axis.set(title=title, xlabel="tokens", ylabel="forward + backward, ms")
+            axis.set(title=title, xlabel="tokens", ylabel=f"{passes}, ms")
             axis.legend(fontsize=8)
         canvas.tight_layout()
-        path = folder / f"linear-attention-{figure.replace(' ', '-')}.png"
+        suffix = "-forward" if passes == "forward" else ""
+        path = folder / f"linear-attention-{figure.replace(' ', '-')}{suffix}.png"
         canvas.savefig(path, dpi=110)
         print(f"wrote {path}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    every = ["attention", "figure-4", "figure-5", "memory", "flops", "step"]
+    every = ["attention", "figure-4", "figure-5", "shape", "memory", "flops", "step"]
     parser.add_argument("--what", nargs="+", choices=every, default=every)
     parser.add_argument("--lengths", type=int, nargs="+", default=[256, 1024, 4096, 16384, 65536])
+    parser.add_argument("--forward", action="store_true", help="of the figures the forward pass only")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--limit", type=float, default=20.0, help="seconds that one call may be expected to last")
     parser.add_argument("--memory", type=float, default=6.0, help="GB that an algorithm's largest tensors may take")
@@ -236,6 +253,8 @@ def main() -> None:
         for title, algorithms in figures(causal, options.compile).items():
             if any(title.startswith(what.replace("-", " ")) for what in options.what):
                 results[title] = measure(title, algorithms, options)
+    if "shape" in options.what:
+        print_shapes(4096, options.repeats)
     if "memory" in options.what:
         print_memory([length for length in options.lengths if length >= 1024], options.memory)
     if "flops" in options.what:
@@ -243,7 +262,8 @@ def main() -> None:
     if "step" in options.what:
         print_decoding_step()
     if options.plot is not None:
-        plot(results, options.plot)
+        for passes in dict.fromkeys(passes for found in results.values() for passes in found):
+            plot({title: found[passes] for title, found in results.items()}, options.plot, passes)
 
 
 if __name__ == "__main__":
