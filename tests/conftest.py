@@ -1,12 +1,29 @@
-"""Slow and GPU tests are skipped, visibly, unless asked for (`--slow`) or possible (a CUDA device)."""
+"""Slow and GPU tests are skipped, visibly, unless asked for (`--slow`) or possible (a CUDA device). Tests of pages need
+playwright and Chromium, which is looked for under its usual names or in $CHROMIUM."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+
+#: Nothing is asked of any network, whatever a page or the browser itself would like to.
+BROWSER = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+
+
+def pytest_configure() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and so would the tests' processes
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -17,3 +34,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
         if "gpu" in item.keywords and not torch.cuda.is_available():
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser without a window."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip("needs Chromium, in the PATH or as $CHROMIUM")
+    with playwright.sync_playwright() as runner:
+        browser = runner.chromium.launch(executable_path=found, args=BROWSER)
+        yield browser
+        browser.close()

@@ -36,6 +36,7 @@ def change(path: Path, header: Callable[[dict[str, Any]], object]) -> None:
     with safetensors.safe_open(path, framework="pt") as file:
         values = json.loads(file.metadata()["docnmt"])
     header(values)
+    values.pop("checksums", None)  # which a file of an earlier version does not have
     safetensors.torch.save_file(safetensors.torch.load_file(path), path, metadata={"docnmt": json.dumps(values)})
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docnmt.classification.label import ClassifyConfig
-from docnmt.cli import average, embed, inspect, preprocess, score, senteval
+from docnmt.cli import average, completion, embed, inspect, preprocess, score, senteval
 from docnmt.cli.train import CHOSEN
 from docnmt.commands.config import GenerateConfig, MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.config import NoOptions, Setting, flag, settings
@@ -20,6 +20,7 @@ from docnmt.registry import ALL, ARCHITECTURES, GENERATORS, Registry
 from docnmt.report.config import PageConfig
 from docnmt.scoring.config import ReportConfig
 from docnmt.search.config import GenerationConfig
+from docnmt.serve.config import ServeConfig
 from docnmt.training.config import RunConfig, TrainingConfig
 
 FILE = Path(__file__).with_name("options.txt")
@@ -57,6 +58,8 @@ COMMANDS: dict[str, dict[str, type]] = {
     "classify": {"options": ClassifyConfig},
     "embed": {"embed": embed.EmbedConfig},
     "senteval": {"senteval": senteval.SentEvalConfig},
+    "serve": {"command": ServeConfig, **GENERATION},
+    "completion": {"completion": completion.CompletionConfig},
 }  # fmt: skip
 
 
@@ -103,7 +106,7 @@ def test_help_shows_the_options_of_the_file(command: str, capsys: pytest.Capture
         with pytest.raises(SystemExit):
             importlib.import_module(f"docnmt.cli.{command}").main([which])
         shown[which] = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
-    common = {"--help", "--help-all", "--version", "--config", "--user-dir", "--debug", "--list"}
+    common = {"--help", "--help-all", "--version", "--config", "--user-dir", "--debug", "--list", "--skip-checksums"}
     every = {setting.flag for config in COMMANDS[command].values() for setting in settings(config)}
     assert shown["--help"] <= shown["--help-all"] <= every | common
     assert len(shown["--help"] - common) <= 16

@@ -132,7 +132,7 @@ def only_a_pickle(folder: Path) -> None:
 
 QUERY = "model.encoder.layers.0.self_attn.q_proj.weight"
 FAULTS: list[tuple[Any, str]] = [
-    (lambda folder: (folder / "config.json").write_text("{"), "config.json: is not valid JSON"),
+    (lambda folder: (folder / "config.json").write_text("{"), "config.json: not valid JSON"),
     (lambda folder: (folder / "vocab.json").unlink(), "vocab.json missing; expected the files of an OPUS-MT model"),
     (only_a_pickle, "pytorch_model.bin is a pickle, which docnmt does not open; have transformers write"),
     (lambda folder: (folder / "model.safetensors").write_bytes(b"abc"), "is not a whole safetensors file"),

@@ -17,17 +17,21 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+import sample_documents
 import small_system
 from documented import ROOT, SCRIPTS, Shown, files, inside, options, run, shown
 from parallel_text import ParallelText
+from served import serve
 
 #: Pages of experiments that took hours, on corpora that are not here: their commands are read and not run.
 RESULTS = {
     "docs/results.md": "hours of training on real corpora",
     "docs/results-real.md": "hours of training on a real corpus",
     "docs/results-attention.md": "benches of many minutes",
+    "docs/fusion.md": "trainings of a study with five seeds",
     "docs/results-fusion.md": "trainings of a study with five seeds",
     "docs/results-inferlite.md": "trainings on SNLI and MultiNLI",
+    "docs/results-scale.md": "benches of many minutes",
     "recipes/fusion_matters/README.md": "the same study, step by step",
 }
 
@@ -59,6 +63,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).symlink_to(ROOT / name)
     (folder / "document.txt").write_text("The letter. A lamp.\n\nThe window.\n", encoding="utf-8")
     (folder / "some.de").write_text("LETTER THE. LAMP A.\n\n\n", encoding="utf-8")
+    (folder / "terms.tsv").write_text("lamp\tLAMP\n", encoding="utf-8")
     with inside(folder):
         for command in COMMANDS:
             if command.page == "README.md" and command.words[0] in ("docnmt-preprocess", "docnmt-train"):
@@ -87,6 +92,9 @@ def workplace(system: Path, tmp_path: Path) -> Path:
     tables(folder)
     classification(folder)
     sentence_vectors(folder)
+    for name, kind in (("letter", "docx"), ("manual", "md"), ("messages", "po"), ("DIR/page", "html")):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / f"{name}.{kind}").write_bytes(sample_documents.content(kind))
     for name in ("ANY_TEXT", "OTHER_TEXT"):
         (folder / name).write_text("the cat sat on the mat\n" * 20, encoding="utf-8")
     return folder
@@ -97,6 +105,19 @@ def evaluation(folder: Path) -> None:
     documents = (folder / "test.de").read_text(encoding="utf-8").strip().split("\n\n")
     (folder / "answers.txt").write_text("\n\n".join(" ".join(each.split("\n")) for each in documents), encoding="utf-8")
     shutil.copy(folder / "test.de", folder / "other.txt")
+    reference = [
+        {"document_id": n, "target": line} for n, each in enumerate(documents) for line in each.split("\n") if line
+    ]
+    answers = [
+        {"document_id": n, "hypothesis": each.replace("\n", "\n\n", 1)} for n, each in reversed([*enumerate(documents)])
+    ]
+    for name, rows in (("test.jsonl", reference), ("answers.jsonl", answers)):
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    row = "0\t1\tes\tA lamp.\tIt.\tEINE LAMPE.\tES.\n"
+    (folder / "contrapro.tsv").write_text(
+        f"group\tcorrect\tpronoun\tctx_en\tsrc_en\tctx_de\ttgt_de\n{row}", encoding="utf-8"
+    )
+    (folder / "references.de").write_text("ES.\n", encoding="utf-8")
     (folder / "questions.tsv").write_text("expected\tsrc_context\tsrc\nit\tA lamp.\tIt.\n", encoding="utf-8")
     (folder / "answers-to-questions.txt").write_text("IT.\n", encoding="utf-8")
     entry = {"expected": "it", "src segment": "It.", "ref segment": "IT.", "rule": "X"}
@@ -193,7 +214,10 @@ def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: P
             run_elsewhere(chosen)
             return
         for command in chosen:
-            if command.words[0] in SCRIPTS:
+            if command.words[0] == "docnmt-serve":
+                with serve(Path("serve.log").absolute(), *command.words[1:]) as served, served.client() as client:
+                    assert client.get("/ready").status_code == 200, command
+            elif command.words[0] in SCRIPTS:
                 assert run(small(command)) == 0, command
             elif command.words[0] in ("mkdir", "cp"):
                 subprocess.run(["bash", "-ec", command.text], check=True)

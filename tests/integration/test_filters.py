@@ -107,6 +107,16 @@ def test_reasons_and_counts(folder: Path, capsys: Capture) -> None:
     assert rows[0].endswith("of it in validation or test data")
 
 
+def test_names_keep_to_their_cell(folder: Path) -> None:
+    rows = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
+    named = [{**row, "doc": f"{row['doc']}\tx\ny"} for row in rows]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in named))
+    assert run(folder, "--drop-duplicates") == 0
+    header, row = (folder / "data" / "dropped.tsv").read_text().splitlines()
+    assert len(row.split("\t")) == len(header.split("\t"))
+    assert row.split("\t")[2] == "twice x y"
+
+
 def test_what_is_left_is_the_same_data_as_without_the_others(folder: Path) -> None:
     assert run(folder, "--drop-duplicates", "--vocab-size", "90") == 0
     rows = (folder / "train.jsonl").read_text().splitlines(keepends=True)
@@ -131,7 +141,7 @@ def test_messages_name_the_line_of_the_input(folder: Path, capsys: Capture) -> N
     ("options", "status", "message"),
     [
         (["--max-length-ratio", "0.5"], 2, "--max-length-ratio: expected at least 1, got 0.5"),
-        (["--min-language-share", "2"], 2, "--min-language-share: expected a share above 0, got 2.0"),
+        (["--min-language-share", "2"], 2, "--min-language-share: expected a share above 0 and at most 1, got 2.0"),
         (["--min-language-share", "0.9", "-s", "de", "-t", "en"], 1, "train.jsonl: every document would be left out"),
         (["--min-language-share", "0.5", "-s", "xx"], 1, "py3langid does not know the language 'xx'"),
     ],

@@ -179,6 +179,8 @@ def test_a_model_of_the_same_kind_takes_all_weights(tmp_path: Path) -> None:
         ("transformer", "hier_transformer", {"target_context": "summaries", "heads": 4}, "--heads is 2"),
         ("transformer", "cond_transformer", {"position": "rope"}, "--position is sinusoidal there and rope here"),
         ("transformer", "hier_transformer", {"position_count": "document"}, "--position-count document"),
+        ("transformer", "hier_transformer", {"position_count": "mixed"}, "--position-count mixed"),
+        ("transformer", "hier_transformer", {"learned_words": True}, "--position is sinusoidal there"),
         ("hier_transformer", "cond_transformer", {}, "is a 'hier_transformer'; a 'cond_transformer' starts from"),
         ("cond_transformer", "cond_transformer", {"levels": 2}, "--levels is 3 there and 2 here"),
     ],

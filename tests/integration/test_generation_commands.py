@@ -115,6 +115,30 @@ def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Pat
     assert run(*options, "--overwrite")[0] == 0
 
 
+def test_generate_the_first_documents(run: Run, folder: Path) -> None:
+    """What they are in the whole split; the results are scored as such a split would be."""
+    command = ["generate", "data", "--path", "run", *SHORT]
+    whole, first = run(*command)[1], run(*command, "--gen-first", "2", "--results-path", "first")[1]
+    lines = (folder / "test.en").read_text(encoding="utf-8").split("\n")
+    rows = [[line.split("\t") for line in out.splitlines()] for out in (whole, first)]
+    texts = [[(row[0], row[-1]) for row in each if row[0].startswith(("S-", "D-"))] for each in rows]
+    assert texts[1] == texts[0][: len(texts[1])]
+    assert 0 < len(texts[1]) < len(texts[0])
+    assert "(of the first 2 documents)" in first
+    kept = (folder / "first" / "source.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    assert kept == lines[: len(kept)]
+    assert len(list(filter(None, kept))) == len(texts[1]) // 2
+    assert not lines[len(kept)]
+    files = [f"first/{name}.txt" for name in ("reference", "hypotheses")]
+    scored = json.loads(run("score", "--ref", files[0], "--sys", files[1], "--json")[1])
+    content = json.loads((folder / "first" / "scores.json").read_text(encoding="utf-8"))
+    assert content["gen_first"] == 2
+    assert content["d-BLEU"] == scored["d-BLEU"]
+    status, _, err = run(*command, "--gen-first", "0")
+    assert status == 2
+    assert "--gen-first" in err
+
+
 def test_generate_reports_what_score_does(run: Run, folder: Path) -> None:
     first = ["generate", "data", "--path", "run/second.safetensors", "--results-path", "other", "--quiet", *SHORT]
     assert run(*first)[0] == 0
@@ -275,7 +299,7 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     "all at once": (["translate", "--beam", "x", "--lenpen", "-1"], b"", 2, "--path is required"),
     "generator": (["translate", "--path", "run", "--generator", "beam"], b"", 2, "beam_search, greedy, sampling"),
     "latin-1": (["translate", "--path", "run"], b"a\nb\xe4\n", 1, "stdin:2: byte 2"),
-    "no json": (["translate", "--path", "run", "--input-format", "jsonl"], b"{\n", 1, "stdin:1: not JSON"),
+    "no json": (["translate", "--path", "run", "--input-format", "jsonl"], b"{\n", 1, "stdin:1: not valid JSON"),
     "no source": (
         ["translate", "--path", "run", "--input-format", "jsonl"],
         b'{"a": "b"}\n',
@@ -324,3 +348,22 @@ def test_what_is_wrong_is_said_on_one_line(run: Run, name: str) -> None:
     assert (status, out) == (expected, "")
     assert message in err.splitlines()[-1]
     assert "Traceback" not in err
+
+
+def test_generate_explains(run: Run, folder: Path) -> None:
+    words = ("generate", "data", "--path", "run", *SHORT, "--scoring", "none", "--prefix-references", "0.3")
+    status, out, _ = run(*words, "--explain", "read.jsonl")
+    assert status == 0
+    rows = [json.loads(line) for line in (folder / "read.jsonl").read_text(encoding="utf-8").splitlines()]
+    printed = {line.split("\t")[0]: line.split("\t")[2] for line in out.splitlines() if line.startswith("D-")}
+    source = [line for line in (folder / "test.en").read_text(encoding="utf-8").split("\n") if line]
+    assert [row["source"] for row in rows] == source
+    assert {f"D-{n}": row["translation"] for n, row in enumerate(rows) if "decoder" in row} == printed
+    assert 0 < len(printed) < len(rows)
+    assert all(len(row["decoder"][0]["rows"]) == len(row["pieces"]) + 1 for row in rows if "decoder" in row)
+    status, _, err = run(*words, "--explain", "read.jsonl")
+    assert status == 1
+    assert "read.jsonl" in err
+    assert run(*words, "--explain", "read.html", "--quiet")[0] == 0
+    assert (folder / "read.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert run(*words, "--explain", "read.txt")[0] == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ from hypothesis import strategies as st
 
 from docnmt.batching.collate import collate_source
 from docnmt.batching.units import planned_units
+from docnmt.commands.config import ModelsConfig
+from docnmt.commands.models import LoadedModels, in_half_precision, load_models, open_models
 from docnmt.data.tokenizer import EOS
+from docnmt.errors import UsageError
 from docnmt.search.config import (
     BeamSearchConfig,
     GenerationConfig,
@@ -22,7 +26,8 @@ from docnmt.search.config import (
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.search.translate import SentenceResult, groups, translate_corpus
+from docnmt.search.translate import SentenceResult, translate_corpus
+from docnmt.search.work import groups
 
 DOCUMENTS = small_system.text(3, 4)
 ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]
@@ -168,3 +173,24 @@ def test_a_gpu_translates_as_the_cpu_does(arch: str) -> None:
     there = translate(model.cuda(), search=BeamSearchConfig(beam=3))
     for one, other in zip(here, there, strict=True):
         assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=1e-3)
+
+
+@pytest.mark.parametrize("arch", [*ARCHITECTURES, "copy_transformer_tiny", "concat_transformer_tiny"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_half_precision_gives_nearly_the_same_scores(arch: str, device: str) -> None:
+    """Also on a CPU, where the command does not offer it."""
+    model = small_system.model(arch).to(device)
+    search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
+    whole = translate(model, search=search)
+    in_half_precision(LoadedModels((Path("m"),), (model,), small_system.task()))
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float16}
+    for one, other in zip(translate(model, search=search), whole, strict=True):
+        assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=0.02)
+
+
+def test_half_precision_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
+    path = small_system.save(tmp_path / "m.safetensors", "scaleformer_tiny")
+    with pytest.raises(UsageError, match="--fp16 is for a GPU"):
+        load_models(ModelsConfig(str(path), device="cpu", fp16=True))
+    with pytest.raises(UsageError, match=r"m\.safetensors has linear attention, whose sums need float32"):
+        in_half_precision(open_models([path], torch.device("cpu")))

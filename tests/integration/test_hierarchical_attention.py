@@ -15,7 +15,7 @@ SELECT_ON = ["cumulative", "node"]
 LENGTHS = [[5, 3, 0, 7, 2], [], [1], [0], [4, 0, 0, 0, 4, 2]]
 
 
-def attend(tree, query_layout, key_layout, t, select_on="cumulative", backend="dispatch"):
+def attend(tree, query_layout, key_layout, t, select_on="cumulative", backend="dispatch", count_copies=True):
     return lambda *inputs: hierarchical_conditional_attention(
         *inputs,
         tree,
@@ -23,6 +23,7 @@ def attend(tree, query_layout, key_layout, t, select_on="cumulative", backend="d
         key_layout=key_layout,
         top_t=t,
         select_on=select_on,
+        count_copies=count_copies,
         backend=backend,
     )
 
@@ -71,24 +72,31 @@ def test_backends_agree_at_the_size_of_a_document(select_on, wide, monkeypatch):
 
 
 @pytest.mark.parametrize("wide", [1, 256])
+@pytest.mark.parametrize("count_copies", [True, False])
 @pytest.mark.parametrize("select_on", SELECT_ON)
-def test_the_walk_is_the_papers_at_depth(select_on, wide, monkeypatch):
+def test_the_walk_is_the_papers_at_depth(select_on, count_copies, wide, monkeypatch):
     """A few words over 70 sentences, some without words, against the word by word walk."""
     monkeypatch.setattr("docnmt.functional.descent._WIDE", wide)
     key_layout = DocumentLayout.from_lengths([[1, 2, 0, 1, 1, 0, 0] * 10, [2] * 33])
     query_layout = DocumentLayout.from_lengths([[3], [2]])
     tree = tree_over(key_layout)
     inputs = reference.random_inputs(query_layout, key_layout, tree.index.num_nodes, 1)
-    got = attend(tree, query_layout, key_layout, 3, select_on)(*inputs)
-    expected = reference.selective(inputs, query_layout, key_layout, SelectionPolicy(3, select_on=select_on), tree)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+    policy = SelectionPolicy(3, select_on=select_on)
+    walk = attend(tree, query_layout, key_layout, 3, select_on, count_copies=count_copies)
+    got = reference.values_and_gradients(walk, inputs)
+    expected = reference.values_and_gradients(
+        lambda *x: reference.selective(reference.Inputs(*x), query_layout, key_layout, policy, tree, count_copies),
+        inputs,
+    )
+    reference.assert_same(got, expected, 1e-12)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_small_tree_by_hand(backend):
     """Sentences a, b, c of one word; relevances: root 1, (a b) 2, copy of c 5, a 10, b 3, c 1; word scores 0.
 
-    Cumulative: (a b) 3, c' 6, a 13, b 6, c 7. Of the leaves, the cumulative relevance keeps a and c, the own a and b.
+    Cumulative: (a b) 3, c' 6, a 13, b 6, c 7, or 6 where copies do not count again. Of the leaves, the cumulative
+    relevance keeps a and c, the own a and b.
     """
     layout = DocumentLayout.from_lengths([[1, 1, 1]])
     tree = tree_over(layout)
@@ -99,14 +107,15 @@ def test_small_tree_by_hand(backend):
     node_k[levels[2]] = 1
     zero, one = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
     v = torch.tensor([1.0, 10.0, 100.0]).view(3, 1, 1)
-    for t, select_on, weights in (
-        (1, "cumulative", [0, 0, 7.0]),  # c' hides a
-        (2, "cumulative", [13.0, 0, 7.0]),
-        (2, "node", [13.0, 6.0, 0]),
-        (3, "node", [13.0, 6.0, 7.0]),
+    for t, select_on, count_copies, weights in (
+        (1, "cumulative", True, [0, 0, 7.0]),  # c' hides a
+        (2, "cumulative", True, [13.0, 0, 7.0]),
+        (2, "node", True, [13.0, 6.0, 0]),
+        (3, "node", True, [13.0, 6.0, 7.0]),
+        (3, "cumulative", False, [13.0, 6.0, 6.0]),
     ):
         weights = torch.tensor([w or -torch.inf for w in weights]).softmax(0)
-        out = attend(tree, layout, layout, t, select_on, backend)(zero, zero, v, one, node_k)
+        out = attend(tree, layout, layout, t, select_on, backend, count_copies)(zero, zero, v, one, node_k)
         torch.testing.assert_close(out, (weights @ v.view(3)).expand(3, 1, 1))
 
 

@@ -13,7 +13,7 @@ import small_system
 import torch
 
 from docnmt.batch import TranslationBatch
-from docnmt.batching.collate import collate
+from docnmt.batching.collate import collate, structure_positions
 from docnmt.batching.units import planned_units
 from docnmt.commands.contrastive import forced_scores
 from docnmt.data.corpus import ParallelCorpus
@@ -30,12 +30,16 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("doc_transformer", {}),
     ("doc_transformer", {"position": "sinusoidal"}),
     ("doc_transformer", {"position_count": "document"}),
+    ("doc_transformer", {"position_count": "mixed", "learned_words": True, "max_positions": 40}),
+    ("doc_transformer", {"source_breaks": False}),
+    ("doc_transformer", {"position": "none"}),
     ("doc_transformer", {"position": "rope"}),
     ("doc_transformer", {"attention": "linear", "position": "relative"}),
     ("scaleformer", {}),
     ("scaleformer", {"position": "multi_level", "relative_horizon": 4}),
     ("concat_transformer", {}),
     ("concat_transformer", {"target_window": 2}),
+    ("concat_transformer", {"target_window": 2, "source_breaks": False, "position": "sinusoidal"}),
     ("concat_transformer", {"source_context": 3, "target_window": 2, "position": "multi_level"}),
     ("g_transformer", {}),
     ("g_transformer", {"global_layers": 1, "position": "relative", "norm": "post"}),
@@ -172,6 +176,36 @@ def test_what_a_joined_document_looks_like() -> None:
         assert text.layout.sentences.lengths.tolist() == [sum(map(len, side)) + len(side)]
         assert text.positions[:, 0].tolist() == [word for sentence in side for word in range(len(sentence) + 1)]
         assert text.positions[:, 1].tolist() == [n for n, sentence in enumerate(side) for _ in range(len(sentence) + 1)]
+
+
+@pytest.mark.parametrize("position", ["multi_level", "sinusoidal"])
+def test_without_breaks_the_source_lacks_them_and_nothing_else(position: str) -> None:
+    with_breaks = batch(build("doc_transformer", position=position))
+    without = batch(build("doc_transformer", position=position, source_breaks=False))
+    kept = with_breaks.source.tokens != BRK
+    assert without.source.tokens.equal(with_breaks.source.tokens[kept])
+    assert without.target.tokens.equal(with_breaks.target.tokens)
+    lengths = without.source.layout.sentences.lengths.tolist()
+    assert lengths == [int(part.sum()) for part in kept.split(with_breaks.source.layout.sentences.lengths.tolist())]
+    if position == "multi_level":
+        assert without.source.positions.equal(with_breaks.source.positions[kept])
+    else:
+        assert without.source.positions[:, 0].tolist() == [word for n in lengths for word in range(n)]
+
+
+def test_positions_count_inside_units_from_the_start_or_words_from_there_and_units_inside() -> None:
+    """One document, two sections: a paragraph of two sentences; two paragraphs of one and two sentences."""
+    one = [["the dog sleeps."] * 5]
+    levels = np.array([[0, 0], [0, 0], [1, 0], [1, 1], [1, 1]])
+    data = replace(small_system.corpus(one), levels=levels)
+    length = int(data.source.offsets[1]) + 1
+    for count, words, sentences, paragraphs, sections in (
+        ("unit", [0] * 5, [0, 1, 0, 0, 1], [0, 0, 0, 1, 1], [0, 0, 1, 1, 1]),
+        ("document", [n * length for n in range(5)], [0, 1, 2, 3, 4], [0, 0, 1, 2, 2], [0, 0, 1, 1, 1]),
+        ("mixed", [n * length for n in range(5)], [0, 1, 0, 0, 1], [0, 0, 0, 1, 1], [0, 0, 1, 1, 1]),
+    ):
+        positions = structure_positions(data, np.arange(5), count=count)
+        assert positions.T.tolist() == [words, sentences, paragraphs, sections]
 
 
 def test_families_of_one_level_count_along_the_sequence() -> None:

@@ -29,6 +29,7 @@ VARIANTS: list[dict[str, Any]] = [
 PLACEMENTS: list[dict[str, Any]] = [
     {"context_placement": "heads"},
     {"context_placement": "replace"},
+    {"context_placement": "replace", "context_heads": 2},
     {"summary_input": "embeddings"},
     {"context_sides": "decoder"},
     {"context_sides": "encoder"},
@@ -40,13 +41,16 @@ LINEAR: list[tuple[str, dict[str, Any]]] = [
     ("scaleformer", {}),
     ("scaleformer", {"relative_horizon": 2, "position": "sinusoidal"}),
     ("scaleformer", {"relative_horizon": 0, "norm": "post"}),
+    ("scaleformer", {"cross_relative": False}),
     ("transformer", {"attention": "linear", "position": "relative", "relative_horizon": 1}),
     ("hier_cond_transformer", {"attention": "linear", "context_placement": "replace"}),
 ]
 CASES += LINEAR
 TREE = {"merge": "source2token"}
 CASES += [("hier_cond_transformer", TREE | variant) for variant in [{}, {"select_on": "node"}, *PLACEMENTS]]
-CASES += [("hier_cond_transformer", {"merge": merge}) for merge in ("mean", "multidim_source2token")]
+MERGES = ("mean", "plain_source2token", "multidim_source2token")
+CASES += [("hier_cond_transformer", {"merge": merge}) for merge in MERGES]
+CASES += [("hier_cond_transformer", {"merge": "mean", "count_copies": False})]
 CASES += [("han_encoder", {}), ("han_encoder", {"previous_sentences": 1, "attention": "linear"})]
 
 
@@ -187,7 +191,7 @@ def test_rows_leave_and_join_without_a_trace(name: str) -> None:
         ({"heads": 3}, "does not divide"),
         ({"position": "rope", "position_fusion": "concat"}, "nothing to fuse"),
         ({"position_fusion": "gate_conv"}, "next word's position"),
-        ({"context_placement": "replace", "context_heads": 4}, "leaves no self-attention head"),
+        ({"context_placement": "replace", "context_heads": 5}, "no --context-heads 5 to replace among the --heads 4"),
         ({"levels": 5}, "must be 1 to 4"),
         ({"top_t": 0}, "must be at least 1"),
         ({"attention": "linear", "position": "rope"}, "no scores for --position rope"),
@@ -198,6 +202,7 @@ def test_rows_leave_and_join_without_a_trace(name: str) -> None:
         ({"embed_dim": 33, "heads": 3}, "--position multi_level needs an even width, got 33"),
         ({"max_positions": 0}, "--max-positions: must be at least 1"),
         ({"select_on": "node"}, "--select-on node has no effect without --merge"),
+        ({"count_copies": False}, "--no-count-copies has no effect without --merge"),
     ],
 )
 def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -210,6 +215,8 @@ def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> N
     [
         ("transformer", {"max_positions": 9}, {"max_positions"}),
         ("transformer", {"max_positions": 9, "position": "learned"}, set()),
+        ("doc_transformer", {"max_positions": 9, "learned_levels": True}, set()),
+        ("transformer", {"cross_relative": False}, {"cross_relative"}),
         (
             "doc_transformer",
             {"levels": 3, "level_dropout": 0.2, "level_scale": 0.2, "position_count": "document"},
@@ -237,10 +244,37 @@ def test_the_sentence_model_knows_nothing_of_the_document_by_its_positions_eithe
     assert len(model.encoder.embedding.position.scale) == 0
 
 
-def test_levels_above_the_word_may_be_learned() -> None:
-    position = build("hier_cond_transformer", levels=3, learned_levels=True).encoder.embedding.position
-    assert [type(table).__name__ for table in (position.word, *position.higher)] == ["Sinusoidal", "Learned", "Learned"]
-    assert all(table.weight.shape == (1024, 32) for table in position.higher)
+@pytest.mark.parametrize("words", [False, True])
+def test_all_levels_may_be_learned(words: bool) -> None:
+    settings = {"levels": 3, "learned_levels": True, "learned_words": words, "max_positions": 20}
+    position = build("hier_cond_transformer", **settings).encoder.embedding.position
+    learned = ["Learned" if words else "Sinusoidal", "Learned", "Learned"]
+    assert [type(table).__name__ for table in (position.word, *position.higher)] == learned
+    assert all(table.weight.shape == (20, 32) for table in position.higher)
+
+
+@pytest.mark.parametrize("heads", [2, 4])
+def test_context_heads_in_place_of_all_or_some(heads: int) -> None:
+    model = build("cond_transformer", context_placement="replace", context_heads=heads)
+    first = ("context",) if heads == 4 else ("attention", "context")
+    assert model.encoder.stack[0].blocks == (first, ("feed_forward",))
+    last = ("context",) if heads == 4 else ("cross", "context")
+    assert model.decoder.stack[0].blocks == (("attention",), last, ("feed_forward",))
+
+
+def test_the_attention_to_the_source_may_go_without_relative_positions() -> None:
+    names = [name for name, _ in build("scaleformer", cross_relative=False).named_parameters() if "position" in name]
+    assert len(names) == 4  # of self-attention, two layers a side
+    assert len([name for name, _ in build("scaleformer").named_parameters() if "position" in name]) == 6
+
+
+def test_biases_of_summaries_that_are_only_compared_change_nothing() -> None:
+    model, data = build("cond_transformer").double(), batch()
+    before = scores(model, data)
+    for name, parameter in model.named_parameters():
+        if "summarise" in name and name.endswith("bias"):
+            parameter.data.normal_()
+    torch.testing.assert_close(scores(model, data), before, rtol=0, atol=1e-10)
 
 
 def test_reading_one_sentence_is_not_learned_and_said_so() -> None:

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from toy import assert_same_checkpoint, log
 
 from docnmt.batch import IGNORE, TranslationBatch
+from docnmt.batching.collate import collate_source
 from docnmt.batching.noise import DroppedContexts, HiddenWords, resegmented
 from docnmt.batching.units import planned_units
 from docnmt.cli.train import main as train
@@ -64,6 +65,20 @@ def test_draws_are_uniform_and_follow_every_number() -> None:
     again = uniform([1, 2], units[::-1], places[::-1])
     assert (again[::-1] == draws).all()
     assert (uniform([1, 3], units, places) != draws).all()
+
+
+@pytest.mark.parametrize("name", ["doc_transformer", "concat_transformer"])
+def test_masks_fall_on_the_same_words_without_breaks(name: str) -> None:
+    texts, hidden = corpus(), []
+    for breaks in (True, False):
+        model = small_system.model(name + "_tiny", source_breaks=breaks)
+        units = planned_units(model.reading, texts)
+        chosen = np.arange(len(units))
+        text = collate_source(texts, units, chosen, model.reading)
+        hide = HiddenWords(0.5, 0.5, (1, 1, 0), model.reading.source_breaks)
+        tokens = hide.hide(text, texts, units, chosen).tokens
+        hidden.append(tokens[text.tokens != BRK])
+    assert hidden[0].equal(hidden[1])
 
 
 @pytest.mark.parametrize("name", ["transformer", "hier_cond_transformer", "doc_transformer", "concat_transformer"])

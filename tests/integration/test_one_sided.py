@@ -237,7 +237,7 @@ def test_generate_and_score_leave_them_out(text: ParallelText, tmp_path: Path, c
     assert len(hypotheses) == len(text.lines("test.en"))
     scores = json.loads((results / "scores.json").read_text())
     assert scores["unscored"] == len(alone)
-    assert f"({len(alone)} sentences without a reference are not scored)" in out
+    assert f"({len(alone)} sentences without a partner are not scored)" in out
     assert scores["sentences"] == corpus.num_sentences - len(alone)
     files = ["--src", str(text.path("test.en")), "--ref", str(text.path("test.de"))]
     assert score.main([*files, "--sys", str(results / "hypotheses.txt"), "--json"]) == 0

@@ -44,6 +44,26 @@ print(first.matmul, first.matmul_error < runtime.FLOAT32_ERROR)
     assert run(code).stdout.split() == ["default", "True"]
 
 
+def test_products_of_new_shapes_leave_onednn_and_what_was_set_comes_back() -> None:
+    code = """
+seen = []
+def precision(): seen.append(torch.get_float32_matmul_precision())
+runtime._product_error = lambda: 0.0  # oneDNN is exact here
+runtime.tune()
+with runtime.new_shapes(): precision()
+precision()
+runtime._attention_invariant = lambda precision, threads: precision == "highest"
+with runtime.new_shapes(attention=True): precision()
+runtime._attention_invariant = lambda precision, threads: precision == "medium"
+with runtime.new_shapes(attention=True): precision()
+try:
+    with runtime.new_shapes(): raise KeyError
+except KeyError: precision()
+print(*seen)
+"""
+    assert run(code).stdout.split() == ["highest", "medium", "highest", "medium", "medium"]
+
+
 @pytest.mark.parametrize(("argument", "environment"), [("", "off"), ("False", "on")])
 def test_it_can_be_switched_off(argument: str, environment: str) -> None:
     code = f"""
@@ -89,7 +109,7 @@ def test_the_check_leaves_the_random_stream_alone() -> None:
 
 def test_row_invariance_notices_a_product_that_depends_on_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     linear = F.linear
-    runtime._row_invariant.cache_clear()
+    runtime._linear_invariant.cache_clear()
     monkeypatch.setattr(F, "linear", lambda x, weight: linear(x, weight) + len(x) * 1e-6)
     assert not runtime.row_invariant()
-    runtime._row_invariant.cache_clear()
+    runtime._linear_invariant.cache_clear()

@@ -159,6 +159,7 @@ def test_dry_run_writes_nothing(data: Path, tmp_path: Path, capsys: pytest.Captu
     assert "--max-tokens" in text
     assert "batches: " in text
     assert "memory: " in text
+    assert "time: about " in text
     assert not (tmp_path / "run").exists()
 
 

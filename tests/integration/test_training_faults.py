@@ -14,6 +14,8 @@ from toy import assert_same_checkpoint, log, train, write_toy_data
 
 from docnmt.cli.train import main
 from docnmt.training.checkpoint import load_checkpoint
+from docnmt.training.folder import RunFolder
+from docnmt.training.processor import ProcessorTime
 
 LAST = "checkpoint_last.safetensors"
 
@@ -135,6 +137,14 @@ def test_out_of_memory_fails_first_and_names_a_limit_that_fits(
     assert train(data, tmp_path / "run", *smaller, arch="toy_other") == 0
 
 
+def test_out_of_memory_in_validation_names_the_batch(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nine updates an epoch and at most two probes before them."""
+    assert train(data, tmp_path / "run", "--max-epoch", "1", "--memory-at", "13", arch="toy_other") == 1
+    assert "validation after update 9: out of memory with " in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_one_unit_that_is_too_large(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(data, tmp_path / "run", "--max-update", "9", "--memory", "3", arch="toy_other") == 1
     assert "even one unit is too large: --max-doc-tokens" in capsys.readouterr().err
@@ -143,8 +153,8 @@ def test_one_unit_that_is_too_large(data: Path, tmp_path: Path, capsys: pytest.C
 def test_probing_leaves_the_model_alone(data: Path, tmp_path: Path) -> None:
     """Weights, gradients and the batch norm's running mean are as before; so is resuming, which probes again."""
     from docnmt.cli.train import parse
+    from docnmt.training.prepare import prepare
     from docnmt.training.probe import largest_batches, probe
-    from docnmt.training.run import prepare
     from docnmt.training.trainer import open_epoch
 
     words = [str(data), "--arch", "toy", "--save-dir", str(tmp_path / "run"), "--max-tokens", "40"]
@@ -183,6 +193,9 @@ def test_second_training_in_the_same_folder_is_refused(
     [
         ("--arch toy --save-dir S --poison 3", "--poison: has no effect with --arch toy; it belongs to toy_other"),
         ("--arch toy --save-dir S --dropot 3", "unknown option --dropot; did you mean --dropout?"),
+        ("--arch toy --save-dir S -q 3", "unknown option -q"),
+        ("--arch toy --save-dir S --restore-file x", "unknown option --restore-file: a run goes on by itself from the"),
+        ("--arch toy --save-dir S --fp16", "unknown option --fp16: half precision is --bf16"),
         ("--arch toy --save-dir S --dropot -1", "error: unknown option --dropot; did you mean --dropout?"),
         ("--arch toi --save-dir S", "--arch: no architecture named 'toi'; did you mean 'toy'?"),
         ("--save-dir S", "error: --arch is required: "),
@@ -234,16 +247,14 @@ def test_a_file_of_options_knows_every_spelling(data: Path, tmp_path: Path, caps
         "--config",
         str(file),
     ]
-    file.write_text(
-        f"batch-size: 2\ndebug: false\nuser-dir: {Path(__file__).parents[2] / 'examples' / 'plugin'}\n"
-    )
+    file.write_text("batch-size: 2\ndebug: false\nskip-checksums: true\n")
     assert main(command) == 0
     file.write_text("max-sentences: 1\nbatch_size: 2\n")
     assert main(command) == 2
     assert "'max-sentences' and 'batch_size' are one option" in capsys.readouterr().err
     file.write_text("user-dir: nowhere\n")
     assert main(command) == 2
-    assert "--user-dir nowhere: no such folder" in capsys.readouterr().err
+    assert "user-dir is for the command line only" in capsys.readouterr().err
     file.write_text("debug: true\nlr: much\n")
     assert main(command) == 2
     assert "Traceback" in capsys.readouterr().err
@@ -307,3 +318,59 @@ def test_gpu_training_in_bf16_continues_and_loads_on_the_cpu(data: Path, tmp_pat
     losses = [line["loss"] for line in log(tmp_path / "run", ["train"])]
     assert losses[-1] < losses[0]
     assert next(load_model(tmp_path / "run").model.parameters()).device.type == "cpu"
+
+
+def test_a_folder_that_holds_a_run_is_not_new(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    assert train(data, run, "--max-epoch", "1") == 0
+    (run / LAST).unlink()
+    best = (run / "checkpoint_best.safetensors").read_bytes()
+    assert train(data, run, "--max-epoch", "1") == 1
+    assert "holds checkpoint_best.safetensors of a run, and no checkpoint_last" in capsys.readouterr().err
+    assert (run / "checkpoint_best.safetensors").read_bytes() == best
+    (run / "checkpoint_best.safetensors").unlink()
+    assert train(data, run, "--max-epoch", "1") == 1
+    assert "holds train.jsonl of a run" in capsys.readouterr().err
+    assert train(data, run, "--max-epoch", "1", "--overwrite") == 0
+
+
+def test_overwrite_keeps_the_old_run_until_the_new_one_has_a_checkpoint(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert train(data, run, "--max-epoch", "1") == 0
+    before = {file.name: file.read_bytes() for file in run.iterdir()}
+    assert train(data, run, "--max-epoch", "1", "--overwrite", "--memory", "1", arch="toy_other") == 1  # in the probe
+    assert {file.name: file.read_bytes() for file in run.iterdir()} == before
+    killed = KILLED.replace("if count == 3:  # the third file of the run, half written", "if count == 1:").replace(
+        '"--max-update", "8"', '"--max-update", "8", "--overwrite"'
+    )
+    command = [sys.executable, "-c", killed, str(Path(toy.__file__).parent), str(data), str(run)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    assert not (run / LAST).exists()
+    with RunFolder(run).opened():
+        assert {file.name: file.read_bytes() for file in run.iterdir() if file.name != ".running"} == before
+    assert train(data, run, "--max-epoch", "1", "--overwrite", "--seed", "7") == 0
+    assert not (run / ".replaced").exists()
+    assert (run / LAST).read_bytes() != before[LAST]
+
+
+def test_a_hang_up_saves_as_a_termination_does(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--max-epoch", "3", "--signal-at", "6", "--signal-number", str(int(signal.SIGHUP)))
+    assert train(data, tmp_path / "run", *options, arch="toy_other") == 143
+    update = load_checkpoint(tmp_path / "run" / LAST).header["progress"]["update"]
+    assert f"{LAST} holds update {update}; the same command goes on from there" in capsys.readouterr().err
+
+
+def test_what_nobody_means_is_said_first(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(data, tmp_path / "run", "--dry-run") == 0
+    assert "no --max-update, --max-epoch or --patience: training goes on until Ctrl-C" in capsys.readouterr().out
+    assert train(data, tmp_path / "run", "--dry-run", "--max-update", "3") == 0
+    assert "--warmup-updates 5 is above --max-update 3" in capsys.readouterr().out
+
+
+def test_too_little_processor_time_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = ProcessorTime()
+    monkeypatch.setattr("time.monotonic", lambda: watch.wall + 100)
+    monkeypatch.setattr("time.process_time", lambda: watch.processor + 120)
+    assert watch.warning(2) == ""
+    assert "4 threads got 30 % of the processor time" in watch.warning(4)
+    assert watch.warning(4) == ""

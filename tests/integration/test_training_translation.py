@@ -48,6 +48,28 @@ def test_resume_is_bit_exact(data: Path, tmp_path: Path, arch: str, bf16: str) -
     assert_same_checkpoint(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST)
 
 
+def test_tensorboard_shows_translations_and_options(data: Path, tmp_path: Path) -> None:
+    """The same training with and without it."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    command = [str(data), "--arch", "transformer", *SMALL.split(), "--max-tokens", "150", "--max-update", "3"]
+    board = ["--tensorboard-logdir", str(tmp_path / "board")]
+    for name, more in (("with", board), ("without", [])):
+        assert train([*command, "--save-dir", str(tmp_path / name), *more]) == 0
+    assert_same_checkpoint(tmp_path / "with" / LAST, tmp_path / "without" / LAST)
+    events = EventAccumulator(str(tmp_path / "board"))
+    events.Reload()
+    (shown,) = [event.tensor_proto.string_val[0].decode() for event in events.Tensors("translations/text_summary")]
+    source = (data.parent / "valid.en").read_text().splitlines()[:5]
+    cells = [row.strip("| ").split(" | ") for row in shown.splitlines()]
+    assert cells[0] == ["source", "translation", "reference"]
+    assert [row[0] for row in cells[2:]] == source
+    assert [row[-1] for row in cells[2:]] == [_reversed(line)[0] for line in source]
+    options = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    assert b"optimization.lr" in options
+    assert "valid/loss" in events.Tags()["scalars"]
+
+
 def test_a_loaded_model_has_the_validation_loss_in_the_log(data: Path, tmp_path: Path) -> None:
     """Two routes to one number: the log's, and the loss of the loaded best model on the validation documents."""
     from docnmt.criterions.cross_entropy import CrossEntropy

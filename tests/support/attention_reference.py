@@ -64,6 +64,7 @@ def selective(
     key_layout: DocumentLayout,
     policy: SelectionPolicy,
     tree: SentenceTree | None = None,
+    count_copies: bool = True,
 ) -> Tensor:
     """Softmax[q·k/√d_k + relevance of the word's sentence] v over the words of the kept sentences, for every policy.
 
@@ -83,7 +84,7 @@ def selective(
                 total = {j: relevance[j] for j in range(first, last)}
                 kept = largest({j: total[j] for j in total if begin[j] < begin[j + 1]}, policy.top_t)
             else:
-                total, kept = traverse_tree(tree, relevance, key_layout, document, policy)
+                total, kept = traverse_tree(tree, relevance, key_layout, document, policy, count_copies)
             if policy.always_own and own not in kept and begin[own] < begin[own + 1]:
                 kept = [*sorted(kept, key=lambda j: -float(total[j].detach()))[: policy.top_t - 1], own]
             words = [w for j in kept for w in range(begin[j], begin[j + 1])]
@@ -102,7 +103,12 @@ def largest(scores: dict[int, Tensor], t: int) -> list[int]:
 
 
 def traverse_tree(
-    tree: SentenceTree, relevance: Tensor, key_layout: DocumentLayout, document: int, policy: SelectionPolicy
+    tree: SentenceTree,
+    relevance: Tensor,
+    key_layout: DocumentLayout,
+    document: int,
+    policy: SelectionPolicy,
+    count_copies: bool,
 ) -> tuple[dict[int, Tensor], list[int]]:
     """Figure 3 through lists of children: cumulative relevance of the document's sentences, and those that are kept."""
     children = [[c for c in pair if c >= 0] for pair in tree.index.children.tolist()]
@@ -117,7 +123,11 @@ def traverse_tree(
     nodes = [n for n, of in enumerate(tree.index.document_of_node.tolist()) if of == document]
     total: dict[int, Tensor] = {}
     for node in reversed(nodes):  # a document's root is its last node
-        total[node] = relevance[node] + (total[parents[node]] if parents[node] >= 0 else 0)
+        parent = parents[node]
+        if parent >= 0 and len(children[parent]) == 1 and not count_copies:
+            total[node] = total[parent]
+        else:
+            total[node] = relevance[node] + (total[parent] if parent >= 0 else 0)
     level = [n for n in nodes if parents[n] < 0 and words(n)]
     while level and level[0] not in sentence:
         level = [c for n in level for c in children[n] if words(c)]

@@ -20,7 +20,7 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "recipes/*/README.md")
     for path in ROOT.glob(pattern)
 )
-START = re.compile(r"(?:\w+=\S+ )*(docnmt-\w+|python|bash|mkdir|cp|git|pip|ruff|mypy|pre-commit|\S+\.sh)\b")
+START = re.compile(r"(?:\w+=\S+ )*(docnmt-\w+|torchrun|python|bash|mkdir|cp|git|pip|ruff|mypy|pre-commit|\S+\.sh)\b")
 SCRIPTS = dict(
     re.findall(r'^(docnmt-\S+) = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
 )
@@ -43,6 +43,9 @@ class Shown:
         words = shlex.split(self.text)
         while "=" in words[0] and "/" not in words[0].partition("=")[0]:
             del words[0]
+        if words[0] == "torchrun":  # as one process
+            script = words.index("-m") + 1
+            return [f"docnmt-{words[script].removeprefix('docnmt.cli.')}", *words[script + 1 :]]
         return words
 
 

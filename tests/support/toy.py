@@ -136,8 +136,10 @@ class ToyModel(nn.Module):
 @dataclass(frozen=True)
 class OtherModelConfig(ToyModelConfig):
     poison: int = option(-1, "a batch that holds this number has a NaN loss")
-    signal_at: int = option(-1, "in the forward pass of this count, the process sends itself SIGTERM")
+    signal_at: int = option(-1, "in the forward pass of this count, the process sends itself a signal")
+    signal_number: int = option(15, "which one: SIGTERM")
     memory: int | None = option(None, "more tokens than this in a batch are out of memory")
+    memory_at: int = option(-1, "out of memory in the forward pass of this count, of the second rank if any")
 
 
 @register_model("toy_other")
@@ -154,12 +156,12 @@ class OtherModel(ToyModel):
 
     def forward(self, batch: ToyBatch) -> Tensor:
         import os
-        import signal
 
         self.calls += 1
         if self.calls == self.config.signal_at:
-            os.kill(os.getpid(), signal.SIGTERM)
-        if len(batch.tokens) > (self.config.memory or 1000):
+            os.kill(os.getpid(), self.config.signal_number)
+        full = self.calls == self.config.memory_at and os.environ.get("RANK", "1") == "1"
+        if full or len(batch.tokens) > (self.config.memory or 1000):
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         features = super().forward(batch)
         return features * float("nan") if (batch.tokens == self.config.poison).any() else features

@@ -60,6 +60,9 @@ def test_a_wrong_translation_that_is_the_right_one(tmp_path):
         ([HEADER, ROWS[0]], "group 7 has 1 correct of 1 rows"),
         ([HEADER, ROWS[0], ROWS[1].replace("It broke", "It fell")], "group 7 must be translations of one source"),
         ([HEADER], "holds no contrastive group"),
+        ([HEADER.replace("tgt_context", "src"), ROWS[0]], "line 1: rename a column 'src': it is there twice"),
+        ([f"{HEADER}\tsolved", f"{ROWS[0]}\tx"], "line 1: rename a column 'solved'"),
+        ([HEADER, ROWS[0].replace("broke", "bro\0ke")], ":2: .*NUL byte"),
     ],
 )
 def test_faults_in_tsv_are_named(tmp_path, lines, message):
@@ -71,7 +74,7 @@ def test_missing_file_and_wrong_bytes(tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         read_contrastive(tmp_path / "none.tsv")
     (tmp_path / "latin.tsv").write_bytes("group\ngrün".encode("latin-1"))
-    with pytest.raises(UserError, match="line 2: not valid UTF-8"):
+    with pytest.raises(UserError, match=r"latin\.tsv:2: .*not valid UTF-8"):
         read_contrastive(tmp_path / "latin.tsv")
 
 

@@ -72,8 +72,25 @@ def test_ctxpros_and_contrapros_json(tmp_path: Path) -> None:
     ]
     (question,) = read_questions(contrapro)
     assert (question.expected, question.example.target, question.labels["distance"]) == ("er", "Er ist.", ">3")
-    with pytest.raises(UserError, match="not ctxpro's JSON form: KeyError"):
+    with pytest.raises(UserError, match="not ctxpro's JSON form: expected 'str', got 'int'"):
         read_questions(other)
+
+
+@pytest.mark.parametrize(
+    "text", ["[1]", '"x"', '[{"expected": 3, "src segment": "a", "ref segment": "b", "rule": "c"}]', "[" * 9999, "[]"]
+)
+def test_json_of_other_types_is_refused(tmp_path: Path, text: str) -> None:
+    (path,) = write(tmp_path, **{"x.json": text})
+    with pytest.raises(UserError, match=r"x\.json: (neither|not|holds no)"):
+        read_questions(path)
+
+
+def test_forms_that_the_rule_never_finds_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    questions, answers = write(tmp_path, **{"q.tsv": "expected\nl'a\nla\n", "a": "l'a\nla\n"})
+    assert command.main(["--generative", str(questions), "--sys", str(answers), "--json"]) == 0
+    found = capsys.readouterr()
+    assert [each["answered"] for each in json.loads(found.out)["answered"]] == [False, True]
+    assert found.err.startswith("note: 1 of 2 questions expect a form with ASCII punctuation")
 
 
 @pytest.mark.parametrize(

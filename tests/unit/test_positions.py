@@ -154,3 +154,18 @@ def test_out_of_range_settings_are_refused() -> None:
         build_position("sinusoidal", 15)
     with pytest.raises(ValueError, match="no position named 'rotary'"):
         build_position("rotary", 16)
+
+
+def test_levels_are_told_apart_but_not_orthogonal() -> None:
+    """The cosines of the docstring of `MultiLevel`."""
+    made, levels = MultiLevel(128, levels=4), []
+    for column, (count, module) in enumerate(zip((50, 50, 10, 10), (made.word, *made.higher), strict=True)):
+        positions = torch.zeros(count, 4, dtype=torch.int64)
+        positions[:, column] = torch.arange(count)
+        levels.append(torch.nn.functional.normalize(module(positions), dim=1))
+    means = [float((a @ b.T).mean()) for n, a in enumerate(levels) for b in levels[n + 1 :]]
+    assert round(means[0], 2) == round(min(means), 2) == 0.25
+    assert 0.60 < max(means) < 0.63
+    words = levels[0] @ levels[0].T
+    assert round(float((words.sum() - 50) / (50 * 49)), 2) == 0.66
+    assert all(torch.allclose(level[0], levels[0][0], atol=1e-6) for level in levels)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docnmt.formats.sentences import split_sentences
+from docnmt.formats.sentences import cut_long, split_sentences, splitter
 
 #: Each case: language and the sentences that must come back from them joined by a space.
 CASES = [
@@ -47,3 +49,31 @@ def test_regional_codes_are_their_language() -> None:
 @given(st.text(alphabet=st.sampled_from("aB3 .!?…\"')(„“。\t-"), max_size=60), st.sampled_from(["", "en", "de"]))
 def test_nothing_is_lost(line: str, language: str) -> None:
     assert "".join("".join(split_sentences(line, language)).split()) == "".join(line.split())
+
+
+@pytest.mark.parametrize("text", [".", ". ", '."', ". (", "a. b", "x. y ", "?!", "。", '". '])
+def test_runs_of_marks_take_linear_time(text: str) -> None:
+    begun = time.process_time()
+    split_sentences(text * (300_000 // len(text)), "en")
+    assert time.process_time() - begun < 3  # it was minutes
+
+
+def test_spaces_behind_a_mark_take_linear_time() -> None:
+    begun = time.process_time()
+    assert split_sentences("Yes." + " " * 300_000, "en") == ["Yes."]
+    assert time.process_time() - begun < 3
+
+
+def test_long_sentences_are_cut_and_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    words = " ".join(f"word{n}{',' * (n % 7 == 0)}" for n in range(1000))
+    pieces = cut_long(words, 200)
+    assert " ".join(pieces) == words
+    assert max(map(len, pieces)) <= 200
+    assert all(piece.endswith(",") for piece in pieces[:-1])
+    assert "".join(cut_long("x" * 1000, 300)) == "x" * 1000
+    assert cut_long("short", 300) == ["short"]
+    split = splitter("rules", "en")
+    assert " ".join(split(words)) == words
+    split(words)
+    assert capsys.readouterr().err.count("is translated in pieces") == 1
+    assert split("A dog. A cat.") == ["A dog.", "A cat."]

@@ -11,6 +11,7 @@ from docnmt.cli import score
 from docnmt.errors import UserError
 from docnmt.formats.columns import Columns
 from docnmt.formats.side import side_lines
+from docnmt.formats.structure import Mark
 
 ROWS = [
     {"document_id": "a", "source": "one two three four five", "target": "A B C D E F", "hypothesis": "A B C D X F"},
@@ -52,19 +53,100 @@ def test_tables_score_as_plain_text(capsys: pytest.CaptureFixture[str], folder: 
     assert scores(capsys, folder, ref=table, sys="sys", src=table, paired="ref") == plain
 
 
-def test_rows_without_a_reference_are_not_scored(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    rows = [*ROWS, {"document_id": "b", "source": "twelve", "target": None, "hypothesis": "Z"}]
-    (folder / "more.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = scores(capsys, folder, ref="more.jsonl", sys="more.jsonl", src="more.jsonl")
-    assert found.pop("unscored") == 1
-    assert found == scores(capsys, folder, ref="all.jsonl", sys="all.jsonl", src="all.jsonl")
+def written(path: Path, rows: list[dict[str, object]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path.name
+
+
+@pytest.mark.parametrize("src", [True, False])
+def test_rows_without_a_partner_are_not_scored(capsys: pytest.CaptureFixture[str], folder: Path, src: bool) -> None:
+    """Nor do they end a document: the table names its documents."""
+    lonely = {"document_id": "b", "source": "twelve", "target": None, "hypothesis": "Z"}
+    unasked = {"document_id": "b", "source": "", "target": "M", "hypothesis": ""}
+    table = written(folder / "more.jsonl", [*ROWS[:3], lonely, *([unasked] if src else []), ROWS[3]])
+
+    def found(table: str) -> dict[str, object]:
+        return scores(capsys, folder, ref=table, sys=table, **({"src": table} if src else {}))
+
+    several = found(table)
+    assert several.pop("unscored") == 1 + src
+    assert several == found("all.jsonl")
+
+
+def test_a_text_may_lack_what_the_source_lacks(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """docnmt-generate has no line for a target sentence without a source."""
+    unasked = {"document_id": "a", "source": "", "target": "M", "hypothesis": ""}
+    table = written(folder / "more.jsonl", [ROWS[0], unasked, *ROWS[1:]])
+    expected = scores(capsys, folder, ref="ref", sys="sys", src="src")
+    assert scores(capsys, folder, ref=table, sys="sys", src=table) == {**expected, "unscored": 1}
+    (folder / "short").write_text("A\n\nB\n")
+    assert score.main(["--ref", str(folder / table), "--sys", str(folder / "short"), "--src", str(folder / table)]) == 1
+    assert "short: 2 sentences in 3 lines, but " in capsys.readouterr().err
+
+
+def test_what_is_not_scored_keeps_its_number(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    unknown = {"source": "s", "target": "", "hypothesis": "z"}
+    rows = [{"document_id": "0", **unknown}, ROWS[0], {"document_id": "a", **unknown}, *ROWS[1:]]
+    table = str(folder / written(folder / "more.jsonl", rows))
+    options = ["--ref", table, "--sys", table, "--per-sentence", "--per-document"]
+    assert score.main([*options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [bool(each) for each in found["of_sentences"]] == [False, True, False, True, True, True]
+    assert [bool(each) for each in found["of_documents"]] == [False, True, True]
+    assert score.main(options) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[lines.index("document\ts-BLEU\td-BLEU\tchrF\tTER") + 1] == "1\t-\t-\t-\t-"
+    assert lines[lines.index("sentence\tchrF\tTER") + 3] == "3\t-\t-"
+
+
+def test_documents_are_matched_by_name(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    true = scores(capsys, folder, ref="all.jsonl", sys="all.jsonl")
+    other = written(folder / "other.jsonl", [*ROWS[2:], *ROWS[:2]])
+    assert scores(capsys, folder, ref="all.jsonl", sys=other) == true
+    assert scores(capsys, folder, ref=other, sys="all.jsonl", src=other)["s-BLEU"] == pytest.approx(true["s-BLEU"])
+    named = written(folder / "named.jsonl", [{**row, "document_id": f"other {row['document_id']}"} for row in ROWS])
+    assert scores(capsys, folder, ref="all.jsonl", sys=named) == true  # as they stand: no name is in both
+
+
+@pytest.mark.parametrize(
+    ("names", "error"),
+    [
+        ("aabc", "sys.jsonl: document 'c' is not in "),
+        ("bbbb", "all.jsonl: document 'a' is not in "),
+        ("baab", "sys.jsonl: document 'b' stands in two places"),
+    ],
+)
+def test_documents_of_other_names_are_refused(
+    capsys: pytest.CaptureFixture[str], folder: Path, names: str, error: str
+) -> None:
+    table = written(folder / "sys.jsonl", [{**row, "document_id": name} for row, name in zip(ROWS, names, strict=True)])
+    assert score.main(["--ref", str(folder / "all.jsonl"), "--sys", str(folder / table)]) == 1
+    assert f"docnmt-score: error: {folder}/{error}" in capsys.readouterr().err
+
+
+def test_a_list_is_a_document(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    plain = scores(capsys, folder, ref="all.tsv", sys="all.tsv", src="all.tsv")
+    keys = ("source", "target", "hypothesis")
+    lists: list[dict[str, object]] = [
+        {key: [row[key] for row in rows] for key in keys} for rows in (ROWS[:2], ROWS[2:])
+    ]
+    table = written(folder / "lists.jsonl", lists)
+    assert scores(capsys, folder, ref=table, sys=table, src=table) == plain
+    assert list(side_lines(folder / written(folder / "e.jsonl", [{"hyp": []}]), Columns(), "hypothesis")) == [
+        Mark(),
+        "",
+    ]
 
 
 def test_columns_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     named = Columns(document=("document_id",), target=("hypothesis",))
-    assert list(side_lines(folder / "all.tsv", named, "target")) == ["A B C D X F", "G H I J Y", "", "", "Q R S T U V"]
+    lines = [Mark("a"), "A B C D X F", "G H I J Y", Mark("b"), "", "Q R S T U V"]
+    assert list(side_lines(folder / "all.tsv", named, "target")) == lines
     with pytest.raises(UserError, match="expected one column, got target=target,source"):
         side_lines(folder / "all.tsv", Columns(target=("target", "source")), "target")
+    (folder / "twice.tsv").write_text("target\ttarget\nA\tB\n")
+    with pytest.raises(UserError, match=r"twice\.tsv:1: two columns are called 'target'"):
+        list(side_lines(folder / "twice.tsv", Columns(), "target"))
     (folder / "none.tsv").write_text("source\ttarget\nA\tB\n")
     table = str(folder / "none.tsv")
     assert score.main(["--ref", table, "--sys", table]) == 1

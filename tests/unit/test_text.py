@@ -49,6 +49,8 @@ def test_a_byte_order_mark_is_taken_off_the_beginning_only() -> None:
         (b"a\nbc\rd\n", "corpus.en:2: byte 3 of the line (0x0D)", "carriage return"),
         (b"a\r\r\n", "corpus.en:1: byte 2", "carriage return"),
         (b"a\nb\r", "corpus.en:2: byte 2", "carriage return"),
+        (b"PK\x03\x04\x14\0\0\xff", "corpus.en:1: byte 8", "not plain text but a zip archive, as .docx"),
+        (b"\x1f\x8b\x08\0", "corpus.en:1: byte 2", "not plain text but compressed by gzip; gunzip it first"),
         (b"a\n\n\0b\n", "corpus.en:3: byte 1 of the line (0x00)", "NUL"),
         ("a\nMüller\n".encode("latin-1"), "corpus.en:2: byte 2 of the line (0xFC)", "not valid UTF-8"),
         (b"\xef\xbb\xbf\xff\n", "corpus.en:1: byte 4", "not valid UTF-8"),

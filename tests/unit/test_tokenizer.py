@@ -100,3 +100,17 @@ def test_what_is_no_model_is_refused(tokenizer: Tokenizer) -> None:
     )
     with pytest.raises(UserError, match="first entries must be <unk> <s> </s> <brk> <mask>"):
         Tokenizer.from_bytes(foreign.getvalue())
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_user_defined_symbols_are_never_cut(model_type: str) -> None:
+    symbols = ["<2de>", "<formal>"]
+    tagged = Tokenizer.train(LINES, SIZE, model_type=model_type, user_defined_symbols=symbols)  # type: ignore[arg-type]
+    assert tagged.vocabulary()[5:7] == symbols
+    assert tagged.vocab_size == SIZE
+    line = "<2de> river <formal>lamp"
+    (ids,) = tagged.encode([line])
+    assert [piece for piece in tagged.pieces(ids) if piece in symbols] == symbols
+    assert tagged.decode(ids) == line
+    with pytest.raises(UserError, match="--user-defined-symbols <brk>: every vocabulary has it"):
+        Tokenizer.train(LINES, SIZE, user_defined_symbols=["<brk>"])
