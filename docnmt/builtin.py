@@ -59,18 +59,20 @@ _TRANSLATION = (
     ("copy_transformer", "copy_transformer:CopyTransformer",
      "every sentence by itself, with a pointer to the document's earlier translations", "config:CopyTransformerConfig"),
     ("hier_transformer", "architectures:HierTransformer",
-     "attention over source2token summaries of the document's sentences", "config:HierTransformerConfig"),
+     "attention over source2token summaries of the document's sentences", "context_config:HierTransformerConfig"),
     ("cond_transformer", "architectures:CondTransformer",
-     "ConditionalAttention: each word reads the words of its top t sentences (eq. 7)", "config:CondTransformerConfig"),
+     "ConditionalAttention: each word reads the words of its top t sentences (eq. 7)",
+     "context_config:CondTransformerConfig"),
     ("hier_cond_transformer", "architectures:HierCondTransformer",
      "the same; in long documents the top t are found through blocks of sentences, or (--merge) a tree",
-     "config:HierCondTransformerConfig"),
+     "context_config:HierCondTransformerConfig"),
     ("concat_transformer", "architectures:ConcatTransformer",
-     "a few sentences as one sequence with break tokens: 2-to-1, 2-to-2, k-to-k", "config:ConcatConfig"),
+     "a few sentences as one sequence with break tokens: 2-to-1, 2-to-2, k-to-k", "sequence_config:ConcatConfig"),
     ("doc_transformer", "architectures:DocTransformer", "the whole document as one sequence with break tokens",
-     "config:StructuredConfig"),
+     "sequence_config:JoinedConfig"),
     ("scaleformer", "architectures:Scaleformer",
-     "the whole document as one sequence, with linear attention and relative positions", "config:ScaleformerConfig"),
+     "the whole document as one sequence, with linear attention and relative positions",
+     "sequence_config:ScaleformerConfig"),
 )  # fmt: skip
 _CLASSIFIER = "an encoder with a mean over words, to study how positions join embeddings"
 _SENTENCE_PAIRS = (
@@ -152,7 +154,9 @@ _add(
 _add(
     MERGES, "docnmt.modules",
     ("mean", "source2token:MeanMerge", "the mean of both children"),
-    ("source2token", "source2token:Source2TokenMerge", "source2token over both children, shared by the whole tree"),
+    ("source2token", "source2token:Source2TokenMerge",
+     "source2token over both children and a layer norm, shared by the whole tree"),
+    ("plain_source2token", "source2token:PlainSource2TokenMerge", "the same without the layer norm, as in the paper"),
     ("multidim_source2token", "source2token:MultiDimSource2TokenMerge",
      "source2token feature by feature, shared by the whole tree"),
 )  # fmt: skip

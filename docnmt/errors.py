@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+#: Control characters but tab and line feed: what could steer a terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class UserError(Exception):
@@ -22,3 +26,13 @@ class UsageError(UserError):
 
 class Terminated(BaseException):
     """SIGTERM arrived. Training saves before it lets this pass; everything else just ends with status 143."""
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: what could steer it (escape sequences, reversed writing) is spelt, `\\x1b`."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def shortened(text: str, most: int = 4000) -> str:
+    """A message without its middle, where it is longer than anybody reads."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"

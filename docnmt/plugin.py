@@ -12,10 +12,11 @@ from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.functional import packed_attention
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.models.build import Vocabularies, embeddings, encoder_decoder
-from docnmt.models.config import StructuredConfig, TransformerConfig
+from docnmt.models.config import TransformerConfig
 from docnmt.models.decoding import DecoderState, Memory
 from docnmt.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from docnmt.models.protocol import TranslationModel, TranslationTask
+from docnmt.models.sequence_config import StructuredConfig
 from docnmt.modules.attention import (
     CrossAttention,
     CrossKeys,

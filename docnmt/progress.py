@@ -81,7 +81,8 @@ class Progress:
         if kind is not None and issubclass(kind, Exception):  # its message says what happened
             return
         state = "" if kind is None else " (stopped)"
-        amount = f"{self._amount()} in " if self.unit or self.done else ""
+        here = f"{self.done - self.initial:,} of " if self.initial else ""  # the time is of these
+        amount = f"{here}{self._amount()} in " if self.unit or self.done else ""
         parts = [f"{self.label}{state}: {amount}{format_seconds(now - self._start)}", self._rate(now)]
         print(", ".join(p for p in [*parts, self._note] if p), file=self.file, flush=True)
 
@@ -100,17 +101,25 @@ class Progress:
         return f"{format_seconds((now - self._start) * max(self.total - self.done, 0) / done)} left"
 
     def _line(self, now: float) -> str:
-        tail = ", ".join(part for part in (self._rate(now), self._left(now), self._note) if part)
-        if not self.total:
-            return f"{self.label}: " + (f"{self._amount()}, {tail}" if self.done else format_seconds(now - self._start))
-        share = min(self.done / self.total, 1.0)
-        bar = f" [{'#' * round(20 * share):.<20}]" if self._terminal else ""
-        return f"{self.label}{bar} {100 * share:3.0f}% of {format_count(self.total)}, {tail}"
+        """The line; on a narrow terminal without its bar, time left and rate, for the note is what people wait for."""
+        columns = shutil.get_terminal_size().columns - 1 if self._terminal else sys.maxsize
+        share = min(self.done / self.total, 1.0) if self.total else 0.0
+        rate, left, bar = self._rate(now), self._left(now), f" [{'#' * round(20 * share):.<20}]"
+        line = ""
+        for shown, parts in ((bar, (rate, left)), ("", (rate, left)), ("", (rate,)), ("", ())):
+            tail = ", ".join(part for part in (*parts, self._note) if part)
+            if self.total:
+                bar_of_terminal = shown if self._terminal else ""
+                line = f"{self.label}{bar_of_terminal} {100 * share:3.0f}% of {format_count(self.total)}, {tail}"
+            else:
+                elapsed = format_seconds(now - self._start)
+                line = f"{self.label}: " + (f"{self._amount()}, {tail}" if self.done else elapsed)
+            if len(line) <= columns:
+                break
+        return line[:columns]
 
     def _show(self, line: str) -> None:
         self._clear()
-        if self._terminal:
-            line = line[: shutil.get_terminal_size().columns - 1]
         print(line, end="" if self._terminal else "\n", file=self.file, flush=True)
 
     def _clear(self) -> None:

@@ -111,7 +111,7 @@ class Registry(Generic[T]):
         return list(self._entries)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        return isinstance(name, str) and name in self._entries  # files may name a list
 
 
 def summary(target: object) -> str:

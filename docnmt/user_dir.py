@@ -31,7 +31,7 @@ def import_plugins(user_dir: str | None) -> None:
         raise UsageError(f"--user-dir {user_dir}: holds no Python files")
     for file in files:
         if str(file.parent) not in sys.path:
-            sys.path.insert(0, str(file.parent))
+            sys.path.append(str(file.parent))  # behind all others, so that no file takes the place of a module
         try:
             _import(file)
         except UserError:
@@ -45,7 +45,7 @@ def _import(path: Path) -> None:
     inside = [str(path)] if path.is_dir() else None
     file = path / "__init__.py" if path.is_dir() else path
     name = path.stem
-    if name in sys.modules and getattr(sys.modules[name], "__file__", None) != str(file):
+    if _is_another(name, file):
         name = f"{name}_{zlib.crc32(os.fsencode(path)):08x}"
     if name in sys.modules:
         return
@@ -58,3 +58,14 @@ def _import(path: Path) -> None:
     except BaseException:
         del sys.modules[name]
         raise
+
+
+def _is_another(name: str, file: Path) -> bool:
+    """Whether another module than this file has the name, imported or not."""
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__file__", None) != str(file)
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() != file.resolve()

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 #: Modules and packages whose public names are the API, with what stands in them.
 API = {
+    "docnmt.translator": "Trained models in Python",
     "docnmt.plugin": "What plug-ins build on",
     "docnmt.reading": "What a model reads at once",
     "docnmt.units": "Ranges of sentences",
@@ -28,12 +29,15 @@ API = {
     "docnmt.models": "Architectures",
     "docnmt.data": "Corpora on disk",
     "docnmt.batching": "Units and batches",
+    "docnmt.documents": "Documents of many kinds",
     "docnmt.search": "Search",
+    "docnmt.explain": "What was read",
     "docnmt.scoring": "Scores",
     "docnmt.report": "The report page",
     "docnmt.tasks": "Tasks",
     "docnmt.criterions": "Criteria",
     "docnmt.training": "Training",
+    "docnmt.serve": "The service",
     "docnmt.convert": "Models of other toolkits",
     "docnmt.classification": "Text classification",
     "docnmt.sentence_vectors": "Sentence vectors",
