@@ -24,6 +24,8 @@ import host_syncs
 import pretended
 
 pytestmark = pytest.mark.skipif(not pretended.available(), reason="this torch cannot be given devices from Python")
+if pretended.available():
+    pretended.make_known()  # here, before any test of this process has made gradients
 SIZES = "--embed-dim 16 --heads 2 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --max-tokens 700"
 
 

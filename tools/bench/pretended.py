@@ -182,7 +182,8 @@ def available() -> bool:
 
 
 @functools.lru_cache
-def _make_known() -> None:
+def make_known() -> None:
+    """Before the first backward pass of a process: the autograd engine counts devices once."""
     from torch.utils import backend_registration
 
     class Module(backend_registration._DummyBackendModule):  # type: ignore[misc,name-defined]
@@ -197,7 +198,7 @@ def _make_known() -> None:
 @contextlib.contextmanager
 def pretended() -> Iterator[HostSyncs]:
     """Inside, the device "pretended" can be used, and is counted."""
-    _make_known()
+    make_known()
     swap = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(True)  # weights that are shared stay shared
     counter = _Active.counter = HostSyncs()
