@@ -4,9 +4,10 @@
     python tools/bench/scale.py simulate --batches 12 DATA --arch hier_cond_transformer_small
 
 `measure` trains the same updates with one process (`--update-freq 2`) and with two, in turns, each process with one
-thread, and prints tokens a second and their ratio. It says nothing on a machine that has fewer free cores than
-processes. `simulate` times a few batches of the data, forward and backward, fits seconds = a + b · subwords, and deals
-the epoch's own batches to ranks as training does. Options that are not named here go to docnmt-train.
+thread, and prints tokens a second and their ratio. What the machine itself allows is measured in the same rounds: two
+trainings that know nothing of each other, each with one process. `simulate` times a few batches of the data, forward
+and backward, fits seconds = a + b · subwords, and deals the epoch's own batches to ranks as training does. Options that
+are not named here go to docnmt-train.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -30,41 +33,46 @@ from docnmt.training.prepare import prepare
 from docnmt.training.run import seed_everything
 from docnmt.training.trainer import open_epoch
 
+Line = dict[str, float]
+
 
 def measure(data: str, options: list[str], updates: int, rounds: int) -> None:
-    """Tokens a second of one process and of two, in turns."""
-    speeds: dict[int, list[float]] = {1: [], 2: []}
+    """Tokens a second of one process, of two, and of two trainings beside each other, in turns."""
+    ways: dict[str, Callable[[], list[Line]]] = {
+        "one process": lambda: [train(data, [*options, "--update-freq", "2"], updates, 1)],
+        "two processes": lambda: [train(data, options, updates, 2)],
+        "two trainings": lambda: beside(lambda: train(data, [*options, "--update-freq", "2"], updates, 1)),
+    }
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
     idle: list[float] = []
     for number in range(rounds):
-        for processes in (1, 2) if number % 2 == 0 else (2, 1):
-            with tempfile.TemporaryDirectory() as folder:
-                line = train(
-                    data, [*options, *(["--update-freq", "2"] if processes == 1 else [])], updates, processes, folder
-                )
-            speeds[processes].append(line["tokens_per_second"])
-            idle += [line["idle"]] if "idle" in line else []
-            print(f"round {number + 1}, {processes} processes: {speeds[processes][-1]:,.0f} tokens/s", flush=True)
-    ratios = [two / one for one, two in zip(speeds[1], speeds[2], strict=True)]
-    print(f"two against one: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        for name in list(ways)[:: 1 if number % 2 == 0 else -1]:
+            lines = ways[name]()
+            speeds[name].append(sum(line["tokens_per_second"] for line in lines))
+            idle += [line["idle"] for line in lines if "idle" in line]
+            print(f"round {number + 1}, {name}: {speeds[name][-1]:,.0f} tokens/s", flush=True)
+    for name in list(ways)[1:]:
+        ratios = [two / one for one, two in zip(speeds["one process"], speeds[name], strict=True)]
+        print(f"{name} against one: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     print(f"idle: {100 * statistics.median(idle):.1f} %; cores this process may use: {len(os.sched_getaffinity(0))}")
 
 
-def train(data: str, options: list[str], updates: int, processes: int, folder: str) -> dict[str, float]:
+def beside(work: Callable[[], Line]) -> list[Line]:
+    """What it gives twice, at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        return [each.result() for each in [pool.submit(work), pool.submit(work)]]
+
+
+def train(data: str, options: list[str], updates: int, processes: int) -> Line:
     """The last line of the log of one training: what its second half was like."""
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
-    common = [
-        "--save-dir",
-        folder,
-        "--disable-validation",
-        "--max-update",
-        str(updates),
-        "--log-interval",
-        str(updates // 2),
-    ]
-    words = [sys.executable, *launch, "-m", "docnmt.cli.train", data, *options, *common]
-    subprocess.run(words, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
-    lines = [json.loads(line) for line in (Path(folder) / "train.jsonl").read_text().splitlines()]
-    return [line for line in lines if line["event"] == "train"][-1]
+    limits = ["--disable-validation", "--max-update", str(updates), "--log-interval", str(updates // 2)]
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, *launch, "-m", "docnmt.cli.train", data, *options, *limits, "--save-dir", folder]
+        subprocess.run(words, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
+        lines = [json.loads(line) for line in (Path(folder) / "train.jsonl").read_text().splitlines()]
+    last: Line = [line for line in lines if line["event"] == "train"][-1]
+    return last
 
 
 def simulate(data: str, options: list[str], counts: list[int], batches: int, gigabytes: float) -> None:
