@@ -68,7 +68,7 @@ class SamplingConfig(SearchConfig):
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = super().problems()
-        found += below(self, 1, "nbest") + below(self, 0, "top_k")
+        found += below(self, 1, "nbest") + below(self, 0, "top_k", "seed")
         if self.temperature <= 0:
             found.append(f"--temperature: must be above 0, got {self.temperature}; --generator greedy takes the best")
         if not 0 < self.top_p <= 1:
