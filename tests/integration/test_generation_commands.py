@@ -318,6 +318,30 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         2,
         "--splitter has no",
     ),
+    "nbest of a text": (
+        ["translate", "--path", "run", "--nbest", "2"],
+        b"",
+        2,
+        "--nbest has no effect: a text has one",
+    ),
+    "window": (
+        ["translate", "--path", "plain.safetensors", "--context-window", "2"],
+        b"",
+        2,
+        "--context-window has no effect: plain.safetensors reads every sentence by itself",
+    ),
+    "seed": (
+        ["translate", "--path", "run", "--generator", "sampling", "--seed", "-1"],
+        b"",
+        2,
+        "--seed: must be at least 0",
+    ),
+    "number": (
+        ["translate", "--path", "run", "--max-tokens", "99999999999999999999"],
+        b"",
+        2,
+        "--max-tokens: must be at most 9,223,372,036,854,775,807",
+    ),
     "lone return": (["translate", "--path", "run"], b"a\rb\n", 1, "stdin:1: byte 2"),
 }
 
