@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -18,7 +19,7 @@ from docnmt.modules.layers import FeedForward
 from docnmt.search.work import Work
 
 #: Subwords of one text from which on it is said that softmax attention to all of it takes quadratic time.
-LONG_TEXT = 20_000
+LONG_TEXT = 4_000
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,11 @@ class Need:
     """What a model takes for the longest of its units.
 
     Attributes:
-        memory: bytes, at the least. unit: what it is, for messages. parts: how to take less at once.
-        quadratic: it is written as one text, so long that the time matters.
+        memory: bytes, at the least. unit: what it is, for messages.
     """
 
     memory: int
     unit: str
-    parts: str
-    quadratic: bool
 
     @classmethod
     def of(cls, work: Work, number: int) -> Need:
@@ -43,18 +41,15 @@ class Need:
         longest = int(costs.argmax())
         first, last = int(units.first[longest]), int(units.last[longest])
         written = int(work.lengths[first:last].sum()) if plan.joined else 0
-        begins = printable(work.corpus.source_text[first][:40])
         return cls(
             least_memory(model, int(costs[longest]), written, getattr(work.search, "beam", 1)),
-            f"the {plan.noun} that begins with '{begins}', {costs[longest]:,} subwords,",
-            "--context-window N takes it in parts" if plan.whole_documents else "divide it",
-            written > LONG_TEXT and bool(_of_row(model)),
+            _named(work, plan.noun, first, int(costs[longest])),
         )
 
 
 def check_room(work: Work) -> None:
-    """Refuse a document, before anything is translated, whose translation must run out of memory; of a text that takes
-    long because its time is quadratic, say so on stderr.
+    """Refuse a document, before anything is translated, whose translation must run out of memory; where the longest text
+    takes long because its time is quadratic, say so on stderr.
 
     Raises:
         UserError: naming the document, what it takes at the least, and what can be had.
@@ -63,14 +58,33 @@ def check_room(work: Work) -> None:
         return
     needs = [Need.of(work, number) for number in range(len(work.plans))]
     least, had = sum(need.memory for need in needs), memory_on(work.device)
-    most = max(needs, key=lambda need: need.memory)
+    parts = "--context-window N takes it in parts" if work.plans[0].whole_documents else "divide it"
     if had is not None and least > had:
+        unit = max(needs, key=lambda need: need.memory).unit
         raise UserError(
-            f"{most.unit} takes at least {least / 1e9:,.1f} GB of memory, and {had / 1e9:,.1f} can be had on "
-            f"{work.device}; {most.parts}"
+            f"{unit} takes at least {least / 1e9:,.1f} GB of memory, and {had / 1e9:,.1f} can be had on {work.device}; "
+            f"{parts}"
         )
-    if any(need.quadratic for need in needs):
-        print(f"warning: {most.unit} is written as one text, which takes quadratic time; {most.parts}", file=sys.stderr)
+    length, first = longest_text(work)
+    if length > LONG_TEXT and any(map(_of_row, work.ensemble.models)):
+        parts = parts if work.plans[0].joined else "divide it"
+        text = _named(work, "text", first, length)
+        print(f"warning: {text} is written at once, which takes quadratic time; {parts}", file=sys.stderr)
+
+
+def longest_text(work: Work) -> tuple[int, int]:
+    """Source subwords of the longest of the texts that search writes, and its first sentence."""
+    firsts, kept = work.texts.T
+    total = np.concatenate([[0], np.cumsum(work.lengths)])
+    lengths = total[np.append(kept, len(work.lengths))[1:]] - total[firsts]
+    longest = int(lengths.argmax())
+    return int(lengths[longest]), int(firsts[longest])
+
+
+def _named(work: Work, noun: str, first: int, length: int) -> str:
+    """`the document that begins with 'Once upon', 900 subwords,`."""
+    begins = printable(work.corpus.source_text[first][:40])
+    return f"the {noun} that begins with '{begins}', {length:,} subwords,"
 
 
 def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int) -> int:

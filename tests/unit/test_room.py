@@ -64,13 +64,20 @@ def test_memory_is_counted_by_what_grows() -> None:
 
 def test_quadratic_time_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(room, "LONG_TEXT", 20)
-    text = [["the tree sees the house."] * 4]
+    text = [["a cat."], ["the tree sees the house."] * 4]
     for arch in ("scaleformer_tiny", "hier_transformer_tiny"):
         translated(arch, text)
     assert not capsys.readouterr().err
     translated("doc_transformer_tiny", text)
     said = capsys.readouterr().err
-    assert "subwords, is written as one text, which takes quadratic time; --context-window N takes it in parts" in said
+    assert said.startswith("warning: the text that begins with 'the tree sees the house.', ")
+    assert said.endswith(
+        "subwords, is written at once, which takes quadratic time; --context-window N takes it in parts\n"
+    )
+    translated("hier_transformer_tiny", [["a cat.", "he walks in the old house. " * 5]])
+    said = capsys.readouterr().err
+    assert said.startswith("warning: the text that begins with 'he walks in the old house. he walks in t', ")
+    assert said.endswith("which takes quadratic time; divide it\n")
 
 
 def test_memory_of_the_machine_and_of_the_group(tmp_path: Path) -> None:
