@@ -48,8 +48,8 @@ class Need:
 
 
 def check_room(work: Work) -> None:
-    """Refuse a document, before anything is translated, whose translation must run out of memory; where the longest text
-    takes long because its time is quadratic, say so on stderr.
+    """Refuse a document, before anything is translated, whose translation must run out of memory; of a text that is so
+    long that its quadratic time matters, say so on stderr.
 
     Raises:
         UserError: naming the document, what it takes at the least, and what can be had.
