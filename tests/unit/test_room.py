@@ -90,7 +90,7 @@ def test_memory_of_the_machine_and_of_the_group(tmp_path: Path) -> None:
     assert obtainable_memory(tmp_path) == 3000 * 1024
     group = tmp_path / "sys" / "fs" / "cgroup"
     group.mkdir(parents=True)
-    for name, value in (("memory.max", "max"), ("memory.current", "50000"), ("memory.stat", "anon 7\nfile 20000\n")):
+    for name, value in (("memory.max", "max"), ("memory.current", "50000"), ("memory.stat", "anon 7\nfile 20000")):
         (group / name).write_text(f"{value}\n")
     assert obtainable_memory(tmp_path) == 3000 * 1024
     (group / "memory.max").write_text("60000\n")
