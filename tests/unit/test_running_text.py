@@ -125,7 +125,7 @@ def test_a_document_is_there_as_soon_as_its_end_has_come() -> None:
 
 
 def test_a_long_line_of_a_corpus_is_cut_and_written_as_one() -> None:
-    text = f"a.\n{'b ' * 1000}\n\nc.\n"
+    text = f"a.\n{'b ' * 999}b\n\nc.\n"
     (first, second) = of_sentences(lines(text), whole_lines())
     assert [len(sentence) for sentence in first.documents[0].sentences] == [2, 1499, 499]
     assert second.documents[0].sentences == ("c.",)
