@@ -378,7 +378,9 @@ def test_a_hang_up_saves_as_a_termination_does(data: Path, tmp_path: Path, capsy
     options = ("--max-epoch", "3", "--signal-at", "6", "--signal-number", str(int(signal.SIGHUP)))
     assert train(data, tmp_path / "run", *options, arch="toy_other") == 143
     update = load_checkpoint(tmp_path / "run" / LAST).header["progress"]["update"]
-    assert f"{LAST} holds update {update}; the same command goes on from there" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{LAST} holds update {update}; the same command goes on from there" in error
+    assert error.endswith("docnmt-train: stopped by SIGHUP\n")
 
 
 def test_what_nobody_means_is_said_first(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
