@@ -222,7 +222,7 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
         UserError: `path` is a file, a folder that is not empty and either not ours or `overwrite` is False, or where
             nothing can be written.
     """
-    above = next(parent for parent in Path(os.path.realpath(path)).parents if parent.exists())
+    above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
     try:
         os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=above))  # permissions do not say all
     except OSError as error:

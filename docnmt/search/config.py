@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docnmt.config import below, option
+from docnmt.config import above, below, option
 from docnmt.registry import GENERATORS
+
+#: Hypotheses of a sentence at once; more are a slip of the keyboard, and no answer would come.
+MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class BeamSearchConfig(SearchConfig):
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = super().problems()
-        found += below(self, 1, "beam")
+        found += below(self, 1, "beam") + above(self, MOST_ROWS, "beam")
         if self.beam >= 1 and not 1 <= self.nbest <= self.beam:
             found.append(f"--nbest: must be 1 to --beam ({self.beam}), got {self.nbest}")
         return found
@@ -68,7 +71,7 @@ class SamplingConfig(SearchConfig):
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = super().problems()
-        found += below(self, 1, "nbest") + below(self, 0, "top_k", "seed")
+        found += below(self, 1, "nbest") + above(self, MOST_ROWS, "nbest") + below(self, 0, "top_k", "seed")
         if self.temperature <= 0:
             found.append(f"--temperature: must be above 0, got {self.temperature}; --generator greedy takes the best")
         if not 0 < self.top_p <= 1:

@@ -20,12 +20,22 @@ def add_documents(add: Callable[..., None]) -> None:
     for kind, text in sample_documents.TEXTS.items():
         add(f"document.{kind}", text, _reader(kind), 0.5)
     for kind, part in _PARTS.items():
-        package = sample_documents.content(kind)
+        package = _undated(sample_documents.content(kind))
         with zipfile.ZipFile(io.BytesIO(package)) as opened:
             content = opened.read(part)
         add(f"document.{kind}/{part}", content, _part_reader(kind, part, package), 0.5)
         add(f"document.{kind}", package, _reader(kind), 0.1)
     add("glossary.tsv", "the dog\tder Hund\nHouse\tHaus\n\nold  cat\talte Katze\n", _glossary)
+
+
+def _undated(package: bytes) -> bytes:
+    """A package that is the same whenever it is made."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(package)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            if name != "meta.xml":
+                new.writestr(zipfile.ZipInfo(name), old.read(name), zipfile.ZIP_DEFLATED)
+    return out.getvalue()
 
 
 def _glossary(path: Path) -> None:

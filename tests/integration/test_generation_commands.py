@@ -336,6 +336,7 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         2,
         "--seed: must be at least 0",
     ),
+    "beam": (["translate", "--path", "run", "--beam", "1000000000"], b"", 2, "--beam: must be at most 10,000"),
     "number": (
         ["translate", "--path", "run", "--max-tokens", "99999999999999999999"],
         b"",

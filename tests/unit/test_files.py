@@ -138,6 +138,10 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path)
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="is not a folder that takes new files"):
         check_folder(tmp_path / "file" / "results", marker="scores.json", overwrite=False)
+    (tmp_path / "file").unlink()
+    (tmp_path / "file").symlink_to("file")
+    with pytest.raises(UserError, match="is not a folder that takes new files"):
+        check_folder(tmp_path / "file" / "results", marker="scores.json", overwrite=False)
     check_folder(tmp_path / "a" / "b", marker="scores.json", overwrite=False)
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
