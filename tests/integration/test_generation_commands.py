@@ -337,6 +337,13 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         "--seed: must be at least 0",
     ),
     "beam": (["translate", "--path", "run", "--beam", "1000000000"], b"", 2, "--beam: must be at most 10,000"),
+    "length": (["translate", "--path", "run", "--max-len-a", "1e30"], b"", 2, "--max-len-a: must be at most 1,048,576"),
+    "cold": (
+        ["translate", "--path", "run", "--generator", "sampling", "--temperature", "1e-300"],
+        b"",
+        2,
+        "--temperature: must be at least 0.000001, got 1e-300; --generator greedy takes the best",
+    ),
     "number": (
         ["translate", "--path", "run", "--max-tokens", "99999999999999999999"],
         b"",
