@@ -27,6 +27,14 @@ class UsageError(UserError):
 class Terminated(BaseException):
     """SIGTERM arrived. Training saves before it lets this pass; everything else just ends with status 143."""
 
+    signal = "SIGTERM"
+
+
+class HungUp(Terminated):
+    """SIGHUP arrived, with the same effect."""
+
+    signal = "SIGHUP"
+
 
 def printable(text: str) -> str:
     """Text for a terminal: what could steer it (escape sequences, reversed writing) is spelt, `\\x1b`."""

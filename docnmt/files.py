@@ -222,9 +222,12 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
         UserError: `path` is a file, a folder that is not empty and either not ours or `overwrite` is False, or where
             nothing can be written.
     """
-    above = next(parent for parent in Path(os.path.realpath(path)).parents if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise UserError(f"{path}: cannot be written: {above} is not a folder that takes new files; choose another")
+    above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=above))  # permissions do not say all
+    except OSError as error:
+        what = f"{above} is not a folder that takes new files ({error.strerror or error})"
+        raise UserError(f"{path}: cannot be written: {what}; choose another") from error
     if not path.exists():
         return
     if not path.is_dir():

@@ -1,8 +1,9 @@
-"""Which of a job's processes this one is, as torchrun or SLURM says, and which processors it may use. Commands ask
-before they import torch."""
+"""Which of a job's processes this one is, as torchrun or SLURM says, and which processors and how much memory it may
+use. Commands ask before they import torch."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -79,6 +80,23 @@ def processors() -> int:
         return affine
     quota, period = limit.read_text().split()
     return affine if quota == "max" else min(affine, max(1, int(quota) // int(period)))
+
+
+def obtainable_memory(system: Path = Path("/")) -> int | None:
+    """Bytes that this process can have: what it holds and what machine and control group have left; None: not known."""
+    left = []
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        told = dict(line.split(":") for line in (system / "proc/meminfo").read_text().splitlines())
+        left.append(sum(1024 * int(told[name].split()[0]) for name in ("MemAvailable", "SwapFree")))
+    group = system / "sys/fs/cgroup"
+    with contextlib.suppress(OSError, ValueError, KeyError):  # "max" is no number
+        most, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        kinds = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        left.append(most - used + int(kinds["file"]))  # pages of files give way
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        held = int((system / "proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return held + min(left) if left else None
+    return None
 
 
 _met = False

@@ -127,7 +127,7 @@ _FAIRSEQ = {
     "bpe": "text is cut by the tokenizer in the data folder; docnmt-preprocess --subword-model chooses its kind",
     "remove_bpe": "translations are text already (the D- lines)",
     "post_process": "translations are text already (the D- lines)",
-    "fp16": "half precision is --bf16",
+    "fp16": "half precision is --bf16, which needs no loss scaling",
     "max_source_positions": "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
     "max_target_positions": "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
     "no_progress_bar": "there is no bar where stderr is no terminal",

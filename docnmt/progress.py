@@ -33,6 +33,11 @@ def format_seconds(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def how_many(number: int, noun: str) -> str:
+    """`1 document`, `2,000 documents`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 class Progress:
     """A progress display with rate and time left.
 

@@ -207,9 +207,9 @@ def run(
             if sys.stdout is not None:
                 sys.stdout.flush()  # or a full disk shows after the last line of Python that could say so
             return status
-    except Terminated:
+    except Terminated as error:
         early = " before the processes of this job had met; was one killed, what started them says which" * apart()
-        print(f"{prog}: stopped by {came[0] if came else 'SIGTERM'}{early}", file=sys.stderr)
+        print(f"{prog}: stopped by {came[0] if came else error.signal}{early}", file=sys.stderr)
         return 143
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)

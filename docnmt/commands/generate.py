@@ -22,6 +22,7 @@ from docnmt.config import to_dict
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UsageError
 from docnmt.files import check_folder, check_new, replacing_folder, write_json
+from docnmt.progress import how_many
 from docnmt.scoring.config import ReportConfig
 from docnmt.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.scoring.report import TranslationReport, check_wanted, report_on
@@ -51,7 +52,7 @@ class Speed:
 
     def __str__(self) -> str:
         rates = f"{self.sentences / self.seconds:.1f} sentences/s, {self.tokens / self.seconds:.0f} tokens/s"
-        return f"{self.sentences:,} sentences in {self.seconds:.1f} s ({rates})"
+        return f"{how_many(self.sentences, 'sentence')} in {self.seconds:.1f} s ({rates})"
 
 
 def generate(
@@ -100,7 +101,7 @@ def generate(
     if report is not None:
         print(report, file=out, flush=True)
         if config.gen_first is not None:
-            print(f"(of the first {corpus.num_documents:,} documents)", file=out)
+            print(f"(of the first {how_many(corpus.num_documents, 'document')})", file=out)
         if config.prefix_references:
             print(f"(without the first {config.prefix_references:g} of each document, which was given)", file=out)
     print(speed, file=sys.stderr)

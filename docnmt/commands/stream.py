@@ -20,7 +20,7 @@ from docnmt.explain.page import ExplainedSentence
 from docnmt.formats.columns import parse_columns
 from docnmt.formats.glossary import Glossary
 from docnmt.formats.running_text import RunningText, of_documents, of_sentences, of_table
-from docnmt.formats.sentences import splitter
+from docnmt.formats.sentences import splitter, whole_lines
 from docnmt.formats.text import TextLines
 from docnmt.models.protocol import TranslationTask
 from docnmt.progress import Progress
@@ -139,7 +139,7 @@ def _translate_arriving(
 def _parts(lines: TextLines, config: TranslateConfig, task: TranslationTask) -> Iterator[RunningText]:
     """The documents of a stream, each when it is closed."""
     if config.input_format == "corpus":
-        return of_sentences(lines)
+        return of_sentences(lines, whole_lines())
     split = splitter(config.splitter, task.source_lang)
     if config.input_format == "lines":
         return of_documents(lines, split)

@@ -9,6 +9,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from docnmt.config.option import Option
 
+#: No whole number is larger: arrays and generators of random numbers hold 64 bits.
+LARGEST = (1 << 63) - 1
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -50,6 +53,8 @@ class Setting:
         converted = _convert(value, self.kind)
         if converted is None:
             raise ValueError(f"{self.flag}: expected {_EXPECTED[self.kind]}, got {value!r}")
+        if self.kind is int and isinstance(converted, int) and abs(converted) > LARGEST:
+            raise ValueError(f"{self.flag}: must be at most {LARGEST:,}, got {value!r}")
         if self.choices is not None and converted not in self.choices:
             raise ValueError(f"{self.flag}: expected one of {', '.join(map(str, self.choices))}, got {value!r}")
         return converted

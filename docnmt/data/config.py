@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.config import option
+from docnmt.config import above, option
 from docnmt.formats.columns import Columns, parse_columns
 
 #: What `--vocab-size` is when nobody says.
@@ -130,6 +130,7 @@ class TranslationPreprocessConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 found.append(f"--{name.replace('_', '-')}: expected at least 1, got {value}")
+        found += above(self, 1 << 24, "vocab_size")
         found += self._of_symbols() + parse_columns(self.columns)[1]
         if self.table_columns().hypothesis:
             found.append("--columns hypothesis=…: has no effect here; it belongs to docnmt-score")

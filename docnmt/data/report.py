@@ -12,6 +12,7 @@ from docnmt.data.meta import read_meta
 from docnmt.data.scan import Split
 from docnmt.data.store import length_blocks, let_go
 from docnmt.data.tokenizer import UNK
+from docnmt.progress import how_many
 
 
 def statistics(split: Split) -> dict[str, Any]:
@@ -81,7 +82,7 @@ def describe_split(name: str, counts: Mapping[str, Any]) -> str:
     """One line on a split."""
     known = {0: "no sections or paragraphs", 1: "1 level above the sentence"}
     parts = [
-        f"{name}: {_counted(counts['documents'], 'document')}, {_counted(counts['sentences'], 'sentence')}",
+        f"{name}: {how_many(counts['documents'], 'document')}, {how_many(counts['sentences'], 'sentence')}",
         known.get(counts["levels"], f"{counts['levels']} levels above the sentence"),
     ]
     if counts["without_partner"]:
@@ -95,11 +96,6 @@ def describe_split(name: str, counts: Mapping[str, Any]) -> str:
             f"longest document {lengths['longest_document']:,})"
         )
     return "; ".join(parts)
-
-
-def _counted(number: int, noun: str) -> str:
-    """`1 document`, `2 documents`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def describe_folder(folder: Path) -> str:

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.tokenizer import UNK, Tokenizer
+from docnmt.data.tokenizer import SPECIAL, UNK, Tokenizer
 from docnmt.errors import printable
 
 #: Sentences that are looked through for examples.
@@ -44,10 +44,10 @@ class UnknownText:
         if self.unknown == self._said:
             return
         self._said = self.unknown
-        shown = " ".join(map(printable, self._examples))
+        shown = f" ({' '.join(map(printable, self._examples))})" if self._examples else ""
         print(
             f"warning: {self.unknown:,} of {self.subwords:,} subwords, in {self.in_sentences:,} of {self.sentences:,} "
-            f"sentences, are unknown to the model ({shown}); what it writes for them is invented",
+            f"sentences, are unknown to the model{shown}; what it writes for them is invented",
             file=sys.stderr,
         )
 
@@ -59,6 +59,6 @@ def warn_of_unknown(corpus: ParallelCorpus, tokenizer: Tokenizer) -> None:
 
 def unknown_characters(lines: list[str], tokenizer: Tokenizer) -> list[str]:
     """The characters of some lines that are no part of any entry, in the order in which they come."""
-    known = set("".join(tokenizer.vocabulary()))
+    known = set("".join(entry for entry in tokenizer.vocabulary() if entry not in SPECIAL))
     normal = "".join(tokenizer.normalize(lines))
     return [character for character in dict.fromkeys(normal) if character not in known and not character.isspace()]

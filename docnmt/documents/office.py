@@ -46,7 +46,7 @@ class Office(Tree):
         try:
             with package.open(part) as file:
                 content = file.read(left + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, OSError) as error:
             raise UserError(f"{self.name}: {part} cannot be unpacked: {error}") from error
         if len(content) > left:
             raise UserError(f"{self.name}: unpacks to more than {MAX_BYTES >> 20} MiB of text; it is not read")

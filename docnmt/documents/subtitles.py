@@ -28,7 +28,7 @@ class Subtitles(Spliced):
         try:
             for _ in srt.parse(self.source.lstrip("\ufeff")):
                 pass
-        except (srt.SRTParseError, ValueError) as error:
+        except (srt.SRTParseError, ValueError, OverflowError) as error:
             where = getattr(error, "expected_start", None)
             line = "" if where is None else f":{self.source.count(chr(10), 0, where) + 1}"
             raise UserError(

@@ -27,7 +27,7 @@ def parse(content: bytes, name: str) -> Element:
     try:
         root = etree.fromstring(content, parser)
     except etree.XMLSyntaxError as error:
-        raise UserError(f"{name}: is not well-formed XML: {error.msg}; was it cut off?") from error
+        raise UserError(f"{name}: is not well-formed XML: {' '.join(error.msg.split())}; was it cut off?") from error
     except ValueError as error:  # an empty file
         raise UserError(f"{name}: is not XML: {error}") from error
     dtd = root.getroottree().docinfo.internalDTD

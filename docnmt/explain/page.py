@@ -15,6 +15,7 @@ from docnmt.errors import UsageError
 from docnmt.explain.explanation import Attention, Explanation
 from docnmt.files import write_text
 from docnmt.pages.page import SHARED, self_contained, template
+from docnmt.progress import how_many
 from docnmt.search.translate import Translation
 
 #: Weights that the page leaves out; JSON has all.
@@ -65,7 +66,7 @@ def write_explanation(
         ],
     }
     sentences = sum(map(len, documents))
-    summary = f"{sentences:,} sentences in {len(documents):,} documents, {languages[0]} to {languages[1]}"
+    summary = f"{how_many(sentences, 'sentence')} in {how_many(len(documents), 'document')}, {' to '.join(languages)}"
     content: dict[str, Any] = {
         "title": "What the translation read",
         "summary": f"{summary}, by {', '.join(models)}",

@@ -52,13 +52,17 @@ class Glossary:
         return cls(terms)
 
     @cached_property
+    def _longest_first(self) -> list[str]:
+        return sorted(self.terms, key=len, reverse=True)
+
+    @cached_property
     def _pattern(self) -> re.Pattern[str] | None:
-        """Any term, the longest first."""
+        """Any term, the longest first, each a group."""
         parts = []
-        for term in sorted(self.terms, key=len, reverse=True):
+        for term in self._longest_first:
             spelt = r"\s+".join(map(re.escape, term.split()))
             spelt = spelt if term != term.lower() else f"(?i:{spelt})"
-            parts.append(f"{_edge(term[0], '(?<!', ')')}{spelt}{_edge(term[-1], '(?!', ')')}")
+            parts.append(f"{_edge(term[0], '(?<!', ')')}({spelt}){_edge(term[-1], '(?!', ')')}")
         return re.compile("|".join(parts)) if parts else None
 
     def found(self, sentence: str) -> list[str]:
@@ -68,7 +72,9 @@ class Glossary:
         targets = []
         for match in self._pattern.finditer(sentence):
             spelt = " ".join(match[0].split())
-            targets.append(self.terms[spelt] if spelt in self.terms else self.terms[spelt.lower()])
+            assert match.lastindex is not None  # its group; `spelt.lower()` need not be a term: ſ and ı match s and i
+            term = spelt if spelt in self.terms else self._longest_first[match.lastindex - 1]
+            targets.append(self.terms[term])
         return list(dict.fromkeys(targets))
 
 

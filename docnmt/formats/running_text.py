@@ -95,8 +95,10 @@ class _Open:
         return replace(self._rows, documents=[document])
 
 
-def of_sentences(lines: TextLines) -> Iterator[RunningText]:
+def of_sentences(lines: TextLines, split: Split = lambda line: [line]) -> Iterator[RunningText]:
     """The plain form of a corpus, a sentence a line, document by document as each is at its end.
+
+    `split` may divide a sentence that is too long.
 
     A document ends at an empty line or at `<d>`; lines of marks are written as an empty line between two documents.
     Paragraphs are known from the first document on that has a line `<p>`.
@@ -107,7 +109,7 @@ def of_sentences(lines: TextLines) -> Iterator[RunningText]:
     facts, text = Facts(), _Open()
     for event in read_text([lines], facts):
         if isinstance(event, Sentence):
-            text.row([[event.texts[0]]], units=event.units)
+            text.row([split(event.texts[0])], units=event.units)
         elif not text.empty:
             text.row([[]])
             yield text.close(units=facts.levels)

@@ -76,6 +76,11 @@ def splitter(name: str, language: str) -> Callable[[str], list[str]]:
     return _cutting(split)
 
 
+def whole_lines() -> Callable[[str], list[str]]:
+    """What takes a line for a sentence, in pieces if it is too long."""
+    return _cutting(lambda line: [line])
+
+
 def _cutting(split: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     said = False
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from torch import distributed
 from torch.distributed.distributed_c10d import Store
 
-from docnmt.errors import Terminated
+from docnmt.errors import HungUp, Terminated
 
 #: The signals that stop all ranks, by their names.
-STOPS: dict[str, type[BaseException]] = {kind.__name__: kind for kind in (Terminated, KeyboardInterrupt)}
+STOPS: dict[str, type[BaseException]] = {kind.__name__: kind for kind in (Terminated, HungUp, KeyboardInterrupt)}
 
 
 @dataclass

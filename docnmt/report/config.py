@@ -47,7 +47,7 @@ class PageConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = [*below(self, 1, "samples"), *parse_columns(self.columns)[1]]
+        found = [*below(self, 1, "samples"), *below(self, 0, "seed"), *parse_columns(self.columns)[1]]
         if self.names and len(self.names) != len(self.sys):
             found.append(f"--names: expected {len(self.sys)}, one for each file of --sys, got {len(self.names)}")
         if self.source_lang is not None and self.src is None:

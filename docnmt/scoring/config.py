@@ -87,7 +87,7 @@ class ScoreConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = [*below(self, 1, "samples"), *parse_columns(self.columns)[1]]
+        found = [*below(self, 1, "samples"), *below(self, 0, "seed"), *parse_columns(self.columns)[1]]
         if self.resegmented is not None and not self.resegment:
             found.append("--resegmented has no effect without --resegment")
         return found
@@ -146,5 +146,5 @@ class QuestionsConfig:
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         if self.context_seed is None or self.context in ("shuffled", "foreign"):
-            return []
+            return below(self, 0, "context_seed")
         return [f"--context-seed has no effect with --context {self.context}; it belongs to shuffled, foreign"]

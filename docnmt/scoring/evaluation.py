@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from docnmt.progress import how_many
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -28,7 +30,8 @@ class Scores:
     def __str__(self) -> str:
         width = max(map(len, self.values))
         lines = [f"{name:<{width}} = {value:6.2f}  {self.signatures[name]}" for name, value in self.values.items()]
-        return "\n".join([*lines, f"({self.sentences:,} sentences in {self.documents:,} documents)"])
+        counts = how_many(self.sentences, "sentence"), how_many(self.documents, "document")
+        return "\n".join([*lines, f"({' in '.join(counts)})"])
 
     def to_dict(self) -> dict[str, Any]:
         """What `scores.json` holds: every metric under its name, signatures and counts."""

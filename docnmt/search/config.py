@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docnmt.config import below, option
+from docnmt.config import above, below, option
 from docnmt.registry import GENERATORS
+
+#: Hypotheses of a sentence at once, and tokens of one: more are a slip of the keyboard, and no answer would come.
+MOST_ROWS, MOST_TOKENS = 10_000, 1 << 20
+#: Below it, scores divided by the temperature leave the range of float32.
+COLDEST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,7 @@ class SearchConfig:
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = below(self, 0, "lenpen", "max_len_a", "max_len_b", "min_len")
+        found += above(self, MOST_TOKENS, "max_len_a", "max_len_b", "min_len")
         if not found and self.max_len_a == 0 and self.max_len_b < max(self.min_len, 1):
             found.append(
                 f"--max-len-b {self.max_len_b} leaves no room for a sentence of --min-len {self.min_len}; raise it"
@@ -42,7 +48,7 @@ class BeamSearchConfig(SearchConfig):
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = super().problems()
-        found += below(self, 1, "beam")
+        found += below(self, 1, "beam") + above(self, MOST_ROWS, "beam")
         if self.beam >= 1 and not 1 <= self.nbest <= self.beam:
             found.append(f"--nbest: must be 1 to --beam ({self.beam}), got {self.nbest}")
         return found
@@ -68,9 +74,10 @@ class SamplingConfig(SearchConfig):
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = super().problems()
-        found += below(self, 1, "nbest") + below(self, 0, "top_k")
-        if self.temperature <= 0:
-            found.append(f"--temperature: must be above 0, got {self.temperature}; --generator greedy takes the best")
+        found += below(self, 1, "nbest") + above(self, MOST_ROWS, "nbest") + below(self, 0, "top_k", "seed")
+        if self.temperature < COLDEST:
+            least = f"must be at least {COLDEST:f}, got {self.temperature}"
+            found.append(f"--temperature: {least}; --generator greedy takes the best")
         if not 0 < self.top_p <= 1:
             found.append(f"--top-p: must be above 0 and at most 1, got {self.top_p}")
         return found

@@ -23,6 +23,7 @@ from docnmt.search.decode import Search, decode
 from docnmt.search.given import given_tokens
 from docnmt.search.hypothesis import Hypothesis, Slot
 from docnmt.search.memory import TranslationMemory, with_memory
+from docnmt.search.room import check_room
 from docnmt.search.terms import asked_terms
 from docnmt.search.work import Work, begin, encode
 
@@ -117,7 +118,8 @@ def translate_corpus(
         progress: called with a number of source subwords (`</s>` included) whenever they are done.
 
     Raises:
-        UserError: the glossary is wrong, the vocabulary cannot write a term of it, or the generator takes none.
+        UserError: the glossary is wrong, the vocabulary cannot write a term of it, or the generator takes none; or a
+            document needs more memory than there is.
     """
     own_numbers = np.arange(corpus.num_sentences)
     finder = asked_terms(options, task.target_tokenizer, glossary)
@@ -132,6 +134,7 @@ def translate_corpus(
         terms=None if terms is None else terms.renumbered(own_numbers.tolist()),
         streams=before + _own(own_numbers), progress=progress,
     )  # fmt: skip
+    check_room(work)
     parts = list(work.ranges())
 
     def _part(place: int) -> Iterator[SentenceResult]:

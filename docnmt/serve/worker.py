@@ -21,6 +21,7 @@ from docnmt.search.ensemble import Ensemble
 from docnmt.search.given import given_tokens
 from docnmt.search.hypothesis import Hypothesis
 from docnmt.search.memory import TranslationMemory, with_memory
+from docnmt.search.room import check_room
 from docnmt.search.terms import asked_terms
 from docnmt.search.translate import translation
 from docnmt.search.work import Work
@@ -118,6 +119,7 @@ class Worker:
             models.loaded.models, task, replace(corpus, target=None), models.options, models.search,
             given=tokens, window=models.window, terms=None if terms is None else terms.renumbered(numbers),
         )  # fmt: skip
+        check_room(work)
 
         def deliver(number: int, found: list[Hypothesis]) -> None:
             """The best translation of a sentence."""

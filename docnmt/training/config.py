@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.config import above, below, flag, option
+from docnmt.config import below, flag, option
 
 #: What the sections of `docnmt-train` are called: in `--help`, in config.yaml and in a checkpoint's header.
 SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
@@ -112,7 +112,6 @@ class TrainingConfig:
             "validate_interval_updates",
             "finetune_frozen_updates",
         ) + below(self, 0, "seed", "finetune_lr_scale")
-        found += above(self, (1 << 63) - 1, "seed")
         if self.ema is not None and not 0 < self.ema < 1:
             found.append(f"--ema: expected a decay between 0 and 1, got {self.ema}")
         for name in ("finetune_lr_scale", "finetune_frozen_updates"):

@@ -11,12 +11,12 @@ from types import FrameType
 from typing import TypeVar
 
 from docnmt import ranks
-from docnmt.errors import Terminated
+from docnmt.errors import HungUp, Terminated
 
 T = TypeVar("T")
 
 _RAISES: dict[int, type[BaseException]] = {
-    signal.SIGTERM: Terminated, signal.SIGHUP: Terminated, signal.SIGINT: KeyboardInterrupt,
+    signal.SIGTERM: Terminated, signal.SIGHUP: HungUp, signal.SIGINT: KeyboardInterrupt,
 }  # fmt: skip
 #: Seconds in which a second signal is the first one's echo: it comes to the whole job and once more from its launcher.
 _ECHO = 10.0

@@ -133,6 +133,11 @@ def open_epoch(run: Run, share: Callable[[Callable[[], int]], list[int]] = ranks
         plan = run.plan(data, shuffle=True)
         if not plan:
             raise UserError(f"{run.limits.data}: the training split is empty")
+        if state.batches >= len(plan):
+            raise UserError(
+                f"{run.folder.last}: the progress in its header is damaged: batch {state.batches:,} of an epoch of "
+                f"{len(plan):,}; use another checkpoint"
+            )
         epochs.append(Epoch(state.epoch, data, plan))
         return epochs[0].digest
 

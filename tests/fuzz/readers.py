@@ -15,6 +15,7 @@ import numpy as np
 import safetensors.torch
 import small_system
 import toy
+from document_readers import add_documents
 from parallel_text import ParallelText
 
 from docnmt.checksums import skipped
@@ -119,6 +120,7 @@ def readers(tmp: Path) -> list[Reader]:
     _tables(add)
     _folders(add, tmp)
     _checkpoints(add, tmp)
+    add_documents(add)
     return found
 
 

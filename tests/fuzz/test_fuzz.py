@@ -26,7 +26,7 @@ from readers import Reader, readers  # noqa: E402
 from docnmt.errors import UserError, printable, shortened  # noqa: E402
 
 CORPUS = Path(__file__).parent / "corpus"
-#: Inputs of a reader whose `share` is 1, in the slow run: 112,000 of all readers together.
+#: Inputs of a reader whose `share` is 1, in the slow run: 136,000 of all readers together.
 MANY, FEW = 4000, 25
 SECONDS = 10
 

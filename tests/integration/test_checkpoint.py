@@ -151,6 +151,17 @@ def test_training_does_not_continue_from_damage(
     assert (run / "checkpoint_last.safetensors").read_bytes() == before
 
 
+def test_training_does_not_go_on_behind_the_end_of_an_epoch(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Epoch after epoch would have no batch, without end."""
+    run = tmp_path / "run"
+    run.mkdir()
+    changed(good, run / "checkpoint_last.safetensors", header=lambda h: h["progress"].update(batches=2**61))
+    assert train(good.parent.parent / "data", run, "--max-update", "9") == 1
+    assert "is damaged: batch 2,305,843,009,213,693,952 of an epoch of " in capsys.readouterr().err
+
+
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     class Bomb:
         def __reduce__(self) -> tuple[Any, ...]:

@@ -318,6 +318,38 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         2,
         "--splitter has no",
     ),
+    "nbest of a text": (
+        ["translate", "--path", "run", "--nbest", "2"],
+        b"",
+        2,
+        "--nbest has no effect: a text has one",
+    ),
+    "window": (
+        ["translate", "--path", "plain.safetensors", "--context-window", "2"],
+        b"",
+        2,
+        "--context-window has no effect: plain.safetensors reads every sentence by itself",
+    ),
+    "seed": (
+        ["translate", "--path", "run", "--generator", "sampling", "--seed", "-1"],
+        b"",
+        2,
+        "--seed: must be at least 0",
+    ),
+    "beam": (["translate", "--path", "run", "--beam", "1000000000"], b"", 2, "--beam: must be at most 10,000"),
+    "length": (["translate", "--path", "run", "--max-len-a", "1e30"], b"", 2, "--max-len-a: must be at most 1,048,576"),
+    "cold": (
+        ["translate", "--path", "run", "--generator", "sampling", "--temperature", "1e-300"],
+        b"",
+        2,
+        "--temperature: must be at least 0.000001, got 1e-300; --generator greedy takes the best",
+    ),
+    "number": (
+        ["translate", "--path", "run", "--max-tokens", "99999999999999999999"],
+        b"",
+        2,
+        "--max-tokens: must be at most 9,223,372,036,854,775,807",
+    ),
     "lone return": (["translate", "--path", "run"], b"a\rb\n", 1, "stdin:1: byte 2"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import signal
 import subprocess
@@ -188,6 +189,23 @@ def test_second_training_in_the_same_folder_is_refused(
     assert "another docnmt-train is writing there" in capsys.readouterr().err
 
 
+def test_what_is_loaded_is_read_under_the_lock(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another training comes and ends after the command has begun and before it has the lock: it is gone on with."""
+    opened = RunFolder.opened
+
+    def late(folder: RunFolder) -> contextlib.AbstractContextManager[None]:
+        monkeypatch.setattr(RunFolder, "opened", opened)
+        assert train(data, tmp_path / "run", "--max-update", "4") == 0
+        return opened(folder)
+
+    monkeypatch.setattr(RunFolder, "opened", late)
+    assert train(data, tmp_path / "run", "--max-update", "6") == 0
+    assert "continuing at update 4" in capsys.readouterr().err
+    assert [line["update"] for line in log(tmp_path / "run", ["train"])] == [3, 6]
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -206,6 +224,9 @@ def test_second_training_in_the_same_folder_is_refused(
         ("--arch toy --save-dir S --device quantum", "--device quantum: cannot be used here"),
         ("--arch toy --save-dir S --criterion toi", "--criterion: no criterion named 'toi'"),
         ("--arch toy --save-dir S --max-update 1.5", "--max-update: expected a whole number, got '1.5'"),
+        ("--arch toy --save-dir S --seed 99999999999999999999", "--seed: must be at most 9,223,372,036,854,775,807"),
+        ("--arch toy --save-dir S --remove-bpe", "unknown option --remove-bpe: translations are text already"),
+        ("--arch toy --save-dir S --optimizer adam", "unknown option --optimizer: it is AdamW"),
         ("--arch toy --save-dir S --lr nan", "--lr: expected a number, got 'nan'"),
         ("--arch toy --save-dir S leftover", "unexpected argument 'leftover'"),
     ],
@@ -230,7 +251,7 @@ def test_a_file_of_options_is_checked_like_the_command_line(
     error = capsys.readouterr().err
     assert "3 problems" in error
     assert "'max-update' and 'max_update' are one option" in error
-    assert "unknown key 'dropot'; did you mean --dropout?" in error
+    assert f"--config {file}: unknown key 'dropot'; did you mean --dropout?" in error
     assert "--bf16: expected true or false, got 'maybe'" in error
 
 
@@ -357,7 +378,9 @@ def test_a_hang_up_saves_as_a_termination_does(data: Path, tmp_path: Path, capsy
     options = ("--max-epoch", "3", "--signal-at", "6", "--signal-number", str(int(signal.SIGHUP)))
     assert train(data, tmp_path / "run", *options, arch="toy_other") == 143
     update = load_checkpoint(tmp_path / "run" / LAST).header["progress"]["update"]
-    assert f"{LAST} holds update {update}; the same command goes on from there" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{LAST} holds update {update}; the same command goes on from there" in error
+    assert error.endswith("docnmt-train: stopped by SIGHUP\n")
 
 
 def test_what_nobody_means_is_said_first(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -308,6 +308,7 @@ OUTSIDE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><xliff><source
     [
         ("docx", b"PK\x03\x04 no", "is not a whole document"),
         ("docx", _package("word/other.xml", b"<a/>"), "holds no text"),
+        ("docx", _package("word/document.xml", b"<a/>")[20:], "word/document.xml cannot be unpacked: negative seek"),
         ("docx", _package("word/document.xml", b"<a>"), "word/document.xml: is not well-formed XML"),
         ("docx", _package("word/document.xml", LAUGHS), "declares entities"),
         ("xlf", LAUGHS, "declares entities"),
@@ -320,6 +321,8 @@ OUTSIDE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><xliff><source
         ("po", sample_documents.PO.replace("Language: de", "Language: fr").encode(), "its Language is 'fr'"),
         ("po", b'msgid "a"\n', "msgstr"),
         ("srt", b"1\nno times\n", "expected a subtitle"),
+        ("srt", b"1\n00:00:0" + b"3" * 50 + b",000 --> 00:00:04,000\nA.\n", "expected a subtitle"),
+        ("xlf", b"<a>\0</a>", "is not well-formed XML: Invalid character: Char 0x0 out of allowed range , line 1"),
         ("txt", b"a\nb\xff\n", "x.txt:2: byte 4 of the file"),
         ("md", b"a\0b", "NUL"),
         ("html", "\ufeffa".encode("utf-16"), "UTF-16"),

@@ -138,7 +138,19 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path)
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="is not a folder that takes new files"):
         check_folder(tmp_path / "file" / "results", marker="scores.json", overwrite=False)
+    (tmp_path / "file").unlink()
+    (tmp_path / "file").symlink_to("file")
+    with pytest.raises(UserError, match="is not a folder that takes new files"):
+        check_folder(tmp_path / "file" / "results", marker="scores.json", overwrite=False)
     check_folder(tmp_path / "a" / "b", marker="scores.json", overwrite=False)
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc here")
+def test_a_folder_that_only_trying_shows_to_take_no_files() -> None:
+    """Its permissions allow it, at least to root."""
+    with pytest.raises(UserError, match=r"/proc/x: cannot be written: /proc is not a folder that takes new files"):
+        check_folder(Path("/proc/x"), marker="scores.json", overwrite=False)
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UserError
 from docnmt.formats.columns import parse_columns
 from docnmt.formats.running_text import RunningText, of_documents, of_sentences, of_table
-from docnmt.formats.sentences import split_sentences, splitter
+from docnmt.formats.sentences import split_sentences, splitter, whole_lines
 from docnmt.formats.text import TextLines
 
 
@@ -122,6 +122,14 @@ def test_a_document_is_there_as_soon_as_its_end_has_come() -> None:
     of_jsonl = partial(of_table, kind="jsonl", given=parse_columns([])[0], language="en", split=split_sentences)
     found = closed(of_jsonl, [jsonl([{"src": [text]}]) for text in "ab"])
     assert [(read, json.loads(out[0])["hypothesis"]) for read, out in found] == [(1, "A"), (2, "B")]
+
+
+def test_a_long_line_of_a_corpus_is_cut_and_written_as_one() -> None:
+    text = f"a.\n{'b ' * 999}b\n\nc.\n"
+    (first, second) = of_sentences(lines(text), whole_lines())
+    assert [len(sentence) for sentence in first.documents[0].sentences] == [2, 1499, 499]
+    assert second.documents[0].sentences == ("c.",)
+    assert list(first.joined(iter(["A", "B", "B2", "C"]))) == ["A", "B B2", ""]
 
 
 def test_paragraphs_are_known_from_the_first_document_that_has_them() -> None:

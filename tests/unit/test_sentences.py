@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docnmt.formats.sentences import cut_long, split_sentences, splitter
+from docnmt.formats.sentences import cut_long, split_sentences, splitter, whole_lines
 
 #: Each case: language and the sentences that must come back from them joined by a space.
 CASES = [
@@ -77,3 +77,7 @@ def test_long_sentences_are_cut_and_nothing_is_lost(capsys: pytest.CaptureFixtur
     split(words)
     assert capsys.readouterr().err.count("is translated in pieces") == 1
     assert split("A dog. A cat.") == ["A dog.", "A cat."]
+    whole = whole_lines()
+    assert whole("A dog. A cat.") == ["A dog. A cat."]
+    assert " ".join(whole(words)) == words
+    assert len(whole(words)) > 1

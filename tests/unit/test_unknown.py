@@ -23,3 +23,4 @@ def test_unknown_subwords_are_counted_and_shown(capsys: pytest.CaptureFixture[st
 
 def test_characters_that_no_entry_has() -> None:
     assert unknown_characters(["the 漢 dog 漢 字"], small_system.tokenizer()) == ["漢", "字"]
+    assert unknown_characters(["<the> dog/"], small_system.tokenizer()) == ["<", ">", "/"]  # `</s>` is no text

@@ -52,4 +52,4 @@ class SentEvalConfig:
             found.append("--unit-vectors has no effect with --path")
         if self.path is None and self.representation != "vectors":
             found.append(f"--representation {self.representation} has no effect on a baseline")
-        return found + below(self, 1, "width")
+        return found + below(self, 1, "width") + below(self, 0, "seed")
