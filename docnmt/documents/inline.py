@@ -145,7 +145,7 @@ def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
             if apart and place and not found.text[place - 1].isspace():
                 yield " "
             yield Fixed(number)
-            before, behind = found.text[:place][-1:], found.text[place : place + 1]
+            before, behind = found.text[max(place - 1, 0) : place], found.text[place : place + 1]
             if apart and not behind.isspace() and (before.isspace() or (behind and not before)):
                 yield " "
             place = max(place, found.spans[number][1])

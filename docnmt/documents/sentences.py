@@ -7,6 +7,7 @@ fixed, with all other translations of the document given; so the promise holds w
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -108,14 +109,14 @@ def _places(source: str, fixed: Sequence[Span], target: str) -> list[Span] | Non
     """Where each of `fixed` stands in the translation, or None if one of them is missing or there too often."""
     wanted = {source[begin:end] for begin, end in fixed}
     sides = [places_of(wanted, text) for text in (source, target)]
-    by_text: dict[str, list[Span]] = {text: [] for text in wanted}
+    by_text: dict[str, deque[Span]] = {text: deque() for text in wanted}
     for begin, end in sides[1]:
         by_text[target[begin:end]].append((begin, end))
     partner: dict[Span, Span] = {}
     for begin, end in sides[0]:
         if not by_text[source[begin:end]]:
             return None
-        partner[begin, end] = by_text[source[begin:end]].pop(0)
+        partner[begin, end] = by_text[source[begin:end]].popleft()
     if any(by_text.values()) or not all(tuple(span) in partner for span in fixed):
         return None
     return [partner[span] for span in fixed]
