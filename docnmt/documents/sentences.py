@@ -17,6 +17,9 @@ from docnmt.documents.parts import Part, Split, parts_of
 from docnmt.documents.project import Span, project
 from docnmt.documents.segment import BREAK, Document, Segment, Translated
 
+#: A sentence with more different things that are fixed is translated between them; to find each everywhere takes long.
+MOST = 200
+
 
 class Sentence(NamedTuple):
     """What a model reads: `given` is its translation if there is one; `units` and `segment`, the number, say where it
@@ -106,8 +109,11 @@ def _pairs(source: str, target: str, fixed: Sequence[Span], placed: Sequence[Spa
 
 
 def _places(source: str, fixed: Sequence[Span], target: str) -> list[Span] | None:
-    """Where each of `fixed` stands in the translation, or None if one of them is missing or there too often."""
+    """Where each of `fixed` stands in the translation, or None if one of them is missing or there too often, or
+    if they are too many for it to be likely."""
     wanted = {source[begin:end] for begin, end in fixed}
+    if len(wanted) > MOST:
+        return None
     sides = [places_of(wanted, text) for text in (source, target)]
     by_text: dict[str, deque[Span]] = {text: deque() for text in wanted}
     for begin, end in sides[1]:
@@ -140,9 +146,9 @@ def _in_pieces(parts: Sequence[Part], again: Sequence[Part], translate: Translat
 
 def _piece_by_piece(part: Part, answers: Iterator[str]) -> None:
     """The translation of a sentence from those of its pieces, with what is fixed between them."""
-    out = ""
+    out, source = "", part.source
     place = 0
-    for text, span in zip(between(part.source, part.fixed), [*part.fixed, None], strict=True):
+    for text, span in zip(between(source, part.fixed), [*part.fixed, None], strict=True):
         bare = text.strip()
         if has_words(text, ()):
             found = next(answers).replace(BREAK, " ").strip()
@@ -157,7 +163,7 @@ def _piece_by_piece(part: Part, answers: Iterator[str]) -> None:
         if span is not None:
             part.pairs.append((span[0], len(out)))
             part.placed.append((len(out), len(out) + span[1] - span[0]))
-            out += part.source[span[0] : span[1]]
+            out += source[span[0] : span[1]]
             place = span[1]
     part.text = out
 
