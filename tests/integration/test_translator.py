@@ -234,6 +234,15 @@ def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None
     ):
         with pytest.raises(UsageError, match=message):
             model.translate(["a"], **options)
+    function: Any
+    for function, options, message in (
+        (docnmt.load, {"beam": 4, "devise": 1}, r"'beam'; there are device, path; .*'devise'; did you mean 'device'\?"),
+        (model.score, {"lenpn": 0}, r"'lenpn'; did you mean 'lenpen'\? there are context_window, lenpen, max_tokens, "),
+        (model.align, {"beam": 4}, "'beam'; there are sources, targets$"),
+        (model.explain, {"target": []}, r"'target'; did you mean 'targets'\?"),
+    ):
+        with pytest.raises(UsageError, match=f"unknown option {message}"):
+            function(path, **options)
     with pytest.raises(UserError, match="no such checkpoint"):
         docnmt.load(path.parent / "nothing")
     for wrong, message in (([], "none"), (3, "int"), (None, "NoneType"), ([path, 3], "one with int in it")):
