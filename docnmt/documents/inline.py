@@ -30,6 +30,11 @@ class Inline(Generic[P]):
         self._space = False
         self._spaced = -1  # the mark that was added last, if it covers nothing and stands behind a space
 
+    @property
+    def depth(self) -> int:
+        """Formats that are open."""
+        return len(self._open)
+
     def text(self, text: str) -> None:
         """Text of the paragraph."""
         if text and self._spaced >= 0:

@@ -16,7 +16,7 @@ from markdown_it.token import Token
 
 from docnmt.documents.html_tokens import VOID
 from docnmt.documents.inline import Inline
-from docnmt.documents.matching import matched
+from docnmt.documents.matching import DEEPEST, matched
 from docnmt.documents.spliced import Raw
 
 _BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
@@ -135,6 +135,8 @@ class _Reader:
             shown = "".join(self.raws[number + 1 : after - 1])
             self.inline.fixed((f"<{shown}>", ""), shown)
         elif child.nesting > 0:
+            if self.inline.depth >= DEEPEST:
+                raise Lost("formats inside of each other without end")
             end = self._closing(number)
             self.inline.open((raw, self._end(number, end)))
         elif child.nesting < 0 or number in self.closing:

@@ -62,7 +62,8 @@ def translated(
     _end(answers)
     if again:
         _in_pieces(parts, again, translate)
-    _aligned([part for each in apart for part in each if part.given is None and _has_formats(part.segment)], align)
+    formatted = [_has_formats(segment) for segment in document.segments]
+    _aligned([part for part in parts if part.given is None and formatted[part.number]], align)
     return [_joined(document, number, found) for number, found in enumerate(apart)]
 
 
