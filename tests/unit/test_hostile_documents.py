@@ -82,6 +82,12 @@ def test_what_would_take_too_much_is_refused_at_once(kind: str, content: str | b
     assert time.process_time() - begun < SECONDS
 
 
+def test_a_plural_form_without_end_is_refused() -> None:
+    form = f'msgid "a dog"\nmsgid_plural "dogs"\nmsgstr[{"1" * 5000}] ""\n'
+    with pytest.raises(UserError, match=r"^x.po: cannot be read as PO: "):
+        document("po", PO + form)
+
+
 def test_units_inside_of_a_unit_are_part_of_its_text() -> None:
     """Each would be held with all that is inside of it."""
     depth = 60
