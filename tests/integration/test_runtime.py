@@ -81,6 +81,7 @@ with torch.inference_mode():
         torch.nn.functional.linear(torch.ones(rows, 32), weight)
 assert memory() - before < 120_000, memory() - before
 """
+    pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
     caches = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"}
     if caches & set(os.environ):
         pytest.skip("the caches are set")
