@@ -144,6 +144,13 @@ def test_levels_are_those_of_a_corpus() -> None:
     assert structure_of([document]).levels.tolist() == [[0, 0], [0, 1], [0, 1], [1, 0]]
     assert structure_of([docnmt.Document(("x",)), document]).levels[0].tolist() == [-1, -1]
     assert docnmt.Document.nested(["a", "b"]) == docnmt.Document(("a", "b"), ((), ()))
+    parts: Any
+    for parts in ([1], None, {"a": 1}, [b"a"], [["a"], [None]]):
+        with pytest.raises(UserError, match="^Document.nested: expected texts in lists, got "):
+            docnmt.Document.nested(parts)
+    for parts, message in ((("ab",), "sentences: expected a tuple, got str"), ((("a",), 3), "units: .* got int")):
+        with pytest.raises(UserError, match=f"^Document: {message}$"):
+            docnmt.Document(*parts)
     for units in ([("a",)], [("a",), ("a", "b")]):
         with pytest.raises(UserError, match="expected equal"):
             docnmt.Document(("x", "y"), tuple(units))
