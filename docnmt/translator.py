@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
@@ -15,6 +14,7 @@ from docnmt.commands.config import MemoryConfig
 from docnmt.commands.memory import open_memory
 from docnmt.commands.models import LoadedModels, open_models
 from docnmt.config import Section, build
+from docnmt.config.keywords import named_options, unknown_options
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
 from docnmt.errors import UsageError, UserError
@@ -36,6 +36,7 @@ from docnmt.search.translate import Translation, translate_corpus
 EMPTY = Translation("", (), 0.0, ())
 
 
+@named_options
 def load(path: str | Path | Sequence[str | Path], *, device: str = "cpu") -> Translator:
     """Load a checkpoint or a folder of checkpoints (its best), or several, whose probabilities are then averaged.
 
@@ -155,6 +156,7 @@ class Translator:
         self, sources: Documents, targets: Documents, *, lenpen: float = 1.0,
         context_window: int | None = None, max_tokens: int = 8000,
     ) -> list[list[float]]: ...  # fmt: skip
+    @named_options
     def score(
         self,
         sources: Document | Sequence[str] | Documents,
@@ -186,6 +188,7 @@ class Translator:
         shaped: list[float] | list[list[float]] = asked.shaped([found.get(n, 0.0) for n in range(len(texts))])
         return shaped
 
+    @named_options
     def explain(self, sources: Document | Sequence[str] | Documents, targets: Any) -> Any:
         """What would be read for given translations, which are taken for the model's own, as `translate` explains.
 
@@ -200,6 +203,7 @@ class Translator:
         pieces = [tokenizer.pieces(tokens) for tokens in tokenizer.encode([texts[n] for n in asked.kept])]
         return asked.shaped(self._explanations(asked, self._corpus(asked), pieces))
 
+    @named_options
     def align(self, sources: Document | Sequence[str] | Documents, targets: Any) -> Any:
         """Which subword of its source each subword of a translation stands for, by the first model's cross attention.
 
@@ -263,18 +267,12 @@ def _search(beam: int, options: dict[str, Any]) -> tuple[GenerationConfig, Searc
         raise UsageError(f"generator: no generator named '{name}'; there are {', '.join(GENERATORS.names())}")
     sections = [Section("generation", GenerationConfig), Section("search", GENERATORS.config(name))]
     known = {setting.name for section in sections for setting in section.settings} - {"nbest", "glossary"}
-    if unknown := sorted(options.keys() - known):
+    if unknown := options.keys() - known:
         named = signature(Translator.translate).parameters.values()
-        there = sorted(known | {each.name for each in named if each.kind == Parameter.KEYWORD_ONLY})
-        listed = f"there are {', '.join(there)}"
-        raise UsageError([f"unknown option '{each}'; {_meant(each, there)}{listed}" for each in unknown])
+        there = known | {each.name for each in named if each.kind == Parameter.KEYWORD_ONLY}
+        raise unknown_options(unknown, there)
     resolved = build(sections, {}, {"beam": beam, **options}, lambda key: "")
     return resolved["generation"], resolved["search"]
-
-
-def _meant(name: str, there: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, there, n=1)
-    return f"did you mean '{close[0]}'? " if close else ""
 
 
 def _glossary(glossary: Glossary | Mapping[str, str] | str | Path | None) -> Glossary | None:

@@ -58,7 +58,7 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     for row, (_, j) in enumerate(pairs):
         place = bisect_left(ends, j)
         before.append(rows[place - 1] if place else -1)
-        ends[place:], rows[place:] = [j, *ends[place + 1 :]], [row, *rows[place + 1 :]]
+        ends[place : place + 1], rows[place : place + 1] = [j], [row]
     chain = []
     row = rows[-1] if rows else -1
     while row >= 0:

@@ -15,7 +15,7 @@ from functools import partial
 
 from lxml import etree
 
-from docnmt.documents.docx_runs import Op, flat, value
+from docnmt.documents.docx_runs import Op, flat, value, weight
 from docnmt.documents.elements import empty
 from docnmt.documents.inline import Close, Fixed, Inline, Open, pieces
 from docnmt.documents.office import Office
@@ -23,7 +23,10 @@ from docnmt.documents.sections import Sections
 from docnmt.documents.segment import Segment, Translated
 from docnmt.documents.tree import Unit
 from docnmt.documents.xml_file import Element, local, parse
+from docnmt.errors import UserError
 
+#: About how many bytes the looks of all text may take together: a translation may have a copy for each of its pieces.
+_LOOKS = 1 << 30
 _PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
 
 
@@ -35,6 +38,7 @@ class Docx(Office):
 
     def _units(self) -> Iterator[Unit]:
         with self._opened() as package:
+            self._looks = 0
             self._headings, self._lists = set[str](), set[str]()
             if "word/styles.xml" in package.namelist():
                 styles = parse(self._content(package, "word/styles.xml", 1 << 26), f"{self.name}: word/styles.xml")
@@ -61,8 +65,24 @@ class Docx(Office):
                 listed = in_list
             if style in self._headings:
                 sections.heading()
-            yield _unit(element, part, sections.units)
+            yield self._unit(element, part, sections.units)
             sections.paragraph()
+
+    def _unit(self, paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
+        ops = flat(paragraph)
+        self._looks += weight(ops)
+        if self._looks > _LOOKS:
+            raise UserError(f"{self.name}: {part}: the formats of its text would fill the memory; it is not read")
+        sizes: Counter[str] = Counter()
+        looks: dict[str, Element | None] = {}
+        for op in ops:
+            if op.kind == "text":
+                sizes[op.key] += len(op.text)
+                looks.setdefault(op.key, op.look)
+        base = max(sizes, key=lambda key: sizes[key], default="")
+        inline = _read(ops, base)
+        segment = inline.segment(units=units)
+        return Unit(segment, partial(_fill, paragraph, segment, inline, looks.get(base)), part)
 
 
 def _styles(root: Element, pattern: str) -> Iterator[str]:
@@ -86,20 +106,6 @@ class _Payload:
     look: Element | None = None
 
 
-def _unit(paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
-    ops = flat(paragraph)
-    sizes: Counter[str] = Counter()
-    looks: dict[str, Element | None] = {}
-    for op in ops:
-        if op.kind == "text":
-            sizes[op.key] += len(op.text)
-            looks.setdefault(op.key, op.look)
-    base = max(sizes, key=lambda key: sizes[key], default="")
-    inline = _read(ops, base)
-    segment = inline.segment(units=units)
-    return Unit(segment, partial(_fill, paragraph, segment, inline, looks.get(base)), part)
-
-
 def _read(ops: Sequence[Op], base: str) -> Inline[_Payload]:
     """The text and marks of a paragraph most of which looks like `base`."""
     inline: Inline[_Payload] = Inline()
@@ -114,9 +120,9 @@ def _read(ops: Sequence[Op], base: str) -> Inline[_Payload]:
                 now = op.key
             inline.text(op.text)
         elif op.kind == "fixed":
-            inline.fixed(_Payload(op.elements, run=op.run), op.text)
+            inline.fixed(_Payload(op.elements, run=op.run, look=op.look), op.text)
         elif op.kind == "break":
-            inline.hard(_Payload(op.elements, run=op.run))
+            inline.hard(_Payload(op.elements, run=op.run, look=op.look))
         else:
             if now != base:
                 inline.close()
@@ -149,7 +155,7 @@ def _fill(
             continue
         payload = inline.payloads[piece.number]
         if isinstance(piece, Fixed):
-            parents[-1].extend(payload.before if payload.run is None else [_alone(payload.before, payload.run)])
+            parents[-1].extend(payload.before if payload.run is None else [_alone(payload)])
         elif isinstance(piece, Open):
             parents[-1].extend(payload.before)
             if payload.shell is not None and payload.inner is not None:
@@ -164,13 +170,13 @@ def _fill(
             parents[-1].extend(payload.behind)
 
 
-def _alone(elements: Sequence[Element], old: Element) -> Element:
+def _alone(payload: _Payload) -> Element:
     """What stood in a run, in a run of its own."""
-    run = etree.Element(old.tag, {str(key): str(value) for key, value in old.attrib.items()})
-    look = old.find("{*}rPr")
-    if look is not None:
-        run.append(deepcopy(look))
-    run.extend(elements)
+    assert payload.run is not None
+    run = etree.Element(payload.run.tag, {str(key): str(value) for key, value in payload.run.attrib.items()})
+    if payload.look is not None:
+        run.append(deepcopy(payload.look))
+    run.extend(payload.before)
     return run
 
 

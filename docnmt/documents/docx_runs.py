@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from docnmt.documents.xml_file import Element, local, text_in
+from docnmt.documents.xml_file import SHOWN, Element, local, shown_in, text_in
 
 #: Elements around runs.
 _AROUND = frozenset({"hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo", "sdt"})
@@ -23,7 +23,7 @@ class Op:
     """A step through a paragraph: `text`, `fixed`, `break`, or `open` and `close` of something around text.
 
     Attributes:
-        text: of `text`; of `fixed` what is seen of it. key, look: how a run looks, as a string and as its properties.
+        text: of `text`; of `fixed` what is seen of it. key, look: how its run looks, as a string and as properties.
         elements: what is written for it, or before what is inside; behind: … behind it.
         run: the one that `elements` stand in, if they are what is in it. shell, inner: the element around, and the one
             in it that holds the text. prefix: the namespace of the paragraph.
@@ -45,11 +45,11 @@ def flat(parent: Element) -> list[Op]:
     """What stands in a paragraph, or in an element around runs, step by step."""
     ops: list[Op] = []
     children = [child for child in parent if local(child) not in _PROPERTIES | _PASSING]
+    ends = _field_ends(children)
     place = 0
     while place < len(children):
         child = children[place]
-        end = _field_end(children, place)
-        if end is not None:
+        if (end := ends.get(place)) is not None:
             ops += _field(children[place : end + 1])
             place = end + 1
             continue
@@ -63,7 +63,7 @@ def flat(parent: Element) -> list[Op]:
             else:
                 ops += [Op("open", shell=child, inner=inner), *flat(inner), Op("close")]
         else:
-            shown = text_in(child, "t") if name == "fldSimple" else ""
+            shown = shown_in(child, "t") if name == "fldSimple" else ""
             ops.append(Op("fixed", shown, elements=[child]))
         place += 1
     return ops
@@ -82,8 +82,20 @@ def _run(run: Element) -> list[Op]:
             ops.append(Op("text", child.text or "", key, look, prefix=prefix))
             continue
         breaks = name in ("tab", "cr") or (name == "br" and not value(child, "type").startswith(("page", "column")))
-        ops.append(Op("break" if breaks else "fixed", elements=[child], run=run))
+        ops.append(Op("break" if breaks else "fixed", elements=[child], look=look, run=run))
     return ops
+
+
+def weight(ops: Sequence[Op]) -> int:
+    """About how many bytes of memory the runs of a paragraph take if each step has one that looks like the largest."""
+    looks = {id(op.look): op.look for op in ops if op.look is not None}
+    runs = {id(op.run): op.run for op in ops if op.run is not None}
+    sizes = [*(sum(map(_size, look.iter())) for look in looks.values()), *map(_size, runs.values())]
+    return len(ops) * max(sizes, default=0)
+
+
+def _size(element: Element) -> int:
+    return 100 + sum(len(value) for value in element.attrib.values())
 
 
 def _key(look: Element | None) -> str:
@@ -96,15 +108,19 @@ def _key(look: Element | None) -> str:
     return "".join(sorted(seen))
 
 
-def _field_end(children: Sequence[Element], place: int) -> int | None:
-    """Where the field ends that begins at a place, if one does and it ends among these."""
-    depth = 0
-    for number in range(place, len(children)):
-        for char in children[number].iter("{*}fldChar") if local(children[number]) == "r" else ():
+def _field_ends(children: Sequence[Element]) -> dict[int, int]:
+    """For each run that begins a field, by number, the one that ends it, if it ends among these."""
+    ends: dict[int, int] = {}
+    depth, begun = 0, list[tuple[int, int]]()  # how deep it was before each field that has no end yet
+    for number, child in enumerate(children):
+        before = depth
+        for char in child.iter("{*}fldChar") if local(child) == "r" else ():
             depth += {"begin": 1, "end": -1}.get(value(char, "fldCharType"), 0)
-        if depth <= 0:
-            return number if number > place else None
-    return None
+        while begun and depth <= begun[-1][0]:
+            ends[begun.pop()[1]] = number
+        if depth > before:
+            begun.append((before, number))
+    return ends
 
 
 def _field(children: Sequence[Element]) -> list[Op]:
@@ -116,7 +132,7 @@ def _field(children: Sequence[Element]) -> list[Op]:
         for child in children[divided + 1 : -1]:
             inside += _run(child) if local(child) == "r" else [Op("fixed", elements=[child])]
         return [Op("open", elements=children[: divided + 1], behind=children[-1:]), *inside, Op("close")]
-    shown = "" if divided is None else "".join(text_in(c, "t") for c in children[divided:])
+    shown = "" if divided is None else "".join(shown_in(c, "t") for c in children[divided:])[:SHOWN]
     return [Op("fixed", shown, elements=children)]
 
 

@@ -120,7 +120,8 @@ def _append(parent: Element, child: Element) -> None:
 
 
 def _append_text(parent: Element, text: str) -> None:
-    if len(parent):
-        parent[-1].tail = (parent[-1].tail or "") + text
-    else:
+    last = next(parent.iterchildren(reversed=True), None)  # len() would count them all
+    if last is None:
         parent.text = (parent.text or "") + text
+    else:
+        last.tail = (last.tail or "") + text

@@ -30,6 +30,11 @@ class Inline(Generic[P]):
         self._space = False
         self._spaced = -1  # the mark that was added last, if it covers nothing and stands behind a space
 
+    @property
+    def depth(self) -> int:
+        """Formats that are open."""
+        return len(self._open)
+
     def text(self, text: str) -> None:
         """Text of the paragraph."""
         if text and self._spaced >= 0:
@@ -145,7 +150,7 @@ def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
             if apart and place and not found.text[place - 1].isspace():
                 yield " "
             yield Fixed(number)
-            before, behind = found.text[:place][-1:], found.text[place : place + 1]
+            before, behind = found.text[max(place - 1, 0) : place], found.text[place : place + 1]
             if apart and not behind.isspace() and (before.isspace() or (behind and not before)):
                 yield " "
             place = max(place, found.spans[number][1])

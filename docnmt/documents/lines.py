@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from docnmt.errors import UserError
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+#: Codecs of Python that no file is in; some take the square of its size.
+_NO_TEXT = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
 
 
 def decode(content: bytes, name: str, *, encoding: str = "utf-8") -> str:
@@ -19,6 +21,8 @@ def decode(content: bytes, name: str, *, encoding: str = "utf-8") -> str:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UserError(f"{name}: not UTF-8 but UTF-16, by its byte order mark; convert it: iconv -f UTF-16 -t UTF-8")
     try:
+        if codecs.lookup(encoding).name in _NO_TEXT:
+            raise LookupError(encoding)
         text = content.decode(encoding)
     except LookupError as error:
         raise UserError(f"{name}: says that its encoding is '{encoding}', which is not known; convert it") from error

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from markdown_it.token import Token
 
 from docnmt.documents import web
+from docnmt.documents.html_tokens import tokens
 from docnmt.documents.markdown_inline import Env, Line, Lost, parser, reading
 from docnmt.documents.sections import Sections
 from docnmt.documents.segment import Translated
@@ -89,7 +90,7 @@ class Markdown(Spliced):
     def _html(self, token: Token, begin: int, end: int, sections: Sections) -> Iterator[Place]:
         part = self.source[begin:end]
         if part.strip() == _END.sub("\n", token.content).strip():  # else there are marks of a quotation between
-            for place in web.segments(part, web.tokens(part), sections):
+            for place in web.segments(part, list(tokens(part)), sections):
                 yield replace(place, begin=begin + place.begin, end=begin + place.end)
 
     def _render(self, place: Place, text: Translated) -> str:

@@ -7,14 +7,16 @@ from its kind, and where links end is noted while they are read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline, image, link
 from markdown_it.token import Token
 
+from docnmt.documents.html_tokens import VOID
 from docnmt.documents.inline import Inline
+from docnmt.documents.matching import DEEPEST, matched
 from docnmt.documents.spliced import Raw
 
 _BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
@@ -78,6 +80,7 @@ class _Reader:
         self.children = [child for child in token.children or [] if child.type != "text" or child.content]
         self.tags = _pairs(self.children)
         self.closing = set(self.tags.values())
+        self.ended = _ended(self.children)
         self.raws = self._raws()
         number = 0
         while number < len(self.children):
@@ -90,7 +93,9 @@ class _Reader:
             content = self.content
             if child.type == "text":
                 begin = content.find(child.content, place)
-                raw = content[place : max(begin, place) + len(child.content)]
+                if begin < 0:
+                    raise Lost(f"'{child.content}' is not there")
+                raw = content[place : begin + len(child.content)]
             elif child.type in ("softbreak", "hardbreak"):
                 match = _BREAK.match(content, place)
                 raw = match[0] if match else ""
@@ -130,6 +135,8 @@ class _Reader:
             shown = "".join(self.raws[number + 1 : after - 1])
             self.inline.fixed((f"<{shown}>", ""), shown)
         elif child.nesting > 0:
+            if self.inline.depth >= DEEPEST:
+                raise Lost("formats inside of each other without end")
             end = self._closing(number)
             self.inline.open((raw, self._end(number, end)))
         elif child.nesting < 0 or number in self.closing:
@@ -158,34 +165,36 @@ class _Reader:
 
     def _closing(self, number: int) -> int:
         """The token that ends what a token begins."""
-        depth = 0
-        for after in range(number, len(self.children)):
-            depth += self.children[after].nesting
-            if not depth:
-                return after
-        raise Lost(f"nothing ends {self.children[number].type}")
+        if (end := self.ended.get(number)) is None:
+            raise Lost(f"nothing ends {self.children[number].type}")
+        return end
+
+
+def _ended(children: Sequence[Token]) -> dict[int, int]:
+    """For each token that begins something the one that ends it, by number."""
+    ended: dict[int, int] = {}
+    begun: list[int] = []
+    for number, child in enumerate(children):
+        if child.nesting > 0:
+            begun.append(number)
+        elif child.nesting < 0 and begun:
+            ended[begun.pop()] = number
+    return ended
 
 
 def _pairs(children: Sequence[Token]) -> dict[int, int]:
     """Tags of HTML and their ends, by number, where both stand in the same format."""
-    ends: dict[int, int] = {}
-    open_tags: list[list[tuple[str, int]]] = [[]]
+    steps: list[tuple[int, Hashable]] = []
+    around = [-1]
     for number, child in enumerate(children):
-        if child.nesting > 0:
-            open_tags.append([])
-        elif child.nesting < 0:
-            open_tags.pop()
-        elif child.type == "html_inline" and (match := _TAG.match(child.content)):
-            here = open_tags[-1]
-            if not match[1]:
-                here.append((match[2].lower(), number))
-            elif any(name == match[2].lower() for name, _ in here):
-                while True:
-                    name, begin = here.pop()
-                    if name == match[2].lower():
-                        ends[begin] = number
-                        break
-    return ends
+        if child.nesting:
+            around.append(number) if child.nesting > 0 else around.pop()
+        tag = _TAG.match(child.content) if child.type == "html_inline" else None
+        if tag is None or tag[2].lower() in VOID or child.content.endswith("/>"):
+            steps.append((0, ""))
+        else:
+            steps.append((-1 if tag[1] else 1, (around[-1], tag[2].lower())))
+    return matched(steps)
 
 
 def _name(child: Token) -> str:

@@ -11,7 +11,7 @@ from docnmt.documents.elements import Role, fill, read
 from docnmt.documents.office import Office
 from docnmt.documents.sections import Sections
 from docnmt.documents.tree import Unit
-from docnmt.documents.xml_file import Element, local, text_in
+from docnmt.documents.xml_file import Element, local, shown_in
 
 _FORMATS = frozenset({"span", "a", "ruby", "ruby-base", "meta", "meta-field"})
 _TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
@@ -26,7 +26,7 @@ def role(element: Element) -> Role:
         return Role("space")
     if name in ("tab", "line-break"):
         return Role("break")
-    shown = text_in(element) if name in _FIELDS else ""
+    shown = shown_in(element) if name in _FIELDS else ""
     return Role("fixed", shown)
 
 

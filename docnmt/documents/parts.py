@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -49,20 +50,22 @@ def parts_of(segment: Segment, split: Split, split_target: Split) -> list[Part]:
         line = " ".join(segment.text.split())
         return [Part(Segment(line, units=segment.units), 0, len(line), given=line)]
     found: list[Part] = []
+    begins = [begin for begin, _ in whole.fixed]
     line_begin = 0
     for line in segment.text.split(BREAK):
         begin = line_begin
         for sentence in split(line):
             place = segment.text.index(sentence, begin)
             begin = place + len(sentence)
-            inside = found and any(b < place and found[-1].end < e for b, e in whole.fixed)
-            if inside:  # a sentence does not end inside of what is fixed
+            around = bisect_left(begins, place) - 1
+            if found and around >= 0 and found[-1].end < whole.fixed[around][1]:  # it does not end inside of it
                 found[-1].end = begin
             else:
                 found.append(Part(segment, place, begin))
         line_begin += len(line) + 1
     for part in found:
-        part.fixed = [(b - part.begin, e - part.begin) for b, e in whole.fixed if part.begin <= b and e <= part.end]
+        inside = whole.fixed[bisect_left(begins, part.begin) : bisect_left(begins, part.end)]
+        part.fixed = [(b - part.begin, e - part.begin) for b, e in inside if e <= part.end]
         if not has_words(part.source, part.fixed):
             part.given = part.source
     return found

@@ -20,7 +20,7 @@ from docnmt.errors import UserError
 
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 _LINE = re.compile(
-    r'^(?:(msgid)[ \t]*(?=")|msgstr(?:\[(\d+)\])?[ \t]*(?="))?[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*\r?$', re.MULTILINE
+    r'^(?:(msgid)[ \t]*(?=")|msgstr(?:\[(\d{1,9})\])?[ \t]*(?="))?[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*\r?$', re.MULTILINE
 )
 _SENTENCE_END = ".!?:;…"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
@@ -50,6 +51,7 @@ class _Sides:
         self, source: str, target: str, alignment: Collection[Span], whole: tuple[Sequence[Span], Sequence[Span]]
     ) -> None:
         self.source, self.target = source, target
+        self.lines = [[match.end() for match in re.finditer(BREAK, text)] for text in (source, target)]  # but the first
         self.here, self.there = words(source, whole[0]), words(target, whole[1])
         pairs = {(_word(self.here, i), _word(self.there, j)) for i, j in alignment}
         known = {i for i, j in pairs if j >= 0}
@@ -94,20 +96,13 @@ class _Sides:
         if after == len(self.here):
             return len(self.target)
         if self.source[at - 1] == BREAK:
-            return self._line(self.source.count(BREAK, 0, at))
+            return self.lines[1][bisect_right(self.lines[0], at) - 1]  # the translation has as many
         if self.source[at - 1].isspace():
             found = [self.there[j][0] for j in self.partners.get(after, ())]
             if found:
                 return min(found)
         found = [self.there[j][1] for j in self.partners.get(after - 1, ())]
         return max(found, default=round(at * len(self.target) / len(self.source)) if not self.there else 0)
-
-    def _line(self, number: int) -> int:
-        """Where a line of the translation begins; it has as many as the source."""
-        begin = 0
-        for _ in range(number):
-            begin = self.target.index(BREAK, begin) + 1
-        return begin
 
 
 def _word(found: Sequence[Span], place: int) -> int:

@@ -7,6 +7,7 @@ fixed, with all other translations of the document given; so the promise holds w
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -15,6 +16,9 @@ from docnmt.documents.fixed import between, has_words, places_of
 from docnmt.documents.parts import Part, Split, parts_of
 from docnmt.documents.project import Span, project
 from docnmt.documents.segment import BREAK, Document, Segment, Translated
+
+#: A sentence with more different things that are fixed is translated between them; to find each everywhere takes long.
+MOST = 200
 
 
 class Sentence(NamedTuple):
@@ -58,7 +62,8 @@ def translated(
     _end(answers)
     if again:
         _in_pieces(parts, again, translate)
-    _aligned([part for each in apart for part in each if part.given is None and _has_formats(part.segment)], align)
+    formatted = [_has_formats(segment) for segment in document.segments]
+    _aligned([part for part in parts if part.given is None and formatted[part.number]], align)
     return [_joined(document, number, found) for number, found in enumerate(apart)]
 
 
@@ -105,17 +110,20 @@ def _pairs(source: str, target: str, fixed: Sequence[Span], placed: Sequence[Spa
 
 
 def _places(source: str, fixed: Sequence[Span], target: str) -> list[Span] | None:
-    """Where each of `fixed` stands in the translation, or None if one of them is missing or there too often."""
+    """Where each of `fixed` stands in the translation, or None if one of them is missing or there too often, or
+    if they are too many for it to be likely."""
     wanted = {source[begin:end] for begin, end in fixed}
+    if len(wanted) > MOST:
+        return None
     sides = [places_of(wanted, text) for text in (source, target)]
-    by_text: dict[str, list[Span]] = {text: [] for text in wanted}
+    by_text: dict[str, deque[Span]] = {text: deque() for text in wanted}
     for begin, end in sides[1]:
         by_text[target[begin:end]].append((begin, end))
     partner: dict[Span, Span] = {}
     for begin, end in sides[0]:
         if not by_text[source[begin:end]]:
             return None
-        partner[begin, end] = by_text[source[begin:end]].pop(0)
+        partner[begin, end] = by_text[source[begin:end]].popleft()
     if any(by_text.values()) or not all(tuple(span) in partner for span in fixed):
         return None
     return [partner[span] for span in fixed]
@@ -139,9 +147,9 @@ def _in_pieces(parts: Sequence[Part], again: Sequence[Part], translate: Translat
 
 def _piece_by_piece(part: Part, answers: Iterator[str]) -> None:
     """The translation of a sentence from those of its pieces, with what is fixed between them."""
-    out = ""
+    out, source = "", part.source
     place = 0
-    for text, span in zip(between(part.source, part.fixed), [*part.fixed, None], strict=True):
+    for text, span in zip(between(source, part.fixed), [*part.fixed, None], strict=True):
         bare = text.strip()
         if has_words(text, ()):
             found = next(answers).replace(BREAK, " ").strip()
@@ -156,7 +164,7 @@ def _piece_by_piece(part: Part, answers: Iterator[str]) -> None:
         if span is not None:
             part.pairs.append((span[0], len(out)))
             part.placed.append((len(out), len(out) + span[1] - span[0]))
-            out += part.source[span[0] : span[1]]
+            out += source[span[0] : span[1]]
             place = span[1]
     part.text = out
 

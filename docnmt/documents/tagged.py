@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from docnmt.documents.inline import Inline
@@ -79,9 +80,7 @@ def wrapped(text: Translated, width: int) -> Translated:
 
 def balanced(text: Translated, lines: int) -> Translated:
     """The same in at most so many lines, the longest of which is as short as can be."""
-    width = len(text.text) // lines
-    while True:
-        found = wrapped(text, width)
-        if found.text.count(BREAK) - text.text.count(BREAK) < lines:
-            return found
-        width += 1
+    there = text.text.count(BREAK)
+    widths = range(len(text.text) // lines, len(text.text))  # in wider lines there are never more of them
+    wide = bisect_left(widths, True, key=lambda width: wrapped(text, width).text.count(BREAK) - there < lines)
+    return wrapped(text, widths.start + wide)

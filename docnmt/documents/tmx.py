@@ -44,6 +44,8 @@ class Tmx(Tree):
             variants = {base(_language(variant)): variant for variant in reversed(unit.findall("{*}tuv"))}
             found |= set(variants)
             source = variants.get(base(self.languages[0]))
+            if next(unit.iterancestors("{*}seg"), None) is not None:
+                continue  # it is a part of a text
             if source is not None and source.find("{*}seg") is not None:
                 yield self._unit(unit, source, variants.get(base(self.languages[1])), ("0", str(number)))
         if found and base(self.languages[0]) not in found:

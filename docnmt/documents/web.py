@@ -5,9 +5,8 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from html.parser import HTMLParser
 
+from docnmt.documents.html_tokens import Token, tokens
 from docnmt.documents.inline import Inline
 from docnmt.documents.matching import matched
 from docnmt.documents.sections import Sections
@@ -26,76 +25,8 @@ FIXED = frozenset(_FIXED.split())
 #: … and between lines.
 _SKIPPED = "script style pre textarea template noscript iframe listing xmp plaintext"
 SKIPPED = frozenset(_SKIPPED.split())
-#: Elements that have no end.
-_VOID = "area base br col embed hr img input link meta param source track wbr"
-VOID = frozenset(_VOID.split())
 _STEPS = {"start": 1, "end": -1}
 _CHARSET = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Token:
-    """A piece of the source: `source[begin:end]`, a start tag, an end tag, text or anything else."""
-
-    kind: str
-    begin: int
-    end: int = 0
-    tag: str = ""
-    kept: bool = False
-
-
-class _Tokens(HTMLParser):
-    """Where the tokens of a page begin."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__(convert_charrefs=False)
-        self.found: list[Token] = []
-        self._lines = [0, *(match.end() for match in re.finditer("\n", source))]
-        self.feed(source)
-        self.close()
-
-    def _add(self, kind: str, tag: str = "", *, kept: bool = False) -> None:
-        line, column = self.getpos()
-        self.found.append(Token(kind, self._lines[line - 1] + column, tag=tag, kept=kept))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = {name: value or "" for name, value in attrs}
-        kept = values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
-        self._add("void" if tag in VOID else "start", tag, kept=kept)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._add("void", tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._add("end", tag)
-
-    def handle_data(self, data: str) -> None:
-        self._add("text")
-
-    def handle_entityref(self, name: str) -> None:
-        self._add("text")
-
-    def handle_charref(self, name: str) -> None:
-        self._add("text")
-
-    def handle_comment(self, data: str) -> None:
-        self._add("other")
-
-    def handle_decl(self, decl: str) -> None:
-        self._add("other")
-
-    def handle_pi(self, data: str) -> None:
-        self._add("other")
-
-    def unknown_decl(self, data: str) -> None:
-        self._add("other")
-
-
-def tokens(source: str) -> list[Token]:
-    """The source, token by token, without gaps."""
-    found = _Tokens(source).found
-    begins = [*(token.begin for token in found), len(source)]
-    return [Token(t.kind, t.begin, end, t.tag, t.kept) for t, end in zip(found, begins[1:], strict=True)]
 
 
 class Html(Spliced):
@@ -110,7 +41,7 @@ class Html(Spliced):
         return super()._decoded()
 
     def _places(self) -> Iterator[Place]:
-        return segments(self.source, tokens(self.source), Sections())
+        return segments(self.source, list(tokens(self.source)), Sections())
 
     def _render(self, place: Place, text: Translated) -> str:
         return render(place, text, escape)

@@ -53,7 +53,8 @@ class Xliff(Tree):
                     check_language(element.get(what), language, file=self.name, what=what)
         for number, unit in enumerate(self._root.iter("{*}trans-unit", "{*}segment")):
             source = unit.find("{*}source")
-            if source is not None and not _kept(unit):
+            inside = next(unit.iterancestors("{*}source", "{*}target"), None)  # of a text, of which it is a part
+            if source is not None and inside is None and not _kept(unit):
                 yield _unit(unit, source, ("0", str(number)))
 
     def _saved(self, parts: set[str]) -> bytes:

@@ -13,6 +13,8 @@ from docnmt.errors import UserError
 Element = etree._Element
 #: Signs that begin tags and attributes, each of which takes about 100 bytes of memory; a long book has a million.
 MOST = 1 << 22
+#: Characters that are shown of what stays as it is.
+SHOWN = 1000
 
 
 def parse(content: bytes, name: str) -> Element:
@@ -90,6 +92,17 @@ def _root_at(content: bytes) -> int:
 def text_in(element: Element, name: str | None = None) -> str:
     """All text in an element, or that of the elements in it that are called so."""
     return "".join(str(part) for part in (element.itertext() if name is None else element.itertext(f"{{*}}{name}")))
+
+
+def shown_in(element: Element, name: str | None = None) -> str:
+    """The beginning of `text_in`, for what a reader sees of something that stays: fields can stand inside of fields."""
+    parts, left = [], SHOWN
+    for part in element.itertext() if name is None else element.itertext(f"{{*}}{name}"):
+        parts.append(str(part)[:left])
+        left -= len(parts[-1])
+        if not left:
+            break
+    return "".join(parts)
 
 
 def local(element: Element) -> str:

@@ -22,13 +22,17 @@ class Document:
             many for each; a unit begins where its own or an outer label changes. Empty: nothing is known.
 
     Raises:
-        UserError: not as many `units` as sentences, or not as many labels for each.
+        UserError: one of them is no sequence; not as many `units` as sentences, or not as many labels for each.
     """
 
     sentences: tuple[str, ...]
     units: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        given: list[tuple[str, object]] = [("sentences", self.sentences), ("units", self.units)]
+        for name, value in given:
+            if isinstance(value, str) or not isinstance(value, Sequence):
+                raise UserError(f"Document: {name}: expected a tuple, got {type(value).__name__}")
         if self.units and len(self.units) != len(self.sentences):
             raise UserError(f"Document: {len(self.sentences)} sentences and units of {len(self.units)}; expected equal")
         depths = {len(labels) for labels in self.units}
@@ -40,13 +44,15 @@ class Document:
         """From lists of lists: paragraphs of sentences, or sections of paragraphs of sentences, and so on.
 
         Raises:
-            UserError: some sentences stand deeper than others.
+            UserError: some sentences stand deeper than others, or something is neither a text nor a list.
         """
         found: list[tuple[str, tuple[str, ...]]] = []
 
         def _walk(part: Any, labels: tuple[str, ...]) -> None:  # a sentence, or a list of anything of this kind
             if isinstance(part, str):
                 found.append((part, labels[:-1]))
+            elif isinstance(part, (bytes, bytearray)) or not isinstance(part, Sequence):
+                raise UserError(f"Document.nested: expected texts in lists, got {type(part).__name__}")
             else:
                 for number, inner in enumerate(part):
                     _walk(inner, (*labels, str(number)))

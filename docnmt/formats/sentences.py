@@ -50,6 +50,7 @@ _OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
 #: A run of marks begins where none stands before it, so that it is passed once.
 _CANDIDATE = re.compile(rf"(?<![.!?…])([.!?…]+)([{_CLOSING}]*)(\s+)|[。！？]+[{_CLOSING}」』）]*")
 _FOLLOWING = re.compile(rf"[{_OPENING}\s]*(\S)")
+_TEXT = re.compile(r"\S")
 _LAST_WORD = re.compile(r"[^\s(\[{\"'„“»«‚‘]*$")
 
 
@@ -103,14 +104,15 @@ def _cutting(split: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
 def cut_long(sentence: str, longest: int) -> list[str]:
     """A sentence in pieces of at most `longest` characters, cut behind `;`, `:` or `,`, else at a space, else anywhere;
     joined by spaces where there were some, they are the sentence."""
-    pieces = []
-    while len(sentence) > longest:
-        head = sentence[: longest + 1]
+    pieces, begin = [], 0
+    while len(sentence) - begin > longest:
+        head = sentence[begin : begin + longest + 1]
         places = (max(head.rfind(mark) for mark in ("; ", ": ", ", ")) + 1, head.rfind(" "), longest)
         place = next(place for place in places if place > longest // 2 or place == longest)
-        pieces.append(sentence[:place])
-        sentence = sentence[place:].lstrip()
-    return [*pieces, sentence] if sentence else pieces
+        pieces.append(head[:place])
+        begin += place
+        begin = len(sentence) if (text := _TEXT.search(sentence, begin)) is None else text.start()
+    return [*pieces, sentence[begin:]] if begin < len(sentence) else pieces
 
 
 def split_sentences(line: str, language: str = "") -> list[str]:

@@ -63,7 +63,8 @@ class Translate:
         if (kind := media_type(request)) != "application/json":
             raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{kind[:80]}'")
         body = await self._service.body(request)
-        return await asyncio.to_thread(parse, body, self._service.config.splitter, self._service.task)
+        config = self._service.config
+        return await asyncio.to_thread(parse, body, config.splitter, self._service.task, most=config.max_request_tokens)
 
     async def _stream(self, asked: Asked, request: Request, stream: Stream, deadline: float) -> None:
         await stream.begin()

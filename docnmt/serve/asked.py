@@ -127,16 +127,25 @@ class AskedText(Asked):
         return {"text": joined if self._ends else joined[:-1]}
 
 
-def parse(body: bytes, rules: str, task: TranslationTask) -> Asked:
+def parse(body: bytes, rules: str, task: TranslationTask, *, most: int) -> Asked:
     """The request in a JSON body.
 
+    Args:
+        most: documents and sentences together, which are at most as many as their subwords.
+
     Raises:
-        Refused: it is no JSON, not of this form, or a text is not clean.
+        Refused: it is no JSON, not of this form, too much, or a text is not clean.
     """
     try:
         wanted = msgspec.json.decode(body, type=TranslateRequest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(400, "invalid_request", f"the body is not as expected: {error}") from None
+    there = len(wanted.documents or ()) + sum(map(len, wanted.documents or ()))
+    if there > most:
+        message = (
+            f"{there:,} documents and sentences; expected at most {most:,} (--max-request-tokens): send it in parts"
+        )
+        raise Refused(413, "too_long", message)
     try:
         if (wanted.documents is None) == (wanted.text is None):
             raise UserError('the body must have either "documents" or "text"')

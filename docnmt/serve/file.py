@@ -171,7 +171,7 @@ class TranslateFile:
             try:
                 source, target = model.languages
                 document: Document = read(content, kind, name=name, source_lang=source, target_lang=target)
-                service.accept_segments(len(document.segments))
+                service.accept_segments(document.segments)
                 return translate_document(document, model, rules=service.config.splitter)
             except UserError as error:
                 raise Refused(400, "invalid_file", str(error)) from None

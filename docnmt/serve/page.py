@@ -20,6 +20,7 @@ class Page:
         self._content = (
             whole.replace("{source}", html.escape(task.source_lang))
             .replace("{target}", html.escape(task.target_lang))
+            .replace("{most}", str(service.config.max_body))
             .replace("{style}", style)
             .replace("{script}", script)
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from starlette.requests import Request
 from starlette.types import Receive
 
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.documents.segment import Segment
 from docnmt.errors import UserError
 from docnmt.models.protocol import TranslationTask
 from docnmt.search.translate import Translation
@@ -87,15 +88,21 @@ class Service:
             raise Refused(413, "too_long", f"to be explained the request has {tokens:,} subwords; expected {most}")
         self.metrics.tokens.inc(tokens)
 
-    def accept_segments(self, segments: int) -> None:
+    def accept_segments(self, segments: Sequence[Segment]) -> None:
         """Before a file's segments, each of which has a subword at least, are divided into sentences.
 
         Raises:
-            Refused: there are too many.
+            Refused: there are too many, or their text is longer than a body may be: packed files grow.
         """
-        if segments > self.config.max_request_tokens:
+        count, size = len(segments), sum(len(segment.text) for segment in segments)
+        if count > self.config.max_request_tokens:
             most = f"at most {self.config.max_request_tokens:,} subwords (--max-request-tokens)"
-            raise Refused(413, "too_long", f"the file has {segments:,} segments; expected {most}: send it in parts")
+            raise Refused(413, "too_long", f"the file has {count:,} segments; expected {most}: send it in parts")
+        if size > self.config.max_body:
+            most = f"at most {self.config.max_body:,} (--max-body)"
+            raise Refused(
+                413, "too_long", f"the file has {size:,} characters of text; expected {most}: send it in parts"
+            )
 
     async def translations(
         self, asked: Asked, receive: Receive, deadline: float

@@ -77,6 +77,31 @@ print(*seen)
     assert run(code).stdout.split() == ["highest", "medium", "highest", "medium", "medium"]
 
 
+def test_a_process_that_lives_long_is_not_prepared_for_every_shape() -> None:
+    """Of both caches: with one of them, or none, 600 shapes took 260 and 520 MB where this was written."""
+    code = """
+import re
+from pathlib import Path
+from docnmt.serve.main import SHAPES
+assert SHAPES <= 256
+runtime.prepare_at_most(32)
+if runtime.tune().matmul != "oneDNN":
+    raise SystemExit
+memory = lambda: int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+weight, before = torch.ones(48, 32), memory()
+with torch.inference_mode():
+    for rows in range(4, 604):
+        torch.nn.functional.linear(torch.ones(rows, 32), weight)
+assert memory() - before < 120_000, memory() - before
+"""
+    pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+    caches = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"}
+    if caches & set(os.environ):
+        pytest.skip("the caches are set")
+    done = run(code, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(("argument", "environment"), [("", "off"), ("False", "on")])
 def test_it_can_be_switched_off(argument: str, environment: str) -> None:
     code = f"""

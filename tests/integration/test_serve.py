@@ -218,6 +218,34 @@ def wait_for(client: object, holds: object) -> None:
     raise AssertionError(metrics)
 
 
+def memory(served: Served) -> int:
+    """Resident kB."""
+    status = Path(f"/proc/{served.process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0])
+
+
+def test_a_hundred_megabytes_are_refused_early_and_kept_nowhere(service: Served) -> None:
+    host, port = service.address.removeprefix("http://").split(":")
+    before = memory(service)
+    head = "POST /translate/file?name=a.docx HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(head.encode() + b"a" * 1000)
+        assert b" 413 " in client.recv(4096)  # before it was sent
+    with service.client() as other:
+        sent = 0
+
+        def parts() -> Iterator[bytes]:
+            nonlocal sent
+            for _ in range(100):
+                sent += 1
+                yield b"a" * 1_000_000
+
+        answer = other.post("/translate/file?name=a.docx", content=parts())
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+        assert other.post("/translate", json={"text": "A dog."}).status_code == 200
+    assert memory(service) - before < 40_000  # what a body may have, and what holds it while it is read
+
+
 def test_logs_have_a_line_a_request_and_no_text(service: Served) -> None:
     with service.client() as client:
         client.post("/translate?secret=hippopotamus", json={"text": "hippopotamus"})

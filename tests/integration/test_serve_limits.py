@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,28 @@ def test_sizes(start: Start) -> None:
     answer = client.post("/translate/file?name=a.txt", content=b"a\n" * 11)
     assert refused(answer) == (413, "too_long")
     assert "11 segments" in answer.json()["error"]["message"]
+
+
+def test_what_has_no_words_has_its_limit_too(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = start(max_request_tokens=1000)
+    monkeypatch.setattr("docnmt.serve.asked.AskedDocuments", None)  # which would keep them all
+    for documents in ([[]] * 1001, [[""] * 1000]):
+        answer = client.post("/translate", json={"documents": documents})
+        assert refused(answer) == (413, "too_long")
+        assert answer.json()["error"]["message"].startswith("1,001 documents and sentences")
+
+
+def test_packed_files_may_not_grow_beyond_a_body(start: Start) -> None:
+    client, out = start(max_body=2000), io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as package:
+        name = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+        text = "a " * 2000
+        part = f'<w:document xmlns:w="{name}"><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:document>'
+        package.writestr("word/document.xml", part)
+    assert len(out.getvalue()) < 2000
+    answer = client.post("/translate/file?name=a.docx", content=out.getvalue())
+    assert refused(answer) == (413, "too_long")
+    assert "3,999 characters of text" in answer.json()["error"]["message"]
 
 
 def test_time(start: Start) -> None:

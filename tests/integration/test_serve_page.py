@@ -198,6 +198,25 @@ def test_errors_are_told(page: Any) -> None:
     playwright.expect(page.get_by_role("alert")).to_contain_text("Not translated: text:")
 
 
+def test_what_is_too_large_is_neither_read_nor_sent(page: Any) -> None:
+    """The service takes 8 MB; a file that was chosen before is not translated in its place."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.locator("#file").set_input_files({"name": "a.md", "mimeType": "text/plain", "buffer": b"# A"})
+    for name in ("book.docx", "book.txt"):
+        page.locator("#file").set_input_files({"name": name, "mimeType": "text/plain", "buffer": b"a" * 8_100_000})
+        said = f"Not read: {name} has 8.10 MB; this service takes 8.00 MB at most (--max-body). Divide it."
+        playwright.expect(page.get_by_role("alert")).to_have_text(said)
+    page.get_by_role("button", name="Translate").click()
+    playwright.expect(page.get_by_role("alert")).to_contain_text("There is no text yet")
+    page.evaluate("() => { document.body.dataset.most = '1000'; }")  # so much text in a field takes minutes to show
+    page.get_by_label("Document").fill("ä" * 600)  # two bytes each
+    page.get_by_role("button", name="Translate").click()
+    said = "Not translated: The text has 0.00123 MB; this service takes 0.00100 MB at most"
+    playwright.expect(page.get_by_role("alert")).to_contain_text(said)
+    assert asked == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_told_from_what_is_behind_it(scheme: str, page: Any) -> None:
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")

@@ -144,6 +144,13 @@ def test_levels_are_those_of_a_corpus() -> None:
     assert structure_of([document]).levels.tolist() == [[0, 0], [0, 1], [0, 1], [1, 0]]
     assert structure_of([docnmt.Document(("x",)), document]).levels[0].tolist() == [-1, -1]
     assert docnmt.Document.nested(["a", "b"]) == docnmt.Document(("a", "b"), ((), ()))
+    parts: Any
+    for parts in ([1], None, {"a": 1}, [b"a"], [["a"], [None]]):
+        with pytest.raises(UserError, match=r"^Document\.nested: expected texts in lists, got "):
+            docnmt.Document.nested(parts)
+    for parts, message in ((("ab",), "sentences: expected a tuple, got str"), ((("a",), 3), "units: .* got int")):
+        with pytest.raises(UserError, match=f"^Document: {message}$"):
+            docnmt.Document(*parts)
     for units in ([("a",)], [("a",), ("a", "b")]):
         with pytest.raises(UserError, match="expected equal"):
             docnmt.Document(("x", "y"), tuple(units))
@@ -234,6 +241,15 @@ def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None
     ):
         with pytest.raises(UsageError, match=message):
             model.translate(["a"], **options)
+    function: Any
+    for function, options, message in (
+        (docnmt.load, {"beam": 4, "devise": 1}, r"'beam'; there are device, path; .*'devise'; did you mean 'device'\?"),
+        (model.score, {"lenpn": 0}, r"'lenpn'; did you mean 'lenpen'\? there are context_window, lenpen, max_tokens, "),
+        (model.align, {"beam": 4}, "'beam'; there are sources, targets$"),
+        (model.explain, {"target": []}, r"'target'; did you mean 'targets'\?"),
+    ):
+        with pytest.raises(UsageError, match=f"unknown option {message}"):
+            function(path, **options)
     with pytest.raises(UserError, match="no such checkpoint"):
         docnmt.load(path.parent / "nothing")
     for wrong, message in (([], "none"), (3, "int"), (None, "NoneType"), ([path, 3], "one with int in it")):

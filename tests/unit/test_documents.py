@@ -327,6 +327,8 @@ OUTSIDE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><xliff><source
         ("md", b"a\0b", "NUL"),
         ("html", "\ufeffa".encode("utf-16"), "UTF-16"),
         ("html", b'<meta charset="nonsense">a', "'nonsense', which is not known"),
+        ("html", b'<meta charset="punycode">a', "'punycode', which is not known"),
+        ("po", sample_documents.PO.replace("UTF-8", "undefined").encode(), "'undefined', which is not known"),
     ],
 )
 def test_damaged_and_hostile_files_are_refused_in_a_line(kind: str, content: bytes, message: str) -> None:

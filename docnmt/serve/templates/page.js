@@ -12,6 +12,13 @@ function say(message, bad = false) {
   problem.textContent = bad ? message : "";
 }
 
+// Why something is not sent, if it is larger than this service takes; else null.
+function tooLarge(name, size) {
+  if (size <= Number(languages.most)) return null;
+  const [has, most] = [size, Number(languages.most)].map((bytes) => (bytes / 1e6).toPrecision(3));
+  return `${name} has ${has} MB; this service takes ${most} MB at most (--max-body). Divide it.`;
+}
+
 function sentence(side, line, number, content) {
   const button = document.createElement("button");
   button.type = "button";
@@ -105,6 +112,18 @@ async function translate() {
     text.focus();
     return;
   }
+  let address = "translate", type = "application/json";
+  let sent = JSON.stringify({ text: text.value, explain: at("explain").checked });
+  if (asked) {
+    address = `translate/file?name=${encodeURIComponent(asked.name)}`;
+    type = "application/octet-stream";
+    sent = asked;
+  }
+  const large = tooLarge(asked?.name ?? "The text", asked?.size ?? new Blob([sent]).size);
+  if (large) {
+    say(`Not translated: ${large}`, true);
+    return;
+  }
   running = new AbortController();
   go.disabled = true;
   stop.hidden = false;
@@ -114,13 +133,7 @@ async function translate() {
   const begun = Date.now();
   let ended = false;
   try {
-    const headers = { accept: "application/x-ndjson", "content-type": "application/json" };
-    let address = "translate", sent = JSON.stringify({ text: text.value, explain: at("explain").checked });
-    if (asked) {
-      address = `translate/file?name=${encodeURIComponent(asked.name)}`;
-      headers["content-type"] = "application/octet-stream";
-      sent = asked;
-    }
+    const headers = { accept: "application/x-ndjson", "content-type": type };
     if (at("token").value) headers.authorization = `Bearer ${at("token").value}`;
     const answer = await fetch(address, { method: "POST", headers, body: sent, signal: running.signal });
     if (!answer.ok) {
@@ -235,10 +248,17 @@ function take(chosen) {  // null: what is in the field is translated
 
 async function open(chosen) {
   if (!chosen) return;
+  const large = tooLarge(chosen.name, chosen.size);
+  if (large) {
+    take(null);
+    say(`Not read: ${large}`, true);
+    return;
+  }
   if (/\.(txt|text)$/i.test(chosen.name)) {
     try {
       text.value = new TextDecoder("utf-8", { fatal: true }).decode(await chosen.arrayBuffer());
     } catch {
+      take(null);
       say(`${chosen.name}: not read, because it is not in UTF-8; save it as UTF-8 first`, true);
       return;
     }

@@ -1,0 +1,141 @@
+"""Files that would take the square of their size, or all memory, if they were read as they ask for it."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+import zipfile
+
+import pytest
+from sample_documents import Model, document, translate
+
+from docnmt.documents.html_tokens import tokens
+from docnmt.errors import UserError
+
+N = 100_000  # bytes of a file: reading, translating or writing each took from 10 seconds to hours
+SECONDS = 8.0  # of processor time, about ten times what they take
+PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+SRT = "1\n00:00:01,000 --> 00:00:02,000\n"
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+XLF = '<xliff version="1.2"><file source-language="en" target-language="de"><body>{}</body></file></xliff>'
+
+
+def repeated(text: str) -> str:
+    """As often as there is room for."""
+    return text * (N // len(text))
+
+
+def word(body: str) -> bytes:
+    """A DOCX file of one part."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as package:
+        package.writestr("word/document.xml", f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>')
+    return out.getvalue()
+
+
+FIELD = '<w:r><w:fldChar w:fldCharType="begin"/></w:r>'
+PAGES = ("<a ", "<!--", '<a b="', "&#", "<![CDATA[", "</", "<br><img>", "<b>")
+HOSTILE: list[tuple[str, str | bytes]] = [
+    *(("html", f"word {repeated(each)}") for each in PAGES),
+    ("html", "<p>" + "".join(f"<code>a{number}. B</code> " for number in range(N // 24))),
+    ("md", "*a " * (N // 6) + "b* " * (N // 6)),
+    ("md", "<b><i>" * (N // 12) + "</u>" * (N // 8)),
+    ("po", f'{PO}msgid "{repeated("%s ")}"\nmsgstr ""\n'),
+    ("srt", f"{SRT}a{repeated(' -')}\nb\n"),
+    ("srt", f"{SRT}{repeated('- a' + chr(10))}"),
+    ("txt", f"word %(a){'0' * N}"),
+    ("docx", word(f"<w:p><w:r><w:t>a b</w:t></w:r>{repeated(FIELD)}</w:p>")),
+    ("docx", word(f"<w:p><w:r>{repeated('<w:t>a</w:t><w:br/>')}<w:rPr><w:b/></w:rPr></w:r></w:p>")),
+    ("xlf", XLF.format(f"<trans-unit><source>w {repeated('a <x/>')}</source></trans-unit>")),
+]
+
+
+@pytest.mark.parametrize(("kind", "content"), HOSTILE, ids=lambda each: str(each)[:20] if len(each) > 5 else each)
+def test_time_grows_with_the_size_and_not_with_its_square(kind: str, content: str | bytes) -> None:
+    begun = time.process_time()
+    translate(document(kind, content), Model())
+    assert time.process_time() - begun < SECONDS
+
+
+REFUSED: list[tuple[str, str | bytes, str]] = [
+    ("srt", f"{' ' * N}x", "x.srt:1: expected a subtitle"),
+    ("srt", f"{chr(10) * N}x", f"x.srt:{N + 1}: expected a subtitle"),
+    ("srt", f"{SRT}a\n{'1' * N}", "x.srt:4: a number of more than 100 digits"),
+    ("srt", f"{'9' * 30}:00:00,000 --> 00:00:02,000\n", ""),
+    (
+        "docx",
+        word(f"<w:p><w:r><w:rPr>{'<w:b/>' * 30_000}</w:rPr>{'<w:t>a</w:t><w:br/>' * 1000}</w:r></w:p>"),
+        "x.docx: word/document.xml: the formats of its text would fill the memory",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "content", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_what_would_take_too_much_is_refused_at_once(kind: str, content: str | bytes, message: str) -> None:
+    begun = time.process_time()
+    if message:
+        with pytest.raises(UserError, match=re.escape(message)):
+            document(kind, content)
+    else:  # a time that no clock has stays as it is
+        assert translate(document(kind, content), Model()) == str(content).encode()
+    assert time.process_time() - begun < SECONDS
+
+
+def test_a_plural_form_without_end_is_refused() -> None:
+    form = f'msgid "a dog"\nmsgid_plural "dogs"\nmsgstr[{"1" * 5000}] ""\n'
+    with pytest.raises(UserError, match=r"^x.po: cannot be read as PO: "):
+        document("po", PO + form)
+
+
+def test_units_inside_of_a_unit_are_part_of_its_text() -> None:
+    """Each would be held with all that is inside of it."""
+    depth = 60
+    inside = "<trans-unit><source>a " * depth + "b" + "</source></trans-unit>" * depth
+    assert len(document("xlf", XLF.format(inside)).segments) == 1
+    nested = '<tu><tuv xml:lang="en"><seg>a ' * depth + "b" + "</seg></tuv></tu>" * depth
+    assert len(document("tmx", f"<tmx><body>{nested}</body></tmx>").segments) == 1
+
+
+def test_a_field_in_a_field_is_shown_once() -> None:
+    part = '<w:p><w:fldSimple w:instr="x">' * 30 + f"<w:r><w:t>{'a' * N}</w:t></w:r>" + "</w:fldSimple></w:p>" * 30
+    found = document("docx", word(part))
+    assert sum(len(segment.text) for segment in found.segments) <= 30 * 1000
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("<!DOCTYPE html><P>a</p >", "other start text end"),
+        ("<a b='>' C=\">\" d=e>f", "start text"),
+        ("<a b=/>c</a><a b='/'/><br><img/ >", "start text end void void void"),
+        ("<a =b><a b= ><a b=c/ d>", "start start start"),
+        ("a &amp; &#x41 &#; &b", "text " * 8),
+        ("a < b <3 <", "text " * 6),
+        ("<!--> t <!---> t <!-- x --!> t <!-- > -->", "other text other text other text other"),
+        ("<?php x ?> <![CDATA[ <p> ]]></ ></>", "other text other other other"),
+        ("<script x='</script>'><p></scripty></SCRIPT >b", "start other end text"),
+        ("<textarea><p></textarea><p translate=NO><p class=' b notranslate'><p class=notranslated>",
+         "start other end start! start! start"),
+    ],
+)  # fmt: skip
+def test_tokens_are_those_of_browsers(source: str, expected: str) -> None:
+    found = list(tokens(source))
+    assert " ".join(token.kind + "!" * token.kept for token in found) == " ".join(expected.split())
+    assert "".join(source[token.begin : token.end] for token in found) == source
+
+
+@pytest.mark.parametrize("rest", ["<a", "<a b='>", "<!-- <p>x</p>", "<script>a<p>b</p>", "<![CDATA[ > ", "</", "<!x"])
+def test_what_does_not_end_is_all_that_follows(rest: str) -> None:
+    source = f"<p>one</p>{rest}"
+    begins = [token.begin for token in tokens(source)]
+    assert begins[:3] == [0, 3, 6]
+    assert "".join(source[token.begin : token.end] for token in tokens(source)) == source
+    found = document("html", source)
+    assert [segment.text for segment in found.segments] == ["one"]
+    assert translate(found, Model()) == f"<p>ONE</p>{rest}".encode()
+
+
+def test_behind_a_wrong_reference_tags_are_tags() -> None:
+    found = document("html", "<p>a &# b &# c</p><p>d <b>e</b></p>")
+    assert [segment.text for segment in found.segments] == ["a &# b &# c", "d e"]
