@@ -28,14 +28,14 @@ class Job:
 
     Attributes:
         ranges: what is not encoded yet. ready: slots that can be written. live: how many are at work.
-        left: sentences that are not done.
+        left: sentences that are not done. turn: the lowest is encoded first, of those that have equally few at work.
     """
 
     def __init__(self, work: Work, deliver: Callable[[int, list[Hypothesis]], None]) -> None:
         self.work, self.deliver = work, deliver
         self.ranges = deque((a, b) for a, b in work.ranges() if any(n not in work.given for n in range(a, b)))
         self.ready: deque[Slot] = deque()
-        self.live = 0
+        self.live = self.turn = 0
         self.left = work.corpus.num_sentences - len(work.given)
 
     @property
@@ -58,7 +58,7 @@ class SharedSearch:
         self.jobs.clear()
         self._groups: dict[int, Group] = {}
         self._owners: dict[int, Job] = {}
-        self._names = self._since = 0
+        self._names = self._since = self._encoded = 0
         generator: Search = GENERATORS.get(self._options.generator)(self._config, self._device)
         start = partial(begin, self._ensemble, self._groups, generator.width)
         self._decoding: Decoding[EnsembleState] = Decoding(
@@ -73,6 +73,7 @@ class SharedSearch:
     def add(self, job: Job) -> None:
         """A new request, with something to do."""
         self.jobs.append(job)
+        self._queue(job)
 
     def remove(self, job: Job) -> None:
         """A request goes, done or not; its rows are free."""
@@ -121,9 +122,15 @@ class SharedSearch:
             for name in gone:
                 del self._groups[name], self._owners[name]
 
+    def _queue(self, job: Job) -> None:
+        """Its turn: how many subwords would be encoded by then if all jobs shared the work from now on. So short texts
+        overtake long ones, but no more of them than would then be through: nobody waits for ever."""
+        if job.ranges:
+            job.turn = self._encoded + job.cost * len(self.jobs)
+
     def _encode(self) -> None:
-        """Encode the next sentences of the jobs that have least at work; of these the shortest first, so that a book
-        is encoded by itself."""
+        """Encode the next sentences of the jobs that have least at work; of these those whose turn it is. A book is
+        encoded by itself."""
         state, slots = self._decoding.state, self._decoding.search.slots
         alone = state is not None and not state.any_memory
         if alone and (slots or any(job.ready for job in self.jobs)):
@@ -136,7 +143,9 @@ class SharedSearch:
             tokens += job.cost
             if room <= 0 or (chosen and tokens > self._options.max_tokens):
                 break
+            self._encoded += job.cost
             first, last = job.ranges.popleft()
+            self._queue(job)
             room -= last - first
             chosen.append((job, (job.work, first, last)))
         if not chosen:
@@ -166,4 +175,4 @@ class SharedSearch:
 
 
 def _turn(job: Job) -> tuple[int, int]:
-    return job.live, job.cost
+    return job.live, job.turn

@@ -131,6 +131,26 @@ def test_a_sentence_need_not_wait_for_a_book() -> None:
     assert book.job.left > 0.7 * book.job.work.corpus.num_sentences
 
 
+def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:
+    models, options = [small_system.model("transformer_tiny")], GenerationConfig(generator="greedy", batch_size=2)
+    shared = SharedSearch(Ensemble(models), options, GreedyConfig())
+    long, short = (lambda n=n: Asked(models, options, GreedyConfig(), small_system.text(1, n, seed=n)) for n in (9, 1))
+    waiting = [short() for _ in range(12)]
+    late = long()
+    for each in (*waiting, late):
+        shared.add(each.job)
+    with torch.inference_mode():
+        for _ in range(2_000):
+            for n, each in enumerate(waiting):
+                if each.job not in shared.jobs:  # its client comes again at once
+                    waiting[n] = short()
+                    shared.add(waiting[n].job)
+            if late.job not in shared.jobs:
+                break
+            shared.step()
+    assert late.job.left == 0
+
+
 def test_models_whose_caches_know_one_memory_only_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     from docnmt.modules.document_context import SourceKeys
 
