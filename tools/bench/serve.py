@@ -60,26 +60,26 @@ class Load:
             await server.post(body, leave=rng.uniform(0.01, 0.5))
         elif kind == "nonsense":
             status, answer = await server.post(body[: rng.randrange(1, len(body))])
-            self.judge(kind, status == 400 and b"invalid_request" in answer)
+            self.judge(kind, status == 400 and b"invalid_request" in answer, status)
         elif kind == "streams":
             status, answer = await server.post(body, accept="application/x-ndjson")
-            self.judge(kind, status == 200 and _joined(answer, wanted) == wanted)
+            self.judge(kind, status == 200 and _joined(answer, wanted) == wanted, status)
         else:
             status, answer = await server.post(body, pause=0.2 if kind == "slow" else 0.0)
             if status == 503:
-                self.judge("told to come again", b"queue_full" in answer)
+                self.judge("told to come again", b"queue_full" in answer, status)
                 return
-            self.judge(kind, status == 200 and json.loads(answer)["documents"] == wanted)
+            self.judge(kind, status == 200 and json.loads(answer)["documents"] == wanted, status)
         self.counts[kind] += 1
         if kind in ("whole", "streams"):
             sentences = sum(map(len, wanted))
             size = "1-10" if sentences <= 10 else "11-100" if sentences <= 100 else "over 100"
             self.seconds.setdefault(size, []).append(time.monotonic() - begun)
 
-    def judge(self, kind: str, right: bool) -> None:
+    def judge(self, kind: str, right: bool, status: int) -> None:
         """Count an answer that is not right."""
         if not right:
-            self.counts[f"WRONG {kind}"] += 1
+            self.counts[f"WRONG {kind}, status {status}"] += 1
         elif kind == "told to come again":
             self.counts[kind] += 1
 
