@@ -83,8 +83,9 @@ def longest_text(work: Work) -> tuple[int, int]:
 
 def _named(work: Work, noun: str, first: int, length: int) -> str:
     """`the document that begins with 'Once upon', 900 subwords,`."""
-    begins = printable(work.corpus.source_text[first][:40])
-    return f"the {noun} that begins with '{begins}', {length:,} subwords,"
+    texts = work.corpus.source_text  # none where a memory's sentences stand between
+    begins = f"'{printable(texts[first][:40])}'" if len(texts) else f"sentence {first + 1:,}"
+    return f"the {noun} that begins with {begins}, {length:,} subwords,"
 
 
 def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int) -> int:

@@ -321,7 +321,7 @@ OUTSIDE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><xliff><source
         ("po", sample_documents.PO.replace("Language: de", "Language: fr").encode(), "its Language is 'fr'"),
         ("po", b'msgid "a"\n', "msgstr"),
         ("srt", b"1\nno times\n", "expected a subtitle"),
-        ("srt", b"1\n00:00:0" + b"3" * 50 + b",000 --> 00:00:04,000\nA.\n", "expected a subtitle"),
+        ("srt", b"1\n00:00:0" + b"3" * 150 + b",000 --> 00:00:04,000\nA.\n", "more than 100 digits"),
         ("xlf", b"<a>\0</a>", "is not well-formed XML: Invalid character: Char 0x0 out of allowed range , line 1"),
         ("txt", b"a\nb\xff\n", "x.txt:2: byte 4 of the file"),
         ("md", b"a\0b", "NUL"),
