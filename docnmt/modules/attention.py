@@ -25,7 +25,8 @@ class KeyValueCache:
     """Keys and values of the tokens that each row has written so far.
 
     Attributes:
-        keys, values: (R, h, L, d_h); row r holds `lengths[r]` tokens; places after them are never read.
+        keys, values: (R, h, L, d_h); row r holds `lengths[r]` tokens; places after them are never read. L follows the
+            longest row, up and down: each step copies the rows that go on.
     """
 
     any_memory: ClassVar[bool] = True
@@ -39,11 +40,7 @@ class KeyValueCache:
 
     def put(self, key: Tensor, value: Tensor, lengths: Tensor, longest: int) -> None:
         """Write each row's new key and value (R, h, d_h) behind its `lengths[r]` tokens; `longest` = lengths.max()."""
-        missing = longest + 1 - self.keys.shape[2]
-        if missing > 0:  # grow in steps, so that most tokens cost no copy
-            room = (*self.keys.shape[:2], max(missing, 32), self.keys.shape[3])
-            self.keys = torch.cat([self.keys, self.keys.new_zeros(room)], dim=2)
-            self.values = torch.cat([self.values, self.values.new_zeros(room)], dim=2)
+        self.keys, self.values = (_as_long(x, round_up(longest + 1)) for x in (self.keys, self.values))
         rows = torch.arange(len(lengths), device=lengths.device)
         self.keys[rows, :, lengths] = key.to(self.keys.dtype)
         self.values[rows, :, lengths] = value.to(self.values.dtype)
@@ -57,10 +54,15 @@ class KeyValueCache:
         self.keys, self.values = _stack(self.keys, other.keys), _stack(self.values, other.values)
 
 
+def _as_long(x: Tensor, length: int) -> Tensor:
+    """(R, h, L, d) → (R, h, length, d): cut off without a copy, or filled up with zeros that no row reads."""
+    return x[:, :, :length] if length <= x.shape[2] else nn.functional.pad(x, (0, 0, 0, length - x.shape[2]))
+
+
 def _stack(first: Tensor, second: Tensor) -> Tensor:
-    """Concatenate (R, h, L, d) over rows; the shorter one is filled up with zeros that no row reads."""
+    """Concatenate (R, h, L, d) over rows, as wide as the longer one."""
     longest = max(first.shape[2], second.shape[2])
-    return torch.cat([nn.functional.pad(x, (0, 0, 0, longest - x.shape[2])) for x in (first, second)])
+    return torch.cat([_as_long(x, longest) for x in (first, second)])
 
 
 def round_up(keys: int) -> int:
@@ -146,7 +148,7 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
         if self.position is not None:
             q, k = self.position.rotate(q, k, lengths, lengths)
         cache.put(k, v, lengths, longest)
-        width = round_up(longest + 1)
+        width = cache.keys.shape[2]
         places = torch.arange(width, device=x.device)
         extra = None
         if self.position is not None and (scores := self.position.distance_scores(q, width)) is not None:
@@ -154,8 +156,8 @@ class SelfAttention(Sublayer[None, KeyValueCache]):
             columns = radius + (places - lengths[:, None]).clamp(-radius, radius)  # (R, L)
             scores = scores.expand(len(x), *scores.shape[-2:])
             extra = scores.gather(2, columns[:, None].expand(-1, self.heads, -1))[:, :, None]  # (R, h, 1, L)
-        keys, values = cache.keys[:, :, :width], cache.values[:, :, :width]
-        mixed = attend(q[:, :, None], keys, values, places <= lengths[:, None], extra)[:, :, 0]  # (R, h, d_h)
+        allowed = places <= lengths[:, None]
+        mixed = attend(q[:, :, None], cache.keys, cache.values, allowed, extra)[:, :, 0]  # (R, h, d_h)
         output: Tensor = self.output(mixed.flatten(1))
         return output
 
@@ -187,9 +189,11 @@ class CrossKeys:
             self.keys, self.values, self.allowed = kept
 
     def append(self, other: CrossKeys) -> None:
-        """As `Cache.append`."""
-        self.keys, self.values = _stack(self.keys, other.keys), _stack(self.values, other.values)
-        self.allowed = _stack(self.allowed[:, None, :, None], other.allowed[:, None, :, None])[:, 0, :, 0]
+        """As `Cache.append`; long sentences that have left are forgotten."""
+        longest = round_up(int(self.allowed.sum(1).max())) if len(self.allowed) else 0
+        self.keys = _stack(_as_long(self.keys, longest), other.keys)
+        self.values = _stack(_as_long(self.values, longest), other.values)
+        self.allowed = _stack(self.allowed[:, None, :longest, None], other.allowed[:, None, :, None])[:, 0, :, 0]
 
 
 @dataclass(frozen=True, eq=False)
