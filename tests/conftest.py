@@ -3,10 +3,11 @@ playwright and Chromium, which is looked for under its usual names or in $CHROMI
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -48,3 +49,25 @@ def chromium() -> Iterator[Any]:
         browser = runner.chromium.launch(executable_path=found, args=BROWSER)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def opened_alone(chromium: Any) -> Iterator[Callable[[str], Any]]:
+    """Opens a file in the browser; at the end it may have logged nothing and asked for nothing but itself."""
+    with contextlib.ExitStack() as open_pages:
+
+        def opened(address: str) -> Any:
+            context = chromium.new_context(viewport={"width": 1300, "height": 900})
+            open_pages.callback(context.close)
+            page, noticed = context.new_page(), []
+            for event in ("console", "pageerror", "request"):
+                page.on(event, lambda what: noticed.append(getattr(what, "url", None) or str(what)))
+            open_pages.callback(lambda: _only(address, noticed))
+            page.goto(address)
+            return page
+
+        yield opened
+
+
+def _only(address: str, noticed: list[str]) -> None:
+    assert {each.partition("#")[0] for each in noticed} == {address}

@@ -71,10 +71,14 @@ class DispatchPlan:
 
 def plan_dispatch(selection: Selection, sentences: Spans) -> Iterator[DispatchPlan]:
     """One plan for as many heads as `_ASSIGNMENTS` allows, and at least one."""
+    return (_plan(selection, sentences, heads) for heads in heads_at_a_time(selection, _ASSIGNMENTS))
+
+
+def heads_at_a_time(selection: Selection, most: int) -> Iterator[slice]:
+    """Heads that keep at most so many sentences together, for all queries; at least one."""
     heads, queries, t = selection.sentences.shape
-    step = max(1, _ASSIGNMENTS // max(1, queries * t))
-    for first in range(0, heads, step):
-        yield _plan(selection, sentences, slice(first, min(first + step, heads)))
+    step = max(1, most // max(1, queries * t))
+    return (slice(first, min(first + step, heads)) for first in range(0, heads, step))
 
 
 def _plan(selection: Selection, sentences: Spans, heads: slice) -> DispatchPlan:

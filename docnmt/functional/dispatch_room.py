@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.functional.dispatch_plan import DispatchPlan, TileBatch, query_rows
+from docnmt.functional.dispatch_plan import DispatchPlan, TileBatch, heads_at_a_time, query_rows
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout
 from docnmt.transfer import to_device
@@ -80,10 +80,7 @@ class Room:
 
 def plan_in_room(selection: Selection, room: Room) -> Iterator[DispatchPlan]:
     """As `plan_dispatch`, but no size depends on what is selected."""
-    heads, queries, t = selection.sentences.shape
-    step = max(1, _ASSIGNMENTS // max(1, queries * t))
-    for first in range(0, heads, step):
-        yield _plan(selection, room, slice(first, min(first + step, heads)))
+    return (_plan(selection, room, heads) for heads in heads_at_a_time(selection, _ASSIGNMENTS))
 
 
 def _plan(selection: Selection, room: Room, heads: slice) -> DispatchPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +48,9 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list
 
 
 @pytest.fixture
-def page(chromium: Any, explained: tuple[Path, Any]) -> Iterator[Any]:
+def page(opened_alone: Callable[[str], Any], explained: tuple[Path, Any]) -> Any:
     """The page, opened; at the end nothing may have been logged or asked for."""
-    address = (explained[0] / "page.html").as_uri()
-    context = chromium.new_context(viewport={"width": 1300, "height": 900})
-    opened, noticed = context.new_page(), []
-    for event in ("console", "pageerror", "request"):
-        opened.on(event, lambda what: noticed.append(getattr(what, "url", None) or str(what)))
-    opened.goto(address)
-    yield opened
-    assert {each.partition("#")[0] for each in noticed} == {address}
-    context.close()
+    return opened_alone((explained[0] / "page.html").as_uri())
 
 
 def test_texts_are_texts(page: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +40,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def page(chromium: Any, address: str) -> Iterator[Any]:
+def page(opened_alone: Callable[[str], Any], address: str) -> Any:
     """The report, opened; at the end nothing may have been logged or asked for."""
-    context = chromium.new_context(viewport={"width": 1300, "height": 900})
-    opened, noticed = context.new_page(), []
-    for event in ("console", "pageerror", "request"):
-        opened.on(event, lambda what: noticed.append(getattr(what, "url", None) or str(what)))
-    opened.goto(address)
-    yield opened
-    assert {each.partition("#")[0] for each in noticed} == {address}
-    context.close()
+    return opened_alone(address)
 
 
 def addresses(page: Any) -> list[str]:
