@@ -16,6 +16,7 @@ from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
 from docnmt.files import find_checkpoint
 from docnmt.models.protocol import AnyTranslationModel, TranslationModel, TranslationTask
+from docnmt.modules.eight_bits import in_eight_bits, multiplies_eight_bits
 from docnmt.modules.linear_attention import LinearSelfAttention
 from docnmt.runtime import pick_device, row_invariant, tune
 from docnmt.training.loading import load_model
@@ -34,22 +35,38 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     """The models of `--path`; sets how the process computes (`docnmt.runtime`) and says where that may show.
 
     Raises:
-        UserError: as `open_models`; UsageError: a window of context is asked for, and no model reads context; or half
-            precision, and device or models cannot compute in it.
+        UserError: as `open_models`; UsageError: a window of context is asked for, and no model reads context; or
+            device or models cannot compute in the precision that is asked for.
     """
     paths = [find_checkpoint(part) for part in split_path(config.path)]
     print(tune(), file=sys.stderr)
     device = pick_device(config.device)
     if device.type == "cpu" and not row_invariant():
         print("note: on this machine the batch size can change the last digits of scores", file=sys.stderr)
-    if config.fp16 and device.type == "cpu":
-        raise UsageError("--fp16 is for a GPU; a CPU computes in float32, which is faster there")
+    _check_precision(config, device)
     loaded = open_models(paths, device)
     if config.fp16:
         in_half_precision(loaded)
+    if config.int8:
+        for model in loaded.models:
+            assert isinstance(model, nn.Module)
+            in_eight_bits(model)
     if config.context_window and not any(model.reading.reads_context for model in loaded.models):
         raise UsageError(f"--context-window has no effect: {config.path} reads every sentence by itself")
     return loaded
+
+
+def _check_precision(config: ModelsConfig, device: torch.device) -> None:
+    """
+    Raises:
+        UsageError: the device does not compute in the precision that is asked for.
+    """
+    if config.fp16 and device.type == "cpu":
+        raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, and faster still with --int8")
+    if config.int8 and device.type != "cpu":
+        raise UsageError("--int8 is for a CPU (--device cpu); on a GPU give --fp16")
+    if config.int8 and not multiplies_eight_bits():
+        raise UsageError(f"--int8: torch {torch.__version__} has no such products on this processor; leave --int8 out")
 
 
 def in_half_precision(loaded: LoadedModels) -> None:

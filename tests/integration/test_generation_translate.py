@@ -19,6 +19,7 @@ from docnmt.commands.config import ModelsConfig
 from docnmt.commands.models import LoadedModels, in_half_precision, load_models, open_models
 from docnmt.data.tokenizer import EOS
 from docnmt.errors import UsageError
+from docnmt.modules.eight_bits import in_eight_bits, multiplies_eight_bits
 from docnmt.search.config import (
     BeamSearchConfig,
     GenerationConfig,
@@ -186,6 +187,29 @@ def test_half_precision_gives_nearly_the_same_scores(arch: str, device: str) -> 
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float16}
     for one, other in zip(translate(model, search=search), whole, strict=True):
         assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=0.02)
+
+
+@pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
+@pytest.mark.parametrize("arch", [*ARCHITECTURES, "copy_transformer_tiny", "concat_transformer_tiny"])
+def test_eight_bits_give_nearly_the_same_scores_in_any_batch(arch: str) -> None:
+    model = small_system.model(arch)
+    search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
+    whole = translate(model, search=search)
+    in_eight_bits(model)
+    eight = translate(model, search=search)
+    for one, other in zip(eight, whole, strict=True):
+        assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=0.05)
+    assert_same(translate(model, search=search, batch_size=1), eight)
+
+
+def test_eight_bits_are_refused_where_they_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(small_system.save(tmp_path / "m.safetensors", "transformer_tiny"))
+    monkeypatch.setattr("docnmt.commands.models.pick_device", lambda name: torch.device(name))
+    with pytest.raises(UsageError, match="--int8 is for a CPU"):
+        load_models(ModelsConfig(path, device="cuda", int8=True))
+    monkeypatch.setattr("docnmt.commands.models.multiplies_eight_bits", lambda: False)
+    with pytest.raises(UsageError, match=r"--int8: torch .* has no such products"):
+        load_models(ModelsConfig(path, device="cpu", int8=True))
 
 
 def test_half_precision_is_refused_where_it_cannot_be(tmp_path: Path) -> None:

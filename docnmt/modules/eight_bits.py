@@ -1,0 +1,81 @@
+"""Linear layers with whole numbers of eight bits, for translating on a CPU."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+
+#: The middle of a byte: inputs are -127 … 127, and the products of oneDNN take 0 … 255.
+_MIDDLE = 128
+#: Layers with fewer outputs stay as they are: gates and their like cost nothing.
+_FEWEST = 32
+
+
+class EightBitLinear(nn.Module):
+    """y = (q · Wᵀ) · s ⊗ s_W + b, where q, the input's row, and W are whole numbers of eight bits.
+
+    Each row of the weights is divided by a scale s_W once, so that its largest value is 127, and rounded; each row of
+    the input likewise, when it comes. Products are sums of whole numbers and exact, so a row's result does not depend
+    on the other rows. For CPUs, without gradients.
+
+    Args:
+        layer: the layer that it replaces.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        weight = layer.weight.detach().float()
+        self.scale = _largest(weight)[:, 0] / 127  # (N,)
+        self.rounded = (weight / self.scale[:, None]).round().to(torch.int8)  # (N, K)
+        self.bias = None if layer.bias is None else layer.bias.detach()
+        self._packed = torch.ops.onednn.qlinear_prepack(self.rounded, None)
+        self._no_shift = torch.zeros(len(weight), dtype=torch.int32)
+
+    @property
+    def weight(self) -> Tensor:
+        """(N, K) the weights that the whole numbers stand for."""
+        return self.rounded * self.scale[:, None]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (…, K) → (…, N)."""
+        rows = x.flatten(0, -2)  # (R, K)
+        scale = _largest(rows) / 127
+        shifted = (rows / scale + (_MIDDLE + 0.5)).to(torch.uint8)  # cutting off a positive number's fraction rounds x
+        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+            shifted, 1.0, _MIDDLE, self._packed, self.scale, self._no_shift, None, 1.0, 0, torch.float32, "none", [], ""
+        )  # fmt: skip
+        y = product * scale if self.bias is None else torch.addcmul(self.bias, product, scale)
+        return y.unflatten(0, x.shape[:-1]).to(x.dtype)
+
+
+def _largest(rows: Tensor) -> Tensor:
+    """(R, K) → (R, 1) each row's largest absolute value, never 0."""
+    return rows.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny * 127)
+
+
+def in_eight_bits(model: nn.Module) -> None:
+    """Replace the linear layers; embeddings, norms, attention and softmax stay in float32."""
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if type(child) is nn.Linear and child.out_features >= _FEWEST:
+                setattr(module, name, EightBitLinear(child))
+
+
+@lru_cache
+def multiplies_eight_bits() -> bool:
+    """Whether this torch and this processor have the product that is needed, and give what whole numbers give."""
+    random = torch.Generator().manual_seed(0)
+    layer = nn.Linear(64, 48)
+    layer.weight.data = torch.randint(-127, 128, (48, 64), generator=random).float()
+    layer.weight.data[:, 0] = 127
+    x = torch.randint(-127, 128, (5, 64), generator=random).float()
+    x[:, 0] = 127
+    try:
+        with torch.inference_mode():
+            found = EightBitLinear(layer)(x)
+            return bool((found - layer(x)).abs().max() < 1)
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return False

@@ -1,0 +1,74 @@
+"""Linear layers of whole numbers against the same sums by NumPy, and against the layers that they replace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from docnmt.modules.eight_bits import EightBitLinear, in_eight_bits, multiplies_eight_bits
+
+pytestmark = pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("width", "outputs"), [(64, 48), (128, 512), (512, 100), (33, 40)])
+def test_products_are_those_of_whole_numbers(width: int, outputs: int, bias: bool) -> None:
+    layer = nn.Linear(width, outputs, bias=bias)
+    x = torch.randn(17, width) * torch.logspace(-3, 3, 17)[:, None]
+    weight, rows = layer.weight.detach().numpy(), x.numpy()
+    weight_scale = (np.abs(weight).max(1) / np.float32(127)).astype(np.float32)
+    row_scale = (np.abs(rows).max(1) / np.float32(127)).astype(np.float32)
+    rounded = np.rint(weight / weight_scale[:, None]).astype(np.int64)
+    whole = np.floor((rows / row_scale[:, None] + np.float32(128.5)).astype(np.float32)).astype(np.int64) - 128
+    wanted = (whole @ rounded.T) * weight_scale.astype(np.float64) * row_scale[:, None].astype(np.float64)
+    if bias:
+        wanted += layer.bias.detach().numpy()
+    with torch.inference_mode():
+        found = EightBitLinear(layer)(x).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max(1, keepdims=True).max())
+
+
+def test_a_row_depends_on_no_other_row() -> None:
+    layer = EightBitLinear(nn.Linear(128, 96))
+    x = torch.randn(70, 128)
+    with torch.inference_mode():
+        whole = layer(x)
+        for count in (1, 2, 3, 4, 7, 16, 33, 64):
+            assert torch.equal(layer(x[3 : 3 + count]), whole[3 : 3 + count])
+        x[5] *= 1000
+        assert torch.equal(layer(x)[6:], whole[6:])
+
+
+def test_it_is_nearly_the_layer_that_it_replaces() -> None:
+    layer = nn.Linear(256, 512)
+    x = torch.randn(3, 5, 256)
+    with torch.inference_mode():
+        eight = EightBitLinear(layer)
+        found, wanted = eight(x), layer(x)
+    assert found.shape == wanted.shape
+    assert (found - wanted).norm() < 0.02 * wanted.norm()
+    assert (eight.weight - layer.weight).abs().max() <= layer.weight.abs().max() / 127
+    with torch.inference_mode():
+        torch.testing.assert_close(eight(torch.zeros(2, 256)), layer.bias.expand(2, -1))
+        assert eight(torch.zeros(0, 256)).shape == (0, 512)
+
+
+def test_all_but_small_layers_are_replaced() -> None:
+    tied = nn.Embedding(50, 64)
+    output = nn.Linear(64, 50, bias=False)
+    output.weight = tied.weight
+    inner = nn.Sequential(nn.Linear(64, 64))
+    model = nn.ModuleDict({"tied": tied, "output": output, "gate": nn.Linear(64, 1), "inner": inner})
+    before = tied.weight.clone()
+    in_eight_bits(model)
+    assert [type(module) for module in (model["output"], model["gate"], inner[0])] == [
+        EightBitLinear, nn.Linear, EightBitLinear
+    ]  # fmt: skip
+    assert torch.equal(tied.weight, before)
