@@ -93,13 +93,21 @@ class Reader:
             begins = np.repeat(corpus.document_offsets[:-1], np.diff(corpus.document_offsets))
             ends = np.arange(corpus.num_sentences) + 1
             return replace(last_units(begins, ends, narrow.written, narrow.earlier), kept=ends - 1)
-        return self.planned(corpus, window)
+        return self._after_its_context(self.planned(corpus, window))
 
     def one_each(self, corpus: ParallelCorpus, asked: np.ndarray) -> Units:
-        """For each of the sentences `asked` a unit that, if it can, writes it alone and reads all that it reads."""
+        """For each of the sentences `asked` a unit that, if it can, writes no later one and reads all that it reads."""
         units = self.planned(corpus, None)
         part = _taken(units, _keeping(units, asked))
-        return part if self.model.reading.joined else replace(part, first=asked, last=asked + 1, kept=asked)
+        if self.model.reading.joined:
+            return part
+        return self._after_its_context(replace(part, first=asked, last=asked + 1, kept=asked))
+
+    def _after_its_context(self, units: Units) -> Units:
+        """Where a model reads given translations, those of the sentences before the one that a unit writes are in the unit."""
+        if not self.model.reading.given_text:
+            return units
+        return replace(units, first=np.minimum(units.source_first, units.first))
 
 
 def _keeping(units: Units, sentences: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ class EightBitLinear(nn.Module):
             shifted, 1.0, _MIDDLE, self._packed, self.scale, self._no_shift, None, 1.0, 0, torch.float32, "none", [], ""
         )  # fmt: skip
         y = product * scale if self.bias is None else torch.addcmul(self.bias, product, scale)
-        return y.unflatten(0, x.shape[:-1]).to(x.dtype)
+        return y.view(*x.shape[:-1], self.out_features).to(x.dtype)
 
 
 def _largest(rows: Tensor) -> Tensor:

@@ -35,6 +35,7 @@ WHOLE: list[tuple[str, dict[str, Any]]] = [
     ("doc_transformer", {}),
     ("cond_transformer", {"target_context": "conditional"}),
     ("hier_transformer", {"target_context": "summaries", "position_count": "document"}),
+    ("copy_transformer", {}),
     ("concat_transformer", {"source_context": 9, "target_window": 1}),
 ]
 CASES = [*WHOLE, ("concat_transformer", {"source_context": 2, "target_window": 3})]
