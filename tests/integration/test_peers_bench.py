@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each program has a process of its own: half a minute
 ROOT = Path(__file__).parents[2]
 NUMBER = r"([\d,.]+)"
 SPREAD = rf"{NUMBER} \({NUMBER} – {NUMBER}\)"
@@ -31,7 +32,9 @@ def test_toolkits_translate_the_same_sentences() -> None:
     rows = re.findall(rf"^\| (\w[\w ]+) \| [48] \| {SPREAD} \| {SPREAD} \| (\d+)% \| – \|$", out, re.MULTILINE)
     assert [row[0] for row in rows] == ["docnmt", "CTranslate2", "CTranslate2 int8", "Hugging Face Marian"], out
     assert {float(value) for value in rows[0][4:7]} == {1.0}  # its own time by its own
-    assert all(int(rows[n][7]) >= 75 for n in (0, 1, 3)), out  # those that compute in float32: few ties in random models
+    assert all(int(rows[n][7]) >= 75 for n in (0, 1, 3)), (
+        out
+    )  # those that compute in float32: few ties in random models
 
 
 def test_programs_train_on_the_same_batches() -> None:
