@@ -107,6 +107,8 @@ def main() -> None:
     parser.add_argument("--text", type=Path, metavar="FILE", help="its source; empty lines are left out")
     parser.add_argument("--ref", type=Path, metavar="FILE", help="the translation of --text: adds BLEU")
     options = parser.parse_args()
+    if bool(options.path) != bool(options.text) or (options.ref and not options.path):
+        parser.error("--path and --text come together, and --ref with them")
     with tempfile.TemporaryDirectory() as name:
         folder, model, length = Path(name), options.path, options.subwords
         if model is None:
