@@ -1,0 +1,90 @@
+"""Beam search by docnmt, CTranslate2 and Hugging Face transformers: for each a function that a process is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from peers import Ways
+
+from docnmt.data.corpus import ParallelCorpus
+from docnmt.runtime import tune
+from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.search.translate import translate_corpus
+from docnmt.training.loading import load_model
+
+Pieces: TypeAlias = "list[list[str]]"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is translated, and how; `subwords` of each translation, or None where the model says when it ends."""
+
+    lines: list[str]
+    beam: int
+    subwords: int | None
+
+
+def docnmt(model: Path, task: Task) -> Ways:
+    """As docnmt-translate does."""
+    tune()
+    loaded: Any = load_model(model)
+    corpus = ParallelCorpus.from_lines([task.lines], loaded.task.source_tokenizer)
+    length = task.subwords
+    limits = {} if length is None else {"max_len_a": 0.0, "max_len_b": length, "min_len": length}
+
+    def translate(batch: int) -> Pieces:
+        options, search = GenerationConfig(batch_size=batch), BeamSearchConfig(beam=task.beam, **limits)
+        found = translate_corpus([loaded.model], loaded.task, corpus, options, search)
+        return [list(each.nbest[0].pieces) for each in found]
+
+    return {"translate": translate}
+
+
+def ctranslate2(kind: str, folder: Path, task: Task) -> Ways:
+    """Its Translator sorts and divides the sentences by itself. It counts `</s>` in the lengths."""
+    import ctranslate2
+    import sentencepiece
+
+    translator = ctranslate2.Translator(str(folder), compute_type=kind, inter_threads=1, intra_threads=1)
+    source = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    read = source.encode(task.lines, out_type=str)
+    length = task.subwords
+    limits = {} if length is None else {"min_decoding_length": length + 1, "max_decoding_length": length + 1}
+
+    def translate(batch: int) -> Pieces:
+        found = translator.translate_batch(read, max_batch_size=batch, beam_size=task.beam, **limits)
+        return [each.hypotheses[0] for each in found]
+
+    return {"translate": translate}
+
+
+def marian(folder: Path, task: Task) -> Ways:
+    """Batches of sentences sorted by length."""
+    from transformers import MarianMTModel, MarianTokenizer
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    tokenizer, model = MarianTokenizer.from_pretrained(folder), MarianMTModel.from_pretrained(folder).eval()
+    read = tokenizer(task.lines)["input_ids"]
+    order = sorted(range(len(read)), key=lambda number: -len(read[number]))
+    special = set(tokenizer.all_special_ids)
+
+    @torch.inference_mode()
+    def translate(batch: int) -> Pieces:
+        found: dict[int, list[str]] = {}
+        for begin in range(0, len(order), batch):
+            numbers = order[begin : begin + batch]
+            rows = tokenizer.pad({"input_ids": [read[number] for number in numbers]}, return_tensors="pt")
+            most = task.subwords or int(1.5 * rows["input_ids"].shape[1]) + 10
+            out = model.generate(
+                **rows, num_beams=task.beam, do_sample=False, early_stopping=True, length_penalty=1.0,
+                min_new_tokens=task.subwords or 0, max_new_tokens=most + 1,
+            )  # fmt: skip
+            for number, row in zip(numbers, out.tolist(), strict=True):
+                found[number] = tokenizer.convert_ids_to_tokens([token for token in row if token not in special])
+        return [found[number] for number in range(len(order))]
+
+    return {"translate": translate}
