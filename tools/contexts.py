@@ -104,7 +104,7 @@ class Reader:
         return self._after_its_context(replace(part, first=asked, last=asked + 1, kept=asked))
 
     def _after_its_context(self, units: Units) -> Units:
-        """Where a model reads given translations, those of the sentences before the one that a unit writes are in the unit."""
+        """Where a model reads given translations, those before the sentence that a unit writes are in the unit."""
         if not self.model.reading.given_text:
             return units
         return replace(units, first=np.minimum(units.source_first, units.first))

@@ -24,9 +24,10 @@ from translators import Pieces, Task, ctranslate2, docnmt, marian
 from docnmt.convert.config import ConvertConfig
 from docnmt.convert.main import convert
 from docnmt.errors import UserError
+from docnmt.modules.eight_bits import multiplies_eight_bits
 from docnmt.training.loading import load_model
 
-OURS, CT2, INT8, MARIAN = "docnmt", "CTranslate2", "CTranslate2 int8", "Hugging Face Marian"
+OURS, OURS_INT8, CT2, INT8, MARIAN = "docnmt", "docnmt --int8", "CTranslate2", "CTranslate2 int8", "Hugging Face Marian"
 
 
 def exported(model: Path, form: str, name: str, folder: Path) -> Path | None:
@@ -41,7 +42,9 @@ def exported(model: Path, form: str, name: str, folder: Path) -> Path | None:
 
 def opened(model: Path, folder: Path, task: Task) -> dict[str, Apart]:
     """The toolkits that are there and can express the model."""
-    found = {OURS: Apart(docnmt, model, task)}
+    found = {OURS: Apart(partial(docnmt, False), model, task)}
+    if multiplies_eight_bits():
+        found[OURS_INT8] = Apart(partial(docnmt, True), model, task)
     if installed("ctranslate2", CT2) and (ct2 := exported(model, "ctranslate2", CT2, folder / "ct2")):
         found[CT2] = Apart(partial(ctranslate2, "float32"), ct2, task)
         found[INT8] = Apart(partial(ctranslate2, "int8"), ct2, task)

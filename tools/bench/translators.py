@@ -10,6 +10,7 @@ import torch
 from peers import Ways
 
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.modules.eight_bits import in_eight_bits
 from docnmt.runtime import tune
 from docnmt.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.search.translate import translate_corpus
@@ -27,10 +28,12 @@ class Task:
     subwords: int | None
 
 
-def docnmt(model: Path, task: Task) -> Ways:
-    """As docnmt-translate does."""
+def docnmt(int8: bool, model: Path, task: Task) -> Ways:
+    """As docnmt-translate does, with `--int8` or without."""
     tune()
     loaded: Any = load_model(model)
+    if int8:
+        in_eight_bits(loaded.model)
     corpus = ParallelCorpus.from_lines([task.lines], loaded.task.source_tokenizer)
     length = task.subwords
     limits = {} if length is None else {"max_len_a": 0.0, "max_len_b": length, "min_len": length}
