@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import re
 import sys
@@ -92,6 +93,25 @@ def test_generate_prints_every_sentence_in_order(run: Run, folder: Path) -> None
     metrics = out.splitlines()[len(rows) :]
     assert [line.split()[0] for line in metrics[:4]] == ["s-BLEU", "d-BLEU", "chrF", "TER"]
     assert all("version:" in line for line in metrics[:4])
+
+
+def test_other_searches_by_the_command_line(run: Run) -> None:
+    """Diverse groups, and minimum Bayes risk: in translate, generate and any batch the same."""
+    words = ("generate", "data", "--path", "run", "--scoring", "none", *SHORT, "--generator")
+    out = run(*words, "diverse_beam_search", "--beam", "4", "--nbest", "4", "--diverse-beam-strength", "3")[1]
+    for _, lines in itertools.groupby(out.splitlines(), lambda line: line.split("\t")[0].split("-")[1]):
+        found = [line.split("\t")[2] for line in lines if line.startswith("H-")]
+        assert 1 < len(found) == len(set(found)) <= 4
+    draw = ["sampling", "--mbr", "chrf", "--mbr-samples", "5", "--seed", "4"]
+    status, out, _ = run(*words, *draw)
+    assert status == 0
+    assert run(*words, *draw, "--batch-size", "1")[1] == out
+    best = [line.split("\t")[2] for line in out.splitlines() if line.startswith("D-")]
+    source = "\n\n".join("\n".join(document) for document in small_system.text(3, 4, seed=2))
+    words = ("translate", "--path", "run", "--input-format", "corpus", *SHORT, "--generator")
+    status, out, _ = run(*words, *draw, stdin=f"{source}\n".encode())
+    assert status == 0
+    assert list(filter(None, out.split("\n"))) == best
 
 
 def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Path) -> None:
@@ -338,6 +358,30 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     ),
     "beam": (["translate", "--path", "run", "--beam", "1000000000"], b"", 2, "--beam: must be at most 10,000"),
     "length": (["translate", "--path", "run", "--max-len-a", "1e30"], b"", 2, "--max-len-a: must be at most 1,048,576"),
+    "groups": (
+        ["translate", "--path", "run", "--generator", "diverse_beam_search", "--diverse-beam-groups", "2"],
+        b"",
+        2,
+        "--diverse-beam-groups: must divide --beam (5), got 2",
+    ),
+    "groups of beam search": (
+        ["translate", "--path", "run", "--diverse-beam-groups", "5"],
+        b"",
+        2,
+        "--diverse-beam-groups: has no effect with --generator beam_search; it belongs to diverse_beam_search",
+    ),
+    "risk of beam search": (
+        ["generate", "data", "--path", "run", "--mbr", "chrf"],
+        b"",
+        2,
+        "--mbr: has no effect with --generator beam_search; it belongs to sampling",
+    ),
+    "risk of no samples": (
+        ["generate", "data", "--path", "run", "--generator", "sampling", "--mbr-samples", "9"],
+        b"",
+        2,
+        "--mbr-samples has no effect without --mbr",
+    ),
     "cold": (
         ["translate", "--path", "run", "--generator", "sampling", "--temperature", "1e-300"],
         b"",
