@@ -69,7 +69,8 @@ def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
     recalls /= np.maximum(orders, 1)
     factor = CHRF.BETA**2
     above, below = (1 + factor) * precisions * recalls, factor * precisions + recalls
-    return 100 * np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    scores: np.ndarray = 100 * np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    return scores
 
 
 def _matches(counts: Sequence[Counter[str]]) -> tuple[np.ndarray, np.ndarray]:
