@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from docnmt import ranks
+from docnmt.commands.alignment import Aligned, pharaoh, with_alignments
 from docnmt.commands.config import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.commands.explain import check_explain, explained, write_explained
 from docnmt.commands.memory import open_memory
@@ -28,7 +29,7 @@ from docnmt.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.scoring.report import TranslationReport, check_wanted, report_on
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.given import first_of_documents
-from docnmt.search.translate import SentenceResult, translate_corpus
+from docnmt.search.translate import translate_corpus
 
 #: The file that shows a results folder to be ours.
 SCORES = "scores.json"
@@ -91,9 +92,10 @@ def generate(
     score = _scoring(loaded, rest, config, wanted, references if scored else [])
     window = models.context_window
     read: dict[str, Any] = {"given": given, "memory": open_memory(memory, loaded), "context_window": window}
-    results, speed = _translate(loaded, corpus, options, search, read, None if config.quiet else out)
+    found, speed = _translate(loaded, corpus, options, search, read, config, None if config.quiet else out)
     if ranks.rank():
         return
+    results = [result for result, _ in found]
     if config.explain is not None:
         write_explained(config.explain, loaded, explained(loaded, corpus, results, **read))
     texts = [result.text for result in results]
@@ -115,7 +117,7 @@ def generate(
         if config.gen_first is not None:
             content["gen_first"] = config.gen_first
         content |= {"speed": speed.to_dict(), "settings": settings}
-        _write(config, Path(config.results_path), rest, texts, content)
+        _write(config, Path(config.results_path), rest, texts, [pharaoh(each[0]) for _, each in found if each], content)
 
 
 def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] | None:
@@ -176,27 +178,33 @@ def _translate(
     options: GenerationConfig,
     search: SearchConfig,
     read: dict[str, Any],
+    config: GenerateConfig,
     out: TextIO | None,
-) -> tuple[list[SentenceResult], Speed]:
+) -> tuple[list[Aligned], Speed]:
     """All translations, printed as they come, and how long that took."""
-    results: list[SentenceResult] = []
+    kept: list[Aligned] = []
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
-        for result in translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read):
-            results.append(result)
+        found = translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read)
+        for result, aligned in with_alignments(loaded, corpus, found, wanted=config.print_alignment):
+            kept.append((result, aligned))
             if out is not None:
                 reference = corpus.references[0][result.number] if corpus.references else ""
-                print(*lines(result, corpus.source_text[result.number], reference or None), sep="\n", file=out)
-    tokens = sum(len(result.nbest[0].pieces) + 1 for result in results)
-    return results, Speed(time.perf_counter() - start, len(results), tokens)
+                words = [pharaoh(pairs) for pairs in aligned]
+                print(*lines(result, corpus.source_text[result.number], reference or None, words), sep="\n", file=out)
+    tokens = sum(len(result.nbest[0].pieces) + 1 for result, _ in kept)
+    return kept, Speed(time.perf_counter() - start, len(kept), tokens)
 
 
-def _write(config: GenerateConfig, folder: Path, rest: Rest, texts: Sequence[str], content: dict[str, Any]) -> None:
-    """hypotheses.txt, line by line the source file, and scores.json; both or neither.
+def _write(
+    config: GenerateConfig, folder: Path, rest: Rest, texts: Sequence[str], aligned: Sequence[str],
+    content: dict[str, Any],
+) -> None:  # fmt: skip
+    """hypotheses.txt, and alignment.txt if asked for, line by line the source file, and scores.json; all or none.
 
     Where this is not the whole split, also its source and references: its lines are those of no other file.
     """
-    files = {"hypotheses.txt": texts}
+    files = {"hypotheses.txt": texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
     if config.gen_first is not None or len(rest) < rest.corpus.num_sentences:
         files["source.txt"] = rest.texts(rest.corpus.source_text)
         files |= {f"reference{n or ''}.txt": rest.texts(each) for n, each in enumerate(rest.corpus.references)}

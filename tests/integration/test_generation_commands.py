@@ -114,6 +114,48 @@ def test_other_searches_by_the_command_line(run: Run) -> None:
     assert list(filter(None, out.split("\n"))) == best
 
 
+@pytest.mark.parametrize("more", [(), ("--nbest", "2", "--batch-size", "1"), ("--prefix-references", "0.4")])
+def test_generate_prints_alignments_and_changes_nothing_else(run: Run, folder: Path, more: tuple[str, ...]) -> None:
+    words = ("generate", "data", "--path", "run", *SHORT, *more)
+    plain = run(*words)[1].splitlines()
+    status, out, _ = run(*words, "--print-alignment", "--results-path", "aligned", "--overwrite")
+    assert status == 0
+    assert [line for line in out.splitlines() if not re.match(r"A-\d+\t", line)] == plain
+    kept, texts = [], {}
+    for name, *fields in (line.split("\t") for line in out.splitlines()):
+        kind, _, number = name.partition("-")
+        if kind in ("S", "D"):
+            texts[kind] = fields[-1].split()
+        if kind == "A":
+            pairs = [tuple(map(int, pair.split("-"))) for pair in fields[0].split()]
+            assert len(pairs) == len(set(pairs)) >= len(texts["D"])
+            assert {j for _, j in pairs} == set(range(len(texts["D"])))  # every word stands for one
+            assert {i for i, _ in pairs} <= set(range(len(texts["S"])))
+            kept += [(number, fields[0])]
+    best = [next(line for n, line in kept if n == number) for number in dict(kept)]
+    lines = [
+        (folder / "aligned" / f"{name}.txt").read_text(encoding="utf-8").split("\n")
+        for name in ("hypotheses", "alignment")
+    ]
+    assert [bool(line) for line in lines[0]] == [bool(line) for line in lines[1]]
+    assert list(filter(None, lines[1])) == best
+
+
+def test_translate_prints_alignments_of_lines(run: Run) -> None:
+    """A line's words are those of its sentences; of documents that come apart nothing changes."""
+    text = b"A dog. The cat sees it!\n\nold river then\n"
+    words = ("translate", "--path", "run", *SHORT)
+    plain, aligned = run(*words, stdin=text)[1], run(*words, "--print-alignment", stdin=text)[1]
+    assert [line.partition(" ||| ")[0] for line in aligned.split("\n")] == plain.split("\n")
+    for source, line in zip(text.decode().split("\n"), aligned.split("\n"), strict=True):
+        pairs = [tuple(map(int, pair.split("-"))) for pair in line.partition(" ||| ")[2].split()]
+        assert {j for _, j in pairs} == set(range(len(line.partition(" ||| ")[0].split())))
+        assert {i for i, _ in pairs} <= set(range(len(source.split())))
+    words += ("--input-format", "corpus", "--print-alignment")
+    apart = [run(*words, stdin=part)[1] for part in (b"a dog sees it.\nthe cat.\n", b"old river\n")]
+    assert run(*words, stdin=b"a dog sees it.\nthe cat.\n\nold river\n")[1] == "\n".join(apart)
+
+
 def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Path) -> None:
     options = ["generate", "data", "--path", "run", "--results-path", "results", "--quiet", "--sacrebleu", *SHORT]
     status, out, _ = run(*options)
@@ -358,6 +400,18 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     ),
     "beam": (["translate", "--path", "run", "--beam", "1000000000"], b"", 2, "--beam: must be at most 10,000"),
     "length": (["translate", "--path", "run", "--max-len-a", "1e30"], b"", 2, "--max-len-a: must be at most 1,048,576"),
+    "alignment of tables": (
+        ["translate", "--path", "run", "--print-alignment", "--input-format", "tsv"],
+        b"",
+        2,
+        "--print-alignment is for stdin in --input-format text or corpus, not for --input-format tsv",
+    ),
+    "alignment of nothing": (
+        ["generate", "data", "--path", "run", "--print-alignment", "--quiet"],
+        b"",
+        2,
+        "--print-alignment has no effect with --quiet; give --results-path",
+    ),
     "groups": (
         ["translate", "--path", "run", "--generator", "diverse_beam_search", "--diverse-beam-groups", "2"],
         b"",
