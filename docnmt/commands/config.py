@@ -78,9 +78,7 @@ class GenerateConfig:
         "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
     )  # fmt: skip
     print_alignment: bool = option(
-        False,
-        "also print which word of its source each word of a translation stands for: A-i, pairs S-T of words",
-        basic=True,
+        False, "also print which word of its source each word of a translation stands for: A-i, pairs S-T of words"
     )
     results_path: str | None = option(
         None,
@@ -149,9 +147,8 @@ class TranslateConfig:
         "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
     )  # fmt: skip
     print_alignment: bool = option(
-        False, "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words",
-        basic=True,
-    )  # fmt: skip
+        False, "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words"
+    )
     columns: tuple[str, ...] = option(
         (), "what the columns of jsonl and tsv are called: source=NAME document=NAME [as in docnmt-preprocess]",
         metavar="ROLE=NAME",

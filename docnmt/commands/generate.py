@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,6 +18,7 @@ from docnmt.commands.memory import open_memory
 from docnmt.commands.models import LoadedModels, check_vocabulary, load_models
 from docnmt.commands.output import lines, progress_of, write_lines
 from docnmt.commands.rest import Rest
+from docnmt.commands.speed import Speed
 from docnmt.config import to_dict
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UsageError
@@ -33,27 +33,6 @@ from docnmt.search.translate import translate_corpus
 
 #: The file that shows a results folder to be ours.
 SCORES = "scores.json"
-
-
-@dataclass(frozen=True)
-class Speed:
-    """How fast a corpus was translated; tokens are subwords of the best translations, `</s>` included."""
-
-    seconds: float
-    sentences: int
-    tokens: int
-
-    def to_dict(self) -> dict[str, float]:
-        """What `scores.json` holds."""
-        return {
-            "seconds": round(self.seconds, 3),
-            "sentences_per_second": round(self.sentences / self.seconds, 2),
-            "tokens_per_second": round(self.tokens / self.seconds, 1),
-        }
-
-    def __str__(self) -> str:
-        rates = f"{self.sentences / self.seconds:.1f} sentences/s, {self.tokens / self.seconds:.0f} tokens/s"
-        return f"{how_many(self.sentences, 'sentence')} in {self.seconds:.1f} s ({rates})"
 
 
 def generate(

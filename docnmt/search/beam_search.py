@@ -14,7 +14,7 @@ from docnmt.models.protocol import StateT
 from docnmt.search.config import BeamSearchConfig, GreedyConfig
 from docnmt.search.decode import Advance, run
 from docnmt.search.hypothesis import Hypothesis, Slot
-from docnmt.search.rows import SearchOverRows
+from docnmt.search.over_rows import SearchOverRows
 from docnmt.search.terms import TermRows
 
 

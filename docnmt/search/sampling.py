@@ -13,7 +13,7 @@ from docnmt.data.tokenizer import EOS
 from docnmt.search.config import SamplingConfig
 from docnmt.search.decode import Advance
 from docnmt.search.hypothesis import Slot
-from docnmt.search.rows import SearchOverRows
+from docnmt.search.over_rows import SearchOverRows
 
 
 class Sampling(SearchOverRows):
