@@ -165,7 +165,8 @@ def _translate(
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
         found = translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read)
-        for result, aligned in with_alignments(loaded, corpus, found, wanted=config.print_alignment):
+        asked = config.print_alignment and not ranks.rank()  # the others print nothing
+        for result, aligned in with_alignments(loaded, corpus, found, wanted=asked):
             kept.append((result, aligned))
             if out is not None:
                 reference = corpus.references[0][result.number] if corpus.references else ""

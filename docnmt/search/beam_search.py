@@ -95,6 +95,8 @@ class BeamSearch(SearchOverRows):
 
     def _reached(self, n: int, score: float) -> bool:
         """Slot n has `nbest` hypotheses that are as good as one of this score."""
+        if sum(len(self._finished[part]) for part in self._parts(n)) < self.config.nbest:
+            return False
         best = self._best(n)
         return len(best) >= self.config.nbest and score <= best[self.config.nbest - 1].score
 
