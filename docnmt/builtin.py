@@ -120,6 +120,9 @@ _add(
     ("greedy", "beam_search:Greedy", "the best token at every step", "config:GreedyConfig"),
     ("sampling", "sampling:Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p",
      "config:SamplingConfig"),
+    ("diverse_beam_search", "diverse:DiverseBeamSearch",
+     "beam search in --diverse-beam-groups that avoid each other's words: --nbest translations that differ more",
+     "config:DiverseBeamSearchConfig"),
 )  # fmt: skip
 _add(
     POSITIONS, "docnmt.modules.positions",

@@ -125,6 +125,7 @@ _FAIRSEQ = {
     "--finetune-from-model",
     "optimizer": "it is AdamW; --adam-betas, --adam-eps and --weight-decay set it",
     "bpe": "text is cut by the tokenizer in the data folder; docnmt-preprocess --subword-model chooses its kind",
+    "sampling": "it is --generator sampling",
     "remove_bpe": "translations are text already (the D- lines)",
     "post_process": "translations are text already (the D- lines)",
     "fp16": "half precision is --bf16, which needs no loss scaling",

@@ -78,8 +78,14 @@ class GenerateConfig:
         None, "also write what the models read for each translation, and what would change without the sentences that "
         "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
     )  # fmt: skip
+    print_alignment: bool = option(
+        False, "also print which word of its source each word of a translation stands for: A-i, pairs S-T of words"
+    )
     results_path: str | None = option(
-        None, "also write hypotheses.txt and scores.json into this folder", metavar="DIR", basic=True
+        None,
+        "also write hypotheses.txt and scores.json into this folder; with --print-alignment also alignment.txt",
+        metavar="DIR",
+        basic=True,
     )
     overwrite: bool = option(
         False, "replace the results that --results-path holds, and what stands at --plot and --explain"
@@ -108,6 +114,8 @@ class GenerateConfig:
             found += [f"{name} has no effect with --scoring none" for name, given in options.items() if given]
         if self.quiet and self.scoring == "none" and self.results_path is None and self.explain is None:
             found.append("--quiet --scoring none leaves nothing to print; give --results-path")
+        if self.quiet and self.print_alignment and self.results_path is None:
+            found.append("--print-alignment has no effect with --quiet; give --results-path")
         return found
 
 
@@ -139,6 +147,9 @@ class TranslateConfig:
         None, "also write what the models read for each translation, and what would change without the sentences that "
         "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
     )  # fmt: skip
+    print_alignment: bool = option(
+        False, "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words"
+    )
     columns: tuple[str, ...] = option(
         (), "what the columns of jsonl and tsv are called: source=NAME document=NAME [as in docnmt-preprocess]",
         metavar="ROLE=NAME",
@@ -157,6 +168,9 @@ class TranslateConfig:
             found.append("--splitter has no effect with --input-format corpus, where a line is a sentence")
         if self.given is not None and self.input_format not in ("text", "corpus"):
             found.append(f"--given is for --input-format text and corpus, not for {self.input_format}")
+        if self.print_alignment and (self.files or self.given or self.input_format not in ("text", "corpus")):
+            there = "FILE" if self.files else "--given" if self.given else f"--input-format {self.input_format}"
+            found.append(f"--print-alignment is for stdin in --input-format text or corpus, not for {there}")
         return found + self._of_files()
 
     def _of_files(self) -> list[str]:

@@ -13,12 +13,11 @@ from docnmt.commands.memory import open_memory
 from docnmt.commands.models import LoadedModels, load_models
 from docnmt.commands.output import progress_of
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TokenArray
 from docnmt.documents import Document, kind_of, read
 from docnmt.documents.project import Span
 from docnmt.documents.sentences import Sentence, Translate, translated
 from docnmt.errors import UsageError, UserError
-from docnmt.explain.alignment import align
+from docnmt.explain import alignment
 from docnmt.explain.page import ExplainedSentence
 from docnmt.files import check_new, check_readable, check_writable, replacing
 from docnmt.formats.sentences import splitter
@@ -161,12 +160,7 @@ class DocumentModel:
 
 def align_pairs(loaded: LoadedModels, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
     """As `DocumentModel.align`."""
-    if not pairs:
-        return []
-    task, sources, targets = loaded.task, [source for source, _ in pairs], [target for _, target in pairs]
-    corpus = ParallelCorpus.from_lines([[source] for source in sources], task.source_tokenizer)
-    target = TokenArray.from_lists(task.target_tokenizer.encode(targets), task.target_tokenizer.vocab_size)
-    found = align(loaded.models[0], task, replace(corpus, target=target), sources, targets)
+    found = alignment.align_pairs(loaded.models[0], loaded.task, pairs)
     return [[(piece.source[0], piece.target[0]) for piece in pieces] for pieces in found]
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from docnmt import ranks
+from docnmt.commands.alignment import Aligned, pharaoh, with_alignments
 from docnmt.commands.config import GenerateConfig, MemoryConfig, ModelsConfig
 from docnmt.commands.explain import check_explain, explained, write_explained
 from docnmt.commands.memory import open_memory
 from docnmt.commands.models import LoadedModels, check_vocabulary, load_models
 from docnmt.commands.output import lines, progress_of, write_lines
 from docnmt.commands.rest import Rest
+from docnmt.commands.speed import Speed
 from docnmt.config import to_dict
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UsageError
@@ -28,31 +29,10 @@ from docnmt.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
 from docnmt.scoring.report import TranslationReport, check_wanted, report_on
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.given import first_of_documents
-from docnmt.search.translate import SentenceResult, translate_corpus
+from docnmt.search.translate import translate_corpus
 
 #: The file that shows a results folder to be ours.
 SCORES = "scores.json"
-
-
-@dataclass(frozen=True)
-class Speed:
-    """How fast a corpus was translated; tokens are subwords of the best translations, `</s>` included."""
-
-    seconds: float
-    sentences: int
-    tokens: int
-
-    def to_dict(self) -> dict[str, float]:
-        """What `scores.json` holds."""
-        return {
-            "seconds": round(self.seconds, 3),
-            "sentences_per_second": round(self.sentences / self.seconds, 2),
-            "tokens_per_second": round(self.tokens / self.seconds, 1),
-        }
-
-    def __str__(self) -> str:
-        rates = f"{self.sentences / self.seconds:.1f} sentences/s, {self.tokens / self.seconds:.0f} tokens/s"
-        return f"{how_many(self.sentences, 'sentence')} in {self.seconds:.1f} s ({rates})"
 
 
 def generate(
@@ -91,9 +71,10 @@ def generate(
     score = _scoring(loaded, rest, config, wanted, references if scored else [])
     window = models.context_window
     read: dict[str, Any] = {"given": given, "memory": open_memory(memory, loaded), "context_window": window}
-    results, speed = _translate(loaded, corpus, options, search, read, None if config.quiet else out)
+    found, speed = _translate(loaded, corpus, options, search, read, config, None if config.quiet else out)
     if ranks.rank():
         return
+    results = [result for result, _ in found]
     if config.explain is not None:
         write_explained(config.explain, loaded, explained(loaded, corpus, results, **read))
     texts = [result.text for result in results]
@@ -115,7 +96,7 @@ def generate(
         if config.gen_first is not None:
             content["gen_first"] = config.gen_first
         content |= {"speed": speed.to_dict(), "settings": settings}
-        _write(config, Path(config.results_path), rest, texts, content)
+        _write(config, Path(config.results_path), rest, texts, [pharaoh(each[0]) for _, each in found if each], content)
 
 
 def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] | None:
@@ -176,27 +157,34 @@ def _translate(
     options: GenerationConfig,
     search: SearchConfig,
     read: dict[str, Any],
+    config: GenerateConfig,
     out: TextIO | None,
-) -> tuple[list[SentenceResult], Speed]:
+) -> tuple[list[Aligned], Speed]:
     """All translations, printed as they come, and how long that took."""
-    results: list[SentenceResult] = []
+    kept: list[Aligned] = []
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
-        for result in translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read):
-            results.append(result)
+        found = translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read)
+        asked = config.print_alignment and not ranks.rank()  # the others print nothing
+        for result, aligned in with_alignments(loaded, corpus, found, wanted=asked):
+            kept.append((result, aligned))
             if out is not None:
                 reference = corpus.references[0][result.number] if corpus.references else ""
-                print(*lines(result, corpus.source_text[result.number], reference or None), sep="\n", file=out)
-    tokens = sum(len(result.nbest[0].pieces) + 1 for result in results)
-    return results, Speed(time.perf_counter() - start, len(results), tokens)
+                words = [pharaoh(pairs) for pairs in aligned]
+                print(*lines(result, corpus.source_text[result.number], reference or None, words), sep="\n", file=out)
+    tokens = sum(len(result.nbest[0].pieces) + 1 for result, _ in kept)
+    return kept, Speed(time.perf_counter() - start, len(kept), tokens)
 
 
-def _write(config: GenerateConfig, folder: Path, rest: Rest, texts: Sequence[str], content: dict[str, Any]) -> None:
-    """hypotheses.txt, line by line the source file, and scores.json; both or neither.
+def _write(
+    config: GenerateConfig, folder: Path, rest: Rest, texts: Sequence[str], aligned: Sequence[str],
+    content: dict[str, Any],
+) -> None:  # fmt: skip
+    """hypotheses.txt, and alignment.txt if asked for, line by line the source file, and scores.json; all or none.
 
     Where this is not the whole split, also its source and references: its lines are those of no other file.
     """
-    files = {"hypotheses.txt": texts}
+    files = {"hypotheses.txt": texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
     if config.gen_first is not None or len(rest) < rest.corpus.num_sentences:
         files["source.txt"] = rest.texts(rest.corpus.source_text)
         files |= {f"reference{n or ''}.txt": rest.texts(each) for n, each in enumerate(rest.corpus.references)}

@@ -12,19 +12,22 @@ from docnmt.search.translate import SentenceResult
 from docnmt.search.work import source_lengths
 
 
-def lines(result: SentenceResult, source: str, reference: str | None) -> Iterator[str]:
+def lines(result: SentenceResult, source: str, reference: str | None, alignments: Sequence[str] = ()) -> Iterator[str]:
     """A sentence's lines: raw source and reference, and of each hypothesis its pieces, its text, its pieces' scores.
 
-    Scores are natural logs; `H-` and `D-` carry the length-normalised one.
+    Scores are natural logs; `H-` and `D-` carry the length-normalised one. `alignments`: of the hypotheses, if asked
+    for.
     """
     number = result.number
     yield f"S-{number}\t{source}"
     if reference is not None:
         yield f"T-{number}\t{reference}"
-    for found in result.nbest:
+    for place, found in enumerate(result.nbest):
         yield f"H-{number}\t{found.score:.6f}\t{' '.join(found.pieces)}"
         yield f"D-{number}\t{found.score:.6f}\t{found.text}"
         yield f"P-{number}\t{' '.join(f'{score:.4f}' for score in found.piece_scores)}"
+        if alignments:
+            yield f"A-{number}\t{alignments[place]}"
 
 
 def sentences_of_lines(corpus: ParallelCorpus) -> list[int]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from docnmt.commands.alignment import aligned_lines, with_alignments
 from docnmt.commands.arriving import TOGETHER, Arriving, Gathered
 from docnmt.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.commands.explain import check_explain, explained, write_explained
@@ -52,7 +54,10 @@ def translate_stream(
     recalled = open_memory(memory, loaded)
     read: dict[str, Any] = {"memory": recalled, "context_window": models.context_window}
     with stream_progress(out) as progress:
-        translating = _Translating(loaded, options, search, read, out, progress, explain=config.explain is not None)
+        translating = _Translating(
+            loaded, options, search, read, out, progress,
+            explain=config.explain is not None, align=config.print_alignment,
+        )  # fmt: skip
         if config.input_format == "text" or config.given is not None:
             content = _content(source)
             given = None if config.given is None else beside(content, Path(config.given))
@@ -78,10 +83,10 @@ class _Translating:
 
     def __init__(
         self, loaded: LoadedModels, options: GenerationConfig, search: SearchConfig, read: dict[str, Any],
-        out: TextIO, progress: Progress | None, *, explain: bool,
+        out: TextIO, progress: Progress | None, *, explain: bool, align: bool,
     ) -> None:  # fmt: skip
         self._loaded, self._options, self._search, self._read = loaded, options, search, read
-        self._out, self._progress, self._explain = out, progress, explain
+        self._out, self._progress, self._explain, self._align = out, progress, explain, align
         self._glossary = None if options.glossary is None else Glossary.read(Path(options.glossary))
         self._sentences = self._subwords = 0
         self.unknown = UnknownText(loaded.task.source_tokenizer)
@@ -110,11 +115,18 @@ class _Translating:
             loaded.models, loaded.task, corpus, self._options, self._search, glossary=self._glossary,
             before=self._sentences, progress=None if self._progress is None else self._progress.update, **read,
         )  # fmt: skip
-        for line in text.form.joined(text.written(kept(found))):
+        for line in self._lines(text, kept(found)):
             print(line, file=self._out, flush=True)
         self._sentences += corpus.num_sentences
         if self._explain:
             self.pages += explained(loaded, corpus, results, **read)
+
+    def _lines(self, text: Text, found: Iterator[SentenceResult]) -> Iterator[str]:
+        """The lines of a part of the stream, with their alignments if these are asked for."""
+        if not self._align:
+            return text.form.joined(text.written(found))
+        aligned = with_alignments(self._loaded, text.corpus, found)
+        return aligned_lines(chain.from_iterable(text.form.rows), text.corpus.source_text, aligned)
 
 
 def _translate_arriving(

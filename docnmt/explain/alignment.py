@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.data.store import TokenArray
 from docnmt.explain.explanation import Attention
 from docnmt.explain.notes import UnitNotes
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
@@ -84,3 +87,29 @@ def align(
         [AlignedPiece(source[n], span) for n, span in zip(pieces, target, strict=True) if n >= 0]
         for pieces, (source, target) in zip(steps[votes[1] > votes[0]], spans, strict=True)
     ]
+
+
+def align_pairs(
+    model: AnyTranslationModel, task: TranslationTask, pairs: Sequence[tuple[str, str]]
+) -> list[list[AlignedPiece]]:
+    """`align` of sentences and their translations. Each pair is read by itself: what memory it takes does not depend on
+    the document."""
+    if not pairs:
+        return []
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    corpus = ParallelCorpus.from_lines([[source] for source in sources], task.source_tokenizer)
+    target = TokenArray.from_lists(task.target_tokenizer.encode(targets), task.target_tokenizer.vocab_size)
+    return align(model, task, replace(corpus, target=target), sources, targets)
+
+
+def word_pairs(source: str, target: str, pieces: Sequence[AlignedPiece]) -> list[Span]:
+    """Which words stand for each other: their numbers in source and target, from 0, what is between white space being a
+    word. Each pair once, in the order of the target."""
+    starts = [[match.start() for match in re.finditer(r"\S+", text)] for text in (source, target)]
+    found: dict[Span, None] = {}
+    for piece in pieces:
+        places = piece.source[0], piece.target[0]
+        if places[0] < len(source) and places[1] < len(target):
+            i, j = (bisect_right(of_text, place) - 1 for of_text, place in zip(starts, places, strict=True))
+            found[i, j] = None
+    return list(found)

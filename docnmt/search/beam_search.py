@@ -14,7 +14,7 @@ from docnmt.models.protocol import StateT
 from docnmt.search.config import BeamSearchConfig, GreedyConfig
 from docnmt.search.decode import Advance, run
 from docnmt.search.hypothesis import Hypothesis, Slot
-from docnmt.search.rows import SearchOverRows
+from docnmt.search.over_rows import SearchOverRows
 from docnmt.search.terms import TermRows
 
 
@@ -25,20 +25,23 @@ class BeamSearch(SearchOverRows):
     live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, or earlier when `nbest` are and no live
     one can still beat them: a sum of log-probabilities only falls, so a live hypothesis can reach at most
     sum / limit ** lenpen. What is given counts nowhere: sum and limit are of the tokens that search chooses.
+
+    Args:
+        parts: the beam is divided into so many of equal size; each is a beam of its own, with its own end.
     """
 
     Config: ClassVar[type] = BeamSearchConfig
     #: Slots may have `terms`.
     takes_terms: ClassVar[bool] = True
 
-    def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu") -> None:
-        super().__init__(config.beam, config, device)
+    def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu", *, parts: int = 1) -> None:
+        super().__init__(config.beam, config, device, parts=parts)
         self.config = config
         self._terms = TermRows(config.beam)
 
     def admit(self, slots: Sequence[Slot]) -> None:
-        """New slots, of whose rows the first lives."""
-        self._admit(slots, [0.0] + [-torch.inf] * (self.width - 1))
+        """New slots; of each part the first row lives."""
+        self._admit(slots, ([0.0] + [-torch.inf] * (self.part - 1)) * self.parts)
         self._terms.admit(slots)
 
     def leave(self, slots: Sequence[int]) -> Tensor:
@@ -52,17 +55,15 @@ class BeamSearch(SearchOverRows):
         Raises:
             ValueError: the model's scores are NaN.
         """
-        beam, slots = self.width, len(self.slots)
-        parents, tokens, log_probs, total = self._candidates(logits)  # (N, k), best first
-        ends = (tokens == EOS) & (total > -torch.inf)
-        among = ends[:, :beam].nonzero(as_tuple=True)  # those that end among the first `beam` candidates
+        parents, tokens, log_probs, total = self._candidates(logits)  # (N * parts, k), best first
+        ends = ending(tokens, total)
+        among = ends[:, : self.part].nonzero(as_tuple=True)  # those that end among the first `part` candidates
         self._finish(parents[among], log_probs[among], total[among])
-        order = torch.arange(total.shape[1], device=total.device) + total.shape[1] * ends
-        chosen = order.topk(beam, dim=1, largest=False).indices.sort(dim=1).values  # (N, beam) the best that go on
+        chosen = going_on(ends, self.part)
         live = [matrix.gather(1, chosen).flatten() for matrix in (parents, tokens, log_probs, total)]
         self._rows.extend(*live)
         self._terms.advance(live[0], live[1])
-        done = self._done(self._rows.rows.total.view(slots, beam)[:, 0].tolist())
+        done = self._done(self._rows.rows.total.view(-1, self.part).amax(1).tolist())
         finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
         rows = live[0]
         if done:
@@ -72,36 +73,32 @@ class BeamSearch(SearchOverRows):
         return Advance(rows, finished)
 
     def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The 2 * beam best continuations of each slot: parent row, token, log-probability, sum; each (N, 2 * beam)."""
-        beam, slots = self.width, len(self.slots)
-        each = min(2 * beam, logits.shape[1])
+        """(N * parts, k) each: parent row, token, log-probability and sum of the 2 * part best continuations."""
         allowed = self._rows.allowed(logits)
         if self._terms:
             self._terms.forbid(allowed, self._rows.room)
-        log_probs, tokens = allowed.topk(each, dim=1)  # a slot's best hold at most these of a row
-        total = (self._rows.rows.total[:, None] + log_probs).view(slots, beam * each)
-        total, place = total.topk(min(2 * beam, beam * each), dim=1)
-        if bool(total.isnan().any()):
-            raise ValueError("the model's scores are NaN; its weights or its input are not finite")
-        parents = place // each + beam * torch.arange(slots, device=place.device)[:, None]
-        table = (parents, tokens.view(slots, -1).gather(1, place), log_probs.view(slots, -1).gather(1, place), total)
+        table = best_continuations(allowed, self._rows.rows.total, self.part)
         if self._terms:
             self._terms.choose(table, allowed, self._rows.rows.total)
         return table
 
     def _done(self, best_live: list[float]) -> list[int]:
-        """The slots that have nothing left to do; `best_live` (N,) is the largest sum of each one's live rows."""
+        """The slots that have nothing left to do; `best_live` (N * parts,) is the largest sum of a part's live rows."""
         done = []
-        for n, (slot, finished, live) in enumerate(zip(self.slots, self._finished, best_live, strict=True)):
-            enough = len(finished) >= self.config.nbest
+        for n, slot in enumerate(self.slots):
+            left = [best_live[part] for part in self._parts(n) if len(self._finished[part]) < self.part]
+            live = max(left, default=-torch.inf)
             reachable = live / slot.longest**self.config.lenpen
-            if (
-                len(finished) >= self.width
-                or live == -torch.inf
-                or (enough and reachable <= self._best(n)[self.config.nbest - 1].score)
-            ):
+            if live == -torch.inf or self._reached(n, reachable):
                 done.append(n)
         return done
+
+    def _reached(self, n: int, score: float) -> bool:
+        """Slot n has `nbest` hypotheses that are as good as one of this score."""
+        if sum(len(self._finished[part]) for part in self._parts(n)) < self.config.nbest:
+            return False
+        best = self._best(n)
+        return len(best) >= self.config.nbest and score <= best[self.config.nbest - 1].score
 
 
 class Greedy(BeamSearch):
@@ -111,6 +108,39 @@ class Greedy(BeamSearch):
 
     def __init__(self, config: GreedyConfig, device: torch.device | str = "cpu") -> None:
         super().__init__(BeamSearchConfig(**asdict(config), beam=1, nbest=1), device)
+
+
+def ending(tokens: Tensor, total: Tensor) -> Tensor:
+    """Which candidates are the end of a hypothesis that lives."""
+    return (tokens == EOS) & (total > -torch.inf)
+
+
+def going_on(ends: Tensor, count: int) -> Tensor:
+    """(N, count) the places of the best of k candidates that do not end; ends (N, k), best first."""
+    order = torch.arange(ends.shape[1], device=ends.device) + ends.shape[1] * ends
+    return order.topk(count, dim=1, largest=False).indices.sort(dim=1).values
+
+
+def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of each `width` rows the 2 * width best continuations, the best first.
+
+    Args:
+        log_probs: (R, V). totals: (R,) sums up to here.
+
+    Returns:
+        Row, token, log-probability and sum of each, (R // width, k).
+
+    Raises:
+        ValueError: a score is NaN.
+    """
+    parts, each = len(totals) // width, min(2 * width, log_probs.shape[1])
+    scores, tokens = log_probs.topk(each, dim=1)  # the best of all hold at most these of a row
+    total = (totals[:, None] + scores).view(parts, width * each)
+    total, place = total.topk(min(2 * width, width * each), dim=1)
+    if bool(total.isnan().any()):
+        raise ValueError("the model's scores are NaN; its weights or its input are not finite")
+    rows = place // each + width * torch.arange(parts, device=place.device)[:, None]
+    return rows, tokens.view(parts, -1).gather(1, place), scores.view(parts, -1).gather(1, place), total
 
 
 def beam_search(

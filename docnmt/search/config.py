@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from docnmt.config import above, below, option
 from docnmt.registry import GENERATORS
 
 #: Hypotheses of a sentence at once, and tokens of one: more are a slip of the keyboard, and no answer would come.
 MOST_ROWS, MOST_TOKENS = 10_000, 1 << 20
+#: Samples of a sentence that are compared with each other.
+MOST_COMPARED = 1_000
 #: Below it, scores divided by the temperature leave the range of float32.
 COLDEST = 1e-6
 
@@ -55,6 +58,32 @@ class BeamSearchConfig(SearchConfig):
 
 
 @dataclass(frozen=True)
+class DiverseBeamSearchConfig(BeamSearchConfig):
+    """Beam search in groups."""
+
+    diverse_beam_groups: int | None = option(
+        None, "groups of equal size that --beam is divided into; later ones avoid what earlier ones write [--beam]",
+        metavar="N", basic=True,
+    )  # fmt: skip
+    diverse_beam_strength: float = option(
+        0.5, "how much less log-probability a token has for a group, for each hypothesis of an earlier group that has "
+        "it at the same place", basic=True,
+    )  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = super().problems() + below(self, 0, "diverse_beam_strength")
+        if self.beam >= 1 and (self.groups < 1 or self.beam % self.groups):
+            found.append(f"--diverse-beam-groups: must divide --beam ({self.beam}), got {self.groups}")
+        return found
+
+    @property
+    def groups(self) -> int:
+        """How many there are."""
+        return self.beam if self.diverse_beam_groups is None else self.diverse_beam_groups
+
+
+@dataclass(frozen=True)
 class GreedyConfig(SearchConfig):
     """The best token at every step."""
 
@@ -63,7 +92,12 @@ class GreedyConfig(SearchConfig):
 class SamplingConfig(SearchConfig):
     """Tokens drawn from the model. A sentence's draws depend on the seed and its number, never on its neighbours."""
 
-    nbest: int = option(1, "independent samples to draw for a sentence")
+    nbest: int = option(1, "independent samples to draw for a sentence; with --mbr, how many of them to give")
+    mbr: Literal["chrf"] | None = option(
+        None, "draw --mbr-samples and give the one that is most like the others, by sentence chrF (minimum Bayes risk)",
+        basic=True,
+    )  # fmt: skip
+    mbr_samples: int = option(50, "samples of a sentence that --mbr compares, each with all others", metavar="N")
     temperature: float = option(1.0, "above 1 flattens the distribution, below 1 sharpens it", basic=True)
     top_k: int = option(0, "draw from the k most probable tokens; 0: from all", aliases=("--sampling-topk",))
     top_p: float = option(
@@ -75,12 +109,27 @@ class SamplingConfig(SearchConfig):
         """Contradictions between the values."""
         found = super().problems()
         found += below(self, 1, "nbest") + above(self, MOST_ROWS, "nbest") + below(self, 0, "top_k", "seed")
+        found += self._of_mbr()
         if self.temperature < COLDEST:
             least = f"must be at least {COLDEST:f}, got {self.temperature}"
             found.append(f"--temperature: {least}; --generator greedy takes the best")
         if not 0 < self.top_p <= 1:
             found.append(f"--top-p: must be above 0 and at most 1, got {self.top_p}")
         return found
+
+    def _of_mbr(self) -> list[str]:
+        """Contradictions about minimum Bayes risk."""
+        if self.mbr is None:
+            return ["--mbr-samples has no effect without --mbr"] if self.mbr_samples != type(self).mbr_samples else []
+        found = below(self, 2, "mbr_samples") + above(self, MOST_COMPARED, "mbr_samples")
+        if not found and self.nbest > self.mbr_samples:
+            found.append(f"--nbest: must be at most --mbr-samples ({self.mbr_samples}), got {self.nbest}")
+        return found
+
+    @property
+    def samples(self) -> int:
+        """How many a sentence has drawn."""
+        return self.nbest if self.mbr is None else self.mbr_samples
 
 
 @dataclass(frozen=True)

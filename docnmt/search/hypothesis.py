@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from docnmt.data.tokenizer import BRK
+from docnmt.data.tokenizer import BRK, Tokenizer
 
 if TYPE_CHECKING:
     from docnmt.search.terms import Terms
@@ -37,6 +37,10 @@ class Hypothesis:
             Hypothesis(self.tokens[a:b], sum(self.token_scores[a:b]) / (b - a) ** lenpen, self.token_scores[a:b])
             for a, b in cuts
         ]
+
+    def text(self, tokenizer: Tokenizer) -> str:
+        """Detokenised, without its end and without spaces around it."""
+        return tokenizer.decode(self.tokens[:-1]).strip()
 
 
 @dataclass(frozen=True)

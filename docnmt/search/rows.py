@@ -172,47 +172,6 @@ class LiveRows:
         return rows
 
 
-class SearchOverRows:
-    """What generators over `LiveRows` have in common: rows and slots, and what each slot has finished."""
-
-    def __init__(self, width: int, config: SearchConfig, device: torch.device | str) -> None:
-        self.width = width
-        self._rows = LiveRows(width, config, device)
-        self._finished: list[list[Hypothesis]] = []
-
-    @property
-    def slots(self) -> Sequence[Slot]:
-        """The slots at work, in the order of their rows."""
-        return self._rows.slots
-
-    @property
-    def tokens(self) -> Tensor:
-        """(R,) the last token of each row."""
-        return self._rows.rows.last
-
-    def _admit(self, slots: Sequence[Slot], total: Sequence[float]) -> None:
-        """New slots, as `LiveRows.admit`, which have finished nothing."""
-        self._rows.admit(slots, total)
-        self._finished += [[] for _ in slots]
-
-    def _finish(self, parents: Tensor, log_probs: Tensor, total: Tensor) -> None:
-        """Rows `parents` (F,) end, with these log-probabilities of `</s>` and sums."""
-        if len(parents):
-            found = self._rows.hypotheses(parents, log_probs, total)
-            for row, hypothesis in zip(parents.tolist(), found, strict=True):
-                self._finished[row // self.width].append(hypothesis)
-
-    def _best(self, n: int) -> list[Hypothesis]:
-        """What slot n has finished, best first; of equal scores the one found first is better."""
-        return sorted(self._finished[n], key=lambda hypothesis: -hypothesis.score)
-
-    def leave(self, slots: Sequence[int]) -> Tensor:
-        """Remove slots. Returns (R',) the rows that stay, by the numbers they had."""
-        stay = sorted(set(range(len(self.slots))) - set(slots))
-        self._finished = [self._finished[n] for n in stay]
-        return self._rows.keep(stay)
-
-
 def _given_at(slot: Slot) -> list[int]:
     """For each sentence of a slot where it begins in all that is given, counted from 1; 0 where it is not given."""
     begins = dict(zip(slot.given, accumulate(map(len, slot.given.values()), initial=1), strict=False))

@@ -13,11 +13,11 @@ from docnmt.data.tokenizer import EOS
 from docnmt.search.config import SamplingConfig
 from docnmt.search.decode import Advance
 from docnmt.search.hypothesis import Slot
-from docnmt.search.rows import SearchOverRows
+from docnmt.search.over_rows import SearchOverRows
 
 
 class Sampling(SearchOverRows):
-    """`nbest` independent samples of every slot.
+    """`samples` independent samples of every slot.
 
     A slot's draws come from the stream (seed, slot's `stream`): batch size, order and neighbours change nothing.
     Scores are the model's own log-probabilities, before temperature, top-k and top-p.
@@ -26,7 +26,7 @@ class Sampling(SearchOverRows):
     Config: ClassVar[type] = SamplingConfig
 
     def __init__(self, config: SamplingConfig, device: torch.device | str = "cpu") -> None:
-        super().__init__(config.nbest, config, device)
+        super().__init__(config.samples, config, device)
         self.config = config
         self._streams: list[np.random.Generator] = []
 

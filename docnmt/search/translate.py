@@ -196,10 +196,9 @@ def _results(
 
 def translation(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
     """A hypothesis as text."""
-    tokens = hypothesis.tokens[:-1]
     return Translation(
-        text=tokenizer.decode(tokens).strip(),
-        pieces=tuple(tokenizer.pieces(tokens)),
+        text=hypothesis.text(tokenizer),
+        pieces=tuple(tokenizer.pieces(hypothesis.tokens[:-1])),
         score=hypothesis.score,
         piece_scores=hypothesis.token_scores[:-1],
     )

@@ -19,6 +19,7 @@ from docnmt.runtime import INVARIANT_ROWS
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.ensemble import Ensemble, EnsembleState
 from docnmt.search.hypothesis import Hypothesis, Slot
+from docnmt.search.mbr import ranking
 from docnmt.search.own_text import GivenText, OwnText
 from docnmt.search.terms import CorpusTerms
 from docnmt.search.texts import slots_of, texts_together
@@ -51,7 +52,7 @@ class Work:
         progress: Callable[[int], object] | None = None,
     ) -> None:
         self.corpus, self.options, self.search, self.given, self.terms = corpus, options, search, given, terms
-        self.streams = streams
+        self.streams, self.ranked = streams, ranking(search, task.target_tokenizer)
         self.progress = progress or (lambda done: None)
         self.device, self.ensemble = next(models[0].parameters()).device, Ensemble(models)
         self.lengths = source_lengths(corpus)
@@ -123,11 +124,11 @@ class Group:
         found = {}
         for number, sentence in enumerate(range(slot.before, len(slot.limits)), slot.number):
             if number not in self._given:
-                found[number] = [each[sentence] for each in apart]
+                found[number] = self._work.ranked([each[sentence] for each in apart])
                 self._work.progress(int(self._work.lengths[number]))
         if self._own_text is None:
             return found, []
-        after = self._waiting.get(self._keep(slot.number, hypotheses[0].tokens[:-1]))
+        after = self._waiting.get(self._keep(slot.number, found[slot.number][0].tokens[:-1]))
         return found, [] if after is None or after in self.ready else [after]
 
     def _keep(self, number: int, tokens: Sequence[int]) -> int:

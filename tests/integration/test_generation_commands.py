@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import re
 import sys
@@ -92,6 +93,67 @@ def test_generate_prints_every_sentence_in_order(run: Run, folder: Path) -> None
     metrics = out.splitlines()[len(rows) :]
     assert [line.split()[0] for line in metrics[:4]] == ["s-BLEU", "d-BLEU", "chrF", "TER"]
     assert all("version:" in line for line in metrics[:4])
+
+
+def test_other_searches_by_the_command_line(run: Run) -> None:
+    """Diverse groups, and minimum Bayes risk: in translate, generate and any batch the same."""
+    words = ("generate", "data", "--path", "run", "--scoring", "none", *SHORT, "--generator")
+    out = run(*words, "diverse_beam_search", "--beam", "4", "--nbest", "4", "--diverse-beam-strength", "3")[1]
+    for _, lines in itertools.groupby(out.splitlines(), lambda line: line.split("\t")[0].split("-")[1]):
+        found = [line.split("\t")[2] for line in lines if line.startswith("H-")]
+        assert 1 < len(found) == len(set(found)) <= 4
+    draw = ["sampling", "--mbr", "chrf", "--mbr-samples", "5", "--seed", "4"]
+    status, out, _ = run(*words, *draw)
+    assert status == 0
+    assert run(*words, *draw, "--batch-size", "1")[1] == out
+    best = [line.split("\t")[2] for line in out.splitlines() if line.startswith("D-")]
+    source = "\n\n".join("\n".join(document) for document in small_system.text(3, 4, seed=2))
+    words = ("translate", "--path", "run", "--input-format", "corpus", *SHORT, "--generator")
+    status, out, _ = run(*words, *draw, stdin=f"{source}\n".encode())
+    assert status == 0
+    assert list(filter(None, out.split("\n"))) == best
+
+
+@pytest.mark.parametrize("more", [(), ("--nbest", "2", "--batch-size", "1"), ("--prefix-references", "0.4")])
+def test_generate_prints_alignments_and_changes_nothing_else(run: Run, folder: Path, more: tuple[str, ...]) -> None:
+    words = ("generate", "data", "--path", "run", *SHORT, *more)
+    plain = run(*words)[1].splitlines()
+    status, out, _ = run(*words, "--print-alignment", "--results-path", "aligned", "--overwrite")
+    assert status == 0
+    assert [line for line in out.splitlines() if not re.match(r"A-\d+\t", line)] == plain
+    kept, texts = [], {}
+    for name, *fields in (line.split("\t") for line in out.splitlines()):
+        kind, _, number = name.partition("-")
+        if kind in ("S", "D"):
+            texts[kind] = fields[-1].split()
+        if kind == "A":
+            pairs = [tuple(map(int, pair.split("-"))) for pair in fields[0].split()]
+            assert len(pairs) == len(set(pairs)) >= len(texts["D"])
+            assert {j for _, j in pairs} == set(range(len(texts["D"])))  # every word stands for one
+            assert {i for i, _ in pairs} <= set(range(len(texts["S"])))
+            kept += [(number, fields[0])]
+    best = [next(line for n, line in kept if n == number) for number in dict(kept)]
+    lines = [
+        (folder / "aligned" / f"{name}.txt").read_text(encoding="utf-8").split("\n")
+        for name in ("hypotheses", "alignment")
+    ]
+    assert [bool(line) for line in lines[0]] == [bool(line) for line in lines[1]]
+    assert list(filter(None, lines[1])) == best
+
+
+def test_translate_prints_alignments_of_lines(run: Run) -> None:
+    """A line's words are those of its sentences; of documents that come apart nothing changes."""
+    text = b"A dog. The cat sees it!\n\nold river then\n"
+    words = ("translate", "--path", "run", *SHORT)
+    plain, aligned = run(*words, stdin=text)[1], run(*words, "--print-alignment", stdin=text)[1]
+    assert [line.partition(" ||| ")[0] for line in aligned.split("\n")] == plain.split("\n")
+    for source, line in zip(text.decode().split("\n"), aligned.split("\n"), strict=True):
+        pairs = [tuple(map(int, pair.split("-"))) for pair in line.partition(" ||| ")[2].split()]
+        assert {j for _, j in pairs} == set(range(len(line.partition(" ||| ")[0].split())))
+        assert {i for i, _ in pairs} <= set(range(len(source.split())))
+    words += ("--input-format", "corpus", "--print-alignment")
+    apart = [run(*words, stdin=part)[1] for part in (b"a dog sees it.\nthe cat.\n", b"old river\n")]
+    assert run(*words, stdin=b"a dog sees it.\nthe cat.\n\nold river\n")[1] == "\n".join(apart)
 
 
 def test_results_follow_the_source_file_and_score_the_same(run: Run, folder: Path) -> None:
@@ -338,6 +400,42 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
     ),
     "beam": (["translate", "--path", "run", "--beam", "1000000000"], b"", 2, "--beam: must be at most 10,000"),
     "length": (["translate", "--path", "run", "--max-len-a", "1e30"], b"", 2, "--max-len-a: must be at most 1,048,576"),
+    "alignment of tables": (
+        ["translate", "--path", "run", "--print-alignment", "--input-format", "tsv"],
+        b"",
+        2,
+        "--print-alignment is for stdin in --input-format text or corpus, not for --input-format tsv",
+    ),
+    "alignment of nothing": (
+        ["generate", "data", "--path", "run", "--print-alignment", "--quiet"],
+        b"",
+        2,
+        "--print-alignment has no effect with --quiet; give --results-path",
+    ),
+    "groups": (
+        ["translate", "--path", "run", "--generator", "diverse_beam_search", "--diverse-beam-groups", "2"],
+        b"",
+        2,
+        "--diverse-beam-groups: must divide --beam (5), got 2",
+    ),
+    "groups of beam search": (
+        ["translate", "--path", "run", "--diverse-beam-groups", "5"],
+        b"",
+        2,
+        "--diverse-beam-groups: has no effect with --generator beam_search; it belongs to diverse_beam_search",
+    ),
+    "risk of beam search": (
+        ["generate", "data", "--path", "run", "--mbr", "chrf"],
+        b"",
+        2,
+        "--mbr: has no effect with --generator beam_search; it belongs to sampling",
+    ),
+    "risk of no samples": (
+        ["generate", "data", "--path", "run", "--generator", "sampling", "--mbr-samples", "9"],
+        b"",
+        2,
+        "--mbr-samples has no effect without --mbr",
+    ),
     "cold": (
         ["translate", "--path", "run", "--generator", "sampling", "--temperature", "1e-300"],
         b"",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import small_system
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sacrebleu.metrics.chrf import CHRF
 
 from docnmt.batching.collate import collate_source
 from docnmt.batching.units import planned_units
@@ -22,11 +24,14 @@ from docnmt.errors import UsageError
 from docnmt.modules.eight_bits import in_eight_bits, multiplies_eight_bits
 from docnmt.search.config import (
     BeamSearchConfig,
+    DiverseBeamSearchConfig,
     GenerationConfig,
     GreedyConfig,
     SamplingConfig,
     SearchConfig,
 )
+from docnmt.search.ensemble import Ensemble
+from docnmt.search.mbr import chrf_of_pairs
 from docnmt.search.translate import SentenceResult, translate_corpus
 from docnmt.search.work import groups
 
@@ -81,6 +86,75 @@ def test_sampling_does_not_depend_on_the_batch() -> None:
     assert_same(many, translate(model, search=search, generator="sampling", batch_size=2, max_tokens=50))
     other = translate(model, search=SamplingConfig(nbest=2, top_p=0.9, seed=6), generator="sampling")
     assert [r.nbest[0].text for r in other] != [r.nbest[0].text for r in many]
+
+
+def undecided(arch: str, **options: Any) -> Any:
+    """A model whose translations of a sentence are many."""
+    model = small_system.model(arch, **options)
+    with torch.no_grad():
+        model.output.weight.mul_(0.25)
+    return model
+
+
+def consensus(samples: SentenceResult) -> str:
+    """Of a sentence's samples the text with the highest mean chrF against the others."""
+    texts, metric = [sample.text for sample in samples.nbest], CHRF()
+    others = [texts[:n] + texts[n + 1 :] for n in range(len(texts))]
+    utilities = [
+        sum(metric.sentence_score(text, [other]).score for other in rest)
+        for text, rest in zip(texts, others, strict=True)
+    ]
+    return texts[utilities.index(max(utilities))]
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "hier_cond_transformer_tiny", "doc_transformer_tiny"])
+def test_minimum_bayes_risk_gives_what_a_double_loop_over_the_samples_finds(arch: str) -> None:
+    """Sentence by sentence, also where a whole document is one sample; whatever the batch."""
+    model, settings = undecided(arch), {"temperature": 0.7, "seed": 5, "max_len_a": 1, "max_len_b": 4}
+    samples = translate(model, search=SamplingConfig(nbest=8, **settings), generator="sampling")
+    search = SamplingConfig(mbr="chrf", mbr_samples=8, **settings)
+    found = translate(model, search=search, generator="sampling")
+    assert [len(result.nbest) for result in found] == [1] * len(samples)
+    assert [result.text for result in found] == [consensus(result) for result in samples]
+    assert [result.text for result in found] != [result.text for result in samples]
+    assert_same(found, translate(model, search=search, generator="sampling", batch_size=1, max_tokens=1))
+    search = replace(search, nbest=3)
+    three = translate(model, search=search, generator="sampling")
+    assert [result.nbest[0] for result in three] == [result.nbest[0] for result in found]
+    assert all(len(result.nbest) == 3 for result in three)
+    assert all(set(three[n].nbest) <= set(samples[n].nbest) for n in range(len(samples)))  # with the model's scores
+
+
+def test_later_sentences_read_the_sample_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, model = small_system.task(), undecided("cond_transformer_tiny", target_context="conditional")
+    read: dict[int, list[str]] = {}
+    remember = Ensemble.remember
+
+    def noting(self: Any, memories: Any, sentences: Any, tokens: Any, *, given: bool) -> Any:
+        read[sentences[0]] = task.target_tokenizer.pieces(list(tokens))
+        return remember(self, memories, sentences, tokens, given=given)
+
+    monkeypatch.setattr(Ensemble, "remember", noting)
+    for search in (SamplingConfig(mbr="chrf", mbr_samples=6), SamplingConfig(nbest=6)):
+        for document in DOCUMENTS:
+            read.clear()
+            found = translate(model, [document], search=search, generator="sampling")
+            assert {r.number: list(r.nbest[0].pieces) for r in found} == read
+
+
+def test_diverse_groups_say_more_different_things_whatever_the_batch() -> None:
+    """By the mean chrF of a sentence's translations against each other."""
+    model, short = undecided("cond_transformer_tiny"), {"max_len_a": 1, "max_len_b": 2}
+
+    def alike(results: list[SentenceResult]) -> float:
+        tables = [chrf_of_pairs([found.text for found in result.nbest]) for result in results]
+        return float(np.mean([table[~np.eye(len(table), dtype=bool)].mean() for table in tables]))
+
+    search = DiverseBeamSearchConfig(beam=6, nbest=6, diverse_beam_groups=3, diverse_beam_strength=1.0, **short)
+    found = translate(model, search=search, generator="diverse_beam_search")
+    assert all(len({each.pieces for each in result.nbest}) == len(result.nbest) for result in found)
+    assert alike(found) < 0.5 * alike(translate(model, search=BeamSearchConfig(beam=6, nbest=6, **short)))
+    assert_same(found, translate(model, search=search, generator="diverse_beam_search", batch_size=2, max_tokens=1))
 
 
 def test_greedy_is_a_beam_of_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -9,7 +10,14 @@ import pytest
 import small_system
 import torch
 
-from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig, SearchConfig
+from docnmt.search.config import (
+    BeamSearchConfig,
+    DiverseBeamSearchConfig,
+    GenerationConfig,
+    GreedyConfig,
+    SamplingConfig,
+    SearchConfig,
+)
 from docnmt.search.ensemble import Ensemble
 from docnmt.search.given import given_tokens
 from docnmt.search.hypothesis import Hypothesis
@@ -22,8 +30,11 @@ ARCHITECTURES = [
     "cond_transformer_tiny", "hier_cond_transformer_tiny", "scaleformer_tiny", "copy_transformer_tiny",
 ]  # fmt: skip
 SEARCHES: dict[str, SearchConfig] = {
-    "beam_search": BeamSearchConfig(beam=3), "greedy": GreedyConfig(), "sampling": SamplingConfig(seed=3)
+    "beam_search": BeamSearchConfig(beam=3), "greedy": GreedyConfig(), "sampling": SamplingConfig(seed=3),
+    "mbr": SamplingConfig(seed=3, mbr="chrf", mbr_samples=4, max_len_a=1),
+    "diverse_beam_search": DiverseBeamSearchConfig(beam=4, diverse_beam_groups=2),
 }  # fmt: skip
+GENERATOR = {"mbr": "sampling"}
 REQUESTS = [small_system.text(1 + n % 3, 2 + n % 5, seed=n) for n in range(12)]
 
 
@@ -69,11 +80,14 @@ def served(
     return shared
 
 
-@pytest.mark.parametrize("generator", SEARCHES)
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_request_among_others_is_the_request_alone(arch: str, generator: str) -> None:
-    models, search = [small_system.model(arch)], SEARCHES[generator]
-    options = GenerationConfig(generator=generator, max_tokens=60, batch_size=8)
+@pytest.mark.parametrize(
+    ("arch", "name"),
+    [*itertools.product(ARCHITECTURES, list(SEARCHES)[:3]), ("doc_transformer_tiny", "mbr"),
+     ("hier_cond_transformer_tiny", "diverse_beam_search")],
+)  # fmt: skip
+def test_a_request_among_others_is_the_request_alone(arch: str, name: str) -> None:
+    models, search = [small_system.model(arch)], SEARCHES[name]
+    options = GenerationConfig(generator=GENERATOR.get(name, name), max_tokens=60, batch_size=8)
     asked = [Asked(models, options, search, texts) for texts in REQUESTS]
     served(models, asked, options, search)
     for each in asked:
@@ -102,10 +116,10 @@ def test_ensembles_share_a_search_too() -> None:
         assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
 
 
-@pytest.mark.parametrize("generator", SEARCHES)
-def test_a_request_that_leaves_changes_nothing_for_others(generator: str) -> None:
-    models, search = [small_system.model("hier_cond_transformer_tiny")], SEARCHES[generator]
-    options = GenerationConfig(generator=generator, max_tokens=60, batch_size=4)
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_request_that_leaves_changes_nothing_for_others(name: str) -> None:
+    models, search = [small_system.model("hier_cond_transformer_tiny")], SEARCHES[name]
+    options = GenerationConfig(generator=GENERATOR.get(name, name), max_tokens=60, batch_size=4)
     asked = [Asked(models, options, search, texts) for texts in [small_system.text(6, 6, seed=77), *REQUESTS[:6]]]
     served(models, asked, options, search, cancel=0)
     assert len(asked[0].found) < asked[0].job.work.corpus.num_sentences - 1

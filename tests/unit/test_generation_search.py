@@ -13,8 +13,9 @@ from torch import Tensor
 
 from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.search.beam_search import BeamSearch, Greedy, beam_search
-from docnmt.search.config import BeamSearchConfig, GreedyConfig, SamplingConfig
+from docnmt.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GreedyConfig, SamplingConfig, SearchConfig
 from docnmt.search.decode import decode, run
+from docnmt.search.diverse import DiverseBeamSearch
 from docnmt.search.hypothesis import Hypothesis, Slot
 from docnmt.search.sampling import Sampling, truncate
 
@@ -214,14 +215,23 @@ def test_specials_are_never_written(options: BeamSearchConfig | SamplingConfig) 
 
 
 @pytest.mark.parametrize(
-    "options", [BeamSearchConfig(beam=3, nbest=3), GreedyConfig(), SamplingConfig(nbest=2, top_k=3)]
+    "options",
+    [
+        BeamSearchConfig(beam=3, nbest=3),
+        GreedyConfig(),
+        SamplingConfig(nbest=2, top_k=3),
+        DiverseBeamSearchConfig(beam=6, nbest=6, diverse_beam_groups=3),
+    ],
 )
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("capacity", [1, 3, 12])
-def test_neighbours_change_nothing(
-    options: BeamSearchConfig | GreedyConfig | SamplingConfig, order: int, capacity: int
-) -> None:
-    classes = {BeamSearchConfig: BeamSearch, GreedyConfig: Greedy, SamplingConfig: Sampling}
+def test_neighbours_change_nothing(options: SearchConfig, order: int, capacity: int) -> None:
+    classes = {
+        BeamSearchConfig: BeamSearch,
+        GreedyConfig: Greedy,
+        SamplingConfig: Sampling,
+        DiverseBeamSearchConfig: DiverseBeamSearch,
+    }
 
     def results(slots: list[Slot], capacity: int) -> dict[int, list[Hypothesis]]:
         generator = classes[type(options)](options)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import small_system
 from docnmt.errors import UserError
 from docnmt.launch import obtainable_memory
 from docnmt.search import room
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.search.room import least_memory
 from docnmt.search.translate import SentenceResult, translate_corpus
 
@@ -37,6 +38,23 @@ def test_what_cannot_fit_is_refused_by_name(arch: str, monkeypatch: pytest.Monke
         translated(arch, text)
     monkeypatch.setattr(room, "obtainable_memory", lambda: None)
     assert len(translated(arch, text)) == 33
+
+
+def test_every_sample_of_a_text_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, model = [["the tree."] * 40], small_system.model("doc_transformer_tiny")
+    words = int((small_system.corpus(text).source.lengths() + 1).sum())
+    monkeypatch.setattr(room, "obtainable_memory", lambda: least_memory(model, words, words, 10))
+    sizes = {"max_len_a": 0, "max_len_b": 2}
+    for search, fits in [
+        (SamplingConfig(nbest=9, **sizes), True),
+        (SamplingConfig(nbest=11, **sizes), False),
+        (SamplingConfig(mbr="chrf", mbr_samples=9, **sizes), True),
+        (SamplingConfig(mbr="chrf", mbr_samples=11, **sizes), False),
+    ]:
+        options = GenerationConfig(generator="sampling")
+        with contextlib.nullcontext() if fits else pytest.raises(UserError, match="takes at least"):
+            found = list(translate_corpus([model], small_system.task(), small_system.corpus(text), options, search))
+            assert len(found) == 40
 
 
 def test_a_window_makes_it_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,138 @@
+"""Diverse beam search against its definition in plain lists, and against beam search where both are the same."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+import torch
+from test_generation_search import A, B, PrefixState, random_model, search, stepper
+
+from docnmt.data.tokenizer import BRK, EOS, UNK
+from docnmt.errors import UsageError
+from docnmt.formats.glossary import Glossary
+from docnmt.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GenerationConfig
+from docnmt.search.decode import run
+from docnmt.search.diverse import DiverseBeamSearch
+from docnmt.search.hypothesis import Hypothesis, Slot
+from docnmt.search.terms import asked_terms
+
+Found = list[tuple[tuple[int, ...], float]]
+
+
+def diverse(options: DiverseBeamSearchConfig, slots: list[Slot]) -> list[list[Hypothesis]]:
+    generator = DiverseBeamSearch(options)
+    return run(stepper(random_model), PrefixState(slots, generator.width), generator, slots)
+
+
+def config(beam: int, groups: int | None, strength: float, nbest: int | None = None) -> DiverseBeamSearchConfig:
+    return DiverseBeamSearchConfig(
+        beam=beam, nbest=nbest or beam, diverse_beam_groups=groups, diverse_beam_strength=strength
+    )
+
+
+def allowed(slot: Slot, tokens: tuple[int, ...]) -> dict[int, float]:
+    """What may follow, and its log-probability; 0 where it is given."""
+    place = tokens.count(BRK)
+    written = tokens[::-1].index(BRK) if place else len(tokens)
+    if place in slot.given:
+        return {slot.given[place][written]: 0.0}
+    end, scores = EOS if place == len(slot.limits) - 1 else BRK, random_model(slot.number, tokens)
+    following = [end] if written + 1 == slot.limits[place] else [UNK, A, B, *[end] * (written > 0)]
+    return {token: float(scores[token]) for token in following}
+
+
+def by_definition(slot: Slot, options: DiverseBeamSearchConfig) -> Found:
+    """(tokens, score) of all that the groups finish, best first: at each step one group after the other."""
+    size = options.beam // options.groups
+    live: list[Found] = [[((), 0.0)] for _ in range(options.groups)]
+    finished: list[Found] = [[] for _ in range(options.groups)]
+    while any(live):
+        taken: Counter[int] = Counter()
+        for group in range(options.groups):
+            candidates = []
+            for tokens, total in live[group]:
+                for token, score in allowed(slot, tokens).items():
+                    avoided = options.diverse_beam_strength * taken[token] if score else 0.0
+                    candidates.append((total + score - avoided, (*tokens, token), total + score))
+            candidates = sorted(candidates, reverse=True)[: 2 * size]
+            ended = [(tokens, total) for _, tokens, total in candidates[:size] if tokens[-1] == EOS]
+            live[group] = [(tokens, total) for _, tokens, total in candidates if tokens[-1] != EOS][:size]
+            taken.update(tokens[-1] for tokens, _ in ended + live[group])
+            finished[group] += ended
+            if len(finished[group]) >= size:
+                live[group] = []
+    distinct, given = dict(itertools.chain(*finished)), slot.given_tokens
+    scored = [(tokens, total / (len(tokens) - given) ** options.lenpen) for tokens, total in distinct.items()]
+    return sorted(scored, key=lambda item: -item[1])
+
+
+@pytest.mark.parametrize(("beam", "groups"), [(4, 2), (6, 3), (6, 2), (3, None), (5, 1)])
+@pytest.mark.parametrize("strength", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("nbest", [1, 3])
+def test_groups_choose_one_after_the_other(beam: int, groups: int | None, strength: float, nbest: int) -> None:
+    options = config(beam, groups, strength, nbest)
+    slots = [Slot(number, (3 + number % 5,)) for number in range(12)]
+    for slot, found in zip(slots, diverse(options, slots), strict=True):
+        expected = by_definition(slot, options)[:nbest]
+        assert [h.tokens for h in found] == [tokens for tokens, _ in expected]
+        assert [h.score for h in found] == pytest.approx([score for _, score in expected], abs=1e-5)
+        for hypothesis in found:  # the model's own, whatever was avoided
+            assert sum(hypothesis.token_scores) / len(hypothesis.tokens) == pytest.approx(hypothesis.score, abs=1e-5)
+
+
+def test_one_group_is_beam_search() -> None:
+    slots = [Slot(number, (3, 5)[: 1 + number % 2]) for number in range(8)]
+    plain = search(random_model, BeamSearchConfig(beam=4, nbest=4), slots)
+    assert diverse(config(4, 1, 9.0), slots) == plain
+
+
+def test_groups_that_avoid_nothing_are_each_a_smaller_beam_search() -> None:
+    slots = [Slot(number, (6,)) for number in range(8)]
+    plain = search(random_model, BeamSearchConfig(beam=2, nbest=2), slots)
+    assert diverse(config(6, 3, 0.0, nbest=2), slots) == plain
+    every = diverse(config(6, 3, 0.0), slots)
+    assert [found[:2] for found in every] == plain
+    assert all(len({h.tokens for h in found}) == len(found) < 6 for found in every)  # each text once
+
+
+def test_translations_differ_more_than_those_of_beam_search() -> None:
+    """The share of places at which two translations of a list have different tokens."""
+    slots = [Slot(number, (9,)) for number in range(24)]
+
+    def difference(found: list[list[Hypothesis]]) -> float:
+        pairs = [pair for each in found for pair in itertools.combinations([h.tokens for h in each], 2)]
+        shares = [[a != b for a, b in itertools.zip_longest(*pair)] for pair in pairs]
+        return sum(sum(each) / len(each) for each in shares) / len(shares)
+
+    plain = difference(search(random_model, BeamSearchConfig(beam=6, nbest=4), slots))
+    some, much = (difference(diverse(config(6, 3, strength, nbest=4), slots)) for strength in (0.5, 2.0))
+    assert plain < some < much
+
+
+@pytest.mark.parametrize("strength", [0.5, 50.0])
+def test_what_is_given_is_not_avoided(strength: float) -> None:
+    """Rows of a group that are inside a given sentence stand beside others that choose."""
+    options = config(6, 2, strength)
+    slots = [Slot(number, (4, 3, 4), given={1: (A, A, B, A, BRK)}) for number in range(12)]
+    for slot, found in zip(slots, diverse(options, slots), strict=True):
+        expected = by_definition(slot, options)[:6]
+        assert [h.tokens for h in found] == [tokens for tokens, _ in expected]
+        assert [h.score for h in found] == pytest.approx([score for _, score in expected], abs=1e-5)
+
+
+def test_scores_that_are_no_numbers_are_refused() -> None:
+    generator, slots = DiverseBeamSearch(config(4, 2, 0.5)), [Slot(0, (4,))]
+    with pytest.raises(ValueError, match="NaN"):
+        run(stepper(lambda *_: torch.full((7,), torch.nan)), PrefixState(slots, 4), generator, slots)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    assert config(6, 3, 0.5).problems() == []
+    assert config(6, None, 0.5).groups == 6
+    for groups in (4, 0, -1):
+        assert config(6, groups, 0.5).problems() == [f"--diverse-beam-groups: must divide --beam (6), got {groups}"]
+    assert config(6, 3, -0.5).problems() == ["--diverse-beam-strength: must be at least 0, got -0.5"]
+    with pytest.raises(UsageError, match="--generator diverse_beam_search cannot keep to it"):
+        asked_terms(GenerationConfig(generator="diverse_beam_search"), None, Glossary({"a": "b"}))  # type: ignore[arg-type]
