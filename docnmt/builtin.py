@@ -121,7 +121,7 @@ _add(
     ("sampling", "sampling:Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p",
      "config:SamplingConfig"),
     ("diverse_beam_search", "diverse:DiverseBeamSearch",
-     "beam search in --diverse-beam-groups that avoid each other's words: --nbest translations that differ more",
+     "beam search in --diverse-beam-groups that avoid each other's words: up to --nbest translations that differ more",
      "config:DiverseBeamSearchConfig"),
 )  # fmt: skip
 _add(

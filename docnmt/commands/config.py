@@ -30,8 +30,9 @@ class ModelsConfig:
     )
 
     def problems(self) -> list[str]:
-        """Values out of range."""
-        return below(self, 0, "context_window")
+        """Values out of range, and contradictions."""
+        found = below(self, 0, "context_window")
+        return found + (["--fp16 and --int8: give one of them"] if self.fp16 and self.int8 else [])
 
 
 @dataclass(frozen=True)

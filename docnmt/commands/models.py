@@ -62,7 +62,7 @@ def _check_precision(config: ModelsConfig, device: torch.device) -> None:
         UsageError: the device does not compute in the precision that is asked for.
     """
     if config.fp16 and device.type == "cpu":
-        raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, and faster still with --int8")
+        raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, or with --int8")
     if config.int8 and device.type != "cpu":
         raise UsageError("--int8 is for a CPU (--device cpu); on a GPU give --fp16")
     if config.int8 and not multiplies_eight_bits():

@@ -68,9 +68,10 @@ def in_eight_bits(model: nn.Module) -> None:
 def multiplies_eight_bits() -> bool:
     """Whether this torch and this processor have the product that is needed, and give what whole numbers give."""
     random = torch.Generator().manual_seed(0)
-    layer = nn.Linear(64, 48)
-    layer.weight.data = torch.randint(-127, 128, (48, 64), generator=random).float()
-    layer.weight.data[:, 0] = 127
+    layer = nn.Linear(64, 48, bias=False, device="meta").to_empty(device="cpu")  # the global stream is the caller's
+    weight = torch.randint(-127, 128, (48, 64), generator=random).float()
+    weight[:, 0] = 127
+    layer.weight = nn.Parameter(weight)
     x = torch.randint(-127, 128, (5, 64), generator=random).float()
     x[:, 0] = 127
     try:

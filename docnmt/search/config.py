@@ -11,7 +11,11 @@ from docnmt.registry import GENERATORS
 #: Hypotheses of a sentence at once, and tokens of one: more are a slip of the keyboard, and no answer would come.
 MOST_ROWS, MOST_TOKENS = 10_000, 1 << 20
 #: Samples of a sentence that are compared with each other.
-MOST_COMPARED = 1_000
+MOST_COMPARED = 500
+#: Hypotheses of all texts at work at once, where each has so many that `--batch-size` texts would have more.
+MOST_AT_WORK = 1024
+#: Of `--diverse-beam-strength`: no log-probabilities of tokens that one would choose are so far apart.
+MOST_STRENGTH = 1_000
 #: Below it, scores divided by the temperature leave the range of float32.
 COLDEST = 1e-6
 
@@ -73,6 +77,7 @@ class DiverseBeamSearchConfig(BeamSearchConfig):
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = super().problems() + below(self, 0, "diverse_beam_strength")
+        found += above(self, MOST_STRENGTH, "diverse_beam_strength")
         if self.beam >= 1 and (self.groups < 1 or self.beam % self.groups):
             found.append(f"--diverse-beam-groups: must divide --beam ({self.beam}), got {self.groups}")
         return found
@@ -147,3 +152,7 @@ class GenerationConfig:
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         return below(self, 1, "max_tokens", "batch_size")
+
+    def texts_at_once(self, width: int) -> int:
+        """How many texts of `width` hypotheses each are at work at once."""
+        return max(1, min(self.batch_size, MOST_AT_WORK // width))

@@ -174,7 +174,7 @@ def _translated(work: Work, first: int, last: int) -> dict[int, list[Hypothesis]
     start = partial(begin, work.ensemble, {0: group}, generator.width)
     for _ in decode(
         work.ensemble.step, start, generator, group.ready,
-        capacity=work.options.batch_size, least_rows=INVARIANT_ROWS, following=following,
+        capacity=work.options.texts_at_once(generator.width), least_rows=INVARIANT_ROWS, following=following,
     ):  # fmt: skip
         pass
     return found

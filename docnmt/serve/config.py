@@ -29,6 +29,9 @@ class ServeConfig:
     max_request_tokens: int = option(
         100_000, "source subwords of a request, at most; others wait while a document is encoded", metavar="N"
     )
+    max_sentence_tokens: int = option(
+        2000, "the same of one sentence, which takes quadratic time; running text is cut before", metavar="N"
+    )
     max_explain_tokens: int = option(
         4000, "the same of a request that wants to know what was read, for which all others wait", metavar="N"
     )
@@ -40,6 +43,7 @@ class ServeConfig:
     def problems(self) -> list[str]:
         """Values out of range."""
         found = below(self, 0, "port", "grace") + below(self, 1, "max_body", "max_request_tokens", "queue_length")
+        found += below(self, 1, "max_sentence_tokens")
         found += below(self, 0, "max_explain_tokens")
         found += [f"--port: must be at most 65535, got {self.port}"] if self.port > 65535 else []
         for name in ("request_timeout", "body_timeout"):

@@ -83,6 +83,10 @@ class Service:
         if tokens > self.config.max_request_tokens:
             most = f"at most {self.config.max_request_tokens:,} (--max-request-tokens)"
             raise Refused(413, "too_long", f"the request has {tokens:,} subwords; expected {most}: send it in parts")
+        longest = int(corpus.source.lengths().max(initial=0)) + 1
+        if longest > self.config.max_sentence_tokens:
+            most = f"at most {self.config.max_sentence_tokens:,} (--max-sentence-tokens)"
+            raise Refused(413, "too_long", f"a sentence has {longest:,} subwords; expected {most}: divide it")
         if explain and tokens > self.config.max_explain_tokens:
             most = f"at most {self.config.max_explain_tokens:,} (--max-explain-tokens)"
             raise Refused(413, "too_long", f"to be explained the request has {tokens:,} subwords; expected {most}")

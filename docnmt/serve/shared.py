@@ -60,6 +60,7 @@ class SharedSearch:
         self._owners: dict[int, Job] = {}
         self._names = self._since = self._encoded = 0
         generator: Search = GENERATORS.get(self._options.generator)(self._config, self._device)
+        self._capacity = self._options.texts_at_once(generator.width)
         start = partial(begin, self._ensemble, self._groups, generator.width)
         self._decoding: Decoding[EnsembleState] = Decoding(
             self._ensemble.step, start, generator, least_rows=INVARIANT_ROWS
@@ -136,7 +137,7 @@ class SharedSearch:
         if alone and (slots or any(job.ready for job in self.jobs)):
             return
         ahead = sum(len(job.ready) for job in self.jobs)  # or rows would stay free until the next encoding
-        room = 2 * self._options.batch_size - len(slots) - ahead
+        room = 2 * self._capacity - len(slots) - ahead
         chosen: list[tuple[Job, tuple[Work, int, int]]] = []
         tokens = 0
         for job in sorted((job for job in self.jobs if job.ranges and not job.ready), key=_turn):
@@ -160,10 +161,10 @@ class SharedSearch:
     def _entering(self) -> list[Slot]:
         """The slots that enter now, those of one memory side by side: one of each job in turn, who has fewest at work
         first. A job that has none at work need not wait until enough slots are free."""
-        room = self._options.batch_size - len(self._decoding.search.slots)
+        room = self._capacity - len(self._decoding.search.slots)
         waiting = [job for job in self.jobs if job.ready]
         fresh = any(not job.live for job in waiting)
-        if self._decoding.busy and room < (1 if fresh else refill(self._options.batch_size)):
+        if self._decoding.busy and room < (1 if fresh else refill(self._capacity)):
             return []
         entering: list[Slot] = []
         while waiting and len(entering) < max(room, 1):

@@ -100,6 +100,14 @@ def test_sizes(start: Start) -> None:
     assert "11 segments" in answer.json()["error"]["message"]
 
 
+def test_a_sentence_has_its_limit(start: Start) -> None:
+    client = start(max_sentence_tokens=10)
+    answer = client.post("/translate", json={"documents": [["a dog", "dog " * 15]]})
+    assert refused(answer) == (413, "too_long")
+    assert "(--max-sentence-tokens): divide it" in answer.json()["error"]["message"]
+    assert client.post("/translate", json={"documents": [["a dog"] * 15]}).status_code == 200
+
+
 def test_what_has_no_words_has_its_limit_too(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     client = start(max_request_tokens=1000)
     monkeypatch.setattr("docnmt.serve.asked.AskedDocuments", None)  # which would keep them all

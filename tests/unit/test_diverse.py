@@ -136,3 +136,9 @@ def test_what_does_not_fit_is_refused() -> None:
     assert config(6, 3, -0.5).problems() == ["--diverse-beam-strength: must be at least 0, got -0.5"]
     with pytest.raises(UsageError, match="--generator diverse_beam_search cannot keep to it"):
         asked_terms(GenerationConfig(generator="diverse_beam_search"), None, Glossary({"a": "b"}))  # type: ignore[arg-type]
+
+
+def test_a_strength_that_nobody_means_is_refused() -> None:
+    for strength in (float("inf"), 1e39, 1001.0):
+        (found,) = DiverseBeamSearchConfig(diverse_beam_strength=strength).problems()
+        assert found.startswith("--diverse-beam-strength: must be at most 1,000")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
-from docnmt.search.config import BeamSearchConfig, SamplingConfig
+from docnmt.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.search.hypothesis import Hypothesis
 from docnmt.search.mbr import chrf_of_pairs, mean_utilities, ranking
 
@@ -78,7 +78,12 @@ def test_what_does_not_fit_is_refused() -> None:
     for config, problem in [
         (SamplingConfig(mbr_samples=9), "--mbr-samples has no effect without --mbr"),
         (SamplingConfig(mbr="chrf", mbr_samples=1), "--mbr-samples: must be at least 2, got 1"),
-        (SamplingConfig(mbr="chrf", mbr_samples=1001), "--mbr-samples: must be at most 1,000, got 1001"),
+        (SamplingConfig(mbr="chrf", mbr_samples=1001), "--mbr-samples: must be at most 500, got 1001"),
         (SamplingConfig(mbr="chrf", nbest=51), "--nbest: must be at most --mbr-samples (50), got 51"),
     ]:
         assert config.problems() == [problem]
+
+
+def test_many_hypotheses_leave_room_for_few_texts() -> None:
+    options = GenerationConfig(batch_size=64)
+    assert [options.texts_at_once(width) for width in (1, 5, 16, 50, 500, 5000)] == [64, 64, 64, 20, 2, 1]
