@@ -16,7 +16,7 @@ from docnmt.models.protocol import AnyTranslationModel
 from docnmt.modules.attention import CrossAttention, SelfAttention
 from docnmt.modules.document_context import DecoderContext
 from docnmt.modules.layers import FeedForward
-from docnmt.search.config import SamplingConfig, SearchConfig
+from docnmt.registry import GENERATORS
 from docnmt.search.work import Work
 
 #: Subwords of one text from which on it is said that softmax attention to all of it takes quadratic time.
@@ -42,8 +42,9 @@ class Need:
         longest = int(costs.argmax())
         first, last = int(units.first[longest]), int(units.last[longest])
         written = int(work.lengths[first:last].sum()) if plan.joined else 0
+        width = GENERATORS.get(work.options.generator)(work.search, work.device).width
         return cls(
-            least_memory(model, int(costs[longest]), written, _width(work.search)),
+            least_memory(model, int(costs[longest]), written, width),
             _named(work, plan.noun, first, int(costs[longest])),
         )
 
@@ -113,11 +114,6 @@ def _of_row(model: AnyTranslationModel) -> int:
     """Numbers that softmax attention of the decoder to its own text keeps of each word."""
     modules = model.modules() if isinstance(model, nn.Module) else ()
     return sum(2 * m.heads * m.d_head for m in modules if isinstance(m, SelfAttention) and m.causal)
-
-
-def _width(search: SearchConfig) -> int:
-    """Hypotheses of a text at once."""
-    return search.samples if isinstance(search, SamplingConfig) else getattr(search, "beam", 1)
 
 
 def memory_on(device: torch.device) -> int | None:
