@@ -42,9 +42,8 @@ class ServeConfig:
 
     def problems(self) -> list[str]:
         """Values out of range."""
-        found = below(self, 0, "port", "grace") + below(self, 1, "max_body", "max_request_tokens", "queue_length")
-        found += below(self, 1, "max_sentence_tokens")
-        found += below(self, 0, "max_explain_tokens")
+        found = below(self, 0, "port", "grace", "max_explain_tokens")
+        found += below(self, 1, "max_body", "max_request_tokens", "max_sentence_tokens", "queue_length")
         found += [f"--port: must be at most 65535, got {self.port}"] if self.port > 65535 else []
         for name in ("request_timeout", "body_timeout"):
             if getattr(self, name) <= 0:
