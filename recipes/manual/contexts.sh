@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What other kinds of context are worth on the PHP manual: from the sentence model of recipes/manual/run.sh, each with equal
-# further updates of the same rate, whole models trained. The sentence control goes on in the same way.
+# What other kinds of context are worth on a corpus of recipes/manual: from the sentence model of recipes/manual/run.sh, each
+# with equal further updates of the same rate, whole models trained. The sentence control goes on in the same way.
 #   DATA=~/corpora recipes/manual/contexts.sh
-#   CORPUS=NAME     manual or handbooks
+#   CORPUS=NAME     manual, handbooks, help or game
 #   WORK=DIR        where recipes/manual/run.sh worked (runs/NAME)
 #   UPDATES=N       further updates (400)
 #   ONLY="A B"      these systems
+#   SEEDS="1 2 3"   seeds of the further updates (1)
 set -euo pipefail
 DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
 cd "$(dirname "$0")/../.."
@@ -29,20 +30,27 @@ declare -A systems=(
     [cond-target]="--arch cond_transformer_small $pieces --context-sides decoder --target-context conditional"
     [tree]="--arch hier_cond_transformer_small $pieces $both --merge mean"
 )
-order="sentence concat cond-target doc tree cond hier cond-source sentence-documents"
-for system in ${ONLY:-$order}; do
-    read -ra options <<< "${systems[$system]:?no system $system; there are $order}"
-    learn "$data" recipes/manual/config.yaml "$out/$system" "${options[@]}" --max-tokens 3000 --lr 5e-4 \
-        --lr-scheduler cosine --warmup-updates 50 --lr-period-updates $((updates - 50)) \
-        --max-update "$updates" --finetune-from-model "$start"
-    translate "$data" test "$out/$system" test --beam "$beam"
+order="sentence sentence-documents cond cond-target tree hier concat doc cond-source"
+chosen=${ONLY:-$order} seeds=${SEEDS:-1}
+for seed in $seeds; do
+    for system in $chosen; do
+        read -ra options <<< "${systems[$system]:?no system $system; there are $order}"
+        learn "$data" recipes/manual/config.yaml "$out/$system-$seed" "${options[@]}" --max-tokens 3000 --lr 5e-4 \
+            --lr-scheduler cosine --warmup-updates 50 --lr-period-updates $((updates - 50)) \
+            --max-update "$updates" --seed "$seed" --finetune-from-model "$start"
+        translate "$data" test "$out/$system-$seed" test --beam "$beam"
+    done
 done
 files=()
-for system in ${ONLY:-$order}; do files+=("$out/$system/test/hypotheses.txt"); done
+for seed in $seeds; do
+    for system in $chosen; do files+=("$out/$system-$seed/test/hypotheses.txt"); done
+done
 python tools/unseen.py "$data" --reference "$test.$target" --out "$out/new" --files "${files[@]}"
-for system in ${ONLY:-$order}; do
-    [ "$system" = sentence ] && continue
-    say "$system against the sentence model: documents that are new"
-    docnmt-score --ref "$out/new/documents/reference.txt" --sys "$out/new/documents/$system-test.txt" \
-        --paired "$out/new/documents/sentence-test.txt"
+for seed in $seeds; do
+    for system in $chosen; do
+        [ "$system" = sentence ] && continue
+        say "$system, seed $seed, against the sentence model: documents that are new"
+        docnmt-score --ref "$out/new/documents/reference.txt" --sys "$out/new/documents/$system-$seed-test.txt" \
+            --paired "$out/new/documents/sentence-$seed-test.txt"
+    done
 done

@@ -4,7 +4,8 @@
 # document model translate pages better by itself, with a memory of the training pages, and where people have translated the
 # first quarter, half or three quarters of a page (the translator's desk)?
 #   DATA=~/corpora recipes/manual/run.sh
-#   CORPUS=NAME   manual (PHP's, English to French) or handbooks (GIMP's, GNOME's, Debian's, man pages; English to German)
+#   CORPUS=NAME   manual (PHP's, English to French); English to German: handbooks (GIMP's, GNOME's, Debian's, man pages),
+#                 help (of LibreOffice), game (Battle for Wesnoth)
 #   WORK=DIR      another folder than runs/NAME
 #   EPOCHS=N      passes of the sentence model at a falling rate, before the last three (7)
 #   SEEDS="1 2"   of the pointer
