@@ -19,7 +19,7 @@ from docnmt.modules.sublayer import (
     Step,
     Sublayer,
 )
-from docnmt.modules.target_context import Earlier
+from docnmt.modules.target_context import EarlierText
 
 #: Words of several memories up to which decoding joins them: this bounds what is copied, and how far documents beside
 #: the longest are padded.
@@ -140,24 +140,6 @@ class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
         return self.attention.step(x, keys, sentences)
 
 
-class EarlierText:
-    """What the slots have of the translations before their sentences, as one layer reads them."""
-
-    any_memory = True
-
-    def __init__(self, earlier: Earlier) -> None:
-        self.earlier = earlier
-
-    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
-        """Only these slots stay."""
-        if slots is not None:
-            self.earlier = self.earlier.select(slots)
-
-    def append(self, other: EarlierText) -> None:
-        """Put the other slots behind."""
-        self.earlier = self.earlier.append(other.earlier)
-
-
 class EarlierContext(ContextSublayer[None, EarlierText]):
     """Attention of a target word to the translations before its sentence: the reference's in training, the model's own
     in decoding."""
@@ -168,14 +150,14 @@ class EarlierContext(ContextSublayer[None, EarlierText]):
 
     def begin(self, remembered: None, slots: Slots) -> EarlierText:
         """What was kept of the sentences before those of the slots."""
-        return EarlierText(Earlier([list(slot) for slot in slots.earlier] or [[] for _ in slots.sentences]))
+        return EarlierText([list(slot) for slot in slots.earlier] or [[] for _ in slots.sentences])
 
     def step(self, x: Tensor, cache: EarlierText, at: Step) -> Tensor:
         """One query a row: x (R, d) → (R, d); 0 where no slot has earlier sentences."""
-        keys = cache.earlier.keys
+        keys = cache.keys()
         if keys is None:
             return torch.zeros_like(x)
-        return self.attention.step(x, keys, cache.earlier.slot_of_row(len(x), x.device))
+        return self.attention.step(x, keys, cache.document_of_row(len(x), x.device))
 
 
 def _store(store: DocumentStore | None) -> DocumentStore:

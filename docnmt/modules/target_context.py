@@ -8,8 +8,6 @@ exactly 0. There is no tree here: its inner nodes would hold later sentences.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -75,40 +73,52 @@ def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> T
     return mixed
 
 
-@dataclass
-class Earlier:
-    """What each decoding slot has of its earlier sentences, for one layer.
+class EarlierText:
+    """What the slots have of the translations before their sentences, as one layer reads them.
 
-    Attributes:
+    All of it is packed where slots enter, not where they leave: packing takes time in proportion to whole documents.
+
+    Args:
         slots: for each slot, the keys of each of its earlier sentences in order, every one a document of its own.
     """
 
-    slots: list[Sequence[ContextKeys]]
+    any_memory = True
 
-    @cached_property
+    def __init__(self, slots: Sequence[Sequence[ContextKeys]]) -> None:
+        self._texts, self._of = list(slots), list(range(len(slots)))
+        self._packed: ContextKeys | None = None
+
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """Only these slots stay, in that order."""
+        if slots is not None:
+            self._of = [self._of[n] for n in slots.tolist()]
+
+    def append(self, other: EarlierText) -> None:
+        """Put the other slots behind."""
+        self._texts = [*self._slots(), *other._slots()]
+        self._of, self._packed = list(range(len(self._texts))), None
+
     def keys(self) -> ContextKeys | None:
-        """Packed, a slot a document; None where no slot has any."""
-        parts = [part for slot in self.slots for part in slot]
-        if not parts:
-            return None
-        device = parts[0].keys.device
-        layout = DocumentLayout.from_lengths([[part.layout.num_tokens for part in slot] for slot in self.slots])
-        relevance = [part.relevance for part in parts if part.relevance is not None]
-        return ContextKeys(
-            layout.to(device),
-            torch.cat([part.keys for part in parts]),
-            torch.cat([part.values for part in parts]),
-            torch.cat(relevance) if relevance else None,
-        )
+        """Packed, a text a document; None where no slot has any."""
+        if self._packed is None and (parts := [part for text in self._texts for part in text]):
+            self._packed = _packed(self._texts, parts)
+        return self._packed
 
-    def slot_of_row(self, rows: int, device: torch.device) -> Tensor:
-        """(R,) for as many rows a slot."""
-        return torch.arange(len(self.slots), device=device).repeat_interleave(rows // max(len(self.slots), 1))
+    def document_of_row(self, rows: int, device: torch.device) -> Tensor:
+        """(R,) the document of `keys` that each row reads, for as many rows a slot."""
+        return torch.tensor(self._of, device=device).repeat_interleave(rows // max(len(self._of), 1))
 
-    def select(self, slots: Tensor) -> Earlier:
-        """These slots, in that order."""
-        return Earlier([self.slots[n] for n in slots.tolist()])
+    def _slots(self) -> list[Sequence[ContextKeys]]:
+        return [self._texts[text] for text in self._of]
 
-    def append(self, other: Earlier) -> Earlier:
-        """The slots of both."""
-        return Earlier([*self.slots, *other.slots])
+
+def _packed(texts: Sequence[Sequence[ContextKeys]], parts: Sequence[ContextKeys]) -> ContextKeys:
+    """`parts`, all of all texts, with a text a document."""
+    layout = DocumentLayout.from_lengths([[part.layout.num_tokens for part in text] for text in texts])
+    relevance = [part.relevance for part in parts if part.relevance is not None]
+    return ContextKeys(
+        layout.to(parts[0].keys.device),
+        torch.cat([part.keys for part in parts]),
+        torch.cat([part.values for part in parts]),
+        torch.cat(relevance) if relevance else None,
+    )

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any  # configurations by section: their classes are those of the parts that were chosen
 
-import torch
 from torch import nn
 
 from docnmt.config import flag, to_dict
 from docnmt.criterions.protocol import Criterion
 from docnmt.errors import UsageError, UserError
-from docnmt.functional import conditional_attention, source2token
-from docnmt.layout import DocumentLayout
 from docnmt.tasks.protocol import Task
 from docnmt.training.checkpoint import Checkpoint
 from docnmt.training.config import SECTIONS, RunConfig, TrainingConfig
 from docnmt.training.loading import stored_config, stored_model_config
-
-#: Rounding the inputs to bfloat16 makes errors of 0.02; torch 2.4.0's are up to 3.6.
-HALF_TYPE_ERROR = 0.1
 
 
 def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
@@ -123,46 +117,6 @@ def check_made_for(config: Mapping[str, Any]) -> None:
             f"--arch {training.arch} does not go with --task {training.task} and --criterion {training.criterion}: "
             f"it is made for --task {made_for}"
         )
-
-
-def check_half_types(training: TrainingConfig) -> None:
-    """Refuse `--bf16` where this version of torch computes conditional attention wrong in it, as 2.4.0 does.
-
-    Raises:
-        UsageError: naming the version and the error.
-    """
-    if training.bf16 and (error := half_type_error(torch.bfloat16)) > HALF_TYPE_ERROR:
-        raise UsageError(
-            f"--bf16: torch {torch.__version__} computes conditional attention wrong in bfloat16 (by {error:.1g}); "
-            "install a newer torch (2.13 is known to be right), or leave --bf16 out"
-        )
-
-
-def half_type_error(dtype: torch.dtype) -> float:
-    """The largest difference of conditional attention and of source2token from float32, in all their forms."""
-    random = torch.Generator().manual_seed(0)
-    layout = DocumentLayout.from_lengths([[3, 5, 2], [4, 1]])
-
-    def draw(rows: int) -> torch.Tensor:
-        return torch.randn(rows, 2, 8, generator=random)
-
-    tokens, sentences = layout.num_tokens, layout.num_sentences
-    inputs = [draw(tokens), draw(tokens), draw(tokens), draw(tokens), draw(sentences)]
-    pooled = [draw(1)[0], inputs[1], inputs[2]]
-
-    def attend(backend: str, kind: torch.dtype) -> torch.Tensor:
-        q, k, v, sentence_q, sentence_k = (each.to(kind) for each in inputs)
-        return conditional_attention(
-            q, k, v, sentence_q, sentence_k, query_layout=layout, key_layout=layout,
-            top_t=sentences, backend=backend,  # all of them: near-ties choose nothing
-        ).float()  # fmt: skip
-
-    def pool(kind: torch.dtype) -> torch.Tensor:
-        query, keys, values = (each.to(kind) for each in pooled)
-        return source2token(query, keys, values, layout.sentence_offsets).float()
-
-    errors = [(attend(b, dtype) - attend(b, torch.float32)).abs().max() for b in ("dense", "padded", "dispatch")]
-    return float(torch.stack([*errors, (pool(dtype) - pool(torch.float32)).abs().max()]).max())
 
 
 def check_noise(config: Mapping[str, Any]) -> None:

@@ -15,7 +15,6 @@ from docnmt.runtime import pick_device
 from docnmt.training.checkpoint import load_checkpoint, load_state
 from docnmt.training.checks import (
     check_criterion,
-    check_half_types,
     check_judged,
     check_made_for,
     check_metric,
@@ -45,7 +44,6 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     """
     limits, training = config["run"], config["training"]
     check_noise(config)
-    check_half_types(training)
     check_made_for(config)
     folder = folder or RunFolder(Path(limits.save_dir))
     device = pick_device(limits.device)

@@ -1,13 +1,16 @@
-"""Processor time of beam search in one document, of each architecture against the first.
+"""Processor time of beam search in documents, of each architecture against the first.
 
-    python tools/bench/document_decoding.py [--arch NAME …] [--sentences 60 240 960]
+    python tools/bench/document_decoding.py [--arch NAME[:OPTION=VALUE …] …] [--sentences 60 240 960] [--documents 1]
 
 Models and text as in `generation.py`, without sentences that run on. Architectures take turns; encoding is left out.
+With own text, as in `cond_transformer_small:target_context=conditional`, a document's sentences are written one after the
+other, so several documents are needed to fill a batch.
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import generation
 import numpy as np
@@ -16,28 +19,32 @@ from docnmt.runtime import tune
 from docnmt.search.hypothesis import Slot
 
 
+def build(name: str) -> Any:
+    """The model of `ARCH:OPTION=VALUE:…`."""
+    arch, *changes = name.split(":")
+    return generation.build(arch, **dict(change.split("=", 1) for change in changes))
+
+
 def main() -> None:
     """All of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", nargs="+", default=["transformer_small", "hier_cond_transformer_small"])
-    parser.add_argument("--sentences", nargs="+", type=int, default=[60, 240, 960])
+    parser.add_argument("--sentences", nargs="+", type=int, default=[60, 240, 960], help="of each document")
+    parser.add_argument("--documents", type=int, default=1)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     print(tune())
-    models = [generation.build(arch) for arch in options.arch]
-    for generation.SENTENCES in options.sentences:
+    models = [build(arch) for arch in options.arch]
+    for sentences in options.sentences:
         rng = np.random.default_rng(0)
-        source = generation.source_text(1, rng)
+        source = generation.source_text(options.documents, rng, sentences)
         lengths = source.layout.sentences.lengths
         limits = np.maximum(lengths * rng.uniform(0.6, 1.4, len(lengths)), 2).astype(int)
         slots = [Slot(int(n), (int(limits[n]),)) for n in np.argsort(-lengths, kind="stable")]
         turns = [
-            [
-                generation.measure(model, source, slots, options.beam, options.batch_size, False).total
-                for model in models
-            ]
+            [generation.measure(model, source, slots, options.beam, options.batch_size).total for model in models]
             for _ in range(options.repeats)
         ]
         seconds = np.array(turns)  # (repeats, architectures)

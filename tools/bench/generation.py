@@ -30,9 +30,9 @@ from docnmt.runtime import tune
 from docnmt.search.beam_search import BeamSearch
 from docnmt.search.config import BeamSearchConfig
 from docnmt.search.decode import decode
-from docnmt.search.hypothesis import Slot
+from docnmt.search.hypothesis import Hypothesis, Slot
 
-VOCABULARY, SENTENCES = 8000, 20
+VOCABULARY = 8000
 
 
 @dataclass
@@ -43,21 +43,21 @@ class Timing:
     inside: float = 0.0
 
 
-def build(arch: str) -> Any:
+def build(arch: str, **changes: object) -> Any:
     """An untrained model that ends no sentence before its limit."""
     architecture = ARCHITECTURES.get(arch)
     task = SimpleNamespace(source_vocabulary_size=VOCABULARY, target_vocabulary_size=VOCABULARY, joined=True)
-    config = MODELS.config(architecture.model)(**architecture.overrides())
+    config = MODELS.config(architecture.model)(**{**architecture.overrides(), **changes})
     return MODELS.get(architecture.model).build(config, task).eval()
 
 
-def source_text(documents: int, rng: np.random.Generator) -> PackedText:
+def source_text(documents: int, rng: np.random.Generator, sentences: int = 20) -> PackedText:
     """Random documents."""
-    lengths = rng.integers(5, 41, size=(documents, SENTENCES))
+    lengths = rng.integers(5, 41, size=(documents, sentences))
     layout = DocumentLayout.from_lengths(lengths.tolist())
     positions = torch.full((layout.num_tokens, 4), -1)
     positions[:, 0] = torch.arange(layout.num_tokens) - layout.sentence_offsets[layout.sentence_of_token]
-    positions[:, 1] = layout.sentence_of_token % SENTENCES
+    positions[:, 1] = layout.sentence_of_token % sentences
     return PackedText(torch.from_numpy(rng.integers(BRK + 2, VOCABULARY, layout.num_tokens)), layout, positions)
 
 
@@ -67,9 +67,12 @@ def chunks(slots: list[Slot], size: int | None) -> Iterator[list[Slot]]:
         yield slots[first : first + (size or len(slots))]
 
 
-def measure(model: Any, source: PackedText, slots: list[Slot], beam: int, batch: int, wait: bool) -> Timing:
-    """Translate everything once."""
+def measure(model: Any, source: PackedText, slots: list[Slot], beam: int, batch: int, wait: bool = False) -> Timing:
+    """Translate everything once. A model that reads its own text writes a document's sentences one after the other."""
     timing = Timing(0.0)
+    first_of = source.layout.document_offsets[source.layout.document_of_sentence].tolist()
+    by_number = {slot.number: slot for slot in slots}
+    written: dict[int, Any] = {}
 
     def step(tokens: Tensor, state: Any) -> Tensor:
         start = time.process_time()
@@ -79,13 +82,25 @@ def measure(model: Any, source: PackedText, slots: list[Slot], beam: int, batch:
         return logits
 
     def begin(entering: Any) -> Any:
-        return model.begin(memory, torch.tensor([slot.number for slot in entering]), beam)
+        numbers = [slot.number for slot in entering]
+        earlier = [[written[each] for each in range(first_of[number], number)] for number in numbers] if own else ()
+        return model.begin(memory, torch.tensor(numbers), beam, earlier)
+
+    def following(slot: Slot, found: list[Hypothesis]) -> list[Slot]:
+        written[slot.number] = model.remember(memory, slot.number, found[0].tokens[:-1])
+        after = slot.number + 1
+        return [by_number[after]] if after < len(first_of) and first_of[after] < after else []
+
+    own = model.reading.own_text
+    if own:
+        slots = [by_number[first] for first in dict.fromkeys(first_of)]
 
     with torch.inference_mode():
         memory = model.encode(source)
         start = time.process_time()
         for part in chunks(slots, batch if wait else None):
-            for _ in decode(step, begin, BeamSearch(BeamSearchConfig(beam=beam)), part, capacity=batch):
+            search = BeamSearch(BeamSearchConfig(beam=beam))
+            for _ in decode(step, begin, search, part, capacity=batch, following=following if own else None):
                 pass
         timing.total = time.process_time() - start
     return timing
