@@ -22,6 +22,7 @@ class ModelsConfig:
     device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
     fp16: bool = option(False, "compute in half precision, on a GPU")
     int8: bool = option(False, "multiply whole numbers of eight bits, on a CPU: faster, scores differ a little")
+    bf16: bool = option(False, "multiply in bfloat16, on a CPU that has it: faster, scores differ a little")
     context_window: int | None = option(
         None,
         "read a sentence with at most N sentences of its document before it and N after it; models of several "
@@ -32,7 +33,8 @@ class ModelsConfig:
     def problems(self) -> list[str]:
         """Values out of range, and contradictions."""
         found = below(self, 0, "context_window")
-        return found + (["--fp16 and --int8: give one of them"] if self.fp16 and self.int8 else [])
+        given = [name for name in ("fp16", "int8", "bf16") if getattr(self, name)]
+        return found + ([f"{' and '.join(f'--{name}' for name in given)}: give one of them"] if given[1:] else [])
 
 
 @dataclass(frozen=True)

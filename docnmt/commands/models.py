@@ -16,8 +16,14 @@ from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
 from docnmt.files import find_checkpoint
 from docnmt.models.protocol import AnyTranslationModel, TranslationModel, TranslationTask
-from docnmt.modules.eight_bits import in_eight_bits, multiplies_eight_bits
 from docnmt.modules.linear_attention import LinearSelfAttention
+from docnmt.modules.reduced_precision import (
+    BFloat16Linear,
+    EightBitLinear,
+    multiplies_bfloat16,
+    multiplies_eight_bits,
+    replace_linear,
+)
 from docnmt.runtime import pick_device, row_invariant, tune
 from docnmt.training.loading import load_model
 
@@ -41,16 +47,16 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     paths = [find_checkpoint(part) for part in split_path(config.path)]
     print(tune(), file=sys.stderr)
     device = pick_device(config.device)
-    if device.type == "cpu" and not row_invariant():
+    if device.type == "cpu" and (config.bf16 or not row_invariant()):
         print("note: on this machine the batch size can change the last digits of scores", file=sys.stderr)
     _check_precision(config, device)
     loaded = open_models(paths, device)
     if config.fp16:
         in_half_precision(loaded)
-    if config.int8:
+    if config.int8 or config.bf16:
         for model in loaded.models:
             assert isinstance(model, nn.Module)
-            in_eight_bits(model)
+            replace_linear(model, EightBitLinear if config.int8 else BFloat16Linear)
     if config.context_window and not any(model.reading.reads_context for model in loaded.models):
         raise UsageError(f"--context-window has no effect: {config.path} reads every sentence by itself")
     return loaded
@@ -62,9 +68,11 @@ def _check_precision(config: ModelsConfig, device: torch.device) -> None:
         UsageError: the device does not compute in the precision that is asked for.
     """
     if config.fp16 and device.type == "cpu":
-        raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, or with --int8")
-    if config.int8 and device.type != "cpu":
-        raise UsageError("--int8 is for a CPU (--device cpu); on a GPU give --fp16")
+        raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, or with --int8 or --bf16")
+    if (config.int8 or config.bf16) and device.type != "cpu":
+        raise UsageError(f"{'--int8' if config.int8 else '--bf16'} is for a CPU (--device cpu); on a GPU give --fp16")
+    if config.bf16 and not multiplies_bfloat16():
+        raise UsageError("--bf16: this processor has no bfloat16 products and would be slower; leave --bf16 out")
     if config.int8 and not multiplies_eight_bits():
         raise UsageError(f"--int8: torch {torch.__version__} has no such products on this processor; leave --int8 out")
 

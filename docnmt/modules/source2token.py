@@ -35,6 +35,9 @@ class Source2Token(nn.Module, OwnStart):
         ValueError: the heads do not divide the width.
     """
 
+    #: Layers that are never called: their weights are multiplied by the query, and by means of words.
+    folded = ("key", "value")
+
     def __init__(self, *, d_model: int, heads: int) -> None:
         if heads < 1 or d_model < 1 or d_model % heads:
             raise ValueError(f"heads: expected a divisor of d_model = {d_model}, got {heads}")

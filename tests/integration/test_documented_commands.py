@@ -294,6 +294,8 @@ def parse(words: list[str], command: Shown) -> None:
             runpy.run_path(str(ROOT / words[0]), run_name="__main__")
         except Parsed:
             return
+        except ModuleNotFoundError as error:
+            pytest.skip(f"{words[0]} needs {error.name}")
         except SystemExit as error:
             pytest.fail(f"{command}: {words[0]} refuses these arguments ({error})")
     pytest.fail(f"{command}: {words[0]} parses no arguments")

@@ -21,7 +21,12 @@ from docnmt.commands.config import ModelsConfig
 from docnmt.commands.models import LoadedModels, in_half_precision, load_models, open_models
 from docnmt.data.tokenizer import EOS
 from docnmt.errors import UsageError
-from docnmt.modules.eight_bits import in_eight_bits, multiplies_eight_bits
+from docnmt.modules.reduced_precision import (
+    BFloat16Linear,
+    EightBitLinear,
+    multiplies_eight_bits,
+    replace_linear,
+)
 from docnmt.search.config import (
     BeamSearchConfig,
     DiverseBeamSearchConfig,
@@ -269,11 +274,24 @@ def test_eight_bits_give_nearly_the_same_scores_in_any_batch(arch: str) -> None:
     model = small_system.model(arch)
     search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
     whole = translate(model, search=search)
-    in_eight_bits(model)
+    replace_linear(model, EightBitLinear)
     eight = translate(model, search=search)
     for one, other in zip(eight, whole, strict=True):
         assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=0.05)
     assert_same(translate(model, search=search, batch_size=1), eight)
+
+
+@pytest.mark.parametrize("arch", [*ARCHITECTURES, "copy_transformer_tiny", "concat_transformer_tiny"])
+def test_bfloat16_gives_nearly_the_same_scores(arch: str) -> None:
+    model = small_system.model(arch)
+    search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
+    whole = translate(model, search=search)
+    replace_linear(model, BFloat16Linear)
+    pairs = [(one.nbest[0], other.nbest[0]) for one, other in zip(translate(model, search=search), whole, strict=True)]
+    same = [(one.score, other.score) for one, other in pairs if one.pieces == other.pieces]
+    assert len(same) >= 0.8 * len(pairs)  # of random weights, two hypotheses may be nearly equal
+    for one, other in same:
+        assert one == pytest.approx(other, abs=0.05)
 
 
 def test_eight_bits_are_refused_where_they_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,9 +300,14 @@ def test_eight_bits_are_refused_where_they_cannot_be(tmp_path: Path, monkeypatch
     with pytest.raises(UsageError, match="--int8 is for a CPU"):
         load_models(ModelsConfig(path, device="cuda", int8=True))
     assert ModelsConfig(path, fp16=True, int8=True).problems() == ["--fp16 and --int8: give one of them"]
+    with pytest.raises(UsageError, match="--bf16 is for a CPU"):
+        load_models(ModelsConfig(path, device="cuda", bf16=True))
     monkeypatch.setattr("docnmt.commands.models.multiplies_eight_bits", lambda: False)
     with pytest.raises(UsageError, match=r"--int8: torch .* has no such products"):
         load_models(ModelsConfig(path, device="cpu", int8=True))
+    monkeypatch.setattr("docnmt.commands.models.multiplies_bfloat16", lambda: False)
+    with pytest.raises(UsageError, match="--bf16: this processor has no bfloat16 products"):
+        load_models(ModelsConfig(path, device="cpu", bf16=True))
 
 
 def test_half_precision_is_refused_where_it_cannot_be(tmp_path: Path) -> None:

@@ -157,5 +157,6 @@ def test_two_ranks_write_what_one_does(jobs: Jobs, case: str, capsys: pytest.Cap
 
 
 def test_no_architecture_is_missing() -> None:
-    built_in = {name for name in MODELS.names() if not name.startswith("toy")}
-    assert built_in == {*TRANSLATION, *PAIRS, "fusion_classifier"}
+    built_in = {name for name in MODELS.names() if MODELS.get(name).__module__.startswith("docnmt.")}
+    tested = {*TRANSLATION, *PAIRS, "fusion_classifier"}
+    assert built_in <= tested <= set(MODELS.names())

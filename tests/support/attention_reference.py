@@ -42,7 +42,8 @@ def values_and_gradients(function, inputs: Inputs) -> list[Tensor]:
     """The output and the gradient of each input for the same random gradient of the output."""
     out = function(*inputs)
     generator = torch.Generator().manual_seed(out.numel())
-    gradient = torch.randn(out.shape, generator=generator, dtype=out.dtype).to(out.device)
+    # Drawn in one type: some versions of torch draw other numbers in others
+    gradient = torch.randn(out.shape, generator=generator, dtype=torch.float64).to(out)
     gradients = torch.autograd.grad(out, inputs, gradient, allow_unused=True)
     return [out.detach()] + [torch.zeros_like(x) if g is None else g for g, x in zip(gradients, inputs, strict=True)]
 

@@ -24,10 +24,11 @@ from translators import Pieces, Task, ctranslate2, docnmt, marian
 from docnmt.convert.config import ConvertConfig
 from docnmt.convert.main import convert
 from docnmt.errors import UserError
-from docnmt.modules.eight_bits import multiplies_eight_bits
+from docnmt.modules.reduced_precision import BFloat16Linear, EightBitLinear, multiplies_bfloat16, multiplies_eight_bits
 from docnmt.training.loading import load_model
 
-OURS, OURS_INT8, CT2, INT8, MARIAN = "docnmt", "docnmt --int8", "CTranslate2", "CTranslate2 int8", "Hugging Face Marian"
+OURS, OURS_INT8, OURS_BF16 = "docnmt", "docnmt --int8", "docnmt --bf16"
+CT2, INT8, MARIAN = "CTranslate2", "CTranslate2 int8", "Hugging Face Marian"
 
 
 def exported(model: Path, form: str, name: str, folder: Path) -> Path | None:
@@ -42,9 +43,11 @@ def exported(model: Path, form: str, name: str, folder: Path) -> Path | None:
 
 def opened(model: Path, folder: Path, task: Task) -> dict[str, Apart]:
     """The toolkits that are there and can express the model."""
-    found = {OURS: Apart(partial(docnmt, False), model, task)}
+    found = {OURS: Apart(partial(docnmt, None), model, task)}
     if multiplies_eight_bits():
-        found[OURS_INT8] = Apart(partial(docnmt, True), model, task)
+        found[OURS_INT8] = Apart(partial(docnmt, EightBitLinear), model, task)
+    if multiplies_bfloat16():
+        found[OURS_BF16] = Apart(partial(docnmt, BFloat16Linear), model, task)
     if installed("ctranslate2", CT2) and (ct2 := exported(model, "ctranslate2", CT2, folder / "ct2")):
         found[CT2] = Apart(partial(ctranslate2, "float32"), ct2, task)
         found[INT8] = Apart(partial(ctranslate2, "int8"), ct2, task)

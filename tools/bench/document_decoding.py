@@ -3,8 +3,8 @@
     python tools/bench/document_decoding.py [--arch NAME[:OPTION=VALUE …] …] [--sentences 60 240 960] [--documents 1]
 
 Models and text as in `generation.py`, without sentences that run on. Architectures take turns; encoding is left out.
-With own text, as in `cond_transformer_small:target_context=conditional`, a document's sentences are written one after the
-other, so several documents are needed to fill a batch.
+With own text, as in `cond_transformer_small:target_context=conditional`, a document's sentences are written one after
+the other, so several documents are needed to fill a batch.
 """
 
 from __future__ import annotations

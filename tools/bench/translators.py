@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 from peers import Ways
+from torch import nn
 
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.modules.eight_bits import in_eight_bits
+from docnmt.modules.reduced_precision import replace_linear
 from docnmt.runtime import tune
 from docnmt.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.search.translate import translate_corpus
@@ -28,12 +30,12 @@ class Task:
     subwords: int | None
 
 
-def docnmt(int8: bool, model: Path, task: Task) -> Ways:
-    """As docnmt-translate does, with `--int8` or without."""
+def docnmt(kind: Callable[[nn.Linear], nn.Module] | None, model: Path, task: Task) -> Ways:
+    """As docnmt-translate does, with linear layers of another `kind`, as of `--int8`, or their own."""
     tune()
     loaded: Any = load_model(model)
-    if int8:
-        in_eight_bits(loaded.model)
+    if kind is not None:
+        replace_linear(loaded.model, kind)
     corpus = ParallelCorpus.from_lines([task.lines], loaded.task.source_tokenizer)
     length = task.subwords
     limits = {} if length is None else {"max_len_a": 0.0, "max_len_b": length, "min_len": length}
