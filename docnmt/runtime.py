@@ -32,8 +32,11 @@ INVARIANT_ROWS, INVARIANT_KEYS = 4, 16
 BUSY = 1.5
 #: Whether `tune` took oneDNN, which prepares each new shape. Where it is False, nobody's precision is changed.
 _prepares = False
-#: How many shapes oneDNN stays prepared for where most are new; of its own 1,024, each took 0.4 MB in bfloat16.
-PREPARED = 128
+#: For how many shapes oneDNN, and torch's cache before it, stay prepared, instead of 1,024. On AMD each takes up to
+#: 0.9 MB in float32 and 0.4 in bfloat16; a process that lives long came to more than a gigabyte.
+PREPARED = 256
+#: The same of oneDNN alone, where most shapes are new.
+PREPARED_OF_NEW = 128
 #: glibc's <malloc.h>
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
@@ -88,25 +91,16 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
         matmul = "default" if torch.get_float32_matmul_precision() == "highest" else "as set before"
         return Runtime(matmul, math.nan, "as it was", torch.get_num_threads(), ("tuning is off",))
     global _prepares
-    if new_shapes:
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PREPARED))  # heeded before its first product only
+    # Heeded before a process's first product only; what the user has set stays
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PREPARED_OF_NEW if new_shapes else PREPARED))
+    if not new_shapes:
+        os.environ.setdefault("LRU_CACHE_CAPACITY", str(PREPARED))
     matmul, error, notes = _choose_matmul(new_shapes)
     _prepares = matmul == "oneDNN"
     allocator = "keep" if _keep_freed_memory() else "default"
     if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
         torch.set_num_threads(min(torch.get_num_threads(), processors()))
     return Runtime(matmul, error, allocator, torch.get_num_threads(), (*notes, *_busy()))
-
-
-def prepare_at_most(shapes: int) -> None:
-    """For how many shapes oneDNN, and torch's cache before it, stay prepared, instead of 1,024; heeded before a
-    process's first product only.
-
-    On AMD, in float32, each takes up to 0.9 MB: a process that lives long comes to a gigabyte. Variables of the
-    environment that the user has set stay.
-    """
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(name, str(shapes))
 
 
 def _choose_matmul(new_shapes: bool) -> tuple[str, float, tuple[str, ...]]:

@@ -15,7 +15,6 @@ from docnmt.commands.config import MemoryConfig, ModelsConfig
 from docnmt.commands.memory import open_memory
 from docnmt.commands.models import load_models
 from docnmt.errors import UserError
-from docnmt.runtime import prepare_at_most
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.serve.app import build
 from docnmt.serve.config import ServeConfig
@@ -24,9 +23,6 @@ from docnmt.serve.worker import Models
 
 #: Seconds in which a connection must have sent the head of a request, and read what is left of an answer.
 IDLE = 15.0
-
-#: Shapes of products that stay prepared: requests bring new ones as long as the service lives.
-SHAPES = 256
 
 
 class _Protocol(H11Protocol):
@@ -76,7 +72,6 @@ def serve(
     """
     token = None if config.token_file is None else read_token(Path(config.token_file))
     listening = listen(config.host, config.port)
-    prepare_at_most(SHAPES)
     loaded = load_models(models)
     recalled = open_memory(memory, loaded)
     service = Service(Models(loaded, options, search, models.context_window, recalled), config)

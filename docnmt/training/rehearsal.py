@@ -17,7 +17,7 @@ from docnmt.training.run import Run
 #: the next batch. 0 to 10 % were measured (docs/results-scale.md).
 FRAGMENTATION = 0.05
 #: Batches that are tried. On a CPU oneDNN keeps what it has prepared for each new shape of bfloat16 products, up to a
-#: limit (`docnmt.runtime.PREPARED`), so that memory grows over some dozen updates.
+#: limit (`docnmt.runtime.PREPARED_OF_NEW`), so that memory grows over some dozen updates.
 _TRIED, _TRIED_IN_BFLOAT16 = 6, 24
 
 

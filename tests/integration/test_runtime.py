@@ -82,9 +82,8 @@ def test_a_process_that_lives_long_is_not_prepared_for_every_shape() -> None:
     code = """
 import re
 from pathlib import Path
-from docnmt.serve.main import SHAPES
-assert SHAPES <= 256
-runtime.prepare_at_most(32)
+assert runtime.PREPARED <= 256
+runtime.PREPARED = 32
 if runtime.tune().matmul != "oneDNN":
     raise SystemExit
 memory = lambda: int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
@@ -94,7 +93,6 @@ with torch.inference_mode():
         torch.nn.functional.linear(torch.ones(rows, 32), weight)
 assert memory() - before < 120_000, memory() - before
 """
-    pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
     caches = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"}
     if caches & set(os.environ):
         pytest.skip("the caches are set")

@@ -87,7 +87,8 @@ def test_full_disk_leaves_the_earlier_checkpoint(
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert status == 1
     error = capsys.readouterr().err.splitlines()[-1]
-    assert "checkpoint_best.safetensors: cannot be written: " in error and "File too large" in error
+    assert "checkpoint_best.safetensors: cannot be written: " in error
+    assert "File too large" in error
     assert (run / LAST).read_bytes() == before
     assert not list(run.glob(".*.tmp"))
     assert train(data, run, "--max-update", "6", "--log-interval", "1000") == 0
