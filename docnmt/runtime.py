@@ -186,15 +186,15 @@ def new_shapes(*, attention: bool = False) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def row_invariant() -> bool:
+def row_invariant(layers: torch.dtype = torch.float32) -> bool:
     """Whether inference in float32 gives a row the same bits whatever stands beside it, checked on this machine.
 
-    True when a linear layer and `bmm + softmax + bmm` attention of one query a row do so for any number of rows from
-    `INVARIANT_ROWS` on, and for keys padded (with −∞ in the scores) to any multiple of `INVARIANT_KEYS`. A search that
-    keeps to both then translates a sentence alike in every batch.
+    True when a linear layer, of the type `layers`, and `bmm + softmax + bmm` attention of one query a row do so for any
+    number of rows from `INVARIANT_ROWS` on, and for keys padded (with −∞ in the scores) to any multiple of
+    `INVARIANT_KEYS`. A search that keeps to both then translates a sentence alike in every batch.
     """
     precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
-    return _linear_invariant(precision, threads) and (
+    return _linear_invariant(precision, threads, layers) and (
         (_prepares and _attention_invariant("highest", threads)) or _attention_invariant(precision, threads)
     )
 
@@ -203,12 +203,12 @@ _COUNTS = [INVARIANT_ROWS + n for n in (0, 1, 2, 3, 4, 12, 29, 60)]
 
 
 @lru_cache
-def _linear_invariant(precision: str, threads: int) -> bool:
+def _linear_invariant(precision: str, threads: int, dtype: torch.dtype) -> bool:
     """Of linear layers, as the process computes now; once for each setting that changes the answer."""
     random = torch.Generator().manual_seed(0)
     for width_in, width_out in ((128, 512), (512, 512), (512, 2048), (2048, 512)):
-        weight = torch.randn(width_out, width_in, generator=random)
-        x = torch.randn(80, width_in, generator=random)
+        weight = torch.randn(width_out, width_in, generator=random).to(dtype)
+        x = torch.randn(80, width_in, generator=random).to(dtype)
         whole = F.linear(x, weight)
         if not all(torch.equal(F.linear(x[5 : 5 + n], weight), whole[5 : 5 + n]) for n in _COUNTS):
             return False

@@ -33,8 +33,8 @@ class ModelsConfig:
     def problems(self) -> list[str]:
         """Values out of range, and contradictions."""
         found = below(self, 0, "context_window")
-        given = [name for name in ("fp16", "int8", "bf16") if getattr(self, name)]
-        return found + ([f"{' and '.join(f'--{name}' for name in given)}: give one of them"] if given[1:] else [])
+        given = [f"--{name}" for name in ("fp16", "int8", "bf16") if getattr(self, name)]
+        return found + ([f"{', '.join(given)}: give one of them"] if given[1:] else [])
 
 
 @dataclass(frozen=True)

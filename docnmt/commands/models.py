@@ -47,9 +47,10 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     paths = [find_checkpoint(part) for part in split_path(config.path)]
     print(tune(), file=sys.stderr)
     device = pick_device(config.device)
-    if device.type == "cpu" and (config.bf16 or not row_invariant()):
-        print("note: on this machine the batch size can change the last digits of scores", file=sys.stderr)
     _check_precision(config, device)
+    if device.type == "cpu" and not row_invariant(torch.bfloat16 if config.bf16 else torch.float32):
+        digits = "scores from the third digit on" if config.bf16 else "the last digits of scores"
+        print(f"note: on this machine the batch size can change {digits}", file=sys.stderr)
     loaded = open_models(paths, device)
     if config.fp16:
         in_half_precision(loaded)

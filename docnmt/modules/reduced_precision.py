@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -86,6 +87,8 @@ def replace_linear(model: nn.Module, kind: Callable[[nn.Linear], nn.Module]) -> 
 
 def multiplies_bfloat16() -> bool:
     """Whether this processor has instructions for it; without them it is slower than float32."""
+    if platform.machine() in ("x86_64", "AMD64"):  # where oneDNN would do without them
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 

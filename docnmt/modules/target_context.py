@@ -106,7 +106,7 @@ class EarlierText:
 
     def document_of_row(self, rows: int, device: torch.device) -> Tensor:
         """(R,) the document of `keys` that each row reads, for as many rows a slot."""
-        return torch.tensor(self._of, device=device).repeat_interleave(rows // max(len(self._of), 1))
+        return torch.tensor(self._of, dtype=torch.int64, device=device).repeat_interleave(rows // max(len(self._of), 1))
 
     def _slots(self) -> list[Sequence[ContextKeys]]:
         return [self._texts[text] for text in self._of]

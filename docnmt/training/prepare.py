@@ -73,8 +73,9 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     model.to(device)
     sharded: ShardedLoss | None = None
     if limits.shard and ranks.world() > 1:
-        from docnmt.training.sharding import ShardedLoss
+        from docnmt.training.sharding import ShardedLoss, check_sharding
 
+        check_sharding()
         sharded = ShardedLoss(model, criterion, device)
     optimizer = build_optimizer(config["optimization"], model, learning_rate_scales(model, training))
     run = Run(config, folder, task, model, criterion, optimizer, device, state, sharded=sharded)

@@ -12,12 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from docnmt import ranks
 from docnmt.criterions.protocol import Criterion
+from docnmt.errors import UsageError
 from docnmt.modules.layers import Layer
+
+
+def check_sharding() -> None:
+    """
+    Raises:
+        UsageError: this torch cannot add up gradients of parameters that only some ranks' batches use.
+    """
+    if not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
+        raise UsageError(f"--shard needs a newer torch than {torch.__version__} (2.13 has what it takes)")
 
 
 class ShardedLoss(nn.Module):

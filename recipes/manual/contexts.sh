@@ -5,7 +5,7 @@
 #   CORPUS=NAME     manual, handbooks, help or game
 #   WORK=DIR        where recipes/manual/run.sh worked (runs/NAME)
 #   UPDATES=N       further updates (400)
-#   ONLY="A B"      these systems
+#   ONLY="A B"      these systems; with sentence among them, the others are compared with it
 #   SEEDS="1 2 3"   seeds of the further updates (1)
 set -euo pipefail
 DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
@@ -32,9 +32,10 @@ declare -A systems=(
 )
 order="sentence sentence-documents cond cond-target tree hier concat doc cond-source"
 chosen=${ONLY:-$order} seeds=${SEEDS:-1}
+for system in $chosen; do : "${systems[$system]:?no system $system; there are $order}"; done
 for seed in $seeds; do
     for system in $chosen; do
-        read -ra options <<< "${systems[$system]:?no system $system; there are $order}"
+        read -ra options <<< "${systems[$system]}"
         learn "$data" recipes/manual/config.yaml "$out/$system-$seed" "${options[@]}" --max-tokens 3000 --lr 5e-4 \
             --lr-scheduler cosine --warmup-updates 50 --lr-period-updates $((updates - 50)) \
             --max-update "$updates" --seed "$seed" --finetune-from-model "$start"
@@ -46,6 +47,7 @@ for seed in $seeds; do
     for system in $chosen; do files+=("$out/$system-$seed/test/hypotheses.txt"); done
 done
 python tools/unseen.py "$data" --reference "$test.$target" --out "$out/new" --files "${files[@]}"
+[[ " $chosen " == *" sentence "* ]] || exit 0
 for seed in $seeds; do
     for system in $chosen; do
         [ "$system" = sentence ] && continue

@@ -5,7 +5,6 @@
 corpus=${CORPUS:-manual}
 work=${WORK:-runs/$corpus}
 data=$work/data-bin
-mkdir -p "$work"
 case $corpus in
 manual) last=1722 ;;
 handbooks) part=oss_docs_ende last=1230 ;; # of GIMP, GNOME and Debian; man pages
@@ -13,6 +12,8 @@ help) part=libreoffice_help_ende last=870 ;;
 game) part=wesnoth_ende last=900 ;; # stories and dialogues
 *) echo "error: CORPUS=$corpus: expected manual, handbooks, help or game" >&2 && exit 2 ;;
 esac
+[ -d "$DATA" ] || { echo "error: DATA=$DATA: no such folder" >&2 && exit 2; }
+mkdir -p "$work"
 if [ "$corpus" = manual ]; then
     text=$DATA/php_manual_enfr target=fr
     valid=$text/dev test=$text/test

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The PHP manual, English to French: 9,085 pages with sections and paragraphs. A sentence model is trained, its rate falls
+# Manuals and their like, documents with sections and paragraphs. A sentence model is trained, its rate falls
 # to nothing, and then it gets a pointer to earlier translations (copy_transformer) while it stays as it is. Asked: does a
 # document model translate pages better by itself, with a memory of the training pages, and where people have translated the
 # first quarter, half or three quarters of a page (the translator's desk)?
@@ -10,7 +10,8 @@
 #   EPOCHS=N      passes of the sentence model at a falling rate, before the last three (7)
 #   SEEDS="1 2"   of the pointer
 #   BEAM=N        of the search (4)
-# One thread of a processor with bf16 takes 9 minutes an epoch of the sentence model and 10 a pointer.
+# One thread of a processor with bf16 takes 9 minutes an epoch of the sentence model and 5 a pointer for the manual, 6 and 2 for
+# the help.
 set -euo pipefail
 DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
 cd "$(dirname "$0")/../.."

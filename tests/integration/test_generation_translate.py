@@ -299,7 +299,7 @@ def test_eight_bits_are_refused_where_they_cannot_be(tmp_path: Path, monkeypatch
     monkeypatch.setattr("docnmt.commands.models.pick_device", lambda name: torch.device(name))
     with pytest.raises(UsageError, match="--int8 is for a CPU"):
         load_models(ModelsConfig(path, device="cuda", int8=True))
-    assert ModelsConfig(path, fp16=True, int8=True).problems() == ["--fp16 and --int8: give one of them"]
+    assert ModelsConfig(path, fp16=True, int8=True).problems() == ["--fp16, --int8: give one of them"]
     with pytest.raises(UsageError, match="--bf16 is for a CPU"):
         load_models(ModelsConfig(path, device="cuda", bf16=True))
     monkeypatch.setattr("docnmt.commands.models.multiplies_eight_bits", lambda: False)

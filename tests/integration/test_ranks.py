@@ -14,6 +14,7 @@ import pytest
 import torch
 from parallel_text import ParallelText
 from rank_jobs import Result, run_jobs
+from torch.distributed.fsdp import FSDPModule
 from toy import log
 
 from docnmt.cli import preprocess, train
@@ -130,6 +131,9 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
 @pytest.mark.parametrize(("kind", "case"), TRAINED)
 def test_two_ranks_train_what_one_does(jobs: Jobs, kind: str, case: str) -> None:
     result = jobs.trained[f"{kind}/{case}"]
+    if kind == "sharded" and not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
+        assert result.status == 2
+        pytest.skip("--shard needs a newer torch")
     assert result.status == 0
     one, two = (log(jobs.folder / name / case) for name in ("one", kind))
     assert len(one) == len(two) >= 5

@@ -14,6 +14,7 @@ from typing import Any
 
 import generation
 import numpy as np
+import yaml
 
 from docnmt.runtime import tune
 from docnmt.search.hypothesis import Slot
@@ -22,7 +23,8 @@ from docnmt.search.hypothesis import Slot
 def build(name: str) -> Any:
     """The model of `ARCH:OPTION=VALUE:…`."""
     arch, *changes = name.split(":")
-    return generation.build(arch, **dict(change.split("=", 1) for change in changes))
+    values = {key: yaml.safe_load(value) for key, _, value in (change.partition("=") for change in changes)}
+    return generation.build(arch, **values)
 
 
 def main() -> None:
