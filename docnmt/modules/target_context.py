@@ -85,18 +85,18 @@ class EarlierText:
     any_memory = True
 
     def __init__(self, slots: Sequence[Sequence[ContextKeys]]) -> None:
-        self._texts, self._of = list(slots), list(range(len(slots)))
+        self._texts, self._of = list(slots), torch.arange(len(slots))
         self._packed: ContextKeys | None = None
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """Only these slots stay, in that order."""
         if slots is not None:
-            self._of = [self._of[n] for n in slots.tolist()]
+            self._of = self._of.to(slots.device)[slots]
 
     def append(self, other: EarlierText) -> None:
         """Put the other slots behind."""
         self._texts = [*self._slots(), *other._slots()]
-        self._of, self._packed = list(range(len(self._texts))), None
+        self._of, self._packed = torch.arange(len(self._texts)), None
 
     def keys(self) -> ContextKeys | None:
         """Packed, a text a document; None where no slot has any."""
@@ -106,10 +106,11 @@ class EarlierText:
 
     def document_of_row(self, rows: int, device: torch.device) -> Tensor:
         """(R,) the document of `keys` that each row reads, for as many rows a slot."""
-        return torch.tensor(self._of, dtype=torch.int64, device=device).repeat_interleave(rows // max(len(self._of), 1))
+        self._of = self._of.to(device)  # once, not at every step
+        return self._of.repeat_interleave(rows // max(len(self._of), 1))
 
     def _slots(self) -> list[Sequence[ContextKeys]]:
-        return [self._texts[text] for text in self._of]
+        return [self._texts[text] for text in self._of.tolist()]
 
 
 def _packed(texts: Sequence[Sequence[ContextKeys]], parts: Sequence[ContextKeys]) -> ContextKeys:
