@@ -58,7 +58,7 @@ class Context:
     """How an architecture's words read their document.
 
     Attributes:
-        attention: makes a layer's context attention, given `d_model`, `heads` and `d_head`.
+        attention: makes a layer's context attention, given `d_model`, `heads`, `d_head` and `equal_start`.
         merge: the Merge function of a tree of summaries, or None for no tree.
     """
 
@@ -86,7 +86,8 @@ class Context:
     def make_attention(self) -> ContextAttention:
         """One layer's context attention."""
         width = self.config.embed_dim
-        return self.attention(d_model=width, heads=self.heads, d_head=width // self.config.heads)
+        sizes = {"d_model": width, "heads": self.heads, "d_head": width // self.config.heads}
+        return self.attention(**sizes, equal_start=self.config.equal_start)
 
     def make_summaries(self) -> SummaryEncoder:
         """Source2token summaries of all sentences, with the tree over them."""
@@ -98,8 +99,8 @@ class Context:
         c = self.config
         sizes = {"d_model": c.embed_dim, "heads": c.heads, "d_head": c.embed_dim // c.heads}
         if c.target_context == "summaries":
-            return EarlierSummaries(**sizes)
-        return EarlierSentences(**sizes, top_t=c.target_top_t or DEFAULT_TARGET_TOP_T)
+            return EarlierSummaries(**sizes, equal_start=c.equal_start)
+        return EarlierSentences(**sizes, top_t=c.target_top_t or DEFAULT_TARGET_TOP_T, equal_start=c.equal_start)
 
     def make_hide(self) -> nn.Module:
         """What hides words from those who read them as context."""

@@ -38,6 +38,10 @@ class ContextOptions(TransformerConfig):
     context_heads: int | None = option(
         None, "heads of the context attention; 'replace' may take all of --heads [--heads; half of them for 'replace']"
     )
+    equal_start: bool = option(
+        True, "queries and keys of context attention start with the same projections, so that at first a word finds "
+        "what resembles it",
+    )  # fmt: skip
     context_sides: Literal["both", "encoder", "decoder"] = option("both", "where there is a context attention")
     summary_input: Literal["layer", "embeddings"] = option(
         "layer",

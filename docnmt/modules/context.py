@@ -70,7 +70,7 @@ class SummaryEncoder(nn.Module, DocumentPart):
         return DocumentStore(words, layout, summaries, tree)
 
 
-class ContextAttention(nn.Module, ABC):
+class ContextAttention(nn.Module, OwnStart, ABC):
     """What an encoder or decoder layer asks of its context attention; `output` is its last projection.
 
     `policy`: by which it selects sentences, if it does.
@@ -78,6 +78,8 @@ class ContextAttention(nn.Module, ABC):
     Args:
         d_model: width of the rows. heads, d_head: heads × d_head need not be d_model.
         queries: how many queries a word has for each head.
+        equal_start: queries and keys start with the same projections, W^Q = W^K, so that what resembles a word is
+            relevant to it from the start.
 
     Raises:
         ValueError: a size is below 1.
@@ -86,12 +88,18 @@ class ContextAttention(nn.Module, ABC):
     output: nn.Linear
     policy: SelectionPolicy | None = None
 
-    def __init__(self, *, d_model: int, heads: int, d_head: int, queries: int = 1) -> None:
+    def __init__(self, *, d_model: int, heads: int, d_head: int, queries: int = 1, equal_start: bool = True) -> None:
         check_at_least(1, d_model=d_model, heads=heads, d_head=d_head)
         super().__init__()
-        self.heads, self.d_head = heads, d_head
+        self.heads, self.d_head, self.equal_start = heads, d_head, equal_start
         self.query = nn.Linear(d_model, queries * heads * d_head)
         self.key_value = nn.Linear(d_model, 2 * heads * d_head)
+
+    def reset_parameters(self) -> None:
+        """With `equal_start` keys start with the projection of the queries that they are compared with."""
+        if self.equal_start:
+            with torch.no_grad():
+                self.key_value.weight[: self.heads * self.d_head] = self.query.weight[: self.heads * self.d_head]
 
     @abstractmethod
     def project(self, store: DocumentStore) -> ContextKeys:
@@ -123,8 +131,8 @@ class ContextAttention(nn.Module, ABC):
 class SummaryAttention(ContextAttention):
     """Multi-head attention whose keys and values are the summaries of the document's sentences (section 2)."""
 
-    def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:
-        super().__init__(d_model=d_model, heads=heads, d_head=d_head)
+    def __init__(self, *, d_model: int, heads: int, d_head: int, equal_start: bool = True) -> None:
+        super().__init__(d_model=d_model, heads=heads, d_head=d_head, equal_start=equal_start)
         self.output = nn.Linear(heads * d_head, d_model)
 
     def project(self, store: DocumentStore) -> ContextKeys:
@@ -168,7 +176,7 @@ class SummaryAttention(ContextAttention):
         return mixed
 
 
-class ConditionalAttention(ContextAttention, Scheduled, OwnStart):
+class ConditionalAttention(ContextAttention, Scheduled):
     """ConditionalAttention (eq. 7): each word and head reads the words of its `top_t` most relevant sentences.
 
     With a tree in the store it is HierarchicalCondAtt: the sentences are found by TraverseTree, and what is added to a
@@ -187,25 +195,26 @@ class ConditionalAttention(ContextAttention, Scheduled, OwnStart):
     def __init__(
         self, *, d_model: int, heads: int, d_head: int, top_t: int,
         select_on: str = "cumulative", count_copies: bool = True, by_blocks: bool = False, always_own: bool = False,
-        read_all_updates: int = 0,
+        read_all_updates: int = 0, equal_start: bool = True,
     ) -> None:  # fmt: skip
         check_at_least(0, read_all_updates=read_all_updates)
-        super().__init__(d_model=d_model, heads=heads, d_head=d_head, queries=2)  # W^Qx, W^Qs; W^Kx, W^Vx
+        sizes = {"d_model": d_model, "heads": heads, "d_head": d_head}
+        super().__init__(**sizes, queries=2, equal_start=equal_start)  # W^Qx, W^Qs; W^Kx, W^Vx
         self.policy = SelectionPolicy(top_t, always_own=always_own, select_on=select_on, by_blocks=by_blocks)
         self.read_all_updates, self.count_copies = read_all_updates, count_copies
         self.relevance_key = nn.Linear(d_model, heads * d_head, bias=False)  # W^Ks, for sentences and nodes alike
         self.output = nn.Linear(heads * d_head, d_model)
 
     def reset_parameters(self) -> None:
-        """Queries and keys start with the same projections, so that similar vectors are relevant from the start.
+        """With `equal_start` W^Kx = W^Qx and W^Ks = W^Qs at the start.
 
         A word then first selects the sentences that repeat it, on which consistency within a document depends. Only
-        selected sentences get a gradient, so from a random start training would find them by chance.
+        selected sentences get a gradient, so from a random start training finds them by chance.
         """
-        words, sentences = self.query.weight.detach().chunk(2)
-        with torch.no_grad():
-            self.key_value.weight[: len(words)] = words
-            self.relevance_key.weight.copy_(sentences)
+        super().reset_parameters()
+        if self.equal_start:
+            with torch.no_grad():
+                self.relevance_key.weight.copy_(self.query.weight[self.heads * self.d_head :])
 
     def project(self, store: DocumentStore) -> ContextKeys:
         """Keys and values of the words, and relevance keys of sentences or nodes."""

@@ -23,8 +23,8 @@ from docnmt.modules.record import attended
 class EarlierSummaries(SummaryAttention):
     """Multi-head attention to the summaries of the earlier sentences."""
 
-    def __init__(self, *, d_model: int, heads: int, d_head: int) -> None:
-        super().__init__(d_model=d_model, heads=heads, d_head=d_head)
+    def __init__(self, *, d_model: int, heads: int, d_head: int, equal_start: bool = True) -> None:
+        super().__init__(d_model=d_model, heads=heads, d_head=d_head, equal_start=equal_start)
         self.output = nn.Linear(heads * d_head, d_model, bias=False)  # nothing read, nothing added
 
     def forward(self, x: Tensor, keys: ContextKeys, layout: DocumentLayout) -> Tensor:
@@ -43,8 +43,8 @@ class EarlierSummaries(SummaryAttention):
 class EarlierSentences(ConditionalAttention):
     """Conditional attention (eq. 7) to the words of the `top_t` most relevant earlier sentences."""
 
-    def __init__(self, *, d_model: int, heads: int, d_head: int, top_t: int) -> None:
-        super().__init__(d_model=d_model, heads=heads, d_head=d_head, top_t=top_t)
+    def __init__(self, *, d_model: int, heads: int, d_head: int, top_t: int, equal_start: bool = True) -> None:
+        super().__init__(d_model=d_model, heads=heads, d_head=d_head, top_t=top_t, equal_start=equal_start)
         self.policy = SelectionPolicy(top_t, visible="earlier")
         self.output = nn.Linear(heads * d_head, d_model, bias=False)  # nothing read, nothing added
 

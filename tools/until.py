@@ -1,0 +1,62 @@
+"""Run docnmt-train until a validation is good enough, and no longer: how many updates does it take to learn this?
+
+    python tools/until.py --nll 0.01 -- docnmt-train data-bin --save-dir runs/cond --max-update 4000
+
+The training ends as by SIGTERM, with its last checkpoint saved. Where `train.jsonl` in its --save-dir has such a
+validation, nothing is run; otherwise an interrupted training goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from systems import read_log
+
+#: Seconds between two looks at the log.
+_PAUSE = 1.0
+
+
+def reached(log: Path, nll: float) -> bool:
+    """Whether a validation in `train.jsonl` is at most `nll`, nats a target subword."""
+    if not log.exists():
+        return False
+    whole = log.read_text(encoding="utf-8").rpartition("\n")[0]  # a line may be half written
+    lines = (json.loads(line) for line in whole.splitlines())
+    return any(line["event"] == "valid" and line["nll"] <= nll for line in lines)
+
+
+def train(command: Sequence[str], log: Path, nll: float) -> int:
+    """Run the command until then. Its exit status; 0 where it was ended here."""
+    with subprocess.Popen(command) as process:
+        while process.poll() is None:
+            time.sleep(_PAUSE)
+            if reached(log, nll):
+                process.send_signal(signal.SIGTERM)
+                process.wait()
+                return 0
+        return process.returncode
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nll", type=float, required=True, help="nats a target subword")
+    parser.add_argument("command", nargs="+", metavar="COMMAND", help="behind --: docnmt-train with its options")
+    options = parser.parse_args(arguments)
+    if "--save-dir" not in options.command[:-1]:
+        parser.error("the command has no --save-dir, where its log would be")
+    log = Path(options.command[options.command.index("--save-dir") + 1]) / "train.jsonl"
+    if log.exists():
+        read_log(log)  # a damaged one ends here, with its line
+    if not reached(log, options.nll):
+        sys.exit(train(options.command, log, options.nll))
+
+
+if __name__ == "__main__":
+    main()
