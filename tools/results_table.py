@@ -157,14 +157,17 @@ def conclusion(systems: Sequence[System]) -> str:
     parts, questions, chance = [], 0, 0.0
     for system in systems:
         own = system.contrastive.get("true-context")
-        others = [report for report in system.contrastive.values() if "against_true" in report]
+        others = {name: report for name, report in system.contrastive.items() if "against_true" in report}
         if own is None or not others:
             continue
-        gained, lost = others[0]["against_true"]
-        used = score_interval(gained, lost, others[0]["groups"])[0] > 0
+        name, other = "foreign-context", others.get("foreign-context")
+        if other is None:  # its own context in another order may hold all that is needed
+            name, other = next(iter(others.items()))
+        gained, lost = other["against_true"]
+        used = score_interval(gained, lost, other["groups"])[0] > 0
         parts.append(
-            f"{system.name} gets {own['accuracy']:.1f} % with the true context and {others[0]['accuracy']:.1f} % with "
-            f"another one, so it {'uses' if used else 'does not use'} what it reads"
+            f"{system.name} gets {own['accuracy']:.1f} % with the true context and {other['accuracy']:.1f} % with "
+            f"another one ({name}), so it {'uses' if used else 'does not use'} what it reads"
         )
         questions, chance = own["groups"], own["chance"]
     if not parts:

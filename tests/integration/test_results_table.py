@@ -130,12 +130,14 @@ def test_the_last_sentence_says_who_uses_its_context() -> None:
     def judged(name: str, true: float, foreign: float, gained: int, lost: int) -> Any:
         cell = {"chance": 50.0, "groups": 800, "by": {}}
         other = {**cell, "accuracy": foreign, "against_true": [gained, lost]}
-        return SimpleNamespace(name=name, contrastive={"true-context": {**cell, "accuracy": true}, "foreign": other})
+        shuffled = {**cell, "accuracy": true, "against_true": [0, 0]}  # all that is needed, in another order
+        contexts = {"true-context": {**cell, "accuracy": true}, "shuffled-context": shuffled, "foreign-context": other}
+        return SimpleNamespace(name=name, contrastive=contexts)
 
     said = tool.conclusion([judged("one", 51.0, 50.0, 30, 22), judged("two", 98.0, 50.0, 390, 6)])
     assert said == (
         "In short: of 800 questions, of which guessing gets 50.0 % right, one gets 51.0 % with the true context and "
-        "50.0 % with another one, so it does not use what it reads; two gets 98.0 % with the true context and 50.0 % "
-        "with another one, so it uses what it reads."
+        "50.0 % with another one (foreign-context), so it does not use what it reads; two gets 98.0 % with the true "
+        "context and 50.0 % with another one (foreign-context), so it uses what it reads."
     )
     assert tool.conclusion([SimpleNamespace(name="one", contrastive={})]) == ""  # type: ignore[list-item]
