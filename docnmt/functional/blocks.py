@@ -41,17 +41,15 @@ class SentenceBlocks:
         members = torch.minimum(members, last[:, None])
         k = sentence_k.nan_to_num(0, 0, 0).index_select(0, members.flatten()).unflatten(0, members.shape)
         k = k.masked_fill(hidden[..., None, None], 0)  # (B, m, h, d)
-        mean = k.sum(1) / (~hidden).sum(1).clamp(min=1)[:, None, None]
         no_key = hidden[..., None, None] & ~hidden.all(1)[:, None, None, None]
         largest, smallest = k.masked_fill(no_key, -torch.inf).amax(1), k.masked_fill(no_key, torch.inf).amin(1)
         columns = k.permute(2, 0, 3, 1).reshape(-1, hidden.shape[1])
-        keys = torch.cat([mean + largest, mean + smallest], -1)
-        return cls(coarse, keys, first, last, None if complete else hidden, columns)
+        return cls(coarse, torch.cat([largest, smallest], -1), first, last, None if complete else hidden, columns)
 
 
 def block_queries(q: Tensor) -> Tensor:
-    """(…, d) → (…, 2d), whose product with a block's key is the mean of the sentences' products with q, plus a bound
-    that none of them exceeds: Σ_i max(q_i·largest_i, q_i·smallest_i).
+    """(…, d) → (…, 2d), whose product with a block's key is a bound that none of its sentences' products with q
+    exceeds: Σ_i max(q_i·largest_i, q_i·smallest_i).
     """
     return torch.cat([q.clamp(min=0), q.clamp(max=0)], -1)
 

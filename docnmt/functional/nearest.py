@@ -1,9 +1,8 @@
 """The t most relevant sentences: all are compared, or in a long document those of the best blocks.
 
-A block is judged by the mean of its sentences' relevances plus a bound of the largest (Tang et al. 2024, Quest). The
-bound does not miss the one sentence that stands out; the mean alone does, as all beside it count, too. The mean tells
-blocks apart in which none stands out, where the bound says little. Then the sentences of the best 2t blocks are
-compared. Both steps take O(√n) products a query.
+A block is judged by a bound of its sentences' largest relevance (Tang et al. 2024, Quest), which does not miss the one
+that stands out; a mean does, as all beside it count, too. Then the sentences of the best 2t blocks are compared. Both
+steps take O(√n) products a query.
 """
 
 from __future__ import annotations

@@ -46,18 +46,14 @@ def sets(selection: Selection) -> list[list[set[int]]]:
 
 
 def by_definition(queries: Queries, keys: Keys, t: int, size: int) -> list[list[set[int]]]:
-    """One document: the t best sentences of the 2t blocks with the largest sum of mean relevance and its bound."""
+    """One document: the t best sentences of the 2t blocks with the largest bound of their sentences' relevances."""
     filled = (keys.layout.sentence_offsets.diff() > 0).tolist()
     blocks = [[s for s in range(b, min(b + size, len(filled))) if filled[s]] for b in range(0, len(filled), size)]
     products = torch.einsum("qhd,shd->hqsd", queries.sentences, keys.relevance)
 
     def keep(each: Tensor) -> set[int]:  # (S, d)
         scores = each.sum(-1)
-        judged = {
-            b: float(scores[members].mean() + each[members].amax(0).sum())
-            for b, members in enumerate(blocks)
-            if members
-        }
+        judged = {b: float(each[members].amax(0).sum()) for b, members in enumerate(blocks) if members}
         best = sorted(judged, key=lambda b: -judged[b])[: 2 * t]
         found = [s for b in best for s in blocks[b]]
         return set(sorted(found, key=lambda s: -float(scores[s]))[:t])
