@@ -3,8 +3,9 @@
     python tools/learning_time.py runs/learning --most 4000 --keep docs/measured/learning.json
     python tools/learning_time.py docs/measured/learning.json --most 4000
 
-A factor's effect is the ratio of the updates at its second level to those at its first, the geometric mean over all
-combinations of the others, with Student's t interval over seeds. What did not get there counts as --most, so a ratio
+A factor's effect is the ratio of the updates at its second level to those at its first. Effects and what two factors do
+together are fitted to the logarithm of the updates by least squares, with a constant for each seed, so that cells may
+have different seeds; intervals are Student's t of the residuals. What did not get there counts as --most, so a ratio
 with such a training in it is too near to 1.
 """
 
@@ -14,9 +15,10 @@ import argparse
 import json
 import math
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
+import numpy as np
 from scipy import stats
 from systems import read_log
 
@@ -44,26 +46,37 @@ def read(folder: Path, nll: float, most: int) -> Reached:
     return found
 
 
-def effects(reached: Reached, most: int) -> Iterator[tuple[str, str, list[float]]]:
-    """(factor, the form or "both", the log ratio of each seed that has all cells)."""
-    for factor, form in product(FACTORS, ("both", *FACTORS["form"])):
-        if factor == "form" and form != "both":
-            continue
-        others = {name: levels for name, levels in FACTORS.items() if name != factor}
-        if form != "both":
-            others["form"] = (form,)
-        pairs = [
-            tuple("-".join({**dict(zip(others, rest, strict=True)), factor: level}[name] for name in FACTORS)
-                  for level in FACTORS[factor])
-            for rest in product(*others.values())
-        ]  # fmt: skip
-        cells = [reached.get(cell, {}) for pair in pairs for cell in pair]
-        seeds = set.intersection(*(set(cell) for cell in cells))
-        ratios = []
-        for seed in sorted(seeds):
-            logs = [math.log((reached[b][seed] or most) / (reached[a][seed] or most)) for a, b in pairs]
-            ratios.append(sum(logs) / len(logs))
-        yield factor, form, ratios
+def effects(reached: Reached, most: int) -> Iterator[tuple[str, float, float, float]]:
+    """(factor or two of them, ratio, low, high): second level against first; of two factors the second's ratio where
+    the first has its second level, against where it has its first.
+
+    Raises:
+        ValueError: there are too few trainings to tell all effects apart.
+    """
+    runs = [
+        (cell.split("-"), seed, update or most) for cell, found in reached.items() for seed, update in found.items()
+    ]
+    signs = [
+        [1.0 if levels[i] == both[1] else -1.0 for i, both in enumerate(FACTORS.values())] for levels, _, _ in runs
+    ]
+    single, names = np.array(signs), list(FACTORS)
+    pairs = list(combinations(range(len(names)), 2))
+    seeds = np.array([[seed == each for each in sorted({s for _, s, _ in runs})] for _, seed, _ in runs], dtype=float)
+    x = np.hstack([single, *(single[:, [i]] * single[:, [j]] for i, j in pairs), seeds])
+    y = np.log([update for _, _, update in runs])
+    freedom = len(y) - x.shape[1]
+    if freedom < 1 or np.linalg.matrix_rank(x) < x.shape[1]:
+        raise ValueError(f"{len(y)} trainings are too few for {x.shape[1]} effects and seeds")
+    found = np.linalg.lstsq(x, y, rcond=None)[0]
+    variance = ((y - x @ found) ** 2).sum() / freedom
+    errors = np.sqrt(variance * np.diag(np.linalg.inv(x.T @ x)))
+    half = float(stats.t.isf(0.025, freedom)) * errors
+    labels = [f"{second} : {first}" for first, second in FACTORS.values()]
+    labels += [f"{names[i]} × {names[j]}" for i, j in pairs]
+    for number, label in enumerate(labels):
+        times = 2 if number < len(names) else 4  # from −1 to 1; a difference of differences
+        low, high = found[number] - half[number], found[number] + half[number]
+        yield label, *(math.exp(times * value) for value in (found[number], low, high))
 
 
 def tables(reached: Reached, most: int) -> Iterator[str]:
@@ -78,18 +91,14 @@ def tables(reached: Reached, most: int) -> Iterator[str]:
         mean = math.exp(sum(math.log(update or most) for update in cell.values()) / len(cell))
         least = "≥ " if None in cell.values() else ""
         yield f"| {' | '.join(levels)} | {' | '.join(shown)} | {least}{mean:,.0f} |"
-    yield ""
-    yield "| factor | form | updates | 95 % | seeds |"
-    yield "| --- | --- | ---: | --- | ---: |"
-    for factor, form, ratios in effects(reached, most):
-        if not ratios:
-            continue
-        mean, interval = sum(ratios) / len(ratios), "–"
-        if len(ratios) > 1:
-            half = float(stats.t.isf(0.025, len(ratios) - 1) * stats.sem(ratios))
-            interval = f"{math.exp(mean - half):.2f} to {math.exp(mean + half):.2f}"
-        first, second = FACTORS[factor]
-        yield f"| {second} : {first} | {form} | {math.exp(mean):.2f} × | {interval} | {len(ratios)} |"
+    try:
+        found = list(effects(reached, most))
+    except ValueError as error:
+        yield f"\nNo effects: {error}."
+        return
+    yield "\n| | updates | 95 % |\n| --- | ---: | --- |"
+    for label, ratio, low, high in found:
+        yield f"| {label} | {ratio:.2f} × | {low:.2f} to {high:.2f} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
