@@ -21,8 +21,8 @@ from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolic
 from docnmt.functional.tree import on_device
 from docnmt.layout import DocumentLayout
 
-_FEW = 768  # sentences of a document up to which comparing all of them is cheaper
-_LEAST = 192  # and so many times t
+_FEW = 2048  # sentences of a document up to which all are compared: hardly dearer in a pass, twice as dear in a step
+_LEAST = 512  # and so many times t
 _WIDER = 2  # blocks that are looked into, for each sentence that is kept
 _PRODUCTS = 1 << 16  # products of single features at a time: their indices stay in the cache
 
