@@ -103,15 +103,16 @@ def tables(reached: Reached, most: int) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", type=Path, metavar="FOLDER", help="the recipe's folder, or what --keep wrote")
+    parser.add_argument("work", type=Path, nargs="+", metavar="FOLDER", help="of the recipe, or what --keep wrote")
     parser.add_argument("--nll", type=float, default=0.01, help="nats a target subword that are good enough [0.01]")
     parser.add_argument("--most", type=int, required=True, metavar="N", help="updates after which a training gave up")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write the numbers here, too")
     options = parser.parse_args(arguments)
-    if options.work.is_dir():
-        reached = read(options.work, options.nll, options.most)
-    else:
-        reached = json.loads(options.work.read_text(encoding="utf-8"))
+    reached: Reached = {}
+    for work in options.work:
+        found = read(work, options.nll, options.most) if work.is_dir() else json.loads(work.read_text(encoding="utf-8"))
+        for cell, seeds in found.items():
+            reached.setdefault(cell, {}).update(seeds)
     if options.keep:
         write_json(options.keep, reached)
     print("\n".join(tables(reached, options.most)))

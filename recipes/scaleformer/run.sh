@@ -4,7 +4,7 @@
 # 64, relative positions in cross-attention or not, absolute positions instead or besides, softmax attention: loss by
 # position at each length.
 #   recipes/scaleformer/run.sh
-# Nobody has run it to its end yet. After an interruption the same command goes on. Everything is under runs/scaleformer.
+# Five minutes a training on one core, 39 of them. After an interruption the same command goes on. Everything is under runs/scaleformer.
 #   SCALEFORMER_WORK=DIR     another folder (relative to the clone, or absolute)
 #   SCALEFORMER_ONLY="A B"   only these systems (names as below)
 #   SCALEFORMER_SEEDS="1 2"  seeds of all trainings (1 2 3)
@@ -54,3 +54,4 @@ for seed in ${SCALEFORMER_SEEDS:-1 2 3}; do
         cat "$folder/positions.md"
     done
 done
+python tools/scaleformer/lengths.py "$work" --plot "$work/lengths.png" | tee "$work/report.md"
