@@ -20,7 +20,7 @@ def test_means_over_subwords_then_seeds(tmp_path: Path, capsys: pytest.CaptureFi
         ]
         path = tmp_path / "work" / str(seed) / system / "positions.json"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps({"model": ["x"], "splits": {split: bins for split in tool.SPLITS}}))
+        path.write_text(json.dumps({"model": ["x"], "splits": dict.fromkeys(tool.SPLITS, bins)}))
 
     write(1, "r-16", 0.1)
     write(2, "r-16", 0.3)
