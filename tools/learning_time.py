@@ -26,6 +26,7 @@ from docnmt.files import write_json
 
 #: Cell → seed → update of the first validation that was good enough, or None.
 Reached = dict[str, dict[str, int | None]]
+MANY = 20
 FACTORS = {
     "start": ("equal", "random"),
     "schedule": ("all", "chosen"),
@@ -39,8 +40,8 @@ def read(folder: Path, nll: float, most: int) -> Reached:
     found: Reached = {}
     for log in sorted(folder.glob("*/*/train.jsonl")):
         lines = read_log(log)
-        good = (line["update"] for line in lines if line["event"] == "valid" and line["nll"] <= nll)
-        update = next(good, None)
+        judged = (line for line in lines if line["event"] == "valid" and line["nll"] is not None)  # None: not finite
+        update = next((line["update"] for line in judged if line["nll"] <= nll), None)
         if update is not None or max(line["update"] for line in lines) >= most:
             found.setdefault(log.parent.name, {})[log.parent.parent.name] = update
     return found
@@ -48,7 +49,7 @@ def read(folder: Path, nll: float, most: int) -> Reached:
 
 def effects(reached: Reached, most: int) -> Iterator[tuple[str, float, float, float]]:
     """(factor or two of them, ratio, low, high): second level against first; of two factors the second's ratio where
-    the first has its second level, against where it has its first.
+    the first has its second level, against where it has its first. Pairs are left out below `MANY` trainings.
 
     Raises:
         ValueError: there are too few trainings to tell all effects apart.
@@ -61,6 +62,8 @@ def effects(reached: Reached, most: int) -> Iterator[tuple[str, float, float, fl
     ]
     single, names = np.array(signs), list(FACTORS)
     pairs = list(combinations(range(len(names)), 2))
+    if len(runs) < MANY:
+        pairs = []
     seeds = np.array([[seed == each for each in sorted({s for _, s, _ in runs})] for _, seed, _ in runs], dtype=float)
     x = np.hstack([single, *(single[:, [i]] * single[:, [j]] for i, j in pairs), seeds])
     y = np.log([update for _, _, update in runs])

@@ -29,12 +29,18 @@ def reached(log: Path, nll: float) -> bool:
         return False
     whole = log.read_text(encoding="utf-8").rpartition("\n")[0]  # a line may be half written
     lines = (json.loads(line) for line in whole.splitlines())
-    return any(line["event"] == "valid" and line["nll"] <= nll for line in lines)
+    return any(line["event"] == "valid" and _good(line["nll"], nll) for line in lines)
+
+
+def _good(value: float | None, nll: float) -> bool:
+    return value is not None and value <= nll  # None: it was not finite
 
 
 def train(command: Sequence[str], log: Path, nll: float) -> int:
     """Run the command until then. Its exit status; 0 where it was ended here."""
     with subprocess.Popen(command) as process:
+        for number in (signal.SIGTERM, signal.SIGHUP):  # who stops this means the training
+            signal.signal(number, lambda number, frame: process.send_signal(number))
         while process.poll() is None:
             time.sleep(_PAUSE)
             if reached(log, nll):

@@ -23,7 +23,7 @@ class Except(frozenset[Any]):
         return not super().__contains__(value)
 
     def __str__(self) -> str:
-        return f"any but {', '.join(sorted(self))}"
+        return f"any but {', '.join(sorted(map(str, self)))}"
 
 
 def collected(config: type, name: str) -> list[Any]:

@@ -64,7 +64,8 @@ def hierarchical_conditional_attention(
         count_copies: whether a node without a sibling counts in the sum beside its parent, which is a copy of it (as in
             figure 3), or not.
         backend: as in `conditional_attention`, where all other arguments are described, too. A query takes all products
-            with the nodes of levels of up to 128 nodes, at most 255, and 2t for each level below.
+            with the nodes of levels of up to 128 nodes, at most 255, and 2t for each level below (t rounded up to a
+            power of two).
 
     Returns:
         (Tq, h, d_v), in the type of `v`; half types compute in float32, but for the products of flash attention.

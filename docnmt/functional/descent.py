@@ -4,7 +4,8 @@ Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", 
 
 All words and heads of a run of documents descend together. A node is named by its *place* in its level; the children of
 place p have the places 2p and 2p + 1, and their relevances stand side by side. Those of the upper levels are one
-product, of up to 128 nodes each; below them only the children of kept nodes are looked at, 2t a level.
+product, of up to 128 nodes each; below them only the children of kept nodes are looked at, 2t a level, t rounded up to
+a power of two.
 """
 
 from __future__ import annotations

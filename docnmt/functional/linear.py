@@ -29,7 +29,8 @@ def linear_attention(
 ) -> Tensor:  # fmt: skip
     """Σ_j s_ij v_j / Σ_j s_ij with s_ij = φ(q_i)·φ(k_j) + φ(q_i)·φ(rel_pos[r + clip(j − i, −r, r)]), φ = elu + 1.
 
-    Scaleformer, equations 9 to 11. The linear backend takes time and memory in proportion to Lq + Lk; gradients are
+    Scaleformer, equations 9 to 11, with the sign of the distance that its algorithm 2 needs (equation 11 prints i − j).
+    The linear backend takes time and memory in proportion to Lq + Lk; gradients are
     computed from the inputs again, so that nothing but the features and a state every few blocks is kept for them. They
     cannot be differentiated themselves.
 

@@ -119,8 +119,8 @@ class CondTransformer(EncoderDecoder):
 
 class HierCondTransformer(EncoderDecoder):
     """Hierarchical sentence selection (Trankova and Rykunov, section 3.3): the top t sentences of a long document are
-    found through the means of blocks of sentences; with a merge, by descending a binary tree of their summaries
-    (ConstructBT, TraverseTree)."""
+    found through blocks of neighbours, judged by a bound of the relevances in them; with a merge, by descending a
+    binary tree of their summaries (ConstructBT, TraverseTree)."""
 
     Config = HierCondTransformerConfig
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from docnmt.config import Condition, above, below, no_share, option
+from docnmt.config import Condition, Except, above, below, no_share, option
 from docnmt.models.position_rules import READ_POSITIONS, fusion_problems, width_problems
 from docnmt.registry import FUSIONS, POSITIONS
 
@@ -27,6 +27,7 @@ class TransformerConfig:
         Condition(("max_positions",), "position", ("learned", "relative_input", "multi_level")),
         Condition(("max_positions",), "position_fusion", READ_POSITIONS),
         Condition(("cross_relative",), "attention", ("linear",)),
+        Condition(("cross_relative",), "relative_horizon", Except((0,))),
     )
 
     encoder_layers: int = option(6, "layers of the encoder")

@@ -22,7 +22,7 @@ DEFAULT_TARGET_TOP_T = 4
 class ContextOptions(TransformerConfig):
     """A context attention in encoder and decoder."""
 
-    free: ClassVar[tuple[str, ...]] = ("target_top_t",)
+    free: ClassVar[tuple[str, ...]] = ("target_top_t", "equal_start")
     conditions: ClassVar[tuple[Condition, ...]] = (
         Condition(("summary_input",), "context_sides", ("both", "encoder")),
         Condition(("context_norm",), "norm", ("post",)),
@@ -111,8 +111,8 @@ class CondTransformerConfig(HierTransformerConfig):
 
     top_t: int = option(4, "sentences that each word and head keeps", basic=True)
     read_all_updates: int = option(
-        0, "read every sentence of a document in the first so many updates, then only --top-t (short documents only: "
-        "this costs quadratic time)"
+        0, "read every sentence of the source document in the first so many updates, then only --top-t (short "
+        "documents only: this costs quadratic time)"
     )  # fmt: skip
     always_own_sentence: bool = option(
         False, "a word's own sentence (a target word's: the one it translates) is always among those it keeps"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from docnmt.config import Condition, below, no_share, option
+from docnmt.config import Condition, Except, below, no_share, option
 from docnmt.models.config import TransformerConfig
 from docnmt.models.position_rules import READ_POSITIONS
 from docnmt.reading import PositionCount
@@ -81,6 +81,8 @@ class JoinedConfig(StructuredConfig):
 @dataclass(frozen=True)
 class ConcatConfig(JoinedConfig):
     """A few sentences as one sequence (Tiedemann and Scherrer 2017)."""
+
+    conditions: ClassVar[tuple[Condition, ...]] = (Condition(("source_breaks",), "source_context", Except((0,))),)
 
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
     source_context: int = option(

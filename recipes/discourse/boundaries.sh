@@ -40,6 +40,7 @@ for training in $chosen; do
     learn "$trained" recipes/discourse/common.yaml "$work/$training" --seed "${BOUNDARIES_SEED:-1}" \
         --arch hier_cond_transformer_tiny --context-sides encoder --ffn-dim 256 --read-all-updates 1200
     choose "$corpus/contrastive.tsv" "$work/$training" right-boundaries
+    translate "$data" test "$work/$training" test
     for kind in $kinds; do
         choose "$corpus/contrastive.$kind.tsv" "$work/$training" "$kind"
         translate "$work/data-$kind" test "$work/$training" "test-$kind"

@@ -168,6 +168,14 @@ def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path
             ["--arch", "doc_transformer", "--position-fusion", "none", "--levels", "4"],
             "--levels has no effect with --position-fusion none; it belongs to any but gate_content, none",
         ),
+        (
+            ["--arch", "scaleformer", "--relative-horizon", "0", "--no-cross-relative"],
+            "--cross-relative has no effect with --relative-horizon 0; it belongs to any but 0",
+        ),
+        (
+            ["--arch", "concat_transformer", "--source-context", "0", "--no-source-breaks"],
+            "--source-breaks has no effect with --source-context 0",
+        ),
         (["--arch", "doc_transformer", "--eval-bleu-beam", "4"], "--eval-bleu-beam has no effect where validation"),
         (
             ["--arch", "doc_transformer", "--disable-validation", "--eval-bleu-documents", "4"],

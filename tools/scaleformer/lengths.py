@@ -4,8 +4,8 @@
     python tools/scaleformer/lengths.py docs/measured/scaleformer.json
 
 Reads SEED/SYSTEM/positions.json, which loss_by_position.py wrote. Of each length the share of subwords that the model
-finds most likely, and the nats a subword at all places and at those that training had too; means over seeds, with the
-lowest and highest share.
+finds most likely, and the nats a subword at all places and in the first bin of places, which training had too; means
+over seeds, with the lowest and highest share.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def average(bins: Sequence[Bin]) -> tuple[float, float]:
 def table(measured: Measured) -> Iterator[str]:
     """Markdown, a row a system."""
     heads = [f"{length}: right, %" for length in SPLITS.values()] + [f"{length}: nats" for length in SPLITS.values()]
-    heads += [f"{length}: nats, first L" for length in list(SPLITS.values())[1:]]
+    places = {each["first"] for seeds in measured.values() for bins in seeds.values() for each in bins["test2"]} - {0}
+    heads += [f"{length}: nats, first {min(places)} places" for length in list(SPLITS.values())[1:]]
     yield f"| | seeds | {' | '.join(heads)} |"
     yield f"| --- | ---: |{' ---: |' * len(heads)}"
     for system, seeds in measured.items():
