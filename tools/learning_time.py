@@ -20,12 +20,13 @@ from pathlib import Path
 
 import numpy as np
 from scipy import stats
-from systems import read_log
+from systems import first_as_good, read_log, validations
 
 from docnmt.files import write_json
 
 #: Cell → seed → update of the first validation that was good enough, or None.
 Reached = dict[str, dict[str, int | None]]
+#: Trainings from which on the effects of pairs are fitted, too.
 MANY = 20
 FACTORS = {
     "start": ("equal", "random"),
@@ -40,8 +41,7 @@ def read(folder: Path, nll: float, most: int) -> Reached:
     found: Reached = {}
     for log in sorted(folder.glob("*/*/train.jsonl")):
         lines = read_log(log)
-        judged = (line for line in lines if line["event"] == "valid" and line["nll"] is not None)  # None: not finite
-        update = next((line["update"] for line in judged if line["nll"] <= nll), None)
+        update = first_as_good(validations(lines), nll)
         if update is not None or max(line["update"] for line in lines) >= most:
             found.setdefault(log.parent.name, {})[log.parent.parent.name] = update
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -61,7 +62,7 @@ class System:
             folder.name, header["arch"], parameters, updates, minutes, _cost_before(folder, header),
             speed=median([line["tokens_per_second"] for line in train] or [math.nan]),
             memory=max([line["peak_memory"] for line in train] or [math.nan]) / 1e9,
-            validations=[(line["update"], line["nll"]) for line in log if line["event"] == "valid"],
+            validations=validations(log),
             scores={path.parent.name: _scores(path) for path in sorted(folder.glob("*/scores.json"))},
             contrastive=_contrastive(folder),
             paired=_paired(folder),
@@ -75,7 +76,7 @@ class System:
 
     def updates_until(self, nll: float) -> int | None:
         """At which update a validation was first as good as this, or None."""
-        return next((update for update, reached in self.validations if reached <= nll), None)
+        return first_as_good(self.validations, nll)
 
     @classmethod
     def kept(cls, path: Path) -> System:
@@ -88,6 +89,16 @@ class System:
             return cls(**_read(path))
         except (TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{path}: not a file that --keep wrote ({error})") from error
+
+
+def validations(log: Iterable[dict[str, Any]]) -> list[tuple[int, float]]:
+    """Update and negative log-likelihood of each validation in the lines of a `train.jsonl`."""
+    return [(line["update"], line["nll"]) for line in log if line["event"] == "valid"]
+
+
+def first_as_good(judged: Iterable[tuple[int, float | None]], nll: float) -> int | None:
+    """At which update a validation was first at most `nll`, or None; one that was not finite is None."""
+    return next((update for update, reached in judged if reached is not None and reached <= nll), None)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

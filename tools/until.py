@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from systems import read_log
+from systems import first_as_good, read_log, validations
 
 #: Seconds between two looks at the log.
 _PAUSE = 1.0
@@ -28,12 +28,7 @@ def reached(log: Path, nll: float) -> bool:
     if not log.exists():
         return False
     whole = log.read_text(encoding="utf-8").rpartition("\n")[0]  # a line may be half written
-    lines = (json.loads(line) for line in whole.splitlines())
-    return any(line["event"] == "valid" and _good(line["nll"], nll) for line in lines)
-
-
-def _good(value: float | None, nll: float) -> bool:
-    return value is not None and value <= nll  # None: it was not finite
+    return first_as_good(validations(json.loads(line) for line in whole.splitlines()), nll) is not None
 
 
 def train(command: Sequence[str], log: Path, nll: float) -> int:
