@@ -8,6 +8,7 @@
 #   DISCOURSE_SETTING=gpu    models of the base size in bf16 on one GPU (58.8 million parameters each), instead of tiny ones;
 #                            nobody has run it to its end yet
 #   DISCOURSE_SEED=N         seed of all trainings (1)
+#   DISCOURSE_UPDATES=N      of each training (3000); another number needs another folder
 #   DOCNMT_ENV, DOCNMT_TORCH, PYTHON: see tools/environment.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -24,8 +25,8 @@ case $setting in
     gpu) size="" cond=2048 hier=1727 linear=3198 plain=3201 group=2432 top=2 han_encoder=2758 han=2378 shared=(--bf16 --lr 3e-4) ;; # the smaller learning rate of wide models
     *) echo "error: DISCOURSE_SETTING=$setting: expected cpu or gpu" >&2; exit 2 ;;
 esac
-# System, options. All have equally many parameters, within 0.1 %. Those that select sentences read all of them in the first
-# 1,200 updates.
+# System, options. All have equally many parameters, within 0.1 %, but `default`, which is the architecture without any
+# option. Those with --read-all-updates read all sentences in the first 1,200 updates.
 # --max-tokens counts the source of 2-to-1 twice: with twice as many it sees as many target sentences an update.
 declare -A options=(
     [sentence]="--arch transformer$size --ffn-dim $plain"
@@ -39,12 +40,13 @@ declare -A options=(
     [cond]="--arch cond_transformer$size --context-sides encoder --ffn-dim $cond --read-all-updates 1200"
     [hier_cond]="--arch hier_cond_transformer$size --context-sides encoder --ffn-dim $cond --read-all-updates 1200"
     [tree]="--arch hier_cond_transformer$size --context-sides encoder --merge mean --ffn-dim $cond --read-all-updates 1200"
+    [default]="--arch hier_cond_transformer$size"
     # published models as plug-ins; the upper one of two layers is global, as the upper two of six are in the paper
     [g_transformer]="--user-dir examples/baselines --arch g_transformer$size --global-layers $top --ffn-dim $group"
     [han_encoder]="--user-dir examples/baselines --arch han_encoder$size --ffn-dim $han_encoder"
     [han]="--user-dir examples/baselines --arch han$size --ffn-dim $han"
 )
-every="sentence 2-to-1 4-to-4 doc doc-sinusoidal g_transformer scaleformer scaleformer-relative han_encoder han hier cond hier_cond tree"
+every="sentence 2-to-1 4-to-4 doc doc-sinusoidal g_transformer scaleformer scaleformer-relative han_encoder han hier cond hier_cond tree default"
 systems=${DISCOURSE_SYSTEMS:-$every}
 for system in $systems; do
     [ -n "${options[$system]:-}" ] || { echo "error: no system '$system'; there are: ${!options[*]}" >&2; exit 2; }
@@ -52,9 +54,10 @@ done
 
 discourse "$corpus" "$data"
 lengths="32 128 512" # the same questions in longer documents
-for sentences in $lengths 2048; do
+for sentences in $lengths 2048 8192; do
     kept=4 # one block of questions of so many
     [ $sentences -le 512 ] || kept=24
+    [ $sentences -le 2048 ] || kept=72
     longer=$corpus/contrastive.$sentences.tsv
     if [ ! -e "$longer" ]; then
         python tools/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every $kept > "$longer.tmp"
@@ -75,7 +78,8 @@ for system in $systems; do
     plugin=()
     [[ ${options[$system]} =~ (--user-dir)\ ([^ ]+) ]] && plugin=("${BASH_REMATCH[@]:1}")
     # shellcheck disable=SC2086  # the options are words
-    learn "$data" recipes/discourse/common.yaml "$work/$system" --seed "${DISCOURSE_SEED:-1}" "${shared[@]}" ${options[$system]}
+    learn "$data" recipes/discourse/common.yaml "$work/$system" --seed "${DISCOURSE_SEED:-1}" \
+        --max-update "${DISCOURSE_UPDATES:-3000}" "${shared[@]}" ${options[$system]}
     translate "$data" test "$work/$system" test "${plugin[@]}"
     translate "$joined_data" test "$work/$system" test-2-times "${plugin[@]}"
     translate "$joined_data" test1 "$work/$system" test-4-times "${plugin[@]}"
@@ -83,7 +87,7 @@ for system in $systems; do
     choose "$corpus/contrastive.tsv" "$work/$system" shuffled-context --context shuffled "${plugin[@]}"
     choose "$corpus/contrastive.foreign.tsv" "$work/$system" foreign-context "${plugin[@]}"
     long=
-    case $system in cond | hier_cond | tree) long=2048 ;; esac # others need minutes a question
+    case $system in cond | hier_cond | tree) long=2048 ;; default) long="2048 8192" ;; esac # others need minutes a question
     for sentences in $lengths $long; do
         choose "$corpus/contrastive.$sentences.tsv" "$work/$system" "$sentences-sentences" "${plugin[@]}"
     done
