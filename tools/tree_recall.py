@@ -219,16 +219,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     source.add_argument("--text", type=Path, metavar="FILE", help="a text in the source language, a sentence a line")
     parser.add_argument("--sentences", type=int, nargs="+", default=[32, 128, 512, 2048], metavar="N")
     parser.add_argument("--documents", type=int, default=20, metavar="N", help="of each size [20]")
+    parser.add_argument("--top-t", type=int, metavar="T", help="sentences that a word keeps [as in training]")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE", help="numbers of every head")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="recall over sentences, as an image")
     options = parser.parse_args(arguments)
-    if min(options.sentences) < 2 or options.documents < 1:
-        parser.error("--sentences: at least 2; --documents: at least 1")
+    if min(options.sentences) < 2 or min(options.documents, options.top_t or 1) < 1:
+        parser.error("--sentences: at least 2; --documents, --top-t: at least 1")
     torch.manual_seed(options.seed)  # draws the words
     make, source_file = (questions, options.contrastive) if options.contrastive else (pieces, options.text)
     try:
         loaded = load_models(ModelsConfig(path=options.path))
+        for module in loaded.models[0].modules():
+            if isinstance(module, ConditionalAttention) and options.top_t is not None:
+                module.policy = replace(module.policy, top_t=options.top_t)
         found = {n: measure(loaded, make(source_file, n, options.documents, options.seed)) for n in options.sentences}
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")

@@ -63,6 +63,15 @@ def test_comparing_all_finds_all_and_blocks_find_less(
     assert all(each["recall"][n] < each["weight"][n] <= 1.00001 for each in less for n in range(2))
 
 
+def test_as_many_as_there_are_lose_nothing(checkpoint: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_FEW", "_LEAST"):
+        monkeypatch.setattr(nearest, name, 0)
+    options = "--text", text, "--sentences", 50
+    few, all_ = (run(checkpoint, *options, "--top-t", t)["50"][0]["recall"] for t in (1, 50))
+    assert max(few) < 1
+    assert all_ == [1.0, 1.0]
+
+
 def test_the_deciding_sentence_is_found_where_all_are_read(checkpoint: Path, text: Path, tmp_path: Path) -> None:
     lines = text.read_text().splitlines()
     questions = tmp_path / "contrastive.tsv"

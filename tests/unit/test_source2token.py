@@ -82,6 +82,20 @@ def test_the_module_is_equation_2_although_it_never_makes_keys_nor_values():
         torch.testing.assert_close(ours, plain)
 
 
+def test_one_head_without_biases_is_equation_2_as_written():
+    torch.manual_seed(0)
+    module = Source2Token(d_model=12, heads=1).double()
+    torch.nn.init.zeros_(module.value.bias)
+    torch.nn.init.zeros_(module.output.bias)
+    words, offsets = torch.randn(9, 12, dtype=torch.float64), torch.tensor([0, 4, 9])
+    w_k, w_v, w_o = (layer.weight.T for layer in (module.key, module.value, module.output))
+    written = [
+        ((module.query @ (words[i:j] @ w_k).T) / 12**0.5).softmax(-1) @ (words[i:j] @ w_v) @ w_o
+        for i, j in ((0, 4), (4, 9))
+    ]
+    torch.testing.assert_close(module(words, Spans(offsets)), torch.cat(written))
+
+
 def test_pairs_are_sentences_of_two():
     torch.manual_seed(0)
     module = Source2Token(d_model=12, heads=3).double()
