@@ -35,6 +35,7 @@ declare -A variants=(
     # what is read of the document: nothing, all of it, summaries alone (in the decoder, too)
     [no-context]="--arch transformer_tiny --ffn-dim 545"
     [whole-document]="$whole"
+    [whole-document-small-levels]="$whole --level-scale 0.1" # as those with a context attention begin
     [summaries-only]="--arch hier_transformer_tiny --ffn-dim 143 $pieces"
     [summaries-heads]="--arch hier_transformer_tiny --ffn-dim 143 $pieces --context-placement heads"
     [not-all-first]="$base --read-all-updates 0"
@@ -78,7 +79,7 @@ declare -A variants=(
 )
 # words and sentences, paragraphs, sections; the discourse corpus has words and sentences only
 [ "$text" = discourse ] || variants+=([levels-2]="$base --levels 2" [levels-4]="$base --levels 4")
-order="base no-context whole-document summaries-only summaries-heads not-all-first no-positions
+order="base no-context whole-document whole-document-small-levels summaries-only summaries-heads not-all-first no-positions
     no-context-no-positions whole-document-no-positions word-positions break-token-word-positions levels-no-break-token
     document-count mixed-count learned level-scale-0.7 merge-mean merge-source2token merge-plain merge-multidim copies-once
     select-on-node t-1 t-2 t-8 own-sentence heads replace replace-all decoder both-sides summaries-of-embeddings
