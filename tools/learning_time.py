@@ -42,7 +42,7 @@ def read(folder: Path, nll: float, most: int) -> Reached:
     for log in sorted(folder.glob("*/*/train.jsonl")):
         lines = read_log(log)
         update = first_as_good(validations(lines), nll)
-        if update is not None or max(line["update"] for line in lines) >= most:
+        if update is not None or max((line["update"] for line in lines), default=0) >= most:
             found.setdefault(log.parent.name, {})[log.parent.parent.name] = update
     return found
 

@@ -57,7 +57,6 @@ lengths="32 128 512" # the same questions in longer documents
 for sentences in $lengths 2048 8192; do
     kept=4 # one block of questions of so many
     [ $sentences -le 512 ] || kept=24
-    [ $sentences -le 2048 ] || kept=72
     longer=$corpus/contrastive.$sentences.tsv
     if [ ! -e "$longer" ]; then
         python tools/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every $kept > "$longer.tmp"

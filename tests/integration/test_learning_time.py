@@ -44,11 +44,12 @@ def test_logs_and_kept_numbers_give_one_table(tmp_path: Path, capsys: pytest.Cap
         folder = tmp_path / "work" / str(seed) / cell
         folder.mkdir(parents=True)
         lines = [json.dumps({"event": "valid", "update": update, "nll": nll}) for update, nll in events]
-        (folder / "train.jsonl").write_text("\n".join(lines) + "\n")
+        (folder / "train.jsonl").write_text("".join(f"{line}\n" for line in lines))
 
     log(1, "equal-all-0.1-flat", (100, 0.1), (200, 0.009), (300, 0.02))
     log(2, "equal-all-0.1-flat", (100, 0.1), (4000, 0.011))
     log(1, "random-all-0.1-flat", (100, 0.1))  # goes on
+    log(2, "random-all-0.1-flat")  # began just now
     tool.main([str(tmp_path / "work"), "--most", "4000", "--keep", str(tmp_path / "kept.json")])
     said = capsys.readouterr().out
     assert "| equal | all | 0.1 | flat | 200 | > 4,000 | ≥ 894 |" in said

@@ -1,0 +1,58 @@
+"""The table of fusion operators in translation, and which setting was chosen for each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+import fusion_translation as tool
+
+
+def log(folder: Path, *nlls: float) -> None:
+    (folder / "model").mkdir(parents=True)
+    lines = [json.dumps({"event": "valid", "update": 100 * n, "nll": nll}) for n, nll in enumerate(nlls, 1)]
+    (folder / "model" / "train.jsonl").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_the_lowest_validation_wins_wherever_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log(tmp_path / "1e-3.scale", 5.0, 4.5)
+    log(tmp_path / "3e-3.no-scale", 4.4, 4.9)
+    log(tmp_path / "3e-3.scale")  # killed before its first
+    tool.main([str(tmp_path), "--best"])
+    assert capsys.readouterr().out == "3e-3.no-scale\n"
+
+
+def test_nothing_to_choose_from_says_what_is_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        tool.main([str(tmp_path), "--best"])
+    assert "no training with a validation; expected folders RATE.SCALE/model" in capsys.readouterr().err
+
+
+def test_differences_are_paired_by_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nats = {"add": [4.0, 4.2, 4.1], "concat": [3.9, 4.0, 4.05]}
+    cells = {
+        f"sinusoidal.{name}": {
+            str(seed): {"parameters": 7, "nats": value, "bleu": 2 * value} for seed, value in enumerate(values, 1)
+        }
+        for name, values in nats.items()
+    }
+    cells["multi_level.none"] = {"1": {"parameters": 7, "nats": 5.0, "bleu": 1.0}}  # nothing to compare with
+    kept = tmp_path / "kept.json"
+    kept.write_text(json.dumps({"cells": cells, "chosen": dict.fromkeys(cells, "1e-3.no-scale")}))
+    tool.main([str(kept)])
+    rows = {line.split(" | ")[0]: line for line in capsys.readouterr().out.splitlines()}
+    differences = np.subtract(nats["concat"], nats["add"])
+    test = stats.ttest_1samp(differences, 0)
+    low, high = test.confidence_interval()
+    want = (
+        f"| {np.mean(nats['concat']):.3f} | {differences.mean():+.3f} ({low:+.3f} to {high:+.3f}) | {test.pvalue:.3f} |"
+    )
+    assert want in rows["| sinusoidal.concat"]
+    assert "| 1e-3, 1 | 7 | 1 | 5.000 |  |  | 1.00 |  |" in rows["| multi_level.none"]

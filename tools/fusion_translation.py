@@ -1,0 +1,113 @@
+"""The table of recipes/fusion_matters/translation.sh: fusion operators in translation, over paired seeds.
+
+    python tools/fusion_translation.py runs/fusion-translation --keep docs/measured/fusion-translation.json
+    python tools/fusion_translation.py docs/measured/fusion-translation.json
+    python tools/fusion_translation.py --best runs/fusion-translation/choice/sinusoidal.add
+
+Differences are to addition with the same positions, seed by seed: in nats a subword of the dev part (the best
+validation; less is better) and in BLEU of the test part's sentences. Intervals are Student's t, p-values of the paired
+t-test in nats by Holm over the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from fusion_matters.paired import compare, holm
+from systems import System, read_log, validations
+
+from docnmt.files import write_json
+
+#: Variant → seed → its numbers.
+Cells = dict[str, dict[str, dict[str, float]]]
+
+
+def best(folder: Path) -> str:
+    """Of the trainings in a folder the name of the one whose best validation is lowest.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found = {
+        log.parent.parent.name: min(nll for _, nll in judged)
+        for log in folder.glob("*/model/train.jsonl")
+        if (judged := validations(read_log(log)))
+    }
+    if not found:
+        raise ValueError(f"{folder}: no training with a validation; expected folders RATE.SCALE/model")
+    return min(found, key=lambda name: found[name])
+
+
+def read(work: Path) -> tuple[Cells, dict[str, str]]:
+    """The cells SEED/VARIANT that were translated, and each variant's chosen rate and scale."""
+    cells: Cells = {}
+    for scores in sorted(work.glob("[0-9]*/*/test/scores.json")):
+        system = System.read(scores.parent.parent)
+        cells.setdefault(system.name, {})[scores.parent.parent.parent.name] = {
+            "parameters": system.parameters,
+            "nats": system.valid_nll[0],
+            "bleu": system.scores["test"]["s-BLEU"],
+        }
+    return cells, {name: best(work / "choice" / name) for name in cells}
+
+
+def table(cells: Cells, chosen: dict[str, str]) -> Iterator[str]:
+    """Markdown, a row a variant."""
+    yield "| | rate, scale | parameters | seeds | nats | Δ nats (95 %) | p, Holm | s-BLEU | Δ s-BLEU (95 %) |"
+    yield "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | --- |"
+    compared = {}
+    for name, seeds in cells.items():
+        reference = cells.get(f"{name.split('.')[0]}.add", {})
+        both = [seed for seed in seeds if seed in reference]
+        if not name.endswith(".add") and both:
+            compared[name] = [
+                compare(*(np.array([of[seed][what] for seed in both]) for of in (seeds, reference)))
+                for what in ("nats", "bleu")
+            ]
+    adjusted = dict(zip(compared, holm(np.array([nats.t_p for nats, _ in compared.values()])), strict=True))
+    for name, seeds in cells.items():
+        means = {what: np.mean([cell[what] for cell in seeds.values()]) for what in ("nats", "bleu")}
+        nats, bleu = (
+            [f"{c.mean:+.3f} ({c.interval[0]:+.3f} to {c.interval[1]:+.3f})" for c in compared[name]]
+            if name in compared
+            else ["", ""]
+        )
+        p = f"{adjusted[name]:.3f}" if name in compared else ""
+        rate, scale = chosen[name].split(".")
+        first = next(iter(seeds.values()))
+        yield (
+            f"| {name} | {rate}, {'√d' if scale == 'scale' else '1'} | {first['parameters']:,} | {len(seeds)} "
+            f"| {means['nats']:.3f} | {nats} | {p} | {means['bleu']:.2f} | {bleu} |"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path, metavar="WORK", help="folder of the recipe, or what --keep wrote")
+    parser.add_argument("--best", action="store_true", help="print which training in the folder is best, and end")
+    parser.add_argument("--keep", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    try:
+        if options.best:
+            print(best(options.source))
+            return
+        if options.source.is_dir():
+            cells, chosen = read(options.source)
+        else:
+            kept = json.loads(options.source.read_text(encoding="utf-8"))
+            cells, chosen = kept["cells"], kept["chosen"]
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    except (ValueError, KeyError) as error:
+        parser.error(f"{options.source}: {error}")
+    print("\n".join(table(cells, chosen)))
+    if options.keep:
+        write_json(options.keep, {"cells": cells, "chosen": chosen})
+
+
+if __name__ == "__main__":
+    main()
