@@ -2,8 +2,8 @@
 # What wrong sentence boundaries cost: Trankova and Rykunov name texts without a clear structure as a limitation.
 #   recipes/discourse/boundaries.sh
 # 10, 30 and 50 % of the boundaries are moved or merged (tools/wrong_boundaries.py): at test for a model that was trained on
-# right ones, and in training, too. About a quarter of an hour a training on one core, seven of them. Nobody has run it to
-# its end yet. After an interruption the same command goes on. Everything is under runs/boundaries.
+# right ones, and in training, too. About a quarter of an hour a training and its questions on one core, seven of them. After
+# an interruption the same command goes on. Everything is under runs/boundaries.
 #   BOUNDARIES_WORK=DIR     another folder (relative to the clone, or absolute)
 #   BOUNDARIES_ONLY="A B"   only these trainings: right, move-0.1, move-0.3, move-0.5, merge-0.1, merge-0.3, merge-0.5
 #   BOUNDARIES_SEED=N       seed of all trainings (1)
