@@ -112,10 +112,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write the numbers here, too")
     options = parser.parse_args(arguments)
     reached: Reached = {}
-    for work in options.work:
-        found = read(work, options.nll, options.most) if work.is_dir() else json.loads(work.read_text(encoding="utf-8"))
-        for cell, seeds in found.items():
-            reached.setdefault(cell, {}).update(seeds)
+    try:
+        for work in options.work:
+            kept = not work.is_dir()
+            found = json.loads(work.read_text(encoding="utf-8")) if kept else read(work, options.nll, options.most)
+            for cell, seeds in found.items():
+                reached.setdefault(cell, {}).update(seeds)
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    if not reached:
+        parser.error(f"{options.work[0]}: no training SEED/CELL/train.jsonl that is at its end")
     if options.keep:
         write_json(options.keep, reached)
     print("\n".join(tables(reached, options.most)))

@@ -20,7 +20,7 @@ For each search, over layers and heads:
 
     recall   of the t most relevant sentences, the share that is kept
     weight   the same, each sentence counting exp(relevance)
-    found    of the question's words that keep the deciding sentence when all are compared, the share that keeps it
+    finds    of the question's words that keep the deciding sentence when all are compared, the share that keeps it
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ from statistics import fmean
 
 import torch
 from torch import Tensor
-from tree_recall import Seen, choices, pieces, questions
+from tree_recall import Seen, choices, open_model, pieces, questions
 
-from docnmt.commands.config import ModelsConfig
-from docnmt.commands.models import load_models
 from docnmt.errors import UserError
 from docnmt.files import write_json
 from docnmt.scoring.contrastive import ForcedExample
@@ -159,7 +157,7 @@ def measured(seen: Seen, deciding: int | None) -> Found:
 def table(found: dict[int, Found]) -> str:
     """Markdown, a row a search."""
     sizes = list(found)
-    heads = [f"{n:,}: {what}" for n in sizes for what in ("compared", "recall", "weight", "found")]
+    heads = [f"{n:,}: {what}" for n in sizes for what in ("compared", "recall", "weight", "finds")]
     lines = [f"| search | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
     for search in found[sizes[0]]:
         cells = []
@@ -175,7 +173,7 @@ def averages(paths: Sequence[str], documents: Callable[[], Iterator[Document]]) 
     """Search → measure → mean over models, documents and layers."""
     sums: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for path in paths:
-        loaded = load_models(ModelsConfig(path=path))
+        loaded = open_model(path)
         for example, deciding in documents():
             for seen in choices(loaded, example):
                 for search, measures in measured(seen, deciding).items():

@@ -117,13 +117,40 @@ def measured(seen: Seen, deciding: int | None) -> dict[str, Tensor]:
     return found
 
 
+def open_model(path: str, top_t: int | None = None) -> LoadedModels:
+    """One checkpoint; its context attentions keep `top_t` sentences.
+
+    Raises:
+        UserError: there is none, there are several, or a word always keeps its own sentence, which is no choice.
+    """
+    loaded = load_models(ModelsConfig(path=path))
+    if len(loaded.models) > 1:
+        raise UserError(f"{path}: expected one checkpoint, got {len(loaded.models)}")
+    for module in loaded.models[0].modules():
+        if isinstance(module, ConditionalAttention):
+            if module.policy.always_own:
+                raise UserError(f"{path}: was trained with --always-own-sentence, so not all that it keeps is chosen")
+            if top_t is not None:
+                module.policy = replace(module.policy, top_t=top_t)
+    return loaded
+
+
 @torch.inference_mode()
 def choices(loaded: LoadedModels, example: ForcedExample) -> list[Seen]:
-    """What every context attention chose for a document whose last sentence is the example's."""
+    """What every context attention chose for a document whose last sentence is the example's.
+
+    Raises:
+        UserError: the model reads a part of the document only.
+    """
     model, task = loaded.models[0], loaded.task
     corpus, _ = corpus_of([example], task)
     units = last_sentence_units(model.reading, corpus, limit=task.max_doc_tokens, window=None)
     batch = TranslationDataset(corpus, units, model.reading, "recall").batch([0])
+    if batch.source.layout.num_sentences < corpus.num_sentences:
+        raise UserError(
+            f"the model reads at most {task.max_doc_tokens:,} subwords (--max-doc-tokens), which cuts a document of "
+            f"{corpus.num_sentences:,} sentences; give smaller --sentences"
+        )
     recorder = Choices()
     with (
         mock.patch.object(ConditionalAttention, "project", lambda self, store: recorder.project(self, store)),
@@ -229,10 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.manual_seed(options.seed)  # draws the words
     make, source_file = (questions, options.contrastive) if options.contrastive else (pieces, options.text)
     try:
-        loaded = load_models(ModelsConfig(path=options.path))
-        for module in loaded.models[0].modules():
-            if isinstance(module, ConditionalAttention) and options.top_t is not None:
-                module.policy = replace(module.policy, top_t=options.top_t)
+        loaded = open_model(options.path, options.top_t)
         found = {n: measure(loaded, make(source_file, n, options.documents, options.seed)) for n in options.sentences}
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")

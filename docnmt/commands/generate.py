@@ -87,16 +87,24 @@ def generate(
             print(f"(without the first {config.prefix_references:g} of each document, which was given)", file=out)
     print(speed, file=sys.stderr)
     if config.results_path is not None:
-        settings: dict[str, Any] = {"models": [str(path) for path in loaded.paths], "data": config.data}
-        settings |= {"split": config.gen_subset, "context_window": window, "memory": to_dict(memory)}
-        settings |= {"generation": to_dict(options), "search": to_dict(search)}
-        content = {} if report is None else report.to_dict()
-        if config.prefix_references:
-            content["prefix_references"] = config.prefix_references
-        if config.gen_first is not None:
-            content["gen_first"] = config.gen_first
-        content |= {"speed": speed.to_dict(), "settings": settings}
+        parts = {"context_window": window, "memory": to_dict(memory)}
+        parts |= {"generation": to_dict(options), "search": to_dict(search)}
+        content = _content(loaded, config, report, speed, parts)
         _write(config, Path(config.results_path), rest, texts, [pharaoh(each[0]) for _, each in found if each], content)
+
+
+def _content(
+    loaded: LoadedModels, config: GenerateConfig, report: TranslationReport | None, speed: Speed, parts: dict[str, Any]
+) -> dict[str, Any]:
+    """What scores.json says: scores, of what part of the split, speed, and the settings, `parts` among them."""
+    of = {"prefix_references": config.prefix_references, "gen_first": config.gen_first}
+    settings = {"models": [str(path) for path in loaded.paths], "data": config.data, "split": config.gen_subset}
+    return {
+        **({} if report is None else report.to_dict()),
+        **{name: value for name, value in of.items() if value},
+        "speed": speed.to_dict(),
+        "settings": {**settings, **parts},
+    }
 
 
 def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] | None:

@@ -9,11 +9,15 @@ from docnmt.config.setting import flag
 
 
 class Condition(NamedTuple):
-    """`options` have an effect only where the option `other` has one of `values`."""
+    """`options` have an effect only where `other` has one of `values`.
+
+    `other` is an option, or a property that follows from several of them; then `needs` says what is missing.
+    """
 
     options: tuple[str, ...]
     other: str
     values: Collection[str | int]
+    needs: str = ""
 
 
 class Except(frozenset[Any]):
@@ -34,11 +38,11 @@ def collected(config: type, name: str) -> list[Any]:
 def without_effect(config: object, given: Collection[str]) -> list[str]:
     """Problems of the options `given` that nothing reads, by the `conditions` of the configuration's class."""
     found: dict[str, str] = {}
-    for names, other, values in collected(type(config), "conditions"):
+    for names, other, values, needs in collected(type(config), "conditions"):
         value = getattr(config, other)
         for name in names:
             if name in given and value not in values:
                 belongs = str(values) if isinstance(values, Except) else ", ".join(map(str, values))
-                problem = f"{flag(name)} has no effect with {flag(other)} {value}; it belongs to {belongs}"
-                found.setdefault(name, problem)
+                why = f"without {needs}" if needs else f"with {flag(other)} {value}; it belongs to {belongs}"
+                found.setdefault(name, f"{flag(name)} has no effect {why}")
     return list(found.values())

@@ -92,7 +92,8 @@ def conditional_attention_step(
         document_of_row: (R,) int64, the document of `key_layout` each row reads.
         top_t: how many sentences a row keeps.
         tree: choose as `hierarchical_conditional_attention` does.
-        cumulative_k: (N, h, d_k), `cumulative_keys(sentence_k, tree.index)`, if the caller keeps it between steps.
+        cumulative_k: (N, h, d_k), `cumulative_keys(sentence_k, tree.index)`, if the caller keeps it between steps or
+            counts copies of nodes once; without it they count again.
         select_on: as in `hierarchical_conditional_attention`.
 
     Returns:

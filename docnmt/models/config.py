@@ -24,11 +24,14 @@ class TransformerConfig:
     #: Options that do not change what weights mean: a model may start from weights that were trained with others.
     free: ClassVar[tuple[str, ...]] = ("checkpoint_activations",)
     conditions: ClassVar[tuple[Condition, ...]] = (
-        Condition(("max_positions",), "position", ("learned", "relative_input", "multi_level")),
+        Condition(
+            ("max_positions",), "learned_tables", (True,), "learned tables: --position learned or relative_input, or "
+            "multi_level with --learned-levels or --learned-words",
+        ),
         Condition(("max_positions",), "position_fusion", READ_POSITIONS),
         Condition(("cross_relative",), "attention", ("linear",)),
-        Condition(("cross_relative",), "relative_horizon", Except((0,))),
-    )
+        Condition(("cross_relative",), "horizon", Except((0,)), "relative positions: give --relative-horizon"),
+    )  # fmt: skip
 
     encoder_layers: int = option(6, "layers of the encoder")
     decoder_layers: int = option(6, "layers of the decoder")
@@ -82,6 +85,11 @@ class TransformerConfig:
     def horizon(self) -> int:
         """r of the relative positions inside attention; 0 without them."""
         return self.relative_horizon or 0 if self.position != "relative" else self.relative_horizon or 16
+
+    @property
+    def learned_tables(self) -> bool:
+        """Whether positions are rows of learned tables."""
+        return self.position in ("learned", "relative_input")
 
     def _attention_problems(self) -> list[str]:
         if self.attention == "linear" and self.position in ("rope", "alibi"):

@@ -26,7 +26,9 @@ class ContextOptions(TransformerConfig):
     conditions: ClassVar[tuple[Condition, ...]] = (
         Condition(("summary_input",), "context_sides", ("both", "encoder")),
         Condition(("context_norm",), "norm", ("post",)),
-    )
+        Condition(("context_norm",), "context_blocks", (True,), "a block that reads the document alone: give "
+                  "--context-placement block or --target-context"),
+    )  # fmt: skip
 
     context_placement: Literal["block", "heads", "replace"] = option(
         "block", "context attention as a block of its own, as extra heads, or in place of self-attention heads"
@@ -61,6 +63,12 @@ class ContextOptions(TransformerConfig):
     target_top_t: int | None = option(
         None, "sentences that each word and head keeps with --target-context conditional [4]"
     )
+
+    @property
+    def context_blocks(self) -> bool:
+        """Whether a block of some layer reads the document and nothing else."""
+        all_heads = self.context_placement == "replace" and self.context_heads == self.heads
+        return self.context_placement == "block" or all_heads or self.target_context != "none"
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""

@@ -52,6 +52,12 @@ class LevelOptions(TransformerConfig):
         return found
 
     @property
+    def learned_tables(self) -> bool:
+        """Whether positions, of one level or several, are rows of learned tables."""
+        of_levels = self.learned_words or (self.learned_levels and self.levels > 1)
+        return of_levels if self.position == "multi_level" else super().learned_tables
+
+    @property
     def position_settings(self) -> dict[str, Any]:
         """What the position family is told."""
         return {name: getattr(self, name) for name in _OF_LEVELS} if self.position == "multi_level" else {}

@@ -56,3 +56,10 @@ def test_logs_and_kept_numbers_give_one_table(tmp_path: Path, capsys: pytest.Cap
     assert "random" not in said.split("No effects: 2 trainings are too few")[0]
     tool.main([str(tmp_path / "kept.json"), "--most", "4000"])
     assert capsys.readouterr().out == said
+
+
+def test_folders_without_a_training_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for source, message in ((tmp_path, "no training SEED/CELL/train.jsonl"), (tmp_path / "none", "No such file")):
+        with pytest.raises(SystemExit):
+            tool.main([str(source), "--most", "4000"])
+        assert message in capsys.readouterr().err.splitlines()[-1]

@@ -36,3 +36,10 @@ def test_means_over_subwords_then_seeds(tmp_path: Path, capsys: pytest.CaptureFi
     assert (tmp_path / "plot.png").stat().st_size > 1000
     tool.main([str(kept)])
     assert capsys.readouterr().out == said
+
+
+def test_a_folder_without_measurements_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for source, message in ((tmp_path, "no SEED/SYSTEM/positions.json"), (tmp_path / "none", "No such file")):
+        with pytest.raises(SystemExit):
+            tool.main([str(source)])
+        assert message in capsys.readouterr().err.splitlines()[-1]

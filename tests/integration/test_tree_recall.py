@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import small_system
@@ -98,4 +99,23 @@ def test_wrong_input_is_one_line(
 ) -> None:
     with pytest.raises(SystemExit):
         tool.main([str(checkpoint), *(str(text) if option == "TEXT" else option for option in options)])
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "copies", "message"),
+    [
+        ({}, {"always_own_sentence": True}, 1, "was trained with --always-own-sentence"),
+        ({"max_doc_tokens": 30}, {}, 1, "(--max-doc-tokens), which cuts a document of 50 sentences"),
+        ({}, {}, 2, "expected one checkpoint, got 2"),
+    ],
+)
+def test_models_whose_choice_cannot_be_compared_are_refused(
+    text: Path, tmp_path: Path, task: dict[str, Any], model: dict[str, Any], copies: int, message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    of = small_system.task(**task)
+    path = small_system.save(tmp_path / "model.safetensors", "hier_cond_transformer_tiny", of=of, **model)
+    with pytest.raises(SystemExit):
+        tool.main([":".join([str(path)] * copies), "--text", str(text), "--sentences", "50", "--top-t", "1"])
     assert message in capsys.readouterr().err.splitlines()[-1]

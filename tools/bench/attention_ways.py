@@ -146,7 +146,8 @@ def table1_pairs(sentences: int, *, words: int = WORDS, top_t: int = TOP_T) -> d
     way = choose_backend("auto", layout, layout, kept)
     read = queries * (queries if way == "padded" else kept * words)
     levels = [-(-sentences // 2**level) for level in range(sentences.bit_length() + 1)]
-    nodes = sum(size if size <= 128 else 2 * kept for size in levels if size > kept) if kept < sentences else sentences
+    looked_at = 2 << (kept - 1).bit_length()  # children of the kept nodes, whose number is rounded up to a power of two
+    nodes = sum(size if size <= 128 else looked_at for size in levels if size > kept) if kept < sentences else sentences
     return {
         "sentence by sentence": queries * words,
         "whole document": queries**2,

@@ -97,10 +97,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--plot", type=Path, metavar="PNG", help="draw nats by place at the longest length")
     options = parser.parse_args(arguments)
     measured: Measured = {}
-    for work in options.work:
-        found = read(work) if work.is_dir() else json.loads(work.read_text(encoding="utf-8"))
-        for system, seeds in found.items():
-            measured.setdefault(system, {}).update(seeds)
+    try:
+        for work in options.work:
+            found = read(work) if work.is_dir() else json.loads(work.read_text(encoding="utf-8"))
+            for system, seeds in found.items():
+                measured.setdefault(system, {}).update(seeds)
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
     if not measured:
         parser.error(f"{options.work[0]}: no SEED/SYSTEM/positions.json")
     if options.keep:

@@ -4,8 +4,9 @@
 
 Word for word, each word has two translations, and the word --distance places before it in its sentence decides between
 them: one of 40 source words, half of which ask for either; nothing before it counts as the first half. So a translation
-stands where its source word stands in the document, and the word that decides is always as far away. A horizon r below
-the distance cannot tell it from others, and positions from the document's start are new beyond the length of training.
+stands where its source word stands in the document, and the word that decides is always as far away. One layer with
+a horizon r below the distance cannot tell it from other words; positions from the document's start are new beyond the
+length of training.
 
 Writes train, valid and test of --sentences a document, test-2-times and test-4-times of as many times more.
 """
