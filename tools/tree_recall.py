@@ -209,10 +209,11 @@ def measure(
 
 
 def print_table(found: dict[int, Layers]) -> None:
-    """A row for each size and layer; means over heads and the least head's recall."""
+    """A row for each size and layer, and one for all layers; means over heads and the least head's recall."""
     print("| sentences | layer | recall | least head | weight | flat | found | mass |\n|" + " ---: |" * 8)
     for sentences, layers in found.items():
-        for number, layer in enumerate(layers, 1):
+        every = {name: [head for layer in layers for head in layer[name]] for name in layers[0]}
+        for number, layer in [*enumerate(layers, 1), ("all", every)]:
             cells = [f"{sum(layer[m]) / len(layer[m]):.3f}" if m in layer else "–" for m in MEASURES]
             cells.insert(1, f"{min(layer['recall']):.3f}")
             print(f"| {sentences:,} | {number} | " + " | ".join(cells) + " |")
