@@ -1,12 +1,13 @@
-"""The table of recipes/fusion_matters/translation.sh: fusion operators in translation, over paired seeds.
+"""The table of recipes/fusion_translation/run.sh: fusion operators in translation, over paired seeds.
 
     python tools/fusion_translation.py runs/fusion-translation --keep docs/measured/fusion-translation.json
     python tools/fusion_translation.py docs/measured/fusion-translation.json
     python tools/fusion_translation.py --best runs/fusion-translation/choice/sinusoidal.add
 
 Differences are to addition with the same positions, seed by seed: in nats a subword of the dev part (the best
-validation; less is better) and in BLEU of the test part's sentences. Intervals are Student's t, p-values of the paired
-t-test in nats by Holm over the table.
+validation; less is better), by which rate, scale and checkpoint were chosen, too, and in BLEU of the test part's
+sentences. Intervals are Student's t; p-values are of the paired t-test, by Holm over the nats and over the BLEU of the
+table. One seed has neither.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from fusion_matters.paired import compare, holm
+from fusion_matters.paired import PairedComparison, compare, holm
 from systems import System, read_log, validations
 
 from docnmt.files import write_json
@@ -55,33 +56,39 @@ def read(work: Path) -> tuple[Cells, dict[str, str]]:
     return cells, {name: best(work / "choice" / name) for name in cells}
 
 
-def table(cells: Cells, chosen: dict[str, str]) -> Iterator[str]:
-    """Markdown, a row a variant."""
-    yield "| | rate, scale | parameters | seeds | nats | Δ nats (95 %) | p, Holm | s-BLEU | Δ s-BLEU (95 %) |"
-    yield "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | --- |"
-    compared = {}
+def differences(cells: Cells, what: str) -> dict[str, tuple[PairedComparison, float]]:
+    """Variant → its difference to addition with the same positions over the seeds of both, and p by Holm."""
+    found = {}
     for name, seeds in cells.items():
         reference = cells.get(f"{name.split('.')[0]}.add", {})
         both = [seed for seed in seeds if seed in reference]
         if not name.endswith(".add") and both:
-            compared[name] = [
-                compare(*(np.array([of[seed][what] for seed in both]) for of in (seeds, reference)))
-                for what in ("nats", "bleu")
-            ]
-    adjusted = dict(zip(compared, holm(np.array([nats.t_p for nats, _ in compared.values()])), strict=True))
+            found[name] = compare(*(np.array([of[seed][what] for seed in both]) for of in (seeds, reference)))
+    adjusted = holm(np.array([c.t_p for c in found.values()]))
+    return {name: (c, float(p)) for (name, c), p in zip(found.items(), adjusted, strict=True)}
+
+
+def shown(difference: tuple[PairedComparison, float] | None) -> str:
+    """Two cells: the difference with its interval, and p."""
+    if difference is None:
+        return " | "
+    c, p = difference
+    interval = "" if np.isnan(c.sd) else f" ({c.interval[0]:+.3f} to {c.interval[1]:+.3f})"
+    return f"{c.mean:+.3f}{interval} | {'' if np.isnan(p) else f'{p:.3f}'}"
+
+
+def table(cells: Cells, chosen: dict[str, str]) -> Iterator[str]:
+    """Markdown, a row a variant."""
+    yield "| | rate, scale | parameters | seeds | nats | Δ nats (95 %) | p | s-BLEU | Δ s-BLEU (95 %) | p |"
+    yield "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | --- | ---: |"
+    nats, bleu = (differences(cells, what) for what in ("nats", "bleu"))
     for name, seeds in cells.items():
         means = {what: np.mean([cell[what] for cell in seeds.values()]) for what in ("nats", "bleu")}
-        nats, bleu = (
-            [f"{c.mean:+.3f} ({c.interval[0]:+.3f} to {c.interval[1]:+.3f})" for c in compared[name]]
-            if name in compared
-            else ["", ""]
-        )
-        p = f"{adjusted[name]:.3f}" if name in compared else ""
         rate, scale = chosen[name].split(".")
         first = next(iter(seeds.values()))
         yield (
             f"| {name} | {rate}, {'√d' if scale == 'scale' else '1'} | {first['parameters']:,} | {len(seeds)} "
-            f"| {means['nats']:.3f} | {nats} | {p} | {means['bleu']:.2f} | {bleu} |"
+            f"| {means['nats']:.3f} | {shown(nats.get(name))} | {means['bleu']:.2f} | {shown(bleu.get(name))} |"
         )
 
 

@@ -29,7 +29,7 @@ esac
 [ -e "$cells/svm.json" ] || python "$tools/baseline.py" "$tables" --max-length "$(value max-length)" \
     --output "$cells/svm.json"
 python "$tools/run.py" "$file" --data "$work/data" --runs "$work/runs" --jobs "$jobs" --threads "$threads"
-[ -e "$cells/latency.json" ] || OMP_NUM_THREADS=$threads python "$tools/latency.py" --arch "$(value arch)" \
+[ -e "$cells/latency.json" ] || OMP_NUM_THREADS=$threads python "$tools/latency.py" "$file" \
     --length "$(value max-length)" --repeats 20 --warmup 2 --output "$cells/latency.json"
 python "$tools/report.py" "$file" --runs "$work/runs" --figures "$work/figures" --latency "$cells/latency.json" \
     > "$work/$study.md.part"

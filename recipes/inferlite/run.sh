@@ -93,6 +93,7 @@ if wants evaluate; then
     mkdir -p "$WORK/results" "$WORK/probing"
     evaluate bow,glove --baseline bow --vectors "$glove"
     evaluate bow,glove+news --baseline bow --vectors "$glove" "$news"
+    evaluate bow,glove+reviews --baseline bow --vectors "$glove" "$reviews"
     evaluate bow,glove+news+reviews --baseline bow --vectors "$glove" "$news" "$reviews"
     evaluate sif,glove --baseline sif --vectors "$glove" --frequencies "$DATA/vectors/enwiki_vocab_min200.txt"
     evaluate borep-max,glove --baseline borep-max --vectors "$glove"

@@ -68,6 +68,8 @@ def test_a_second_run_gives_the_same_digits(data: Path, tmp_path: Path) -> None:
     assert first["commit"] == origin.commit(Path(cell.__file__).parent)
     assert first["processor"]
     assert first["matmul"] in ("default", "oneDNN")
+    assert first["trees"].keys() == {"docnmt", "tools"}
+    assert [each["update"] for each in first["validations"]][-1] == first["train_updates"]
 
 
 def test_a_cell_that_was_cut_short_ends_with_the_same_digits(data: Path, tmp_path: Path) -> None:
@@ -75,6 +77,9 @@ def test_a_cell_that_was_cut_short_ends_with_the_same_digits(data: Path, tmp_pat
     cut = scores(data, tmp_path / "cut", more=["--max-update", "3"])
     later = scores(data, tmp_path / "cut")
     assert cut["train_updates"] == 3 < whole["train_updates"]
+    where_it_was_cut = cut["validations"].pop()
+    assert where_it_was_cut in later["validations"]
+    later["validations"].remove(where_it_was_cut)
     assert {k: v for k, v in later.items() if k not in OF_THE_DAY} == {
         k: v for k, v in whole.items() if k not in OF_THE_DAY
     }
@@ -109,6 +114,14 @@ def test_words_stay_in_their_window_and_text() -> None:
     )
     assert len({tuple(w.sentences.tokens) for w in whole}) > 15, "another seed, another order"
     assert (three.token_offsets == arrays.token_offsets).all()
+    for window in (3, 0):
+        cut = evaluate.shuffled(arrays, window, 4)
+        assert [set(part) for part in np.split(cut.sentences.tokens, [4, 5, 9])] == [
+            {1, 2, 3, 4},
+            {5},
+            {6, 7, 8, 9},
+            {10},
+        ]
 
 
 def test_a_generated_task_is_measured_by_length(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def test_two_way_intervals_hold_the_mean(of_seed: float, of_item: float, of_rest
     seeds, items, held = 5, 60, 0
     for _ in range(1_500):
         effects = of_seed * rng.normal(size=(seeds, 1)) + of_item * rng.normal(size=(1, items))
-        low, high = two_way.two_way_interval(2 + effects + of_rest * rng.normal(size=(seeds, items)))
+        (low, high), p = two_way.two_way(2 + effects + of_rest * rng.normal(size=(seeds, items)))
+        assert (p < 0.05) == (not low <= 0 <= high)
         held += low <= 2 <= high
     assert 0.93 <= held / 1_500 <= 0.99
 
@@ -83,25 +84,23 @@ def test_two_way_intervals_are_about_as_wide_as_the_wider_of_both() -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
         differences = rng.normal(size=(5, 33))
-        low, high = two_way.two_way_interval(differences)
+        low, high = two_way.two_way(differences).interval
         alone = [stats.ttest_1samp(differences.mean(axis), 0).confidence_interval(0.95) for axis in (0, 1)]
         widest = max(interval.high - interval.low for interval in alone)
         assert widest <= (high - low) * (1 + 1e-9) <= 1.5 * widest
 
 
 def test_two_way_intervals_of_no_spread_and_of_one_seed() -> None:
-    assert np.isnan(two_way.two_way_interval(np.ones((1, 5)))).all()
-    assert two_way.two_way_interval(np.ones((3, 5))) == (1, 1)
+    one, same = two_way.two_way(np.ones((1, 5))), two_way.two_way(np.ones((3, 5)))
+    assert np.isnan([*one.interval, one.p, same.p]).all()
+    assert same.interval == (1, 1)
     by_seed = np.array([[1.0], [2.0], [4.0]]) + np.zeros((3, 50))
-    expected = stats.ttest_1samp([1.0, 2, 4], 0).confidence_interval(0.95)
-    assert two_way.two_way_interval(by_seed) == pytest.approx(tuple(expected)), "seeds alone: Student's t over them"
-
-
-def test_pooled_sd_is_of_comparisons_whose_sd_is_known() -> None:
-    several = [paired.compare(RNG.normal(size=n), np.zeros(n)) for n in (1, 2, 3, 5)]
-    three, five = several[2].sd, several[3].sd
-    assert paired.pooled_sd(several) == pytest.approx(((2 * three**2 + 4 * five**2) / 6) ** 0.5)
-    assert np.isnan(paired.pooled_sd(several[:2]))
+    expected = stats.ttest_1samp([1.0, 2, 4], 0)
+    found = two_way.two_way(by_seed)
+    assert found.interval == pytest.approx(tuple(expected.confidence_interval(0.95))), (
+        "seeds alone: Student's t over them"
+    )
+    assert found.p == pytest.approx(expected.pvalue)
 
 
 def test_papers_five_seeds_on_arxiv() -> None:

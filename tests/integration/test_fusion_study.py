@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("scipy")
+stats = pytest.importorskip("scipy.stats")
 pytest.importorskip("matplotlib")
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "fusion_matters"))
 choice = pytest.importorskip("choice")
 figures = pytest.importorskip("figures")
+latency = pytest.importorskip("latency")
 report = pytest.importorskip("report")
 results_of = pytest.importorskip("results").Results
 run = pytest.importorskip("run")
@@ -61,6 +62,7 @@ def write_result(path: Path, cell: Any, accuracy: float, **more: Any) -> None:
         "train_updates": 7, "train_seconds": 60.0, "test_seconds": 1.5, "best_update": 5, "peak_memory": 2 * 10**9,
         "made_on": "docnmt, torch", "threads": 1, "commit": "0123456789ab", "processor_seconds": 70.0,
         "accuracy_shuffled": {"3": accuracy - 0.1, "0": accuracy - 0.3},
+        "validations": [{"update": n, "loss": 1.0, "accuracy": a} for n, a in enumerate((0.5, 0.6, 0.6, 0.55))],
         "correct": ("1" * round(10 * accuracy)).ljust(10, "0"),
         "gate": {"mean": 0.5, "sd": 0.1, "words": 0.3, "places": 0.01, "along": [0.25, 0.75]}
         if "gate" in cell.variant else None,
@@ -101,7 +103,7 @@ def test_cells_come_seed_by_seed_with_their_options(study_file: Path) -> None:
         (("reference: sinusoidal.add", "# none"), "lacks reference"),
         (("[no_sqrt, learned.gate_scalar]", "[no_sqrt]"), "a value is not of the form"),
         (("seeds: 3", "test_units: novels"), "test_units: expected texts or labels, got 'novels'"),
-        (("seeds: 3", "seed: 3"), "there is no key seed; there are cells, choice_seeds, choose, contrasts, data"),
+        (("seeds: 3", "seed: 3"), "there is no key seed; there are cells, choice_seeds, choose, contrasts"),
         (("data: ag_news", "data: [ag_news"), "cannot be read"),
         (("fusions:", "fusion:"), "a block of grid, or plan, lacks 'fusions'"),
         (("seeds: 3", "seeds: many"), "a value is not of the form"),
@@ -206,7 +208,7 @@ def test_report_says_what_the_cells_say(study_file: Path, tmp_path: Path) -> Non
     assert reference[1:5] == ["3", "60.00 ± 10.00", "91.15 ± 0.08", "50.00 ± 10.00"]
     assert learned[2] == "62.00 ± 11.00"
     gap = np.array([0] * 5 + [-1 / 3, -2 / 3, -1, 0, 0])  # right in 5, 6 and 7 texts against 8
-    assert reference[5] == f"-20.00 ± {196 * gap.std(ddof=1) / 10**0.5:.2f}"
+    assert reference[5] == f"-20.00 ± {100 * stats.t.isf(0.025, 9) * gap.std(ddof=1) / 10**0.5:.2f}"
     assert reference[6] == "70.00 ± 10.00", "validation"
     assert learned[7:9] == ["+2.00", "[-0.48, +4.48]"]
     assert learned[9].startswith("["), "over seeds and texts"
@@ -224,7 +226,8 @@ def test_report_says_what_the_cells_say(study_file: Path, tmp_path: Path) -> Non
     assert "| no_sqrt − learned.gate_scalar | 2 | +0.00 | [+0.00, +0.00] |" in text
     assert " | [+0.00, +0.00] | 0/2 | – | – | 1.000 |" in text
     assert "| sinusoidal | 60.00 ± 10.00 | 60.00 ± 10.00 |" in text
-    assert "| sinusoidal, published | 91.15 ± 0.08 | 91.07 ± 0.09 |" in text
+    assert "| sinusoidal, published† | 91.15 ± 0.08 | 91.07 ± 0.09 |" in text
+    assert "| learned.add | 50.00 ± 0.00 | 60.00 ± 0.00 | 60.00 ± 0.00 | 55.00 ± 0.00 | 60.00 ± 0.00 |" in text
     assert "| learned | -2.00 ± 1.00 (0/3; 0.074) |" in text, "gate_scalar against add of the same family"
     assert "| learned.gate_scalar | 0.500 ± 0.000 | 0.100 | 30.0 % | 1.0 % |" in text
     assert "### Accuracy when words are shuffled in windows" in text
@@ -244,7 +247,8 @@ def test_labels_as_units_of_the_test_part(study_file: Path, tmp_path: Path) -> N
     (tmp_path / "small" / "svm.json").write_text(json.dumps(svm))
     gap = results_of.read(study, tmp_path).gap_to_svm(cell.variant)
     per_label = np.array([2, -5]) - 5 * -0.3
-    assert gap == pytest.approx((-30, 100 * (2 * (per_label**2).sum()) ** 0.5 / 10))
+    half = stats.t.isf(0.025, 1) * (2 * (per_label**2).sum()) ** 0.5 / 10
+    assert gap == pytest.approx((-30, 100 * half))
     (tmp_path / "small" / "svm.json").write_text("{")
     with pytest.raises(UserError, match=r"svm\.json: cannot be read.*baseline\.py"):
         results_of.read(study, tmp_path)
@@ -256,9 +260,42 @@ def test_published_numbers_of_other_data_are_marked(study_file: Path, tmp_path: 
         write_result(cell.folder(tmp_path), cell, 0.5, train_texts=texts)
     text = report.report(results_of.read(study, tmp_path))
     assert "| accuracy | published† |" in text
-    assert "† published with 108,000 training texts; here 8,994." in text
+    model = "and with the notebooks' model (fusion_classifier), here one of 10 parameters."
+    assert f"† published with 108,000 training texts, here 8,994; {model}" in text
+    study_file.write_text(STUDY.replace("fusion_classifier_tiny", "fusion_classifier"))
+    study = study_of.read_study(study_file)
     write_result(tmp_path / "same" / study.cells()[0].folder(Path("")), study.cells()[0], 0.5, train_texts=108_000)
     assert "†" not in report.report(results_of.read(study, tmp_path / "same"))
+
+
+def test_published_numbers_stand_beside_the_papers_setting(study_file: Path, tmp_path: Path) -> None:
+    block = "  - {positions: [sinusoidal], fusions: [add], name: paper, options: {embedding-std: 1.0}}"
+    study_file.write_text(STUDY.replace("variants:", f"{block}\nvariants:"))
+    study = study_of.read_study(study_file)
+    for cell in study.cells():
+        write_result(cell.folder(tmp_path), cell, 0.5)
+    text = report.report(results_of.read(study, tmp_path))
+    rows = rows_of(text)
+    assert rows["paper.add"][3] == "91.15 ± 0.08"
+    assert rows["sinusoidal.add"][3] == "–"
+    assert "| paper |" not in text, "it is no family"
+
+
+def test_cells_of_different_data_are_refused(study_file: Path, tmp_path: Path) -> None:
+    study = study_of.read_study(study_file)
+    for cell, fingerprint in zip(study.cells()[:2], "fg", strict=True):
+        write_result(cell.folder(tmp_path), cell, 0.5, fingerprint=fingerprint)
+    with pytest.raises(UserError, match="cells were made with different data; delete one of both"):
+        results_of.read(study, tmp_path)
+
+
+def test_latency_is_of_the_studys_model(study_file: Path, tmp_path: Path) -> None:
+    study_file.write_text(STUDY.replace("lr: 1.0e-3", "embed-dim: 64, encoder-layers: 1"))
+    out = tmp_path / "latency.json"
+    latency.body([str(study_file), "--tokens", "64", "--length", "16", "--repeats", "1", "--output", str(out)])
+    found = json.loads(out.read_text())
+    assert (found["layers"], found["width"], found["tokens"]) == (1, 64, 64)
+    assert {"add", "concat", "gate_scalar"} <= found["whole"].keys() == found["alone"].keys()
 
 
 def test_report_of_one_cell_and_of_several_studies(study_file: Path, tmp_path: Path) -> None:
@@ -270,7 +307,7 @@ def test_report_of_one_cell_and_of_several_studies(study_file: Path, tmp_path: P
     assert "Not run yet (variant, seeds): sinusoidal.add [0, 1, 2];" in report.report(results)
     table = tables.overview_table([results, results]).splitlines()
     assert table[0] == "| data | TF-IDF + SVM | gate_scalar |"
-    assert table[2:4] == ["| small | – | 50.00 |", "| small, published | – | 91.07 ± 0.09 |"]
+    assert table[2:4] == ["| small | – | 50.00 |", "| small, published† | – | 91.07 ± 0.09 |"]
 
 
 def test_results_of_before_memory_and_gates_were_kept(study_file: Path, tmp_path: Path) -> None:

@@ -55,4 +55,12 @@ def test_differences_are_paired_by_seed(tmp_path: Path, capsys: pytest.CaptureFi
         f"| {np.mean(nats['concat']):.3f} | {differences.mean():+.3f} ({low:+.3f} to {high:+.3f}) | {test.pvalue:.3f} |"
     )
     assert want in rows["| sinusoidal.concat"]
-    assert "| 1e-3, 1 | 7 | 1 | 5.000 |  |  | 1.00 |  |" in rows["| multi_level.none"]
+    assert "| 1e-3, 1 | 7 | 1 | 5.000 |  |  | 1.00 |  |  |" in rows["| multi_level.none"]
+
+
+def test_one_seed_has_a_difference_and_nothing_more() -> None:
+    cells = {
+        f"learned.{name}": {"1": {"parameters": 7, "nats": n, "bleu": n}} for name, n in (("add", 4.0), ("mul", 5.0))
+    }
+    rows = list(tool.table(cells, dict.fromkeys(cells, "1e-3.scale")))
+    assert rows[-1] == "| learned.mul | 1e-3, √d | 7 | 1 | 5.000 | +1.000 |  | 5.00 | +1.000 |  |"

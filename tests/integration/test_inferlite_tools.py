@@ -83,8 +83,9 @@ def test_seeds_are_averaged_and_their_differences_have_intervals(
         results(tmp_path, f"glove,1{seed}", merit, ("MR", "CR"))
         results(tmp_path, f"glove,3{seed}", merit + 1, ("MR",))
     results(tmp_path, "bow,glove", 70.0, ("MR", "CR"))
+    results(tmp_path, "glove,1,mean", 79.0, ("MR",))
     rows = tables.over_seeds(tables.read_results(tmp_path)[0])
-    assert list(rows) == ["bow,glove", "glove,1", "glove,3"]
+    assert list(rows) == ["bow,glove", "glove,1", "glove,3", "glove,1,mean"]
     assert rows["glove,1"]["MR"]["accuracy"] == pytest.approx(245 / 3)
     differences.body(["--results", str(tmp_path)])
     printed = capsys.readouterr().out
@@ -92,6 +93,7 @@ def test_seeds_are_averaged_and_their_differences_have_intervals(
     low, high = 35 / 3 - half, 35 / 3 + half
     assert f"| glove,1 − bow,glove | 3 | +{35 / 3:.2f} | {low:+.2f} to {high:+.2f} | 0.0" in printed
     assert "| glove,3 − glove,1 | 3 | +1.00 | +1.00 to +1.00 |  |" in printed, "no spread, no p"
+    assert "| glove,1,mean − glove,1 | 1 | -1.00 |  |  |" in printed, "one seed of a trained encoder is one seed"
     assert "similarity" not in printed
 
 

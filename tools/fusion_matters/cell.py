@@ -57,9 +57,9 @@ def body(argv: list[str]) -> None:
 
 def measured(options: argparse.Namespace, words: list[str]) -> dict[str, Any]:
     """Train as `words` tell docnmt-train, test; what came out and what it was made with."""
+    made, run = origin(), options.folder / "run"
     if not options.retest:
         train_command(train.parse(words))
-    made, run = origin(), options.folder / "run"
     loaded = load_model(run)
     scores = validated(loaded) if options.valid_only else evaluate(loaded, options.data, options.shuffle)
     return {**scores, **training_cost(run), **made}

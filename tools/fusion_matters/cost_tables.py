@@ -53,6 +53,21 @@ def text_length_table(results: Results) -> str:
     return markdown(["variant", *(f"≤ {g['up_to']:,} ({g['texts']:,} texts)" for g in first)], rows)
 
 
+def curve_table(results: Results) -> str:
+    """Validation accuracy after each quarter of the training, and the best; empty where cells did not keep it.
+
+    Where the last quarter still gains, accuracy is that of a training that was too short.
+    """
+    rows = []
+    for variant in results.variants:
+        curves = [c["validations"] for c in results.cells[variant].values() if c["validations"]]
+        if curves:
+            quarters = [[curve[(len(curve) * n - 1) // 4]["accuracy"] for curve in curves] for n in (1, 2, 3, 4)]
+            best = [max(each["accuracy"] for each in curve) for curve in curves]
+            rows.append([variant, *(mean_sd(100 * np.array(column)) for column in (*quarters, best))])
+    return markdown(["variant", "a quarter", "half", "three quarters", "the end", "best"], rows) if rows else ""
+
+
 def cost_table(results: Results) -> str:
     """Parameters, time and memory of every variant: means over seeds, times those of the seed least disturbed."""
     columns: list[tuple[str, Get, str]] = [

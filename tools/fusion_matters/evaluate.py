@@ -36,8 +36,8 @@ def evaluate(loaded: LoadedModel, data_dir: Path, windows: Sequence[int] = ()) -
     lengths = np.diff(arrays.token_offsets)
 
     @cache
-    def predict(max_length: int | None, window: int = 1) -> np.ndarray:
-        texts = arrays if window == 1 else shuffled(arrays, window)
+    def predict(max_length: int | None, window: int) -> np.ndarray:
+        texts = arrays if window == 1 else shuffled(arrays, window, max_length)
         data = TextDataset(texts, max_length, str(getattr(loaded.model, "position_count")), "test")  # noqa: B009
         labels: np.ndarray = label_probabilities(loaded.model, data, max_tokens=16_384).argmax(1)
         return labels
@@ -46,7 +46,7 @@ def evaluate(loaded: LoadedModel, data_dir: Path, windows: Sequence[int] = ()) -
         return float((predict(max_length, window) == arrays.labels).mean())
 
     started = time.perf_counter()
-    predicted = predict(task.config.max_length)
+    predicted = predict(task.config.max_length, 1)
     seconds = time.perf_counter() - started
     longest = min(int(lengths.max()), 2 * (task.config.max_length or int(lengths.max())))
     cuts = [SHORTEST * 2**k for k in range(20) if SHORTEST * 2**k <= longest]
@@ -77,16 +77,21 @@ def validated(loaded: LoadedModel) -> dict[str, Any]:
     }
 
 
-def shuffled(arrays: LabelledArrays, window: int, *, seed: int = 0) -> LabelledArrays:
+def shuffled(arrays: LabelledArrays, window: int, max_length: int | None = None, *, seed: int = 0) -> LabelledArrays:
     """The texts with their words in a random order inside each window of so many words; 0: in the whole text.
 
     Windows begin with the text and do not end with its sentences: the words change, their places and sentences stay.
+    Words beyond `max_length`, which a model does not read, stay where they are.
     """
     offsets = arrays.token_offsets
     text = np.repeat(np.arange(len(arrays)), np.diff(offsets))
     place = np.arange(len(text)) - np.repeat(offsets[:-1], np.diff(offsets))
     part = place // window if window else np.zeros_like(place)
-    order = np.lexsort((np.random.default_rng(seed).random(len(text)), part, text))
+    order = np.random.default_rng(seed).random(len(text))
+    if max_length is not None:
+        beyond = place >= max_length
+        part, order = np.where(beyond, place.max(initial=0), part), np.where(beyond, place, order)
+    order = np.lexsort((order, part, text))
     return replace(arrays, sentences=TokenArray(arrays.sentences.tokens[order], arrays.sentences.offsets))
 
 
@@ -100,10 +105,13 @@ def by_length(lengths: np.ndarray, right: np.ndarray) -> list[dict[str, int]]:
 
 
 def training_cost(run: Path) -> dict[str, Any]:
-    """Updates, seconds and peak memory (bytes) of a run."""
+    """Updates, seconds and peak memory (bytes) of a run, and its validations."""
     lines = [json.loads(line) for line in (run / "train.jsonl").read_text(encoding="utf-8").splitlines()]
     return {
         "train_updates": max(line["update"] for line in lines),
         "train_seconds": max(line.get("wall", 0.0) for line in lines),
         "peak_memory": max(line.get("peak_memory", 0) for line in lines),
+        "validations": [
+            {key: line[key] for key in ("update", "loss", "accuracy")} for line in lines if line["event"] == "valid"
+        ],
     }

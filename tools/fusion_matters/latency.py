@@ -1,10 +1,10 @@
 """Latency of every operator: alone, and in the whole classifier (figure 4 and Table 2's column, measured).
 
-Usage: latency.py --tokens 8192 --length 1024 --repeats 30 [--output latency.json]
+Usage: latency.py recipes/fusion_matters/novels33.yaml --repeats 30 [--output latency.json]
 
-One fixed batch of packed texts, no gradients, warm-up; the operators take turns in every repeat, each time in another
-order, so that whatever else the machine does meets all of them alike. Median and the 10 % and 90 % quantiles. report.py
---latency puts what --output wrote beside accuracy.
+The model is that of the study's reference. One fixed batch of packed texts, no gradients, warm-up; the operators take
+turns in every repeat, each time in another order, so that whatever else the machine does meets all of them alike.
+Median and the 10 % and 90 % quantiles. report.py --latency puts what --output wrote beside accuracy.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from study import Study, read_study
 from tables import markdown
 from torch import Tensor
 
@@ -28,10 +30,11 @@ from docnmt.classification.config import FusionClassifierConfig
 from docnmt.classification.data import TextBatch
 from docnmt.classification.model import FusionClassifier
 from docnmt.cli import command as cli
+from docnmt.cli import train
 from docnmt.errors import UsageError
 from docnmt.files import write_json
 from docnmt.layout import DocumentLayout
-from docnmt.registry import ARCHITECTURES, FUSIONS
+from docnmt.registry import FUSIONS
 from docnmt.runtime import tune
 
 VOCABULARY, LABELS = 5_000, 33
@@ -62,23 +65,30 @@ def measure(runs: dict[str, Callable[[], Tensor]], repeats: int, warmup: int) ->
     return {name: np.quantile(values, [0.1, 0.5, 0.9]).tolist() for name, values in times.items()}
 
 
-def latencies(arch: str, tokens: int, length: int, repeats: int, warmup: int) -> dict[str, Any]:
+def model_of(study: Study) -> FusionClassifierConfig:
+    """The configuration of the reference's model."""
+    words = ["data", "--task", "text_classification", "--save-dir", "run", *study.variants[study.reference]]
+    config: FusionClassifierConfig = train.parse(words)["model"]
+    return config
+
+
+def latencies(config: FusionClassifierConfig, tokens: int, length: int, repeats: int, warmup: int) -> dict[str, Any]:
     """Quantiles in milliseconds of every operator, alone and in the whole model."""
     batch = fixed_batch(tokens, length)
     alone: dict[str, Callable[[], Tensor]] = {}
     whole: dict[str, Callable[[], Tensor]] = {}
     for name in FUSIONS.names():
         torch.manual_seed(0)
-        config = FusionClassifierConfig(**{**ARCHITECTURES.get(arch).overrides(), "position_fusion": name})
         task = SimpleNamespace(vocabulary_size=VOCABULARY, labels=("",) * LABELS)
-        model: Any = FusionClassifier.build(config, task).eval()
+        model: Any = FusionClassifier.build(replace(config, position_fusion=name), task).eval()
         with torch.no_grad():
             e = model.embedding.tokens(batch.text.tokens)
             p = model.embedding.position(batch.text.positions)
         alone[name] = partial(model.embedding.fusion, e, p, batch.text.layout.sentence_offsets)
         whole[name] = partial(model, batch)
     return {
-        "arch": arch, "tokens": len(batch.text.tokens), "length": length, "repeats": repeats,
+        "layers": config.encoder_layers, "width": config.embed_dim, "tokens": len(batch.text.tokens),
+        "length": length, "repeats": repeats,
         "threads": torch.get_num_threads(), "torch": torch.__version__,
         "alone": measure(alone, repeats, warmup), "whole": measure(whole, repeats, warmup),
     }  # fmt: skip
@@ -101,7 +111,7 @@ def body(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--arch", default="fusion_classifier_arxiv", help="[fusion_classifier_arxiv]")
+    parser.add_argument("study", type=Path, metavar="STUDY.yaml")
     least = {"tokens": 1, "length": 1, "repeats": 1, "warmup": 0}
     for name, default, help in (
         ("tokens", 8192, "tokens of the batch"), ("length", 1024, "tokens of a text"), ("repeats", 30, "timed rounds"),
@@ -110,15 +120,14 @@ def body(argv: list[str]) -> None:
         parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{help} [{default}]")
     parser.add_argument("--output", type=Path, default=None, metavar="FILE.json", help="write the quantiles there, too")
     options = parser.parse_args(argv)
-    wrong = [f"--{name}: must be at least {n}" for name, n in least.items() if getattr(options, name) < n]
-    if options.arch not in (known := [n for n in ARCHITECTURES.names() if n.startswith("fusion_classifier")]):
-        wrong.append(f"--arch: expected one of {', '.join(known)}, got '{options.arch}'")
-    if wrong:
+    if wrong := [f"--{name}: must be at least {n}" for name, n in least.items() if getattr(options, name) < n]:
         raise UsageError(wrong)
+    config = model_of(read_study(options.study))
     tune()
-    result = latencies(options.arch, options.tokens, options.length, options.repeats, options.warmup)
+    result = latencies(config, options.tokens, options.length, options.repeats, options.warmup)
     print(
-        f"{result['arch']}, {result['tokens']:,} tokens in texts of {result['length']:,}, {result['threads']} thread(s)"
+        f"{result['layers']} layers of width {result['width']}, {result['tokens']:,} tokens in texts of "
+        f"{result['length']:,}, {result['threads']} thread(s)"
     )
     print(table(result))
     if options.output is not None:

@@ -3,7 +3,7 @@
     python tools/fusion_matters/order_tasks.py first tables/order_first
 
 Texts are trained on and validated at 17 to 64 words, and tested at 64, 128, … 4,096. No word tells the label by being
-there:
+there, but in short texts of `kth` and `copy` the commonest word is the label more often than by chance (1/8):
 
     first     two marks among other words: which comes first                         order, at any distance
     kth       the tenth word                                                          one absolute place

@@ -14,10 +14,14 @@ from docnmt.version import __version__
 
 
 def origin() -> dict[str, Any]:
-    """Commit (with `+changes` where the checkout has some), docnmt, torch, processor, how products are computed."""
+    """Commit (with `+changes` where the checkout has some), docnmt, torch, processor, how products are computed.
+
+    `trees` are git's hashes of the code alone: they stay when commits are put together.
+    """
     runtime = tune(new_shapes=True)  # as docnmt-train decides, so that a test after a training computes the same bits
     return {
         "commit": commit(Path(__file__).parent),
+        "trees": {name: git(Path(__file__).parent, "rev-parse", f"HEAD:{name}") for name in ("docnmt", "tools")},
         "made_on": f"docnmt {__version__}, torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}",
         "processor": processor(),
         "matmul": runtime.matmul,
@@ -27,15 +31,17 @@ def origin() -> dict[str, Any]:
 
 def commit(folder: Path) -> str:
     """The commit that is checked out there, or `unknown` outside of a repository."""
-    git = ["git", "-C", str(folder)]
+    found, changes = git(folder, "rev-parse", "HEAD"), git(folder, "status", "--porcelain", "--untracked-files=no")
+    return found + ("+changes" if changes not in ("", "unknown") else "")
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git says of a folder, or `unknown` outside of a repository."""
     try:
-        found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changes = subprocess.run(
-            [*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True, check=True
-        ).stdout
+        said = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return found + ("+changes" if changes.strip() else "")
+    return said.strip()
 
 
 def processor() -> str:

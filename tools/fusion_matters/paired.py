@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,16 +79,6 @@ def permutation_p(differences: np.ndarray, *, exact_up_to: int = 16, draws: int 
         return float((np.abs(signs @ differences) >= observed - 1e-12).mean())
     signs = np.random.default_rng(0).choice((1.0, -1.0), size=(draws, n))
     return float(((np.abs(signs @ differences) >= observed - 1e-12).sum() + 1) / (draws + 1))
-
-
-def pooled_sd(comparisons: Iterable[PairedComparison]) -> float:
-    """The sd of a difference over several comparisons of three pairs or more, weighted by n − 1; NaN without any.
-
-    The sd of three differences is hardly known: its own 95 % interval goes from half of it to six times of it.
-    """
-    known = [(c.n - 1, c.sd) for c in comparisons if c.n > 2]
-    weight = sum(freedom for freedom, _ in known)
-    return math.sqrt(sum(freedom * sd**2 for freedom, sd in known) / weight) if known else math.nan
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 #: By data set and variant (family.operator). ArXiv's add, concat and gate_scalar have two sds: those of Table 1
 #: (below), and these of Table 3. gate_conv is of Table 2. Two names of the paper are not what its notebooks compute, so
 #: these numbers stand under both operators: AG News's and IMDB's gate_scalar is a gate a feature (our gate_vector), and
@@ -38,3 +40,13 @@ TABLE_2 = {"add": ("~ 62", "lowest"), "gate_conv": ("~ 64", "slightly higher"), 
 
 #: Training texts of the notebooks, where a folder may hold fewer.
 PUBLISHED_TEXTS = {"ag_news": 108_000}
+#: The notebooks' model.
+ARCHITECTURE = {"ag_news": "fusion_classifier", "imdb": "fusion_classifier", "arxiv": "fusion_classifier_arxiv"}
+
+
+def paper_variant(variant: str, variants: Collection[str]) -> str | None:
+    """The paper's name of a variant, if it is one of the paper's: where a study has `paper.*`, which begin as the
+    notebooks do, these are, and no other."""
+    if not any(name.startswith("paper.") for name in variants):
+        return variant
+    return f"sinusoidal.{variant.removeprefix('paper.')}" if variant.startswith("paper.") else None

@@ -17,7 +17,15 @@ from typing import Any
 
 import numpy as np
 from choice import choice_table, settled
-from cost_tables import cost_table, gate_table, latency_table, length_table, shuffled_table, text_length_table
+from cost_tables import (
+    cost_table,
+    curve_table,
+    gate_table,
+    latency_table,
+    length_table,
+    shuffled_table,
+    text_length_table,
+)
 from figures import draw_figures
 from power import detectable_effect, t_test_power
 from results import Results
@@ -31,12 +39,12 @@ NOTES = """\
 How to read the tables. Accuracy in percent, mean ± sd over seeds. Minus SVM: points, ± what the choice of the test
 texts alone leaves open (95 %; over labels where a label's texts are of one novel or the like). Δ: difference from the
 reference under the same seed. Its 95 % intervals: over seeds by Student's t, for another training tested on the same
-texts; and over seeds and texts (or labels) at once, for other texts of the kind, too. Both suppose normal differences:
-of skewed ones (exponential) an interval by t holds the true mean in 88 % of cases for 3 or 5 seeds and in 90 % for 10.
-p: two-sided, of the paired t-test and of the exact permutation of signs. Holm: the t-test's, adjusted for all
-differences of the same table. The table of contrasts holds those that the study's file named beforehand. Detectable:
-the true difference that the t-test finds four times of five with so many seeds and the sd of differences pooled over
-variants; smaller ones are found less often. A dash: cannot be known from so few."""
+texts; and over seeds and texts (or labels) at once, for a new sample of texts of the kind, too. Both suppose normal
+differences: of skewed ones (exponential) an interval by t holds the true mean in 88 % of cases for 3 or 5 seeds and in
+90 % for 10. p: two-sided, of the paired t-test, of the exact permutation of signs, and of the interval over seeds and
+texts. Holm: adjusted for all differences of the same table. No interval holds what choosing the settings adds.
+Detectable: the true difference that a t-test of so many seeds and this sd finds with 80 % power, from five seeds on.
+A dash: cannot be known from so few."""
 
 
 def report(results: Results, latency: dict[str, Any] | None = None, choices: str = "") -> str:
@@ -45,9 +53,9 @@ def report(results: Results, latency: dict[str, Any] | None = None, choices: str
         f"## {results.study.name}",
         *planned(results.study),
         comparison_table(results),
-        *filter(None, [results.published_on_other_data]),
+        *filter(None, [results.published_otherwise]),
         *remarks(results),
-        *_titled("Contrasts", contrast_table(results)),
+        *_titled(f"Contrasts, named {results.study.contrasts_named}", contrast_table(results)),
         *_titled("Chosen on the validation part: its accuracy by setting", choices),
         *_titled("Families and operators (Table 3)", family_table(results)),
         *_titled(
@@ -57,6 +65,7 @@ def report(results: Results, latency: dict[str, Any] | None = None, choices: str
         *_titled("Accuracy when texts are cut", length_table(results)),
         *_titled("Accuracy when words are shuffled in windows", shuffled_table(results)),
         *_titled("Accuracy by the length of the texts", text_length_table(results)),
+        *_titled("Validation accuracy in the course of training", curve_table(results)),
         *_titled("What the gates do", gate_table(results)),
         *_titled("Accuracy and latency (Table 2)", latency_table(results, latency) if latency is not None else ""),
         *_titled("Cost", cost_table(results)),

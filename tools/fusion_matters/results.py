@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 from paired import PairedComparison, compare
-from published import PUBLISHED_TEXTS
+from published import ARCHITECTURE, PUBLISHED_TEXTS
+from scipy import stats
 from study import Study
-from two_way import two_way_interval
+from two_way import TwoWay, two_way
 
 from docnmt.errors import UserError
 
 #: What results do not hold that were made before it was measured; such cells stay of use.
 UNKNOWN = {
     "gate": None, "peak_memory": float("nan"), "made_on": "unknown", "commit": "unknown", "accuracy_shuffled": {},
-    "processor_seconds": float("nan"), "train_texts": None,
+    "processor_seconds": float("nan"), "train_texts": None, "validations": [],
 }  # fmt: skip
 
 
@@ -42,13 +43,19 @@ class Results:
         """Every finished cell of the study; variants without any are left out.
 
         Raises:
-            UserError: nothing is finished, or a cell's file is damaged or of other options than the study's now.
+            UserError: nothing is finished, a cell's file is damaged or of other options than the study's now, or cells
+                are of different data.
         """
         cells: dict[str, dict[int, dict[str, Any]]] = {}
+        made: dict[str, Path] = {}
         for cell in study.cells():
             result = cell.result(runs)
             if result is not None:
                 cells.setdefault(cell.variant, {})[cell.seed] = {**UNKNOWN, **result}
+                made.setdefault(result["fingerprint"], cell.folder(runs))
+        if len(made) > 1:
+            one, other, *_ = made.values()
+            raise UserError(f"{one} and {other}: cells were made with different data; delete one of both")
         if not cells:
             raise UserError(f"{runs / study.folder}: no cell is finished; run run.py first")
         return cls(study, cells, _svm(runs / study.folder / "svm.json"))
@@ -59,13 +66,17 @@ class Results:
         return [variant for variant in self.study.variants if variant in self.cells]
 
     @property
-    def published_on_other_data(self) -> str:
-        """What the published numbers were trained on, where it is not what these cells were; empty where it is."""
-        theirs = PUBLISHED_TEXTS.get(self.study.data)
-        ours = {cell["train_texts"] for seeds in self.cells.values() for cell in seeds.values()} - {None, theirs}
-        if theirs is None or not ours:
-            return ""
-        return f"† published with {theirs:,} training texts; here {' or '.join(f'{n:,}' for n in sorted(ours))}."
+    def published_otherwise(self) -> str:
+        """What the published numbers were made with, where these cells were made with something else; else empty."""
+        cells = [cell for seeds in self.cells.values() for cell in seeds.values()]
+        said, theirs = [], PUBLISHED_TEXTS.get(self.study.data)
+        ours = {cell["train_texts"] for cell in cells} - {None, theirs}
+        if theirs is not None and ours:
+            said.append(f"{theirs:,} training texts, here {' or '.join(f'{n:,}' for n in sorted(ours))}")
+        options, arch = self.study.variants[self.study.reference], ARCHITECTURE.get(self.study.data)
+        if arch is not None and (options[options.index("--arch") + 1] != arch or "--embed-dim" in options):
+            said.append(f"the notebooks' model ({arch}), here one of {cells[0]['parameters']:,} parameters")
+        return f"† published with {'; and with '.join(said)}." if said else ""
 
     def values(self, variant: str, get: Callable[[dict[str, Any]], float]) -> np.ndarray:
         """A number of every finished seed of a variant."""
@@ -88,17 +99,17 @@ class Results:
             return None
         return compare(differences, np.zeros_like(differences))
 
-    def two_way(self, variant: str, reference: str | None = None) -> tuple[float, float]:
-        """95 % interval of the difference over seeds and test units at once, in points; NaN where a cell lacks them."""
+    def two_way(self, variant: str, reference: str | None = None) -> TwoWay:
+        """The difference over seeds and test units at once, in points; NaN where a cell lacks them."""
         other = reference or self.study.reference
         seeds, _ = self.pairs(variant, other)
         key, read = READERS[self.study.test_units]
         pairs = [(self.cells[variant][seed], self.cells[other][seed]) for seed in seeds]
         if not pairs or any(key not in cell for pair in pairs for cell in pair):
-            return math.nan, math.nan
+            return TwoWay((math.nan, math.nan), math.nan)
         sizes = read(pairs[0][0][key])[1]
         differences = np.array([read(mine[key])[0] - read(theirs[key])[0] for mine, theirs in pairs])
-        return two_way_interval(100 * differences * len(sizes) / sizes.sum())
+        return two_way(100 * differences * len(sizes) / sizes.sum())
 
     def families(self) -> dict[str, list[str]]:
         """Operators with results by family: the variants of the study's grid, in its order."""
@@ -110,7 +121,7 @@ class Results:
         return found
 
     def gap_to_svm(self, variant: str) -> tuple[float, float] | None:
-        """Accuracy less the baseline's in points, the mean over seeds, and its standard error over the test units.
+        """Accuracy less the baseline's in points, the mean over seeds, and half its 95 % interval over the test units.
 
         None without a baseline, or one without `correct` (and `confusion`, where units are labels).
         """
@@ -121,7 +132,7 @@ class Results:
         differences = np.mean([read(cell[key])[0] for cell in self.cells[variant].values()], axis=0) - theirs
         mean = differences.sum() / sizes.sum()
         spread = np.sqrt(((differences - mean * sizes) ** 2).sum() * len(sizes) / (len(sizes) - 1)) / sizes.sum()
-        return float(100 * mean), float(100 * spread)
+        return float(100 * mean), float(100 * spread * stats.t.isf(0.025, len(sizes) - 1))
 
 
 def _texts(correct: str) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ choice_seeds: [100, 101]       # the seeds that choose; none of them is reported
 reference: sinusoidal.add      # what paired differences are taken against
 contrasts:                     # the differences that answer the study's questions, chosen beforehand: variant, other
   - [sinusoidal.gate_scalar, sinusoidal.add]
+contrasts_named: after seed 2  # when they were, if not [before any cell ran]
 plan: {effect: 0.5, sd: 0.4}   # points: the smallest difference that matters, the sd expected of one
 shuffle: [3, 10, 0]            # also test with words shuffled inside windows of so many; 0: the whole text
 test_units: labels             # a label's test texts are no independent ones, as of one novel [texts]
@@ -40,7 +41,8 @@ from docnmt.errors import UserError
 RESULT, SCORES = "result.json", "scores.json"
 NEEDED = {"data", "train", "reference"}
 KEYS = NEEDED | {
-    "grid", "variants", "choose", "choice_seeds", "contrasts", "plan", "shuffle", "test_units", "seeds", "cells",
+    "grid", "variants", "choose", "choice_seeds", "contrasts", "contrasts_named", "plan", "shuffle", "test_units",
+    "seeds", "cells",
 }  # fmt: skip
 UNITS = ("texts", "labels")
 
@@ -94,10 +96,11 @@ class Study:
     Attributes:
         name: of the file, without its ending. data: the data folder's name. folder: of its cells under --runs; two
             studies of one folder share the cells that both have.
-        variants: options of docnmt-train by variant. grid: those that are a family with an operator.
+        variants: options of docnmt-train by variant. grid: those that are a family with an operator, in blocks
+            without a name.
         candidates: by variant whose options are not settled, by setting, the options with it (see `choice.py`).
         choice_seeds: seeds of the cells that choose among them.
-        contrasts: pairs of variants whose differences are tested together.
+        contrasts: pairs of variants whose differences are tested together. contrasts_named: when they were.
         plan: the smallest difference that matters and the sd expected of one, in points.
         shuffle: windows of the tests with shuffled words.
         test_units: what is independent of each other in the test part: texts, or labels.
@@ -112,6 +115,7 @@ class Study:
     choice_seeds: tuple[int, ...]
     reference: str
     contrasts: tuple[tuple[str, str], ...]
+    contrasts_named: str
     plan: tuple[float, float] | None
     shuffle: tuple[int, ...]
     test_units: str
@@ -182,8 +186,8 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _study(name: str, content: Mapping[str, Any]) -> Study:
-    blocks = dict(grid(content.get("grid", ())))
-    own = {**blocks, **content.get("variants", {})}
+    blocks = content.get("grid", ())
+    own = {**dict(grid(blocks)), **content.get("variants", {})}
     variants = {variant: {**content["train"], **options} for variant, options in own.items()}
     candidates = {
         variant: settings(options, {k: v for k, v in content.get("choose", {}).items() if k not in own[variant]})
@@ -192,10 +196,12 @@ def _study(name: str, content: Mapping[str, Any]) -> Study:
     plan = content.get("plan")
     return Study(
         name=name, data=str(content["data"]), folder=str(content.get("cells", name)),
-        variants={variant: flags(options) for variant, options in variants.items()}, grid=tuple(blocks),
+        variants={variant: flags(options) for variant, options in variants.items()},
+        grid=tuple(dict(grid([block for block in blocks if "name" not in block]))),
         candidates={variant: settings for variant, settings in candidates.items() if settings},
         choice_seeds=tuple(map(int, content.get("choice_seeds", ()))), reference=str(content["reference"]),
         contrasts=tuple((str(variant), str(other)) for variant, other in content.get("contrasts", ())),
+        contrasts_named=str(content.get("contrasts_named", "before any cell ran")),
         plan=None if plan is None else (float(plan["effect"]), float(plan["sd"])),
         shuffle=tuple(map(int, content.get("shuffle", ()))), test_units=str(content.get("test_units", "texts")),
         seeds=int(content.get("seeds", 10)),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from paired import PairedComparison, holm, pooled_sd
+from paired import PairedComparison, holm
 from power import detectable_effect
-from published import PUBLISHED, TABLE_1_SD
+from published import PUBLISHED, TABLE_1_SD, paper_variant
 from results import Results
+from two_way import TwoWay
+
+#: Seeds from which on the sd of a difference is known well enough to say what could be detected.
+ENOUGH = 5
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -25,13 +29,14 @@ def mean_sd(values: np.ndarray, digits: int = 2) -> str:
     return f"{values.mean():.{digits}f} ± {values.std(ddof=1):.{digits}f}"
 
 
-def published(data: str, variant: str, *, table_1: bool = False) -> str:
+def published(results: Results, variant: str, *, table_1: bool = False) -> str:
     """The paper's mean ± sd, or a dash; of ArXiv with the sd of Table 1 or of Table 3, which contradict each other."""
-    if variant not in PUBLISHED.get(data, {}):
+    data, name = results.study.data, paper_variant(variant, results.study.variants)
+    if name not in PUBLISHED.get(data, {}):
         return "–"
-    mean, sd = PUBLISHED[data][variant]
+    mean, sd = PUBLISHED[data][name]
     if table_1 and data == "arxiv":
-        sd = TABLE_1_SD.get(variant, sd)
+        sd = TABLE_1_SD.get(name, sd)
     return f"{mean:.2f}" if math.isnan(sd) else f"{mean:.2f} ± {sd:.2f}"
 
 
@@ -48,37 +53,44 @@ def interval(bounds: tuple[float, float]) -> str:
 def comparison_table(results: Results) -> str:
     """Every variant: test accuracy and its paired difference from the reference (Tables 1 and 2)."""
     found = {variant: results.comparison(variant) for variant in results.variants}
-    sd = pooled_sd(c for c in found.values() if c is not None)
     header = [
         "variant", "seeds", "accuracy", "published", "macro-F1", "minus SVM", "validation",
         f"Δ to {results.study.reference}", "95 %, seeds", f"95 %, seeds and {results.study.test_units}", "sd of Δ",
-        "Δ > 0", "paired t p", "Holm", "permutation p", "detectable",
+        "Δ > 0", "paired t p", "Holm", "permutation p", f"p, seeds and {results.study.test_units}, Holm", "detectable",
     ]  # fmt: skip
-    adjusted = dict(zip(found, holm(np.array([math.nan if c is None else c.t_p for c in found.values()])), strict=True))
+    both = {variant: results.two_way(variant) for variant, c in found.items() if c is not None}
+    seeds = adjusted({variant: c.t_p for variant, c in found.items() if c is not None})
+    all_ = adjusted({variant: each.p for variant, each in both.items()})
     rows = []
     for variant, c in found.items():
         row = [variant, _seeds(results, variant), mean_sd(results.accuracy(variant))]
-        row.append(published(results.study.data, variant))
+        row.append(published(results, variant))
         row.append(mean_sd(results.values(variant, lambda cell: 100 * cell["macro_f1"])))
         row.append(_gap(results, variant))
         row.append(mean_sd(results.values(variant, lambda cell: 100 * cell["valid_accuracy"])))
-        both = results.two_way(variant)
-        rows.append([*row, *(_difference(c, both, sd, adjusted[variant]) if c is not None else ["–"] * 9)])
+        rows.append(
+            [*row, *(["–"] * 10 if c is None else _difference(c, both[variant], seeds[variant], all_[variant]))]
+        )
     if results.svm is not None:
         scores = [f"{100 * results.svm['accuracy']:.2f}", "–", f"{100 * results.svm['macro_f1']:.2f}", "–"]
         scores.append(f"{100 * results.svm['valid_accuracy']:.2f}")
-        rows.append([_svm_name(results), "–", *scores, *["–"] * 9])
+        rows.append([_svm_name(results), "–", *scores, *["–"] * 10])
     header, rows = without(header, rows, "published")
-    mark = "†" if results.published_on_other_data else ""
+    mark = "†" if results.published_otherwise else ""
     return markdown([f"published{mark}" if name == "published" else name for name in header], rows)
 
 
-def _difference(c: PairedComparison, both: tuple[float, float], sd: float, adjusted: float) -> list[str]:
-    """The cells of a comparison; the detectable effect is that of the pooled `sd`."""
+def adjusted(p_values: Mapping[str, float]) -> dict[str, float]:
+    """By Holm over all of them."""
+    return dict(zip(p_values, holm(np.array(list(p_values.values()))).tolist(), strict=True))
+
+
+def _difference(c: PairedComparison, both: TwoWay, seeds: float, all_: float) -> list[str]:
+    """The cells of a comparison, `seeds` and `all_` its adjusted p; what it can detect needs an sd of some seeds."""
     return [
-        f"{c.mean:+.2f}", interval(c.interval), interval(both), number(c.sd, ".2f"), f"{c.positive}/{c.n}",
-        number(c.t_p, ".3f"), number(adjusted, ".3f"), f"{c.permutation_p:.3f}",
-        number(detectable_effect(c.n, sd), ".2f"),
+        f"{c.mean:+.2f}", interval(c.interval), interval(both.interval), number(c.sd, ".2f"), f"{c.positive}/{c.n}",
+        number(c.t_p, ".3f"), number(seeds, ".3f"), f"{c.permutation_p:.3f}", number(all_, ".3f"),
+        number(detectable_effect(c.n, c.sd) if c.n >= ENOUGH else math.nan, ".2f"),
     ]  # fmt: skip
 
 
@@ -100,30 +112,30 @@ def without(header: Sequence[str], rows: list[list[str]], name: str) -> tuple[li
 
 def contrast_table(results: Results) -> str:
     """The differences that answer the study's questions, their p adjusted for being several; empty without any."""
-    found = [
-        (variant, other, c)
+    found = {
+        f"{variant} − {other}": (c, results.two_way(variant, other))
         for variant, other in results.study.contrasts
         if {variant, other} <= results.cells.keys() and (c := results.comparison(variant, other)) is not None
-    ]
-    adjusted = holm(np.array([c.t_p for _, _, c in found]))
+    }
+    seeds = adjusted({name: c.t_p for name, (c, _) in found.items()})
+    all_ = adjusted({name: both.p for name, (_, both) in found.items()})
     rows = [
         [
-            f"{variant} − {other}", f"{c.n}", f"{c.mean:+.2f}", interval(c.interval),
-            interval(results.two_way(variant, other)), f"{c.positive}/{c.n}", number(c.t_p, ".3f"), number(p, ".3f"),
-            f"{c.permutation_p:.3f}",
+            name, f"{c.n}", f"{c.mean:+.2f}", interval(c.interval), interval(both.interval), f"{c.positive}/{c.n}",
+            number(c.t_p, ".3f"), number(seeds[name], ".3f"), f"{c.permutation_p:.3f}", number(all_[name], ".3f"),
         ]
-        for (variant, other, c), p in zip(found, adjusted, strict=True)
+        for name, (c, both) in found.items()
     ]  # fmt: skip
     header = [
         "difference", "seeds", "points", "95 %, seeds", f"95 %, seeds and {results.study.test_units}", "above 0",
-        "paired t p", "Holm", "permutation p",
+        "paired t p", "Holm", "permutation p", f"p, seeds and {results.study.test_units}, Holm",
     ]  # fmt: skip
     return markdown(header, rows) if rows else ""
 
 
 def _gap(results: Results, variant: str) -> str:
     gap = results.gap_to_svm(variant)
-    return "–" if gap is None else f"{gap[0]:+.2f} ± {1.96 * gap[1]:.2f}"
+    return "–" if gap is None else f"{gap[0]:+.2f} ± {gap[1]:.2f}"
 
 
 def _svm_name(results: Results) -> str:
@@ -143,9 +155,9 @@ def overview_table(several: Sequence[Results]) -> str:
         svm = "–" if results.svm is None else f"{100 * results.svm['accuracy']:.2f}"
         ours = [mean_sd(results.accuracy(n)) if n in results.cells else "–" for n in names]
         rows.append([results.study.name, svm, *ours])
-        theirs = [published(results.study.data, n, table_1=True) for n in names]
+        theirs = [published(results, n, table_1=True) for n in names]
         if set(theirs) != {"–"}:
-            mark = "†" if results.published_on_other_data else ""
+            mark = "†" if results.published_otherwise else ""
             rows.append([f"{results.study.name}, published{mark}", "–", *theirs])
     return markdown(["data", "TF-IDF + SVM", *operators], rows)
 
@@ -159,9 +171,9 @@ def family_table(results: Results) -> str:
     for family in families:
         names = [f"{family}.{operator}" for operator in operators]
         rows.append([family, *(mean_sd(results.accuracy(n)) if n in results.cells else "–" for n in names)])
-        theirs = [published(results.study.data, name) for name in names]
+        theirs = [published(results, name) for name in names]
         if set(theirs) != {"–"}:
-            rows.append([f"{family}, published{'†' if results.published_on_other_data else ''}", *theirs])
+            rows.append([f"{family}, published{'†' if results.published_otherwise else ''}", *theirs])
     return markdown(["family", *operators], rows)
 
 
@@ -199,13 +211,13 @@ def _differences(
         if {variant := f"{family}.{operator}", other := reference(family, operator)} <= results.cells.keys()
         and (c := results.comparison(variant, other)) is not None
     }
-    adjusted = dict(zip(found, holm(np.array([c.t_p for c in found.values()])), strict=True))
+    p = dict(zip(found, holm(np.array([c.t_p for c in found.values()])), strict=True))
 
     def cell(place: tuple[str, str]) -> str:
         if place not in found:
             return "–"
         c = found[place]
-        return f"{c.mean:+.2f} ± {number(c.sd, '.2f')} ({c.positive}/{c.n}; {number(adjusted[place], '.3f')})"
+        return f"{c.mean:+.2f} ± {number(c.sd, '.2f')} ({c.positive}/{c.n}; {number(p[place], '.3f')})"
 
     rows = [[f, *(cell((f, o)) for o in operators)] for f in families if any((f, o) in found for o in operators)]
     return markdown(["family", *operators], rows) if len(rows) > 1 else ""

@@ -51,9 +51,11 @@ def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
     return [(one, other) for one, other in wanted if other in names]
 
 
-def differences(one: Mapping[int, Tasks], other: Mapping[int, Tasks], tasks: Sequence[str]) -> np.ndarray:
-    """(seeds,) of the mean over the tasks that all have; one seed of an encoder that is not trained serves all."""
-    seeds = [seed for seed in one if seed in other or len(other) == 1]
+def differences(
+    one: Mapping[int, Tasks], other: Mapping[int, Tasks], tasks: Sequence[str], *, trained: bool = True
+) -> np.ndarray:
+    """(seeds,) of the mean over the tasks that all have; an `other` that is not `trained` serves every seed."""
+    seeds = [seed for seed in one if seed in other or not trained]
     both = [(one[seed], other.get(seed, next(iter(other.values())))) for seed in seeds]
     known = [task for task in tasks if all(task in mine and task in theirs for mine, theirs in both)]
     if not known:
@@ -63,7 +65,10 @@ def differences(one: Mapping[int, Tasks], other: Mapping[int, Tasks], tasks: Seq
 
 def table(found: Mapping[str, Mapping[int, Tasks]], tasks: Sequence[str]) -> list[str]:
     """A row a pair; empty without one that has these tasks."""
-    rows = [(one, other, differences(found[one], found[other], tasks)) for one, other in pairs(list(found))]
+    rows = [
+        (one, other, differences(found[one], found[other], tasks, trained=group(other) > 0))
+        for one, other in pairs(list(found))
+    ]
     tested = [(one, other, compare(d, np.zeros_like(d))) for one, other, d in rows if len(d)]
     if not tested:
         return []

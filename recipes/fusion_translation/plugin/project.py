@@ -1,6 +1,6 @@
-"""A control for concatenation in translation.sh: the same linear layer behind addition.
+"""A control for concatenation in recipes/fusion_translation: the same linear layer behind addition.
 
-docnmt-train DATA --user-dir recipes/fusion_matters/plugin --position-fusion project …
+docnmt-train DATA --user-dir recipes/fusion_translation/plugin --position-fusion project …
 """
 
 from torch import Tensor, nn

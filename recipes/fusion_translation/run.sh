@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How positions join embeddings, in translation: the operators of Hallam and Tseng in a document model, English to French, on
 # manuals with sections and paragraphs (php_manual_enfr), positions on several levels or of the word alone, equal parameters.
-#   DATA=~/corpora recipes/fusion_matters/translation.sh
+#   DATA=~/corpora recipes/fusion_translation/run.sh
 # Learning rate and scale of the embeddings (times √d or not) are chosen for every operator by the dev part, under a seed that
 # is not reported. Ten minutes a training on one core, four a choice; 42 and 56 of them. After an interruption the same command goes
 # on. Everything is under runs/fusion-translation.
@@ -16,7 +16,7 @@ work=${FUSION_WORK:-runs/fusion-translation}
 . tools/environment.sh
 . tools/experiment.sh
 environment test # SciPy
-data=$work/data-bin settings=recipes/fusion_matters/translation.yaml manual=$DATA/php_manual_enfr
+data=$work/data-bin settings=recipes/fusion_translation/config.yaml manual=$DATA/php_manual_enfr
 
 # --ffn-dim gives all 2.25 million parameters; `project` is addition with a matrix behind it, as concatenation has
 declare -A width=([add]=512 [concat]=448 [project]=480 [gate_scalar]=512 [gate_mlp]=416 [scale]=512 [gate_content]=512 [none]=512)
@@ -30,7 +30,7 @@ done
 for variant in $chosen; do
     fusion=${variant#*.}
     plugin=()
-    [ "$fusion" != project ] || plugin=(--user-dir recipes/fusion_matters/plugin)
+    [ "$fusion" != project ] || plugin=(--user-dir recipes/fusion_translation/plugin)
     options=("${plugin[@]}" --position "${variant%.*}" --position-fusion "$fusion" --ffn-dim "${width[$fusion]}")
     for rate in 1e-3 3e-3; do
         for scale in scale no-scale; do
