@@ -18,6 +18,10 @@ class Tried:
     accuracy: float
     loss: float
 
+    def merit(self, metric: str) -> tuple[float, float]:
+        """Larger is better: by accuracy, between equals by loss; or the other way round."""
+        return (-self.loss, self.accuracy) if metric == "loss" else (self.accuracy, -self.loss)
+
 
 def tried(study: Study, runs: Path) -> dict[str, dict[str, Tried]]:
     """By variant and setting, in the study's order, those whose cells are all finished.
@@ -39,15 +43,15 @@ def tried(study: Study, runs: Path) -> dict[str, dict[str, Tried]]:
     }
 
 
-def best(settings: Mapping[str, Tried]) -> str:
-    """The setting of the highest accuracy, between equals of the lowest loss."""
-    return max(settings, key=lambda setting: (settings[setting].accuracy, -settings[setting].loss))
+def best(study: Study, settings: Mapping[str, Tried]) -> str:
+    """The best setting by what the study's checkpoints are chosen by."""
+    return max(settings, key=lambda setting: settings[setting].merit(study.metric))
 
 
 def settled(study: Study, runs: Path) -> Study:
     """The study with the options chosen of every variant whose settings have all been tried."""
     known = tried(study, runs)
-    complete = {v: best(known[v]) for v, settings in study.candidates.items() if len(known.get(v, {})) == len(settings)}
+    complete = {v: best(study, known[v]) for v, settings in study.candidates.items() if len(known.get(v, {})) == len(settings)}
     return replace(
         study,
         variants={**study.variants, **{v: study.candidates[v][setting] for v, setting in complete.items()}},
@@ -61,7 +65,7 @@ def choice_table(study: Study, runs: Path) -> str:
     names = list(dict.fromkeys(setting for settings in study.candidates.values() for setting in settings))
     rows = []
     for variant, settings in known.items():
-        chosen = best(settings) if len(settings) == len(study.candidates[variant]) else None
+        chosen = best(study, settings) if len(settings) == len(study.candidates[variant]) else None
         cells = {name: f"{100 * value.accuracy:.2f}" for name, value in settings.items()}
         rows.append([variant, *(f"**{cells[n]}**" if n == chosen else cells.get(n, "–") for n in names)])
     return markdown(["variant", *names], rows) if rows else ""

@@ -28,7 +28,8 @@ SHORTENED = 0.01
 def evaluate(loaded: LoadedModel, data_dir: Path, windows: Sequence[int] = ()) -> dict[str, Any]:
     """Scores of the test part; `correct` is 1 or 0 for every text in order.
 
-    `accuracy_at_length` is the accuracy when texts are cut after so many tokens: up to twice what was trained on.
+    `accuracy_at_length` is the accuracy when texts are cut after so many tokens: up to twice what was trained on, and up
+    to the longest text for training (where test texts are longer, `by_text_length` says what matters).
     `accuracy_shuffled` is the accuracy when words are shuffled inside each of these `windows` (see `shuffled`).
     """
     task: TextClassification = loaded.task
@@ -48,14 +49,16 @@ def evaluate(loaded: LoadedModel, data_dir: Path, windows: Sequence[int] = ()) -
     started = time.perf_counter()
     predicted = predict(task.config.max_length, 1)
     seconds = time.perf_counter() - started
-    longest = min(int(lengths.max()), 2 * (task.config.max_length or int(lengths.max())))
+    train = LabelledArrays.open(data_dir, "train")
+    longest = min(int(lengths.max()), int(np.diff(train.token_offsets).max()))
+    longest = min(longest, 2 * (task.config.max_length or longest))
     cuts = [SHORTEST * 2**k for k in range(20) if SHORTEST * 2**k <= longest]
     cuts = [cut for cut in cuts if (lengths > cut).mean() >= SHORTENED]
     fusion = getattr(loaded.model, "embedding").fusion  # noqa: B009 (typed as a plain module)
     return {
         **classification_scores(arrays.labels, predicted, task.labels).to_dict(),
         **validated(loaded),
-        "train_texts": len(LabelledArrays.open(data_dir, "train")),
+        "train_texts": len(train),
         "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
         "fusion_parameters": sum(p.numel() for p in fusion.parameters()) if fusion is not None else 0,
         "test_seconds": seconds,

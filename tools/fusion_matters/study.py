@@ -121,6 +121,12 @@ class Study:
     test_units: str
     seeds: int
 
+    @property
+    def metric(self) -> str:
+        """By what the reference's checkpoint is chosen: `accuracy`, or `loss`."""
+        options, name = self.variants[self.reference], "--best-checkpoint-metric"
+        return options[options.index(name) + 1] if name in options else "loss"
+
     def cells(self) -> list[Cell]:
         """Those of the variants that are settled; seed by seed, so that a study that was cut short has whole pairs."""
         return [
