@@ -51,7 +51,9 @@ def best(study: Study, settings: Mapping[str, Tried]) -> str:
 def settled(study: Study, runs: Path) -> Study:
     """The study with the options chosen of every variant whose settings have all been tried."""
     known = tried(study, runs)
-    complete = {v: best(study, known[v]) for v, settings in study.candidates.items() if len(known.get(v, {})) == len(settings)}
+    complete = {
+        v: best(study, known[v]) for v, settings in study.candidates.items() if len(known.get(v, {})) == len(settings)
+    }
     return replace(
         study,
         variants={**study.variants, **{v: study.candidates[v][setting] for v, setting in complete.items()}},

@@ -28,8 +28,8 @@ SHORTENED = 0.01
 def evaluate(loaded: LoadedModel, data_dir: Path, windows: Sequence[int] = ()) -> dict[str, Any]:
     """Scores of the test part; `correct` is 1 or 0 for every text in order.
 
-    `accuracy_at_length` is the accuracy when texts are cut after so many tokens: up to twice what was trained on, and up
-    to the longest text for training (where test texts are longer, `by_text_length` says what matters).
+    `accuracy_at_length` is the accuracy when texts are cut after so many tokens: up to twice what was trained on, and
+    up to the longest text for training (where test texts are longer, `by_text_length` says what matters).
     `accuracy_shuffled` is the accuracy when words are shuffled inside each of these `windows` (see `shuffled`).
     """
     task: TextClassification = loaded.task
