@@ -1,7 +1,7 @@
 """The table of recipes/discourse/learning.sh: updates that each combination needed, and what each factor is worth.
 
-    python tools/learning_time.py runs/learning --most 4000 --keep docs/measured/learning.json
-    python tools/learning_time.py docs/measured/learning.json --most 4000
+    python tools/learning_time.py runs/learning --most 3000 --keep docs/measured/learning.json
+    python tools/learning_time.py docs/measured/learning.json --most 3000
 
 A factor's effect is the ratio of the updates at its second level to those at its first. Effects and what two factors do
 together are fitted to the logarithm of the updates by least squares, with a constant for each seed, so that cells may

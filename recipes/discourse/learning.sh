@@ -7,7 +7,7 @@
 #   flat | tree        all sentences are compared, or those that a tree of means leads to (--merge mean)
 # random-chosen-0.7-tree is nearest to the paper.
 #   recipes/discourse/learning.sh
-# About four minutes a training on one core, 48 of them. After an interruption the same command goes on. Everything is
+# Five to eight minutes a training on one core, 48 of them. After an interruption the same command goes on. Everything is
 # under runs/learning.
 #   LEARNING_WORK=DIR     another folder (relative to the clone, or absolute)
 #   LEARNING_SEEDS="1 2"  seeds (1 2 3)
@@ -41,8 +41,8 @@ for seed in ${LEARNING_SEEDS:-1 2 3}; do
         say "seed $seed, $cell"
         # shellcheck disable=SC2086  # the options are words
         python tools/until.py --nll 0.01 -- docnmt-train "$data" --config recipes/discourse/common.yaml \
-            --save-dir "$folder" --seed "$seed" --max-update 4000 --validate-interval-updates 100 \
+            --save-dir "$folder" --seed "$seed" --max-update 3000 --validate-interval-updates 100 \
             --context-sides encoder --ffn-dim 256 $(for level in "${levels[@]}"; do echo "${options[$level]}"; done)
     done
 done
-python tools/learning_time.py "$work" --most 4000 | tee "$work/report.md"
+python tools/learning_time.py "$work" --most 3000 | tee "$work/report.md"
