@@ -30,7 +30,7 @@ class TransformerConfig:
         ),
         Condition(("max_positions",), "position_fusion", READ_POSITIONS),
         Condition(("cross_relative",), "attention", ("linear",)),
-        Condition(("cross_relative",), "horizon", Except((0,)), "relative positions: give --relative-horizon"),
+        Condition(("cross_relative",), "horizon", Except((0,)), "relative positions: give --relative-horizon above 0"),
     )  # fmt: skip
 
     encoder_layers: int = option(6, "layers of the encoder")

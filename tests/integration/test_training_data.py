@@ -170,7 +170,7 @@ def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path
         ),
         (
             ["--arch", "scaleformer", "--relative-horizon", "0", "--no-cross-relative"],
-            "--cross-relative has no effect with --relative-horizon 0; it belongs to any but 0",
+            "--cross-relative has no effect without relative positions: give --relative-horizon above 0",
         ),
         (
             ["--arch", "concat_transformer", "--source-context", "0", "--no-source-breaks"],
