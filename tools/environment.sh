@@ -36,7 +36,7 @@ import sys
 
 root, extra = sys.argv[1:]
 modules = {"plot": ["matplotlib"], "test": ["pytest", "hypothesis", "xdist", "sklearn", "scipy", "matplotlib"]}
-modules["docs"] = ["sphinx", "myst_parser", "furo"]
+modules["docs"] = ["sphinx", "myst_parser", "furo", "translate", "starlette"]
 modules["dev"] = [*modules["test"], *modules["docs"], "ruff", "mypy"]
 docnmt = importlib.util.find_spec("docnmt")
 ours = docnmt is not None and os.path.realpath(docnmt.origin).startswith(os.path.realpath(root) + os.sep)
