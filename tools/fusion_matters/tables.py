@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from paired import PairedComparison, holm
@@ -12,6 +13,7 @@ from published import PUBLISHED, TABLE_1_SD, paper_variant
 from results import Results
 from two_way import TwoWay
 
+Key = TypeVar("Key")
 #: Seeds from which on the sd of a difference is known well enough to say what could be detected.
 ENOUGH = 5
 
@@ -80,7 +82,7 @@ def comparison_table(results: Results) -> str:
     return markdown([f"published{mark}" if name == "published" else name for name in header], rows)
 
 
-def adjusted(p_values: Mapping[str, float]) -> dict[str, float]:
+def adjusted(p_values: Mapping[Key, float]) -> dict[Key, float]:
     """By Holm over all of them."""
     return dict(zip(p_values, holm(np.array(list(p_values.values()))).tolist(), strict=True))
 
@@ -211,7 +213,7 @@ def _differences(
         if {variant := f"{family}.{operator}", other := reference(family, operator)} <= results.cells.keys()
         and (c := results.comparison(variant, other)) is not None
     }
-    p = dict(zip(found, holm(np.array([c.t_p for c in found.values()])), strict=True))
+    p = adjusted({place: c.t_p for place, c in found.items()})
 
     def cell(place: tuple[str, str]) -> str:
         if place not in found:
