@@ -1,9 +1,10 @@
 """Softmax attention between the spans of packed rows: every block that reads a sentence, a window or a document.
 
 Spans of similar length form a *bucket* and are padded there only, to a length that follows from the span's own. A
-bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU. Long spans are computed alone,
-without padding, and keep no (query × key) tensor: `scaled_dot_product_attention`, or block after block
-with distance scores. Half types on a CUDA card go to flash attention as they are, unless there are distance scores.
+bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU, or without distance scores, from
+FUSED on, one `scaled_dot_product_attention`. Long spans are computed alone, without padding, and keep no (query × key)
+tensor: `scaled_dot_product_attention`, or block after block with distance scores. Half types on a CUDA card go to flash
+attention as they are, unless there are distance scores.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from docnmt.layout import Spans
 
 #: Queries × keys that one block of queries of a long span may hold.
 BLOCK = 1 << 20
+#: Queries × keys of a span from which a CPU is the faster when it does not keep the scores, which leave its cache.
+FUSED = 128 * 128
 
 
 def packed_attention(
@@ -62,8 +65,13 @@ def packed_attention(
         near = [distance_scores[:, None].expand(1, -1, bucket.q_length, -1) for bucket in plan.buckets]
     outputs = []
     for bucket, qs, ks, vs, ns in zip(plan.buckets, queries, keys, values, near, strict=True):
-        read = _attend_long(qs, ks, vs, ns, causal) if bucket.long else _attend(qs, ks, vs, ns, bucket.mask)
-        outputs.append(read)
+        if bucket.long:
+            outputs.append(_attend_long(qs, ks, vs, ns, causal))
+        elif ns is None and q.device.type == "cpu" and bucket.q_length * bucket.k_length >= FUSED:
+            mask = None if bucket.mask is None else bucket.mask.to(qs.dtype)
+            outputs.append(F.scaled_dot_product_attention(qs, ks, vs, attn_mask=mask, scale=1.0))
+        else:
+            outputs.append(_attend(qs, ks, vs, ns, bucket.mask))
     return plan.unpad(outputs, v)
 
 

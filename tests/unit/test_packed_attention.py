@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from docnmt.functional import buckets, packed, packed_attention
 from docnmt.layout import Spans
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6)
+ROUTES = st.sampled_from(["kept", "fused", "long"])
 
 
 def spans(lengths: list[int]) -> Spans:
@@ -44,17 +47,16 @@ def leaf(*shape: int) -> Tensor:
 
 
 @settings(max_examples=30, deadline=None)
-@given(LENGTHS, st.booleans(), st.sampled_from(["none", "shared", "by query"]), st.booleans())
-def test_equals_the_loop_over_spans(
-    lengths: list[tuple[int, int]], causal: bool, distance: str, all_long: bool
-) -> None:
+@given(LENGTHS, st.booleans(), st.sampled_from(["none", "shared", "by query"]), ROUTES)
+def test_equals_the_loop_over_spans(lengths: list[tuple[int, int]], causal: bool, distance: str, route: str) -> None:
     torch.manual_seed(len(lengths))
     q_spans, k_spans = spans([a for a, _ in lengths]), spans([b for _, b in lengths])
     q, k, v = leaf(q_spans.num_tokens, 2, 4), leaf(k_spans.num_tokens, 2, 4), leaf(k_spans.num_tokens, 2, 3)
     near = {"none": None, "shared": leaf(2, 7), "by query": leaf(len(q), 2, 7)}[distance]
     inputs = [x for x in (q, k, v, near) if x is not None]
     with pytest.MonkeyPatch.context() as patch:
-        if all_long:  # every span takes the path of long ones, in small blocks
+        patch.setattr(packed, "FUSED", 0 if route == "fused" else math.inf)
+        if route == "long":  # every span alone, in small blocks
             patch.setattr(buckets, "LONG", 0)
             patch.setattr(packed, "BLOCK", 50)
         fast = packed_attention(q, k, v, q_spans, k_spans, causal=causal, distance_scores=near)
@@ -84,7 +86,9 @@ def test_a_span_does_not_see_its_neighbours() -> None:
     assert torch.equal(packed_attention(broken, broken, broken, q_spans, q_spans)[5:], out[5:])
 
 
-def test_half_types_are_close_to_float32() -> None:
+@pytest.mark.parametrize("fused", [0, math.inf])
+def test_half_types_are_close_to_float32(fused: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "FUSED", fused)
     both, x = spans([6, 11]), torch.randn(17, 2, 8)
     full, half = (packed_attention(y, y, y, both, both) for y in (x, x.bfloat16()))
     assert half.dtype == torch.bfloat16
