@@ -65,13 +65,16 @@ def packed_attention(
         near = [distance_scores[:, None].expand(1, -1, bucket.q_length, -1) for bucket in plan.buckets]
     outputs = []
     for bucket, qs, ks, vs, ns in zip(plan.buckets, queries, keys, values, near, strict=True):
-        if bucket.long:
-            outputs.append(_attend_long(qs, ks, vs, ns, causal))
-        elif ns is None and q.device.type == "cpu" and bucket.q_length * bucket.k_length >= FUSED:
-            mask = None if bucket.mask is None else bucket.mask.to(qs.dtype)
-            outputs.append(F.scaled_dot_product_attention(qs, ks, vs, attn_mask=mask, scale=1.0))
+        fused = bucket.long or (q.device.type == "cpu" and bucket.q_length * bucket.k_length >= FUSED)
+        if ns is None and fused:
+            hidden = None if bucket.mask is None else bucket.mask.to(qs.dtype)  # a long span has none
+            future = causal and bucket.long
+            read = F.scaled_dot_product_attention(qs, ks, vs, attn_mask=hidden, is_causal=future, scale=1.0)
+        elif ns is not None and bucket.long:
+            read = _attend_long(qs, ks, vs, ns, causal)
         else:
-            outputs.append(_attend(qs, ks, vs, ns, bucket.mask))
+            read = _attend(qs, ks, vs, ns, bucket.mask)
+        outputs.append(read)
     return plan.unpad(outputs, v)
 
 
@@ -91,10 +94,8 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, mask: Tensor |
     return torch.matmul(scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(v.dtype), v)
 
 
-def _attend_long(q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, causal: bool) -> Tensor:
-    """One long span, as `_attend`. With distance scores a block is computed again when gradients are asked for."""
-    if near is None:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=1.0)
+def _attend_long(q: Tensor, k: Tensor, v: Tensor, near: Tensor, causal: bool) -> Tensor:
+    """One long span, as `_attend`, block after block: each is computed again when gradients are asked for."""
     recorded = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, near))
     step = max(1, BLOCK // k.shape[2])
     blocks = []
