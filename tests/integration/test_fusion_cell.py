@@ -64,7 +64,7 @@ def test_a_second_run_gives_the_same_digits(data: Path, tmp_path: Path) -> None:
         assert {k: v for k, v in other.items() if k not in OF_THE_DAY} == {
             k: v for k, v in first.items() if k not in OF_THE_DAY
         }
-    assert retested["processor_seconds"] > first["processor_seconds"] > 0, "both processes have cost it"
+    assert retested["processor_seconds"] == first["processor_seconds"] > 0, "a retest is no part of the cost"
     assert first["commit"] == origin.commit(Path(cell.__file__).parent)
     assert first["processor"]
     assert first["matmul"] in ("default", "oneDNN")

@@ -342,6 +342,17 @@ def test_figures_are_drawn(study_file: Path, tmp_path: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
 
 
+def test_differences_are_drawn_against_add_of_the_same_family(study_file: Path, tmp_path: Path) -> None:
+    study = study_of.read_study(study_file)
+    write_all(study, tmp_path)
+    panels = figures.deltas(results_of.read(study, tmp_path)).axes
+    assert [axes.get_title() for axes in panels] == ["− sinusoidal.add", "− learned.add", "− sinusoidal.add"]
+    names = [[label.get_text() for label in axes.get_yticklabels()] for axes in panels]
+    assert names == [["sinusoidal.gate_scalar"], ["learned.gate_scalar"], ["no_sqrt"]]
+    dots = panels[1].get_lines()[1].get_xdata()
+    assert np.allclose(dots, [-1, -2, -3]), "learned.add is 1, 2 and 3 points above, seed by seed"
+
+
 def test_no_results_is_said(study_file: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no cell is finished"):
         results_of.read(study_of.read_study(study_file), tmp_path)

@@ -1,4 +1,4 @@
-"""The study's figures: paired differences seed by seed (figures 3, 5, 6, 7), accuracy against latency (figure 4),
+"""The study's figures: paired differences seed by seed (the paper's figures 3, 5, 6, 7), accuracy against latency (4),
 accuracy by input length, gates along the text."""
 
 from __future__ import annotations
@@ -39,26 +39,46 @@ def save(figure: Any, path: Path) -> None:
 
 
 def deltas(results: Results) -> Any:
-    """Differences from the reference under the same seed: a dot a seed, the mean and its 95 % interval."""
-    variants = [variant for variant in results.variants if results.comparison(variant) is not None]
-    if not variants:
+    """Operators against `add` of their family, under the same seed: a panel a family, a dot a seed, the mean and its
+    95 % interval. Families of one variant, and those without `add`, are compared with the study's reference."""
+    panels = {}
+    for family, variants in _panels(results, results.variants).items():
+        reference = variants.get("add", results.study.reference)
+        names = [variant for variant in variants.values() if results.comparison(variant, reference) is not None]
+        if names:
+            panels[family] = (reference, names)
+    if not panels:
         return None
-    figure, axes = plt.subplots(figsize=(7, 0.9 + 0.34 * len(variants)))
+    rows = [len(names) for _, names in panels.values()]
+    figure, all_axes = plt.subplots(
+        len(panels),
+        figsize=(7, 0.8 * len(panels) + 0.34 * sum(rows)),
+        squeeze=False,
+        height_ratios=rows,
+        layout="constrained",
+    )
+    for axes, (reference, names) in zip(all_axes[:, 0], panels.values(), strict=True):
+        _differences(axes, results, reference, names)
+    figure.supxlabel("test accuracy under the same seed, points (mean, 95 % by t)", fontsize=10)
+    figure.suptitle(results.study.name)
+    return figure
+
+
+def _differences(axes: Any, results: Results, reference: str, variants: Sequence[str]) -> None:
+    """One panel: a row a variant, all against one reference, on an axis that its differences fill."""
     axes.axvline(0, color="0.6", linewidth=1)
     for row, variant in enumerate(reversed(variants)):
-        comparison = results.comparison(variant)
+        comparison = results.comparison(variant, reference)
         assert comparison is not None
-        _, differences = results.pairs(variant)
+        _, differences = results.pairs(variant, reference)
         axes.plot(differences, [row] * len(differences), "o", color="0.55", markersize=4, alpha=0.7)
         axes.plot(comparison.interval, [row, row], color="C0", linewidth=2)  # nothing where it is not known
         axes.plot([comparison.mean], [row], "D", color="C0", markersize=6)
-    limit = 3 * max(abs(difference) for variant in variants for difference in results.pairs(variant)[1]) or 1
+    limit = 2 * max(abs(difference) for variant in variants for difference in results.pairs(variant, reference)[1]) or 1
     axes.set_xlim(-limit, limit)  # the intervals of two seeds go on
     axes.set_yticks(range(len(variants)), list(reversed(variants)))
     axes.set_ylim(-0.7, len(variants) - 0.3)
-    axes.set_xlabel(f"test accuracy − {results.study.reference} under the same seed, points (mean, 95 % by t)")
-    axes.set_title(results.study.name)
-    return figure
+    axes.set_title(f"− {reference}", fontsize=10)
 
 
 def lengths(results: Results) -> Any:
