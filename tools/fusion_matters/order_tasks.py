@@ -131,7 +131,7 @@ def body(argv: list[str]) -> None:
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("target", type=Path, metavar="DESTDIR", help="where the tables go")
     parser.add_argument("--training-texts", type=int, default=8_000, metavar="N", help="[8000]")
-    parser.add_argument("--test-texts", type=int, default=200, metavar="N", help="of each length [200]")
+    parser.add_argument("--test-texts", type=int, default=100, metavar="N", help="of each length [100]")
     parser.add_argument(
         "--longest", type=int, default=4_096, metavar="N", help="words of the longest test texts [4096]"
     )
