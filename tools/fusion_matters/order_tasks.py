@@ -9,9 +9,10 @@ there, but in short texts of `kth` and `copy` the commonest word is the label mo
     kth       the tenth word                                                          one absolute place
     distance  two equal marks, 1 to 8 words apart: how many                           a relative distance
     brackets  brackets of two kinds among other words: do they match; where they do   nesting
-              not, two closing ones have changed places
+              not, two closing ones have changed places, neither next to its opening
     copy      the first word names a place, 1 to 16: the word there                   a place that content names
-    clauses   `dog bites man` and `man bites dog`: which comes first                  local order, then order
+    clauses   `dog bites man` and `man bites dog`: which comes first, among dogs and  local order, then order
+              men that bite nobody
 
 The same seed gives the same tables. Accuracy by length is in the report's table "by the length of the texts".
 """
@@ -69,9 +70,29 @@ def distance(random: Random, length: int) -> Example:
 
 
 def brackets(random: Random, length: int) -> Example:
-    """Whether brackets of two kinds match; as many of each, and the same depth, where they do not."""
-    words, stack = filler(random, length), list[int]()
-    found: list[tuple[str, int]] = []
+    """Whether brackets of two kinds match; as many of each, and the same depth, where they do not.
+
+    An opening bracket whose closing one is the next bracket always matches it, so that only nesting tells.
+    """
+    words, outer = filler(random, length), [list[int](), list[int]()]
+    while not all(outer):
+        found = nested(random)
+        outer = [
+            [i for i, bracket in enumerate(found) if bracket == ("close", kind) and found[i - 1][0] == "close"]
+            for kind in (0, 1)
+        ]
+    matches = bool(random.random() < 0.5)
+    if not matches:
+        one, other = (int(random.choice(of_kind)) for of_kind in outer)
+        found[one], found[other] = found[other], found[one]
+    for place, (what, kind) in zip(places(random, length, 2 * PAIRS), found, strict=True):
+        words[place] = f"{what}{kind}"
+    return "match" if matches else "differ", words
+
+
+def nested(random: Random) -> list[tuple[str, int]]:
+    """Brackets that match, of both kinds."""
+    found, stack = list[tuple[str, int]](), list[int]()
     kinds = random.permutation([0, 1, *random.integers(2, size=PAIRS - 2).tolist()]).tolist()
     while kinds or stack:
         if kinds and (not stack or random.random() < 0.5):
@@ -79,14 +100,7 @@ def brackets(random: Random, length: int) -> Example:
             found.append(("open", stack[-1]))
         else:
             found.append(("close", stack.pop()))
-    matches = bool(random.random() < 0.5)
-    if not matches:
-        closing = [[i for i, (what, kind) in enumerate(found) if (what, kind) == ("close", k)] for k in (0, 1)]
-        one, other = (int(random.choice(of_kind)) for of_kind in closing)
-        found[one], found[other] = found[other], found[one]
-    for place, (what, kind) in zip(places(random, length, 2 * PAIRS), found, strict=True):
-        words[place] = f"{what}{kind}"
-    return "match" if matches else "differ", words
+    return found
 
 
 def copy(random: Random, length: int) -> Example:
@@ -97,12 +111,15 @@ def copy(random: Random, length: int) -> Example:
 
 
 def clauses(random: Random, length: int) -> Example:
-    """Which of two clauses of the same words comes first."""
-    words, order = filler(random, length), random.permutation(2)
-    one, other = places(random, length - 4, 2)  # two places more for either clause
-    for place, number in zip((one, other + 2), order, strict=True):
-        words[place : place + 3] = CLAUSES[number]
-    return " ".join(CLAUSES[order[0]]), words
+    """Which of two clauses of the same words comes first; the first and the last of their words are in neither."""
+    alone = [(word,) for word in random.permutation(["dog", "man"] * 2).tolist()]
+    parts: list[tuple[str, ...]] = [*CLAUSES, *alone[2:]]
+    parts = [alone[0], *(parts[i] for i in random.permutation(len(parts))), alone[1]]
+    spare = sum(map(len, parts)) - len(parts)  # places that clauses take beyond their first
+    words = filler(random, length - spare)
+    for place, part in reversed([*zip(places(random, len(words), len(parts)), parts, strict=True)]):
+        words[place : place + 1] = part
+    return " ".join(next(part for part in parts if len(part) > 1)), words
 
 
 TASKS: dict[str, Callable[[Random, int], Example]] = {
