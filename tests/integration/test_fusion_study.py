@@ -103,6 +103,8 @@ def test_cells_come_seed_by_seed_with_their_options(study_file: Path) -> None:
         (("reference: sinusoidal.add", "# none"), "lacks reference"),
         (("[no_sqrt, learned.gate_scalar]", "[no_sqrt]"), "a value is not of the form"),
         (("seeds: 3", "test_units: novels"), "test_units: expected texts or labels, got 'novels'"),
+        (("seeds: 3", "choose: {lr: []}"), "choose: lr has no values"),
+        (("seeds: 3", "shuffle: [3, -1]"), "shuffle: must be at least 0 .the whole text., got -1"),
         (("seeds: 3", "seed: 3"), "there is no key seed; there are cells, choice_seeds, choose, contrasts"),
         (("data: ag_news", "data: [ag_news"), "cannot be read"),
         (("fusions:", "fusion:"), "a block of grid, or plan, lacks 'fusions'"),
@@ -228,7 +230,7 @@ def test_report_says_what_the_cells_say(study_file: Path, tmp_path: Path) -> Non
     assert "| sinusoidal | 60.00 ± 10.00 | 60.00 ± 10.00 |" in text
     assert "| sinusoidal, published† | 91.15 ± 0.08 | 91.07 ± 0.09 |" in text
     assert "| learned.add | 50.00 ± 0.00 | 60.00 ± 0.00 | 60.00 ± 0.00 | 55.00 ± 0.00 | 60.00 ± 0.00 |" in text
-    assert "| learned | -2.00 ± 1.00 (0/3; 0.074) |" in text, "gate_scalar against add of the same family"
+    assert "| learned | -2.00 [-4.48, +0.48] (0/3; 0.074) |" in text, "gate_scalar against add of the same family"
     assert "| learned.gate_scalar | 0.500 ± 0.000 | 0.100 | 30.0 % | 1.0 % |" in text
     assert "### Accuracy when words are shuffled in windows" in text
     assert "| variant | as they are | windows of 3 | the whole text |" in text
@@ -278,7 +280,13 @@ def test_published_numbers_stand_beside_the_papers_setting(study_file: Path, tmp
     rows = rows_of(text)
     assert rows["paper.add"][3] == "91.15 ± 0.08"
     assert rows["sinusoidal.add"][3] == "–"
-    assert "| paper |" not in text, "it is no family"
+    assert set(rows["paper.add"][7:]) == {"–", "– |"}, "another setting is not compared with the reference"
+    assert "| paper, published† | 91.15 ± 0.08 | 91.07 ± 0.09 |" in text, (
+        "but within itself, and with its operators elsewhere"
+    )
+    overview = tables.overview_table([results_of.read(study, tmp_path)])
+    assert "| small, at the paper's scale and rate, published† | – | 91.15 ± 0.08 | 91.07 ± 0.09 |" in overview
+    assert "| small | – | 50.00 ± 0.00 | 50.00 ± 0.00 |" in overview
 
 
 def test_cells_of_different_data_are_refused(study_file: Path, tmp_path: Path) -> None:
@@ -413,10 +421,11 @@ def test_options_are_chosen_by_validation_alone(study_file: Path, tmp_path: Path
     assert options["sinusoidal.add"][-2:] == ("--embedding-std", "0.1")
     assert options["sinusoidal.gate_scalar"][-2:] == ("--embedding-std", "1.0")
     table = choice.choice_table(study, tmp_path).splitlines()
-    assert table[2] == "| sinusoidal.add | 90.00 | 80.00 | **90.00** | 80.00 |"
+    assert table[2] == "| sinusoidal.add | 1.0000 | 1.0000 | **0.5000** | 0.5000 |"
     text = report.report(results_with(settled, tmp_path), None, "\n".join(table))
     assert "Planned: 3 seeds, of which a t-test finds a difference of 0.5 points with a deviation of 0.4 in 2" in text
-    assert "### Chosen on the validation part: its accuracy by setting" in text
+    assert "### Chosen on the validation part: its loss by setting" in text
+    assert choice.Tried(0.9, float("nan")).merit("loss") < choice.Tried(0.1, 5.0).merit("loss"), "a loss that is none"
 
 
 def results_with(study: Any, runs: Path) -> Any:
@@ -434,6 +443,10 @@ def test_a_study_may_build_on_another(study_file: Path, tmp_path: Path) -> None:
     assert (other.variants, other.contrasts) == (base.variants, base.contrasts)
     (tmp_path / "other.yaml").write_text("base: no.yaml\ndata: imdb\n")
     with pytest.raises(UserError, match=r"no\.yaml: cannot be read"):
+        study_of.read_study(tmp_path / "other.yaml")
+    study_file.write_text("base: other.yaml\n")
+    (tmp_path / "other.yaml").write_text("base: small.yaml\n")
+    with pytest.raises(UserError, match=r"small\.yaml: base: other\.yaml is built on this study itself"):
         study_of.read_study(tmp_path / "other.yaml")
 
 

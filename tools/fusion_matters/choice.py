@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +20,13 @@ class Tried:
     loss: float
 
     def merit(self, metric: str) -> tuple[float, float]:
-        """Larger is better: by accuracy, between equals by loss; or the other way round."""
-        return (-self.loss, self.accuracy) if metric == "loss" else (self.accuracy, -self.loss)
+        """Larger is better: by accuracy, between equals by loss; or the other way round. No loss is the worst."""
+        gain = -math.inf if math.isnan(self.loss) else -self.loss
+        return (gain, self.accuracy) if metric == "loss" else (self.accuracy, gain)
+
+    def shown(self, metric: str) -> str:
+        """The loss, or the accuracy in percent."""
+        return f"{self.loss:.4f}" if metric == "loss" else f"{100 * self.accuracy:.2f}"
 
 
 def tried(study: Study, runs: Path) -> dict[str, dict[str, Tried]]:
@@ -62,12 +68,13 @@ def settled(study: Study, runs: Path) -> Study:
 
 
 def choice_table(study: Study, runs: Path) -> str:
-    """Validation accuracy of every setting, in percent, the chosen one in bold; empty where nothing was chosen."""
+    """The validation part's loss or accuracy, by which is chosen, of every setting, the chosen one in bold; empty where
+    nothing was chosen."""
     known = tried(study, runs)
     names = list(dict.fromkeys(setting for settings in study.candidates.values() for setting in settings))
     rows = []
     for variant, settings in known.items():
         chosen = best(study, settings) if len(settings) == len(study.candidates[variant]) else None
-        cells = {name: f"{100 * value.accuracy:.2f}" for name, value in settings.items()}
+        cells = {name: value.shown(study.metric) for name, value in settings.items()}
         rows.append([variant, *(f"**{cells[n]}**" if n == chosen else cells.get(n, "–") for n in names)])
     return markdown(["variant", *names], rows) if rows else ""

@@ -56,10 +56,11 @@ def report(results: Results, latency: dict[str, Any] | None = None, choices: str
         *filter(None, [results.published_otherwise]),
         *remarks(results),
         *_titled(f"Contrasts, named {results.study.contrasts_named}", contrast_table(results)),
-        *_titled("Chosen on the validation part: its accuracy by setting", choices),
+        *_titled(f"Chosen on the validation part: its {results.study.metric} by setting", choices),
         *_titled("Families and operators (Table 3)", family_table(results)),
         *_titled(
-            "Operators against `add` of the same family: mean ± sd of Δ (seeds above 0; Holm)", inside_table(results)
+            "Operators against `add` of the same family: mean Δ, 95 % over seeds (seeds above 0; Holm)",
+            inside_table(results),
         ),
         *_titled("Families against the reference's under the same operator", across_table(results)),
         *_titled("Accuracy when texts are cut", length_table(results)),
@@ -140,7 +141,9 @@ def body(argv: list[str]) -> None:
     if options.latency is not None:
         try:
             latency = json.loads(options.latency.read_text(encoding="utf-8"))
-        except ValueError as error:
+            if missing := {"tokens", "alone", "whole"} - set(latency):
+                raise ValueError(f"lacks {', '.join(sorted(missing))}")
+        except (ValueError, TypeError) as error:
             raise UserError(f"{options.latency}: not what latency.py --output writes: {error}") from error
     print(f"{NOTES}\n")
     if len(several) > 1:

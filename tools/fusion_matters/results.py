@@ -112,11 +112,11 @@ class Results:
         return two_way(100 * differences * len(sizes) / sizes.sum())
 
     def families(self) -> dict[str, list[str]]:
-        """Operators with results by family: the variants of the study's grid, in its order."""
+        """Operators with results by family, in the study's order: of the variants named FAMILY.OPERATOR."""
         found: dict[str, list[str]] = {}
         for variant in self.variants:
-            if variant in self.study.grid:
-                family, _, operator = variant.partition(".")
+            family, _, operator = variant.partition(".")
+            if operator:
                 found.setdefault(family, []).append(operator)
         return found
 

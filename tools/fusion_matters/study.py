@@ -5,7 +5,8 @@ data: novels33                 # folder under --data
 train:                         # options of docnmt-train, the same for every cell
   arch: fusion_classifier_arxiv
   lr: 3.0e-4
-grid:                          # every family with every operator: variants named FAMILY.OPERATOR, or NAME.OPERATOR
+grid:                          # every family with every operator: variants named FAMILY.OPERATOR, or NAME.OPERATOR in a
+                               # block that has a name; such a block is compared within itself, not with the reference
   - {positions: [sinusoidal], fusions: [add, gate_scalar]}
   - {positions: [sinusoidal], fusions: [add], name: paper, options: {embedding-std: 1.0, lr: 3.0e-4}}
 variants:                      # further ones by name: options on top of `train`
@@ -96,8 +97,7 @@ class Study:
     Attributes:
         name: of the file, without its ending. data: the data folder's name. folder: of its cells under --runs; two
             studies of one folder share the cells that both have.
-        variants: options of docnmt-train by variant. grid: those that are a family with an operator, in blocks
-            without a name.
+        variants: options of docnmt-train by variant. apart: those of the grid's blocks with a name.
         candidates: by variant whose options are not settled, by setting, the options with it (see `choice.py`).
         choice_seeds: seeds of the cells that choose among them.
         contrasts: pairs of variants whose differences are tested together. contrasts_named: when they were.
@@ -110,7 +110,7 @@ class Study:
     data: str
     folder: str
     variants: Mapping[str, tuple[str, ...]]
-    grid: tuple[str, ...]
+    apart: tuple[str, ...]
     candidates: Mapping[str, Mapping[str, tuple[str, ...]]]
     choice_seeds: tuple[int, ...]
     reference: str
@@ -171,6 +171,8 @@ def read_study(path: Path) -> Study:
         raise UserError(f"{path}: choice_seeds: {reported[0]} is a seed that is reported; take others, as [100]")
     if study.plan is not None and min(study.plan) <= 0:
         raise UserError(f"{path}: plan: effect and sd must be above 0, got {study.plan[0]} and {study.plan[1]}")
+    if min(study.shuffle, default=0) < 0:
+        raise UserError(f"{path}: shuffle: must be at least 0 (the whole text), got {min(study.shuffle)}")
     if study.test_units not in UNITS:
         raise UserError(f"{path}: test_units: expected {' or '.join(UNITS)}, got '{study.test_units}'")
     for name in (study.reference, *(name for pair in study.contrasts for name in pair)):
@@ -179,8 +181,8 @@ def read_study(path: Path) -> Study:
     return study
 
 
-def _content(path: Path) -> dict[str, Any]:
-    """Keys and values, those of its base included."""
+def _content(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Keys and values, those of its base included; `above`: the studies that are built on this one."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -188,7 +190,12 @@ def _content(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected keys and values, as study.py shows, got {type(content).__name__}")
     base = content.pop("base", None)
-    return content if base is None else {**_content(path.parent / str(base)), **content}
+    if base is None:
+        return content
+    other = path.parent / str(base)
+    if other.resolve() in (one.resolve() for one in (path, *above)):
+        raise UserError(f"{path}: base: {base} is built on this study itself")
+    return {**_content(other, (path, *above)), **content}
 
 
 def _study(name: str, content: Mapping[str, Any]) -> Study:
@@ -203,7 +210,7 @@ def _study(name: str, content: Mapping[str, Any]) -> Study:
     return Study(
         name=name, data=str(content["data"]), folder=str(content.get("cells", name)),
         variants={variant: flags(options) for variant, options in variants.items()},
-        grid=tuple(dict(grid([block for block in blocks if "name" not in block]))),
+        apart=tuple(dict(grid([block for block in blocks if "name" in block]))),
         candidates={variant: settings for variant, settings in candidates.items() if settings},
         choice_seeds=tuple(map(int, content.get("choice_seeds", ()))), reference=str(content["reference"]),
         contrasts=tuple((str(variant), str(other)) for variant, other in content.get("contrasts", ())),

@@ -54,7 +54,7 @@ def interval(bounds: tuple[float, float]) -> str:
 
 def comparison_table(results: Results) -> str:
     """Every variant: test accuracy and its paired difference from the reference (Tables 1 and 2)."""
-    found = {variant: results.comparison(variant) for variant in results.variants}
+    found = {v: None if v in results.study.apart else results.comparison(v) for v in results.variants}
     header = [
         "variant", "seeds", "accuracy", "published", "macro-F1", "minus SVM", "validation",
         f"Δ to {results.study.reference}", "95 %, seeds", f"95 %, seeds and {results.study.test_units}", "sd of Δ",
@@ -149,19 +149,29 @@ def _svm_name(results: Results) -> str:
 
 
 def overview_table(several: Sequence[Results]) -> str:
-    """Data sets down, operators on sinusoidal positions across, the paper's below ours (Table 1)."""
+    """Data sets down, operators on sinusoidal positions across, the paper's below ours (Table 1); where a study has
+    `paper.*`, with the paper's scale and rate, these in a row of their own."""
     operators = list(dict.fromkeys(o for results in several for o in results.families().get("sinusoidal", [])))
-    names = [f"sinusoidal.{operator}" for operator in operators]
     rows = []
     for results in several:
         svm = "–" if results.svm is None else f"{100 * results.svm['accuracy']:.2f}"
-        ours = [mean_sd(results.accuracy(n)) if n in results.cells else "–" for n in names]
-        rows.append([results.study.name, svm, *ours])
-        theirs = [published(results, n, table_1=True) for n in names]
-        if set(theirs) != {"–"}:
-            mark = "†" if results.published_otherwise else ""
-            rows.append([f"{results.study.name}, published{mark}", "–", *theirs])
+        for family in [name for name in ("sinusoidal", "paper") if name in results.families()]:
+            title = results.study.name + (", at the paper's scale and rate" if family == "paper" else "")
+            rows += _family_rows(results, title, family, operators, [svm if family == "sinusoidal" else "–"])
     return markdown(["data", "TF-IDF + SVM", *operators], rows)
+
+
+def _family_rows(
+    results: Results, title: str, family: str, operators: Sequence[str], before: Sequence[str] = ()
+) -> list[list[str]]:
+    """A family's accuracy by operator, and the paper's below where it has any; `before`: further columns."""
+    names = [f"{family}.{operator}" for operator in operators]
+    rows = [[title, *before, *(mean_sd(results.accuracy(n)) if n in results.cells else "–" for n in names)]]
+    theirs = [published(results, name, table_1=bool(before)) for name in names]
+    if set(theirs) != {"–"}:
+        mark = "†" if results.published_otherwise else ""
+        rows.append([f"{title}, published{mark}", *("–" for _ in before), *theirs])
+    return rows
 
 
 def family_table(results: Results) -> str:
@@ -169,13 +179,7 @@ def family_table(results: Results) -> str:
     families, operators = _grid(results)
     if len(families) < 2:
         return ""
-    rows = []
-    for family in families:
-        names = [f"{family}.{operator}" for operator in operators]
-        rows.append([family, *(mean_sd(results.accuracy(n)) if n in results.cells else "–" for n in names)])
-        theirs = [published(results, name) for name in names]
-        if set(theirs) != {"–"}:
-            rows.append([f"{family}, published{'†' if results.published_otherwise else ''}", *theirs])
+    rows = [row for family in families for row in _family_rows(results, family, family, operators)]
     return markdown(["family", *operators], rows)
 
 
@@ -202,7 +206,7 @@ def _grid(results: Results) -> tuple[list[str], list[str]]:
 def _differences(
     results: Results, families: Sequence[str], operators: Sequence[str], reference: Callable[[str, str], str]
 ) -> str:
-    """Mean ± sd of the paired differences, how many seeds are above 0, p by Holm over the whole table.
+    """Means of the paired differences with 95 % over seeds, how many seeds are above 0, p by Holm over the whole table.
 
     Empty with fewer than two such rows.
     """
@@ -219,7 +223,7 @@ def _differences(
         if place not in found:
             return "–"
         c = found[place]
-        return f"{c.mean:+.2f} ± {number(c.sd, '.2f')} ({c.positive}/{c.n}; {number(p[place], '.3f')})"
+        return f"{c.mean:+.2f} {interval(c.interval)} ({c.positive}/{c.n}; {number(p[place], '.3f')})"
 
     rows = [[f, *(cell((f, o)) for o in operators)] for f in families if any((f, o) in found for o in operators)]
     return markdown(["family", *operators], rows) if len(rows) > 1 else ""

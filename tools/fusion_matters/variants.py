@@ -11,6 +11,8 @@ def settings(options: Mapping[str, Any], choose: Mapping[str, Sequence[Any]]) ->
     """All combinations of the values to choose among, by name, each with the options of docnmt-train."""
     if not choose:
         return {}
+    if empty := [name for name, values in choose.items() if not values]:
+        raise ValueError(f"choose: {empty[0]} has no values")
     settings = (dict(zip(choose, values, strict=True)) for values in product(*choose.values()))
     return {
         ",".join(f"{name}={value}" for name, value in setting.items()): flags({**options, **setting})
