@@ -22,6 +22,8 @@ folder=$work/data/$data
 
 case $data in
 order_*) [ -e "$tables/test.jsonl" ] || python "$tools/order_tasks.py" "${data#order_}" "$tables" ;;
+*_shuffled) [ -e "$tables/test.jsonl" ] ||
+    python "$tools/make_data.py" "${data%_shuffled}" "$corpus" "$tables" --shuffle-words ;;
 *) [ -e "$tables/test.jsonl" ] || python "$tools/make_data.py" "$data" "$corpus" "$tables" ;;
 esac
 [ -e "$folder/meta.json" ] || docnmt-preprocess --task text_classification --destdir "$folder" \

@@ -104,6 +104,13 @@ def test_ag_news_and_imdb_as_their_authors_publish_them(tmp_path: Path) -> None:
         (tmp_path / f"{split}.csv").write_text("\n".join(lines) + "\n")
     parts = make_data.parts_of("ag_news", tmp_path)
     assert [len(parts[split]) for split in make_data.SPLITS] == [72, 8, 80]
+    mixed = make_data.shuffled(parts)
+    assert mixed != parts
+    assert mixed == make_data.shuffled(parts)
+    for split, rows in parts.items():
+        assert [(label, sorted(text.split())) for label, text in rows] == [
+            (label, sorted(text.split())) for label, text in mixed[split]
+        ], "the words and labels stay"
     some = make_data.parts_of("ag_news", tmp_path, 40)
     assert [len(some[split]) for split in make_data.SPLITS] == [36, 4, 80], "the test part stays whole"
     assert set(some["train"]) | set(some["valid"]) < set(parts["train"]) | set(parts["valid"])

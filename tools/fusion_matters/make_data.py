@@ -18,7 +18,8 @@ What FOLDER holds:
 Splits depend on nothing but the files. All training texts are kept (of AG News's 120,000 the study then trains on the
 108,000 that the notebooks have), or with --training-texts N about so many, the same number of each label, drawn with
 seed 20240; test parts are always whole. AG News and IMDB have no validation part; a tenth of each label's training
-texts is held out, drawn with seed 20240.
+texts is held out, drawn with seed 20240. --shuffle-words puts the words of every text into random order, in all parts:
+what positions bring there is not order.
 """
 
 from __future__ import annotations
@@ -126,6 +127,15 @@ def drawn(rows: Rows, each: int) -> Rows:
     return [rows[number] for number in sorted(np.concatenate(chosen).tolist())]
 
 
+def shuffled(parts: dict[str, Rows]) -> dict[str, Rows]:
+    """The words of every text in a random order, drawn with seed 20240."""
+    rng = np.random.default_rng(20240)
+    return {
+        split: [(label, " ".join(rng.permutation(text.split()).tolist())) for label, text in rows]
+        for split, rows in parts.items()
+    }
+
+
 def table(path: Path) -> Rows:
     """Labels and texts of a table."""
     rows = read_labelled(path)
@@ -191,10 +201,13 @@ def body(argv: list[str]) -> None:
     parser.add_argument("source", type=Path, metavar="FOLDER", help="where the corpus is")
     parser.add_argument("target", type=Path, metavar="DESTDIR", help="where the tables go")
     parser.add_argument("--training-texts", type=int, default=None, metavar="N", help="draw about so many [all]")
+    parser.add_argument("--shuffle-words", action="store_true", help="the words of every text in random order")
     options = parser.parse_args(argv)
     if options.training_texts is not None and options.training_texts < 1:
         raise UsageError(f"--training-texts: must be at least 1, got {options.training_texts}")
     parts = parts_of(options.dataset, options.source, options.training_texts)
+    if options.shuffle_words:
+        parts = shuffled(parts)
     for split in SPLITS:
         rows = parts[split]
         lines = (json.dumps({"label": label, "text": text}, ensure_ascii=False) + "\n" for label, text in rows)
