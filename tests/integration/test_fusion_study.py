@@ -233,8 +233,10 @@ def test_report_says_what_the_cells_say(study_file: Path, tmp_path: Path) -> Non
     assert "| learned | -2.00 [-4.48, +0.48] (0/3; 0.074) |" in text, "gate_scalar against add of the same family"
     assert "| learned.gate_scalar | 0.500 ± 0.000 | 0.100 | 30.0 % | 1.0 % |" in text
     assert "### Accuracy when words are shuffled in windows" in text
-    assert "| variant | as they are | windows of 3 | the whole text |" in text
-    assert "| learned.add | 62.00 ± 11.00 | 52.00 ± 11.00 | 32.00 ± 11.00 |" in text
+    last = "the whole text − as they are, 95 % over seeds"
+    assert f"| variant | as they are | windows of 3 | the whole text | {last} |" in text
+    lost = "-30.00 [-30.00, -30.00]"
+    assert f"| learned.add | 62.00 ± 11.00 | 52.00 ± 11.00 | 32.00 ± 11.00 | {lost} |" in text
     assert "thread(s), commit 0123456789." in text
     assert "| no_sqrt | 10 | 2 | 7 | 5 | 70 | 2.00 | 60 | 8,571 | 1.5 |" in text
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from paired import compare
 from published import TABLE_2
 from results import Results
-from tables import markdown, mean_sd
+from tables import interval, markdown, mean_sd
 
 Get = Callable[[dict[str, Any]], float]
 
@@ -34,9 +35,13 @@ def shuffled_table(results: Results) -> str:
         cells = [c for c in results.cells[variant].values() if set(windows) <= set(c["accuracy_shuffled"])]
         if cells:
             columns = [[c["accuracy"] for c in cells], *([c["accuracy_shuffled"][w] for c in cells] for w in windows)]
-            rows.append([variant, *(mean_sd(100 * np.array(column)) for column in columns)])
-    names = ("the whole text" if window == "0" else f"windows of {window}" for window in windows)
-    return markdown(["variant", "as they are", *names], rows) if windows else ""
+            scores = [100 * np.array(column) for column in columns]
+            lost = compare(scores[-1], scores[0])
+            rows.append([variant, *map(mean_sd, scores), f"{lost.mean:+.2f} {interval(lost.interval)}"])
+    names = ["the whole text" if window == "0" else f"windows of {window}" for window in windows]
+    if not windows:
+        return ""
+    return markdown(["variant", "as they are", *names, f"{names[-1]} − as they are, 95 % over seeds"], rows)
 
 
 def text_length_table(results: Results) -> str:
