@@ -73,7 +73,7 @@ class FusionClassifierConfig:
     position_fusion: str = option("add", "how positions join the embeddings", choices=FUSIONS.names, basic=True)
     norm_after_fusion: bool = option(False, "a layer norm on the fused embeddings")
     scale_embeddings: bool = option(True, "multiply embeddings by the square root of their width")
-    embedding_std: float = option(1.0, "of the embeddings' initial values, before that factor (the notebooks have 1)")
+    embedding_std: float = option(0.03, "of the embeddings' initial values, before that factor (the notebooks have 1)")
     gate_conv_radius: int | None = option(None, "gate_conv: K, positions looked at on either side [1]")
     gate_conv_scalar: bool | None = option(None, "gate_conv: one gate a word instead of one a feature [false]")
     levels: int | None = option(None, "multi_level: 1 word, 2 also sentence [2]")

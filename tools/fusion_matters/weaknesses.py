@@ -35,7 +35,7 @@ from docnmt.cli import command as cli
 from docnmt.registry import FUSIONS
 
 TASK = SimpleNamespace(vocabulary_size=2_000, labels=("",) * 11)
-BASE = FusionClassifierConfig(encoder_layers=2, embed_dim=128, ffn_dim=256)  # as fusion_classifier_arxiv
+BASE = FusionClassifierConfig(encoder_layers=2, embed_dim=128, ffn_dim=256, embedding_std=1.0)  # as the ArXiv notebook
 SHARED = ("embedding.tokens.", "layers.", "output.")
 Stream = Callable[[str], AbstractContextManager[None]]
 
