@@ -16,13 +16,13 @@ stats = pytest.importorskip("scipy.stats")
 pytest.importorskip("matplotlib")
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "fusion_matters"))
 choice = pytest.importorskip("choice")
+family_tables = pytest.importorskip("family_tables")
 figures = pytest.importorskip("figures")
 latency = pytest.importorskip("latency")
 report = pytest.importorskip("report")
 results_of = pytest.importorskip("results").Results
 run = pytest.importorskip("run")
 study_of = pytest.importorskip("study")
-tables = pytest.importorskip("tables")
 
 from docnmt.errors import UserError  # noqa: E402
 
@@ -286,7 +286,7 @@ def test_published_numbers_stand_beside_the_papers_setting(study_file: Path, tmp
     assert "| paper, published† | 91.15 ± 0.08 | 91.07 ± 0.09 |" in text, (
         "but within itself, and with its operators elsewhere"
     )
-    overview = tables.overview_table([results_of.read(study, tmp_path)])
+    overview = family_tables.overview_table([results_of.read(study, tmp_path)])
     assert "| small, at the paper's scale and rate, published† | – | 91.15 ± 0.08 | 91.07 ± 0.09 |" in overview
     assert "| small | – | 50.00 ± 0.00 | 50.00 ± 0.00 |" in overview
 
@@ -315,7 +315,7 @@ def test_report_of_one_cell_and_of_several_studies(study_file: Path, tmp_path: P
     results = results_of.read(study, tmp_path)
     assert "| sinusoidal.gate_scalar | 1 (0) | 50.00 | 91.07 ± 0.09 | 40.00 | – | 60.00 |" in report.report(results)
     assert "Not run yet (variant, seeds): sinusoidal.add [0, 1, 2];" in report.report(results)
-    table = tables.overview_table([results, results]).splitlines()
+    table = family_tables.overview_table([results, results]).splitlines()
     assert table[0] == "| data | TF-IDF + SVM | gate_scalar |"
     assert table[2:4] == ["| small | – | 50.00 |", "| small, published† | – | 91.07 ± 0.09 |"]
 

@@ -26,11 +26,12 @@ from cost_tables import (
     shuffled_table,
     text_length_table,
 )
+from family_tables import across_table, family_table, inside_table, overview_table
 from figures import draw_figures
 from power import detectable_effect, t_test_power
 from results import Results
 from study import Study, read_study
-from tables import across_table, comparison_table, contrast_table, family_table, inside_table, overview_table
+from tables import comparison_table, contrast_table
 
 from docnmt.cli import command as cli
 from docnmt.errors import UsageError, UserError

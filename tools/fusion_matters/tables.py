@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -146,84 +146,3 @@ def _svm_name(results: Results) -> str:
     name = "TF-IDF + linear SVM" + (f", first {length:,} words" if (length := svm.get("max_length")) else "")
     others = [100 * setting["accuracy"] for setting in svm.get("settings", [])]
     return name + (f" (all settings {min(others):.2f} to {max(others):.2f})" if others else "")
-
-
-def overview_table(several: Sequence[Results]) -> str:
-    """Data sets down, operators on sinusoidal positions across, the paper's below ours (Table 1); where a study has
-    `paper.*`, with the paper's scale and rate, these in a row of their own."""
-    operators = list(dict.fromkeys(o for results in several for o in results.families().get("sinusoidal", [])))
-    rows = []
-    for results in several:
-        svm = "–" if results.svm is None else f"{100 * results.svm['accuracy']:.2f}"
-        for family in [name for name in ("sinusoidal", "paper") if name in results.families()]:
-            title = results.study.name + (", at the paper's scale and rate" if family == "paper" else "")
-            rows += _family_rows(results, title, family, operators, [svm if family == "sinusoidal" else "–"])
-    return markdown(["data", "TF-IDF + SVM", *operators], rows)
-
-
-def _family_rows(
-    results: Results, title: str, family: str, operators: Sequence[str], before: Sequence[str] = ()
-) -> list[list[str]]:
-    """A family's accuracy by operator, and the paper's below where it has any; `before`: further columns."""
-    names = [f"{family}.{operator}" for operator in operators]
-    rows = [[title, *before, *(mean_sd(results.accuracy(n)) if n in results.cells else "–" for n in names)]]
-    theirs = [published(results, name, table_1=bool(before)) for name in names]
-    if set(theirs) != {"–"}:
-        mark = "†" if results.published_otherwise else ""
-        rows.append([f"{title}, published{mark}", *("–" for _ in before), *theirs])
-    return rows
-
-
-def family_table(results: Results) -> str:
-    """Families down, operators across, ours above the paper's (Table 3); empty with fewer than two families."""
-    families, operators = _grid(results)
-    if len(families) < 2:
-        return ""
-    rows = [row for family in families for row in _family_rows(results, family, family, operators)]
-    return markdown(["family", *operators], rows)
-
-
-def inside_table(results: Results) -> str:
-    """Every operator against `add` of the same family: does what an operator brings depend on the family?"""
-    families, operators = _grid(results)
-    others = [operator for operator in operators if operator != "add"]
-    return _differences(results, list(families), others, lambda family, operator: f"{family}.add")
-
-
-def across_table(results: Results) -> str:
-    """Every family against the reference's family under the same operator."""
-    families, operators = _grid(results)
-    own = results.study.reference.partition(".")[0]
-    others = [family for family in families if family != own]
-    return _differences(results, others, operators, lambda family, operator: f"{own}.{operator}")
-
-
-def _grid(results: Results) -> tuple[list[str], list[str]]:
-    families = results.families()
-    return list(families), list(dict.fromkeys(operator for operators in families.values() for operator in operators))
-
-
-def _differences(
-    results: Results, families: Sequence[str], operators: Sequence[str], reference: Callable[[str, str], str]
-) -> str:
-    """Means of the paired differences with 95 % over seeds, how many seeds are above 0, p by Holm over the whole table.
-
-    Empty with fewer than two such rows.
-    """
-    found = {
-        (family, operator): c
-        for family in families
-        for operator in operators
-        if {variant := f"{family}.{operator}", other := reference(family, operator)} <= results.cells.keys()
-        and (c := results.comparison(variant, other)) is not None
-    }
-    p = adjusted({place: c.t_p for place, c in found.items()})
-
-    def cell(place: tuple[str, str]) -> str:
-        if place not in found:
-            return "–"
-        c = found[place]
-        return f"{c.mean:+.2f} {interval(c.interval)} ({c.positive}/{c.n}; {number(p[place], '.3f')})"
-
-    rows = [[f, *(cell((f, o)) for o in operators)] for f in families if any((f, o) in found for o in operators)]
-    return markdown(["family", *operators], rows) if len(rows) > 1 else ""
