@@ -20,11 +20,10 @@ cells=$work/runs/${cells:-$study}
 tables=$work/tables/$data
 folder=$work/data/$data
 
-case $data in
-order_*) [ -e "$tables/test.jsonl" ] || python "$tools/order_tasks.py" "${data#order_}" "$tables" ;;
-*_shuffled) [ -e "$tables/test.jsonl" ] ||
-    python "$tools/make_data.py" "${data%_shuffled}" "$corpus" "$tables" --shuffle-words ;;
-*) [ -e "$tables/test.jsonl" ] || python "$tools/make_data.py" "$data" "$corpus" "$tables" ;;
+[ -e "$tables/test.jsonl" ] || case $data in
+order_*) python "$tools/order_tasks.py" "${data#order_}" "$tables" ;;
+*_shuffled) python "$tools/make_data.py" "${data%_shuffled}" "$corpus" "$tables" --shuffle-words ;;
+*) python "$tools/make_data.py" "$data" "$corpus" "$tables" ;;
 esac
 [ -e "$folder/meta.json" ] || docnmt-preprocess --task text_classification --destdir "$folder" \
     --train "$tables/train.jsonl" --valid "$tables/valid.jsonl" --test "$tables/test.jsonl"

@@ -30,6 +30,8 @@ def length_table(results: Results) -> str:
 def shuffled_table(results: Results) -> str:
     """Accuracy when the test texts' words are shuffled inside windows; empty where that was not measured."""
     windows = list(dict.fromkeys(w for s in results.cells.values() for c in s.values() for w in c["accuracy_shuffled"]))
+    if not windows:
+        return ""
     rows = []
     for variant in results.variants:
         cells = [c for c in results.cells[variant].values() if set(windows) <= set(c["accuracy_shuffled"])]
@@ -39,8 +41,6 @@ def shuffled_table(results: Results) -> str:
             lost = compare(scores[-1], scores[0])
             rows.append([variant, *map(mean_sd, scores), f"{lost.mean:+.2f} {interval(lost.interval)}"])
     names = ["the whole text" if window == "0" else f"windows of {window}" for window in windows]
-    if not windows:
-        return ""
     return markdown(["variant", "as they are", *names, f"{names[-1]} − as they are, 95 % over seeds"], rows)
 
 

@@ -67,7 +67,7 @@ def deltas(results: Results) -> Any:
 def _differences(axes: Any, results: Results, reference: str, variants: Sequence[str]) -> None:
     """One panel: a row a variant, all against one reference, on an axis that its differences fill."""
     axes.axvline(0, color="0.6", linewidth=1)
-    ends, farthest = [1e-3], 1e-3
+    end = farthest = 1e-3
     for row, variant in enumerate(reversed(variants)):
         comparison = results.comparison(variant, reference)
         assert comparison is not None
@@ -75,9 +75,9 @@ def _differences(axes: Any, results: Results, reference: str, variants: Sequence
         axes.plot(differences, [row] * len(differences), "o", color="0.55", markersize=4, alpha=0.7)
         axes.plot(comparison.interval, [row, row], color="C0", linewidth=2)  # nothing where it is not known
         axes.plot([comparison.mean], [row], "D", color="C0", markersize=6)
-        ends += [abs(end) for end in comparison.interval if not np.isnan(end)]
         farthest = max(farthest, *np.abs(differences))
-    limit = 1.1 * min(max(farthest, *ends), 3 * farthest)  # the intervals of two seeds go on
+        end = np.nanmax([end, farthest, *np.abs(comparison.interval)])
+    limit = 1.1 * min(end, 3 * farthest)  # the intervals of two seeds go on
     axes.set_xlim(-limit, limit)
     axes.set_yticks(range(len(variants)), list(reversed(variants)))
     axes.set_ylim(-0.7, len(variants) - 0.3)
