@@ -14,12 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
+
+try:
+    from scipy import stats
+except ImportError:
+    sys.exit("learning_time.py: error: needs scipy; pip install -e '.[study]'")
 from systems import first_as_good, read_log, validations
 
 from docnmt.files import write_json

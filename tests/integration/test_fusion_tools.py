@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -135,3 +137,24 @@ def test_ag_news_and_imdb_as_their_authors_publish_them(tmp_path: Path) -> None:
     (tmp_path / "test" / "neg").rename(tmp_path / "moved")
     with pytest.raises(UserError, match=r"neg: expected a \.txt file a review"):
         make_data.imdb(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tool", "library", "name"),
+    [
+        ("fusion_matters/report.py", "scipy", "scipy"),
+        ("fusion_matters/report.py", "matplotlib", "matplotlib"),
+        ("fusion_matters/baseline.py", "sklearn", "scikit-learn"),
+        ("inferlite/ppmi_vectors.py", "scipy", "scipy"),
+        ("learning_time.py", "scipy", "scipy"),
+    ],
+)
+def test_a_missing_library_is_one_line(tmp_path: Path, tool: str, library: str, name: str) -> None:
+    (tmp_path / f"{library}.py").write_text("raise ImportError\n")  # found before the installed one
+    path = Path(__file__).parents[2] / "tools" / tool
+    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    told = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert told.returncode == 1
+    assert told.stderr == f"{path.name}: error: needs {name}; pip install -e '.[study]'\n"

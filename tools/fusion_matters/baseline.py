@@ -16,9 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.metrics import hinge_loss
-from sklearn.svm import LinearSVC
+
+try:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.metrics import hinge_loss
+    from sklearn.svm import LinearSVC
+except ImportError:
+    sys.exit("baseline.py: error: needs scikit-learn; pip install -e '.[study]'")
 
 from docnmt.classification.scores import classification_scores
 from docnmt.classification.table import read_labelled

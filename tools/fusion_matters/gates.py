@@ -14,13 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from figures import save
 from gate_values import GateValues, gate_values
+from pyplot import plt
 from tables import markdown
 
 from docnmt.classification.data import LabelledArrays

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy_stats import stats
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import optimize, stats
+from scipy_stats import optimize, stats
 
 #: Places of the integral over the deviation that is measured, and their weights.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(2_000)

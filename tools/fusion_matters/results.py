@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from paired import PairedComparison, compare
 from published import ARCHITECTURE, PUBLISHED_TEXTS
-from scipy import stats
+from scipy_stats import stats
 from study import Study
 from two_way import TwoWay, two_way
 

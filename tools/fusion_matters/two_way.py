@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy_stats import stats
 
 
 class TwoWay(NamedTuple):

@@ -22,7 +22,7 @@ import torch
 from paired import permutation_p
 from power import detectable_effect
 from published import PUBLISHED, TABLE_1_SD
-from scipy import stats
+from scipy_stats import stats
 from tables import markdown
 
 from docnmt.batching.plan import plan_batches

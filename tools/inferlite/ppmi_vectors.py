@@ -14,8 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import svds
+
+try:
+    from scipy import sparse
+    from scipy.sparse.linalg import svds
+except ImportError:
+    sys.exit("ppmi_vectors.py: error: needs scipy; pip install -e '.[study]'")
 
 from docnmt.files import replacing
 from docnmt.sentence_vectors.words import words
