@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from fusion_matters.paired import PairedComparison, compare, holm
 from systems import System, read_log, validations
 
 from docnmt.files import write_json
+
+sys.path.append(str(Path(__file__).parent / "fusion_matters"))
+from paired import PairedComparison, compare, holm
 
 #: Variant → seed → its numbers.
 Cells = dict[str, dict[str, dict[str, float]]]
