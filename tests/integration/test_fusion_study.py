@@ -352,6 +352,21 @@ def test_figures_are_drawn(study_file: Path, tmp_path: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
 
 
+def test_accuracy_is_drawn_by_the_length_of_texts_that_were_not_cut(study_file: Path, tmp_path: Path) -> None:
+    study = study_of.read_study(study_file)
+    groups = [
+        {"up_to": 64, "texts": 40, "right": 30},
+        {"up_to": 128, "texts": 50, "right": 5},
+        {"up_to": 256, "texts": 1, "right": 1},
+    ]
+    for cell in study.cells():
+        write_result(cell.folder(tmp_path), cell, 0.5, accuracy_at_length={}, by_text_length=groups)
+    drawn = figures.lengths(results_of.read(study, tmp_path))
+    line = drawn.axes[0].lines[0]
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([64, 128], [75, 10]), "one text of 256 is no point"
+    assert drawn.get_supxlabel() == "tokens of the test text, at most"
+
+
 def test_differences_are_drawn_against_add_of_the_same_family(study_file: Path, tmp_path: Path) -> None:
     study = study_of.read_study(study_file)
     write_all(study, tmp_path)

@@ -13,6 +13,9 @@ from results import Results
 
 from docnmt.files import replacing
 
+#: Share of the texts that a class of lengths must have to be worth a point in a figure.
+LEAST_SHARE = 0.05
+
 
 def draw_figures(results: Results, folder: Path, latency: dict[str, Any] | None = None) -> list[Path]:
     """Draw what the results (and what latency.py wrote) allow; returns the files."""
@@ -82,23 +85,33 @@ def _differences(axes: Any, results: Results, reference: str, variants: Sequence
 
 
 def lengths(results: Results) -> Any:
-    """Accuracy against the number of tokens that are read of each test text: a panel a family."""
-    cuts = sorted(map(int, next(iter(results.cells[results.variants[0]].values()))["accuracy_at_length"]))
+    """Accuracy against the number of tokens that are read of each test text, or the texts' own: a panel a family."""
+    cell = next(iter(results.cells[results.variants[0]].values()))
+    cuts = sorted(_accuracy_by_length(cell))
     panels = _panels(results, results.variants)
     if len(cuts) < 2:
         return None
     figure, all_axes = plt.subplots(1, len(panels), figsize=(1.5 + 2.6 * len(panels), 3.8), sharey=True, squeeze=False)
     for axes, (family, variants) in zip(all_axes[0], panels.items(), strict=True):
         for operator, variant in variants.items():
-            means = [results.values(variant, lambda c, k=str(k): 100 * c["accuracy_at_length"][k]).mean() for k in cuts]  # type: ignore[misc]
+            means = [results.values(variant, lambda c, k=k: _accuracy_by_length(c)[k]).mean() for k in cuts]  # type: ignore[misc]
             axes.plot(cuts, means, markersize=3, **_style(results, operator))
         axes.set_xscale("log", base=2)
         axes.set_xticks(cuts, [_short(cut) for cut in cuts], fontsize=8)
         axes.set_title(family, fontsize=10)
     all_axes[0][0].set_ylabel("test accuracy, %")
-    figure.supxlabel("tokens read of each test text", fontsize=10, y=-0.02)
+    what = "tokens read of each test text" if cell["accuracy_at_length"] else "tokens of the test text, at most"
+    figure.supxlabel(what, fontsize=10, y=-0.02)
     _legend(figure, all_axes[0])
     return figure
+
+
+def _accuracy_by_length(cell: dict[str, Any]) -> dict[int, float]:
+    """Percent right by the tokens read of each text; where none was cut, by the texts' whole length."""
+    read = {int(cut): 100 * accuracy for cut, accuracy in cell["accuracy_at_length"].items()}
+    groups, texts = cell["by_text_length"], sum(group["texts"] for group in cell["by_text_length"])
+    common = [group for group in groups if group["texts"] >= LEAST_SHARE * texts]
+    return read or {group["up_to"]: 100 * group["right"] / group["texts"] for group in common}
 
 
 def gates(results: Results) -> Any:
