@@ -10,7 +10,8 @@ from docnmt.convert.ctranslate import require_ctranslate2, write_ctranslate2
 from docnmt.convert.marian import CONFIG, read_marian, write_marian
 from docnmt.convert.sentence_model import OPTIONS, SentenceModel, read_checkpoint, write_checkpoint
 from docnmt.errors import UsageError, UserError
-from docnmt.files import check_folder, replacing_folder, write_json
+from docnmt.files import check_folder, find_checkpoint, replacing_folder, write_json
+from docnmt.training.checkpoint import read_header
 from docnmt.version import __version__
 
 #: The file by which a folder is known to be ours.
@@ -47,6 +48,8 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
 def _read(source: Path, config: ConvertConfig, say: Callable[[str], None]) -> SentenceModel:
     is_marian = (source / CONFIG).is_file()
     if config.to == ("hf-marian" if is_marian else "docnmt"):
+        if not is_marian:
+            read_header(find_checkpoint(source))  # says so where it is no checkpoint at all
         raise UsageError(f"--to {config.to}: {source} is in this form already")
     if is_marian:
         return read_marian(source, (config.source_lang, config.target_lang), say)

@@ -155,4 +155,6 @@ def _training_problem(message: str, vocab_size: int) -> str:
             f"--vocab-size {vocab_size} is too small: the text's characters alone need {smallest}; "
             "raise it or lower --character-coverage"
         )
+    if vocab_size < len(SPECIAL):
+        return f"--vocab-size {vocab_size} is too small: the special entries alone are {len(SPECIAL)}"
     return f"SentencePiece cannot be trained on this text: {' '.join(message.split())}"

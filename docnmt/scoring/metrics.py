@@ -14,7 +14,7 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from docnmt.errors import UserError
+from docnmt.errors import UsageError, UserError
 from docnmt.scoring.evaluation import Evaluation, sum_documents
 from docnmt.scoring.ter import FastTER
 
@@ -115,7 +115,7 @@ def _bleu(tokenize: str, references: Sequence[Sequence[str]]) -> BLEU:
         return BLEU(tokenize=tokenize, references=references)
     except (KeyError, AssertionError, ValueError):
         names = ", ".join(name for name in BLEU.TOKENIZERS if name != "none")
-        raise UserError(f"sacreBLEU has no tokenizer '{tokenize}'; there are {names}") from None
+        raise UsageError(f"sacreBLEU has no tokenizer '{tokenize}'; there are {names}") from None
     except (ImportError, RuntimeError, OSError) as error:
         raise UserError(
             f"sacreBLEU's tokenizer '{tokenize}' needs a package or a download: {' '.join(str(error).split())}"

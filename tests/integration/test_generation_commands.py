@@ -339,7 +339,7 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         1,
         "back.safetensors de-en: not together",
     ),
-    "tokenizer": (["generate", "data", "--path", "run", "--sacrebleu-tokenize", "x"], b"", 1, "no tokenizer 'x'"),
+    "tokenizer": (["generate", "data", "--path", "run", "--sacrebleu-tokenize", "x"], b"", 2, "no tokenizer 'x'"),
     "file": (["generate", "data", "--path", "run", "--results-path", "test.en"], b"", 1, "is a file"),
     "foreign folder": (["generate", "data", "--path", "run", "--results-path", "data"], b"", 1, "not written by"),
     "all for nothing": (

@@ -188,7 +188,7 @@ def test_one_document_is_shown_without_intervals(tmp_path: Path) -> None:
         ({"--names": ["x", "x"]}, 2, "two files have the name 'x'; give each its own with --names"),
         ({"--names": ["x"]}, 2, "--names: expected 2, one for each file of --sys, got 1"),
         ({"--samples": ["0"]}, 2, "--samples: must be at least 1, got 0"),
-        ({"--sacrebleu-tokenize": ["fun"]}, 1, "no tokenizer 'fun'"),
+        ({"--sacrebleu-tokenize": ["fun"]}, 2, "no tokenizer 'fun'"),
         ({"--discourse": ["ref.txt"]}, 1, "ref.txt: is not what docnmt-score"),
         ({"--out": ["ref.txt"]}, 1, "ref.txt: exists and is not a report"),
         ({"--out": ["."]}, 1, "is a folder or a device"),

@@ -71,6 +71,8 @@ def test_a_vocabulary_smaller_than_the_characters_names_the_smallest() -> None:
         Tokenizer.train(LINES, 10)
     smallest = int(re.findall(r"alone need (\d+)", str(error.value))[0])
     assert Tokenizer.train(LINES, smallest).vocab_size == smallest
+    with pytest.raises(UserError, match="--vocab-size 1 is too small: the special entries alone are 5"):
+        Tokenizer.train(LINES, 1)
 
 
 def test_long_lines_are_not_dropped_from_training() -> None:
