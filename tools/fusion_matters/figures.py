@@ -108,10 +108,11 @@ def lengths(results: Results) -> Any:
 
 def _accuracy_by_length(cell: dict[str, Any]) -> dict[int, float]:
     """Percent right by the tokens read of each text; where none was cut, by the texts' whole length."""
-    read = {int(cut): 100 * accuracy for cut, accuracy in cell["accuracy_at_length"].items()}
-    groups, texts = cell["by_text_length"], sum(group["texts"] for group in cell["by_text_length"])
-    common = [group for group in groups if group["texts"] >= LEAST_SHARE * texts]
-    return read or {group["up_to"]: 100 * group["right"] / group["texts"] for group in common}
+    if cell["accuracy_at_length"]:
+        return {int(cut): 100 * accuracy for cut, accuracy in cell["accuracy_at_length"].items()}
+    groups = cell["by_text_length"]
+    least = LEAST_SHARE * sum(group["texts"] for group in groups)
+    return {group["up_to"]: 100 * group["right"] / group["texts"] for group in groups if group["texts"] >= least}
 
 
 def gates(results: Results) -> Any:
