@@ -71,7 +71,9 @@ def main(jobs: Path, found: Path) -> None:
 def torchrun(processes: int, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     """A job of several processes on this machine."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    print(done.stderr, file=sys.stderr)  # pytest shows it where a test fails
+    return done
 
 
 def run_jobs(folder: Path, processes: int, jobs: list[list[str]]) -> list[Result]:
