@@ -8,7 +8,8 @@ from typing import Any
 
 from docnmt import ranks
 from docnmt.errors import Terminated
-from docnmt.runtime import tune
+from docnmt.modules.reduced_precision import multiplies_bfloat16
+from docnmt.runtime import pick_device, tune
 from docnmt.training.describe import describe_run
 from docnmt.training.folder import RunFolder
 from docnmt.training.journal import say
@@ -92,4 +93,6 @@ def notes(config: dict[str, Any]) -> list[str]:
         found.append(f"--warmup-updates {warmup} is above --max-update {limits.max_update}: --lr is never reached")
     if config["training"].max_tokens < 16:
         found.append(f"--max-tokens {config['training'].max_tokens}: nearly every unit is a batch of its own")
+    if config["training"].bf16 and pick_device(limits.device).type == "cpu" and not multiplies_bfloat16():
+        found.append("--bf16: this processor has no bfloat16 products, and float32 is many times faster: --no-bf16")
     return [f"note: {note}" for note in found]

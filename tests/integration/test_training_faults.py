@@ -391,6 +391,17 @@ def test_what_nobody_means_is_said_first(data: Path, tmp_path: Path, capsys: pyt
     assert "--warmup-updates 5 is above --max-update 3" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("has", [False, True])
+def test_a_processor_without_bfloat16_is_said_first(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, has: bool
+) -> None:
+    monkeypatch.setattr("docnmt.training.main.multiplies_bfloat16", lambda: has)
+    assert train(data, tmp_path / "run", "--dry-run", "--bf16", "--device", "cpu") == 0
+    assert ("this processor has no bfloat16 products" in capsys.readouterr().out) is not has
+    assert train(data, tmp_path / "run", "--dry-run", "--device", "cpu") == 0
+    assert "bfloat16 products" not in capsys.readouterr().out
+
+
 def test_too_little_processor_time_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = ProcessorTime()
     monkeypatch.setattr("time.monotonic", lambda: watch.wall + 100)
