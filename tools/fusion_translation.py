@@ -1,7 +1,7 @@
 """The table of recipes/fusion_translation/run.sh: fusion operators in translation, over paired seeds.
 
     python tools/fusion_translation.py runs/fusion-translation --keep docs/measured/fusion-translation.json
-    python tools/fusion_translation.py docs/measured/fusion-translation.json
+    python tools/fusion_translation.py docs/measured/fusion-translation.json more/runs/fusion-translation
     python tools/fusion_translation.py --best runs/fusion-translation/choice/sinusoidal.add
 
 Differences are to addition with the same positions, seed by seed: in nats a subword of the dev part (the best
@@ -59,6 +59,34 @@ def read(work: Path) -> tuple[Cells, dict[str, str]]:
     return cells, {name: best(work / "choice" / name) for name in cells}
 
 
+def kept(file: Path) -> tuple[Cells, dict[str, str]]:
+    """The same from a file that --keep wrote."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return found["cells"], found["chosen"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file}: not what --keep writes: {error}") from error
+
+
+def merge(sources: Sequence[Path]) -> tuple[Cells, dict[str, str]]:
+    """The cells and settings of folders of the recipe and of files that --keep wrote, together.
+
+    Raises:
+        ValueError: two of them have the same seed of a variant, or other settings for it.
+    """
+    cells: Cells = {}
+    chosen: dict[str, str] = {}
+    for source in sources:
+        more, settings = read(source) if source.is_dir() else kept(source)
+        for name, seeds in more.items():
+            if chosen.setdefault(name, settings[name]) != settings[name]:
+                raise ValueError(f"{source}: {name} has {settings[name]}, and {chosen[name]} in another")
+            if twice := cells.setdefault(name, {}).keys() & seeds:
+                raise ValueError(f"{source}: {name} has seed {min(twice)}, as another has")
+            cells[name].update(seeds)
+    return cells, chosen
+
+
 def differences(cells: Cells, what: str) -> dict[str, tuple[PairedComparison, float]]:
     """Variant → its difference to addition with the same positions over the seeds of both, and p by Holm."""
     found = {}
@@ -97,23 +125,21 @@ def table(cells: Cells, chosen: dict[str, str]) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path, metavar="WORK", help="folder of the recipe, or what --keep wrote")
-    parser.add_argument("--best", action="store_true", help="print which training in the folder is best, and end")
-    parser.add_argument("--keep", type=Path, metavar="FILE")
+    parser.add_argument(
+        "sources", type=Path, nargs="+", metavar="WORK", help="folders of the recipe, and what --keep wrote: one table"
+    )
+    parser.add_argument("--best", action="store_true", help="print which training in each folder is best, and end")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write the cells there, for a later table")
     options = parser.parse_args(arguments)
     try:
         if options.best:
-            print(best(options.source))
+            print(*map(best, options.sources), sep="\n")
             return
-        if options.source.is_dir():
-            cells, chosen = read(options.source)
-        else:
-            kept = json.loads(options.source.read_text(encoding="utf-8"))
-            cells, chosen = kept["cells"], kept["chosen"]
+        cells, chosen = merge(options.sources)
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")
-    except (ValueError, KeyError) as error:
-        parser.error(f"{options.source}: {error}")
+    except ValueError as error:
+        parser.error(str(error))
     print("\n".join(table(cells, chosen)))
     if options.keep:
         write_json(options.keep, {"cells": cells, "chosen": chosen})

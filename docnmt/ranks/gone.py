@@ -58,11 +58,11 @@ def reason(job: Job, error: BaseException) -> BaseException:
             return error
     elif isinstance(error, RuntimeError) and any(name in str(error).lower() for name in ("gloo", "nccl")):
         found = lost(job) or error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # first: once told, others end and the launcher stops all
     if isinstance(found, Elsewhere) or not _first_to_tell(job):
         time.sleep(BEAT)  # the one that tells comes first
         return Elsewhere(2 if isinstance(error, UsageError) else 1)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     launch.unmute()
     return found or error
 

@@ -58,6 +58,30 @@ def test_differences_are_paired_by_seed(tmp_path: Path, capsys: pytest.CaptureFi
     assert "| 1e-3, 1 | 7 | 1 | 5.000 |  |  | 1.00 |  |  |" in rows["| multi_level.none"]
 
 
+def test_what_was_kept_and_what_came_later_make_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def keep(name: str, cells: dict[str, list[int]], setting: str = "1e-3.scale") -> str:
+        seeds = {v: {str(s): {"parameters": 7, "nats": s, "bleu": s} for s in of} for v, of in cells.items()}
+        (tmp_path / name).write_text(json.dumps({"cells": seeds, "chosen": dict.fromkeys(cells, setting)}))
+        return str(tmp_path / name)
+
+    whole = keep("whole", {"learned.add": [1, 2], "learned.mul": [1, 2]})
+    parts = [keep("one", {"learned.add": [1, 2], "learned.mul": [1]}), keep("two", {"learned.mul": [2]})]
+    tool.main([*parts, "--keep", str(tmp_path / "merged")])
+    assert json.loads((tmp_path / "merged").read_text()) == json.loads(Path(whole).read_text())
+    tool.main([whole])
+    first, second = np.array_split(capsys.readouterr().out.splitlines(), 2)
+    assert list(first) == list(second)
+    (tmp_path / "bad").write_text("[]")
+    for more, said in (
+        (whole, "learned.add has seed 1, as another has"),
+        (keep("other", {"learned.mul": [3]}, "3e-3.scale"), "learned.mul has 3e-3.scale, and 1e-3.scale in another"),
+        (str(tmp_path / "bad"), "not what --keep writes"),
+    ):
+        with pytest.raises(SystemExit):
+            tool.main([whole, more])
+        assert said in capsys.readouterr().err
+
+
 def test_one_seed_has_a_difference_and_nothing_more() -> None:
     cells = {
         f"learned.{name}": {"1": {"parameters": 7, "nats": n, "bleu": n}} for name, n in (("add", 4.0), ("mul", 5.0))
