@@ -19,6 +19,7 @@ reviews=$WORK/reviews.npz   # a third type: our own, from film reviews
 EPOCHS=${EPOCHS:-100}          # at most: three validations without a new best end a training
 SEEDS=${SEEDS:-1 2 3}
 HASH_STEPS=${HASH_STEPS:-2000} # updates until the codes are sharp
+ONLY=${ONLY:-}                 # trains these runs alone, as ONLY="glove,1 glove+news,1"
 BILSTM=${BILSTM:-512}          # width of BiLSTM-max; at the others' 4,096 it reads 23 sentences a second
 # SentEval's settings: about 15 minutes of one core for an encoder of width 4,096; PROTOCOL=fast takes a tenth of it
 PROTOCOL=${PROTOCOL:-default}
@@ -32,6 +33,7 @@ data() { # name, vector files
 }
 train() { # run, data, options
     run=$1; folder=$2; shift 2
+    case " ${ONLY:-$run} " in *" $run "*) ;; *) return 0 ;; esac
     for seed in $SEEDS; do # RUN is seed 1, RUN@2 seed 2 …
         name=$run; [ "$seed" = 1 ] || name=$run@$seed
         docnmt-train "$WORK/data/$folder" --save-dir "$WORK/runs/$name" --max-epoch "$EPOCHS" --patience 3 --seed "$seed" \
