@@ -8,6 +8,7 @@
 #   ABLATION_WORK=DIR      another folder (relative to the clone, or absolute)
 #   ABLATION_ONLY="A B"    only these variants (names as below)
 #   ABLATION_SEED=N        seed of all trainings (1); another seed needs another folder
+#   PRECISION=--no-bf16    (bible) on a processor without bfloat16 products
 #   DOCNMT_ENV, DOCNMT_TORCH, PYTHON: see tools/environment.sh
 set -euo pipefail
 DATA=${DATA:+$(realpath -- "$DATA")}

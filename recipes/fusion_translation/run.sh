@@ -8,7 +8,7 @@
 #   FUSION_WORK=DIR     another folder (relative to the clone, or absolute)
 #   FUSION_SEEDS="1 2"  seeds that are reported (1 2 3)
 #   FUSION_ONLY="A B"   only these (names as multi_level.add, sinusoidal.concat)
-#   PRECISION=--no-bf16 on a processor without bfloat16 products (--bf16)
+#   PRECISION=--no-bf16 on a processor without bfloat16 products
 #   DOCNMT_ENV, DOCNMT_TORCH, PYTHON: see tools/environment.sh
 set -euo pipefail
 DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
@@ -32,7 +32,7 @@ for variant in $chosen; do
     fusion=${variant#*.}
     plugin=()
     [ "$fusion" != project ] || plugin=(--user-dir recipes/fusion_translation/plugin)
-    options=("${plugin[@]}" "${PRECISION:---bf16}" --position "${variant%.*}" --position-fusion "$fusion" --ffn-dim "${width[$fusion]}")
+    options=("${plugin[@]}" --position "${variant%.*}" --position-fusion "$fusion" --ffn-dim "${width[$fusion]}")
     for rate in 1e-3 3e-3; do
         for scale in scale no-scale; do
             folder=$work/choice/$variant/$rate.$scale

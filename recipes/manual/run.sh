@@ -10,6 +10,7 @@
 #   EPOCHS=N      passes of the sentence model at a falling rate, before the last three (7)
 #   SEEDS="1 2"   of the pointer
 #   BEAM=N        of the search (4)
+#   PRECISION=--no-bf16  on a processor without bfloat16 products
 # One thread of a processor with bf16 takes 9 minutes an epoch of the sentence model and 5 a pointer for the manual, 6 and 2 for
 # the help.
 set -euo pipefail
