@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from docnmt.batching.collate import ranges, sentence_costs
+from docnmt.batching.collate import ranges, read_sentences, sentence_costs
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import offsets_of
 from docnmt.reading import ReadingPlan
@@ -75,3 +75,12 @@ def memory_sentences(plan: ReadingPlan, units: Units, chosen: np.ndarray) -> np.
     reads = (units.source_last - units.source_first)[chosen]
     begins = np.cumsum(reads) - reads - units.source_first[chosen]
     return ranges(begins + units.first[chosen], begins + units.last[chosen])
+
+
+def sentences_read(units: Units, chosen: np.ndarray, before: int) -> dict[int, int]:
+    """For each sentence that the units `chosen` read, which "sentence" it is of their packed source behind `before`
+    others; where several units read it, in the one that writes it, if there is one."""
+    sentences, written = read_sentences(units, chosen)
+    places = before + np.arange(len(sentences))
+    order = np.argsort(written, kind="stable")
+    return dict(zip(sentences[order].tolist(), places[order].tolist(), strict=True))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from docnmt.batch import PackedText, TranslationBatch
+from docnmt.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.data.tokenizer import BOS, EOS
 from docnmt.functional.loss import CopiedFeatures
 from docnmt.layout import DocumentLayout
@@ -49,7 +49,7 @@ class CopyTransformer(EncoderDecoder):
     def forward(self, batch: TranslationBatch) -> CopiedFeatures:  # type: ignore[override]  # a criterion knows both
         """Features (T, d) and what is copied to the labels."""
         features = super().forward(batch)
-        return CopiedFeatures(features, self.pointer(features, batch.labels, batch.target.layout))
+        return CopiedFeatures(features, self.pointer(features, _followed(batch), batch.target.layout))
 
     def encode(self, source: PackedText) -> Memory:
         """Encode packed documents; their states are kept to read finished translations once more."""
@@ -82,3 +82,12 @@ class CopyTransformer(EncoderDecoder):
         earlier = state.layers[-1]["pointer"]
         assert isinstance(earlier, Earlier)
         return self.pointer.step(features, self.output(features), earlier)
+
+
+def _followed(batch: TranslationBatch) -> Tensor:
+    """(T,) the token that follows each, also in sentences that have no labels because they are only read; `IGNORE` in
+    those without a translation, of which the target has the first token alone."""
+    tokens, offsets = batch.target.tokens, batch.target.layout.sentence_offsets
+    following = tokens.roll(-1).index_fill(0, offsets[1:] - 1, EOS) if len(tokens) else tokens
+    alone = (offsets.diff() == 1).index_select(0, batch.target.layout.sentence_of_token)
+    return torch.where(batch.labels >= 0, batch.labels, following.masked_fill(alone, IGNORE))

@@ -49,14 +49,11 @@ class Ensemble:
     def remember(
         self, memories: Sequence[object], sentences: Sequence[int], tokens: Sequence[int], *, given: bool
     ) -> list[object]:
-        """What each model's other sentences read of a translation, or None; `sentences` as each memory numbers it."""
-        parts = zip(self.models, memories, sentences, strict=True)
-        return [
-            model.remember(memory, n, tokens)
-            if model.reading.own_text or (given and model.reading.given_text)
-            else None
-            for model, memory, n in parts
-        ]
+        """What other sentences read of a translation, of each model that reads its own text or else, with `given`, of
+        each that reads what is given; None of the others. `sentences`: as each memory numbers it."""
+        reads = [model.reading.given_text if given else model.reading.own_text for model in self.models]
+        parts = zip(self.models, memories, sentences, reads, strict=True)
+        return [model.remember(memory, n, tokens) if each else None for model, memory, n, each in parts]
 
     def begin(
         self,

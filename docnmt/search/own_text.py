@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,21 +15,17 @@ class GivenText:
 
     Args:
         units: of such a model; a sentence reads what is given in its unit, also behind it.
+        written: what is given in the units that are encoded together, by sentence.
     """
 
-    def __init__(self, units: Units) -> None:
-        sizes = units.last - units.first
-        self._first, self._last = (np.repeat(ends, sizes) for ends in (units.source_first, units.source_last))  # (S,)
-        self._written: dict[int, list[object]] = {}
+    def __init__(self, units: Units, written: Mapping[int, list[object]]) -> None:
+        self._units, self._written = units, written
 
     def earlier(self, sentence: int) -> list[list[object]]:
         """What is given in the sentence's unit, in order."""
-        numbers = range(int(self._first[sentence]), int(self._last[sentence]))
+        unit = int(np.searchsorted(self._units.first, sentence, side="right")) - 1
+        numbers = range(int(self._units.source_first[unit]), int(self._units.source_last[unit]))
         return [self._written[number] for number in numbers if number in self._written]
-
-    def keep(self, written: dict[int, list[object]]) -> None:
-        """What is given in the units that are translated next."""
-        self._written = written
 
 
 class OwnText:
@@ -61,6 +57,8 @@ class OwnText:
 
     def ready(self, slots: Sequence[Slot]) -> list[Slot]:
         """Those that can be written at once; what is followed by most sentences comes first."""
+        if not slots:
+            return []
         ready = sorted((slot for slot in slots if not self.waits(slot.number)), key=lambda slot: slot.number)
         ends = [slot.number for slot in ready[1:]] + [max(slot.number for slot in slots) + 1]
         chain = {slot.number: end - slot.number for slot, end in zip(ready, ends, strict=True)}

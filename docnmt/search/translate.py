@@ -135,18 +135,18 @@ def translate_corpus(
         streams=before + _own(own_numbers), progress=progress,
     )  # fmt: skip
     check_room(work)
-    parts = list(work.ranges())
+    parts = work.chains()
 
     def _part(place: int) -> Iterator[SentenceResult]:
-        first, last = parts[place]
-        numbers = (number for number in range(first, last) if number not in tokens)
-        for result in _results(_translated(work, first, last), numbers, task.target_tokenizer):
-            yield replace(result, number=int(own_numbers[result.number]))
+        for first, last in parts[place]:
+            numbers = (number for number in range(first, last) if number not in tokens)
+            for result in _results(_translated(work, first, last), numbers, task.target_tokenizer):
+                yield replace(result, number=int(own_numbers[result.number]))
 
     if ranks.world() == 1:
         yield from chain.from_iterable(map(_part, range(len(parts))))
     else:
-        sizes = [int(work.lengths[first:last].sum()) for first, last in parts]
+        sizes = [int(work.lengths[part[0][0] : part[-1][1]].sum()) for part in parts]
         for found in ranks.shared_out(sizes, lambda place: [asdict(result) for result in _part(place)]):
             yield from map(SentenceResult.from_dict, found)
 
@@ -159,7 +159,7 @@ def _own(numbers: np.ndarray) -> np.ndarray:
 
 def _translated(work: Work, first: int, last: int) -> dict[int, list[Hypothesis]]:
     """The translations of the sentences from `first` to `last`, encoded together."""
-    if all(number in work.given for number in range(first, last)):
+    if not work.has_to_read(first, last):
         work.progress(int(work.lengths[first:last].sum()))
         return {}
     (group,) = encode([(work, first, last)])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from docnmt.batch import join_texts
 from docnmt.batching.collate import collate_source, source_costs
-from docnmt.batching.units import memory_sentences, planned_units, searched_texts
+from docnmt.batching.units import memory_sentences, planned_units, searched_texts, sentences_read
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.runtime import INVARIANT_ROWS
@@ -61,9 +61,7 @@ class Work:
         pairs = list(zip(self.plans, self.units, strict=True))
         self.texts = texts_together([searched_texts(*pair, corpus.num_sentences) for pair in pairs])
         own = [units for plan, units in pairs if plan.own_text]
-        given_only = [units for plan, units in pairs if plan.given_text]
         self.own_text = OwnText(own[0]) if own else None
-        self.given_text = GivenText(given_only[0]) if given_only and not own else None
 
     @cached_property
     def costs(self) -> np.ndarray:
@@ -74,12 +72,31 @@ class Work:
         """The sentences to encode at once, as many as `--max-tokens` allows."""
         return groups([each.kept for each in self.units], self.costs, self.options.max_tokens)
 
+    def continues(self, first: int) -> bool:
+        """Whether the sentences from `first` on read what was written of those before it."""
+        return self.own_text is not None and first < len(self.lengths) and self.own_text.follows(first)
+
+    def has_to_read(self, first: int, last: int) -> bool:
+        """Whether there is anything to do in a range: something to write, or what is given and later ones read."""
+        return self.continues(last) or any(number not in self.given for number in range(first, last))
+
+    def chains(self) -> list[list[tuple[int, int]]]:
+        """The ranges, those together that must be translated one after the other."""
+        chains: list[list[tuple[int, int]]] = []
+        for first, last in self.ranges():
+            if self.continues(first):
+                chains[-1].append((first, last))
+            else:
+                chains.append([(first, last)])
+        return chains
+
 
 class Group:
     """Sentences of a work that were encoded together, perhaps with those of others.
 
     Args:
         memories: of each model. places: for each model, which sentence of its memory each text is.
+        read: for each model, by a sentence of the corpus, which of its memory it is; also of those that it only reads.
         name: what its slots call it.
 
     Attributes:
@@ -88,9 +105,10 @@ class Group:
     """
 
     def __init__(
-        self, work: Work, first: int, last: int, memories: list[object], places: list[Tensor], name: int
-    ) -> None:
-        self._work, self.memories, self.places = work, memories, places
+        self, work: Work, first: int, last: int, memories: list[object], places: list[Tensor],
+        read: Sequence[Mapping[int, int]], name: int,
+    ) -> None:  # fmt: skip
+        self._work, self.memories, self.places, self._read, self._last = work, memories, places, read, last
         self._ensemble, self._given, self._own_text = work.ensemble, work.given, work.own_text
         texts = work.texts[slice(*np.searchsorted(work.texts[:, 1], [first, last]))]
         self.begins = texts[:, 1]
@@ -98,14 +116,20 @@ class Group:
         work.progress(sum(int(work.lengths[number]) for number in range(first, last) if number in work.given))
         self._waiting = {slot.number: slot for slot in slots}
         self.ready, self.left = slots, len(slots)
-        given = [number for number in self.begins.tolist() if number in work.given]
+        self._given_text = self._what_is_given()
         if self._own_text is not None:
-            for number in given:
-                if not self._own_text.follows(number):
+            for number in self.begins.tolist():  # what stands before the first is written
+                if number in work.given and (number == first or not self._own_text.follows(number)):
                     self._keep(number, work.given[number])
             self.ready = self._own_text.ready(slots)
-        if work.given_text is not None:
-            work.given_text.keep({number: self._remember(number, work.given[number]) for number in given})
+
+    def _what_is_given(self) -> GivenText | None:
+        """What is given in the units of the models that read nothing else of translations."""
+        for plan, units, read in zip(self._work.plans, self._work.units, self._read, strict=True):
+            if plan.given_text:  # all such models have the same units
+                numbers = [number for number in read if number in self._given]
+                return GivenText(units, {n: self._remember(n, self._given[n], given=True) for n in numbers})
+        return None
 
     def place(self, number: int) -> list[Tensor]:
         """For each model, which sentence () of its memory the text `number` is."""
@@ -114,8 +138,9 @@ class Group:
 
     def earlier(self, number: int) -> list[list[object]]:
         """The translations that the text `number` reads, as each model remembers them."""
-        read = self._own_text or self._work.given_text
-        return [] if read is None else read.earlier(number)
+        return [
+            each for read in (self._own_text, self._given_text) if read is not None for each in read.earlier(number)
+        ]
 
     def finish(self, slot: Slot, hypotheses: list[Hypothesis]) -> tuple[dict[int, list[Hypothesis]], list[Slot]]:
         """A text has ended: its sentences that were searched and are kept, and the slots that had to wait for it."""
@@ -132,19 +157,20 @@ class Group:
         return found, [] if after is None or after in self.ready else [after]
 
     def _keep(self, number: int, tokens: Sequence[int]) -> int:
-        """Later sentences will read this one, and the given ones that follow it. Returns the number after them."""
+        """Later sentences will read this one, and the given ones of the group that follow it. Returns the number after
+        them."""
         assert self._own_text is not None
         while True:
-            self._own_text.keep(number, self._remember(number, tokens))
+            self._own_text.keep(number, self._remember(number, tokens, given=False))
             number += 1
-            if number not in self._given or not self._own_text.follows(number):
+            if number == self._last or number not in self._given or not self._own_text.follows(number):
                 return number
             tokens = self._given[number]
 
-    def _remember(self, number: int, tokens: Sequence[int]) -> list[object]:
-        """What each model's other sentences read of a translation."""
-        sentences = [int(place) for place in self.place(number)]
-        return self._ensemble.remember(self.memories, sentences, tokens, given=number in self._given)
+    def _remember(self, number: int, tokens: Sequence[int], *, given: bool) -> list[object]:
+        """What other sentences read of a translation (`Ensemble.remember`)."""
+        places = [read.get(number, -1) for read in self._read]  # -1: of a model that reads none
+        return self._ensemble.remember(self.memories, places, tokens, given=given)
 
 
 def encode(pieces: Sequence[tuple[Work, int, int]], names: Sequence[int] = (0,)) -> list[Group]:
@@ -152,21 +178,23 @@ def encode(pieces: Sequence[tuple[Work, int, int]], names: Sequence[int] = (0,))
     sentences = sum(last - first for _, first, last in pieces)
     copies = -(-INVARIANT_ROWS // sentences)  # few rows take other kernels, whose sums differ in the last bit
     ensemble, device = pieces[0][0].ensemble, pieces[0][0].device
-    sources, places = [], []
+    sources, places, reads = [], [], []
     for model in range(len(ensemble.models)):
-        texts, of_text, before = [], [], 0
+        texts, of_text, read, before = [], [], [], 0
         for work, first, last in pieces:
             plan, units = work.plans[model], work.units[model]
             own = np.arange(*np.searchsorted(units.kept, [first, last]))
             text = collate_source(work.corpus, units, np.tile(own, copies), plan)
             texts.append(text)
             of_text.append(torch.from_numpy(memory_sentences(plan, units, own) + before).to(device))
+            read.append(sentences_read(units, own, before) if plan.reads_translations else {})
             before += text.layout.num_sentences
         sources.append(join_texts(texts).to(device))
         places.append(of_text)
+        reads.append(read)
     memories = ensemble.encode(sources)
     return [
-        Group(*piece, memories, [of_text[n] for of_text in places], name)
+        Group(*piece, memories, [of_text[n] for of_text in places], [read[n] for read in reads], name)
         for n, (piece, name) in enumerate(zip(pieces, names, strict=True))
     ]
 

@@ -33,10 +33,15 @@ class Job:
 
     def __init__(self, work: Work, deliver: Callable[[int, list[Hypothesis]], None]) -> None:
         self.work, self.deliver = work, deliver
-        self.ranges = deque((a, b) for a, b in work.ranges() if any(n not in work.given for n in range(a, b)))
+        self.ranges = deque(each for each in work.ranges() if work.has_to_read(*each))
         self.ready: deque[Slot] = deque()
         self.live = self.turn = 0
         self.left = work.corpus.num_sentences - len(work.given)
+
+    @property
+    def encodable(self) -> bool:
+        """There is something to encode, and whatever it reads is written."""
+        return bool(self.ranges) and not self.ready and not (self.live and self.work.continues(self.ranges[0][0]))
 
     @property
     def cost(self) -> int:
@@ -140,7 +145,7 @@ class SharedSearch:
         room = 2 * self._capacity - len(slots) - ahead
         chosen: list[tuple[Job, tuple[Work, int, int]]] = []
         tokens = 0
-        for job in sorted((job for job in self.jobs if job.ranges and not job.ready), key=_turn):
+        for job in sorted((job for job in self.jobs if job.encodable), key=_turn):
             tokens += job.cost
             if room <= 0 or (chosen and tokens > self._options.max_tokens):
                 break
@@ -155,8 +160,9 @@ class SharedSearch:
         names = range(self._names, self._names + len(chosen))
         self._names += len(chosen)
         for (job, _), name, group in zip(chosen, names, encode([piece for _, piece in chosen], names), strict=True):
-            self._groups[name], self._owners[name] = group, job
-            job.ready.extend(group.ready)
+            if group.left:  # it is no group of given sentences alone, that later ones read
+                self._groups[name], self._owners[name] = group, job
+                job.ready.extend(group.ready)
 
     def _entering(self) -> list[Slot]:
         """The slots that enter now, those of one memory side by side: one of each job in turn, who has fewest at work
