@@ -261,7 +261,7 @@ def pick_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0]
         if reason.startswith("Expected one of"):  # every device that PyTorch has ever known
             reason = "expected cpu, cuda, cuda:1 …"

@@ -127,7 +127,7 @@ class Translator:
         read: dict[str, Any] = {
             "given": None if given is None else [there[n] for n in asked.kept],
             "memory": self._memory(memory),
-            "context_window": context_window,
+            "context_window": _window(context_window),
         }
         corpus = self._corpus(asked)
         results = translate_corpus(
@@ -177,12 +177,13 @@ class Translator:
             max_tokens: subwords that are scored at once; a larger document is scored by itself.
 
         Raises:
-            UserError: the shapes differ, or a sentence without text has a translation.
+            UserError: the shapes differ, a sentence without text has a translation, or an option is wrong.
         """
+        _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})  # checks both
         asked, texts = self._pairs(sources, targets)
         corpus = self._corpus(asked, [texts[n] for n in asked.kept])
         log_probs = token_log_probs(
-            self.models.models, self.models.task, corpus, max_tokens=max_tokens, context_window=context_window
+            self.models.models, self.models.task, corpus, max_tokens=max_tokens, context_window=_window(context_window)
         )  # fmt: skip
         found = {n: float(each.sum() / len(each) ** lenpen) for n, each in zip(asked.kept, log_probs, strict=True)}
         shaped: list[float] | list[list[float]] = asked.shaped([found.get(n, 0.0) for n in range(len(texts))])
@@ -278,4 +279,22 @@ def _search(beam: int, options: dict[str, Any]) -> tuple[GenerationConfig, Searc
 def _glossary(glossary: Glossary | Mapping[str, str] | str | Path | None) -> Glossary | None:
     if isinstance(glossary, (str, Path)):
         return Glossary.read(Path(glossary))
-    return Glossary(dict(glossary)) if isinstance(glossary, Mapping) else glossary
+    if not isinstance(glossary, Mapping):
+        if glossary is None or isinstance(glossary, Glossary):
+            return glossary
+        raise UserError(f"glossary: expected a mapping, a Glossary or a file, got {type(glossary).__name__}")
+    for term, target in glossary.items():
+        if not all(isinstance(each, str) and each.strip() for each in (term, target)):
+            raise UserError(f"glossary: expected text for a source and a target term, got {term!r}: {target!r}")
+    return Glossary(dict(glossary))
+
+
+def _window(context_window: int | None) -> int | None:
+    """
+    Raises:
+        UserError: it is no number of sentences.
+    """
+    whole = isinstance(context_window, int) and not isinstance(context_window, bool)
+    if context_window is not None and not (whole and context_window >= 0):
+        raise UserError(f"context_window: must be a whole number of at least 0, got {context_window!r}")
+    return context_window

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from docnmt.errors import UserError
 from docnmt.formats.columns import Columns
 from docnmt.formats.document import Document
 from docnmt.formats.parallel_table import BREAKS, choose_columns, is_header, label_of, text_of
@@ -20,6 +21,7 @@ from docnmt.formats.text import TextLines
 BREAK = "\\n"
 #: The column of translations in tables.
 HYPOTHESIS = "hypothesis"
+_RENAME = "the translation would stand there: rename it or take it out"
 Split = Callable[[str], list[str]]
 
 
@@ -143,6 +145,8 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
     table = JsonlTable(lines) if kind == "jsonl" else TsvTable(lines, lambda cells: is_header(cells, given, languages))
     columns, text = choose_columns(table, given, languages), _Open()
     if isinstance(table, TsvTable) and table.header:
+        if HYPOTHESIS in table.names:
+            raise UserError(f"{lines.name}:1: there is a column '{HYPOTHESIS}' already; {_RENAME}")
         yield RunningText(head="\t".join([*table.names, HYPOTHESIS]))
     before: tuple[str, ...] | None = None  # the document of the last row; None: it is at its end
     for row in table.rows([*columns.source, *columns.document]):
@@ -153,7 +157,8 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
         if not text.empty and (whole or document != before):
             yield text.close()
             text = _Open()
-        text.row([split(line) for line in found], partial(_json_row if kind == "jsonl" else _tsv_row, row.line))
+        frame = _framed_json(row.line, row.place) if kind == "jsonl" else partial(_tsv_row, row.line)
+        text.row([split(line) for line in found], frame)
         before = document if not whole and (document or any(found)) else None
         if before is None:
             yield text.close()
@@ -162,8 +167,16 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
         yield text.close()
 
 
-def _json_row(line: str, translation: str) -> str:
-    return json.dumps({**json.loads(line), HYPOTHESIS: translation}, ensure_ascii=False)
+def _framed_json(line: str, place: str) -> Callable[[str], str]:
+    """The row again, with what it is given.
+
+    Raises:
+        UserError: it has a translation already.
+    """
+    row = json.loads(line)
+    if HYPOTHESIS in row:
+        raise UserError(f"{place}: the row has a '{HYPOTHESIS}' already; {_RENAME}")
+    return lambda translation: json.dumps({**row, HYPOTHESIS: translation}, ensure_ascii=False)
 
 
 def _tsv_row(line: str, translation: str) -> str:

@@ -60,8 +60,10 @@ def splitter(name: str, language: str) -> Callable[[str], list[str]]:
     Sentences of more than `LONGEST_SENTENCE` characters are cut (`cut_long`); that is said on stderr, once.
 
     Raises:
-        UserError: the package is not installed.
+        UserError: there is no such splitter, or the package is not installed.
     """
+    if name not in ("rules", "sentencex"):
+        raise UserError(f"splitter: expected rules or sentencex, got {name!r}")
     if name == "rules":
         return _cutting(partial(split_sentences, language=language))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -115,8 +116,8 @@ class SamplingConfig(SearchConfig):
         found = super().problems()
         found += below(self, 1, "nbest") + above(self, MOST_ROWS, "nbest") + below(self, 0, "top_k", "seed")
         found += self._of_mbr()
-        if self.temperature < COLDEST:
-            least = f"must be at least {COLDEST:f}, got {self.temperature}"
+        if not COLDEST <= self.temperature < math.inf:
+            least = f"must be at least {COLDEST:f} and finite, got {self.temperature}"
             found.append(f"--temperature: {least}; --generator greedy takes the best")
         if not 0 < self.top_p <= 1:
             found.append(f"--top-p: must be above 0 and at most 1, got {self.top_p}")

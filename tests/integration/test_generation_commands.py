@@ -440,7 +440,13 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         ["translate", "--path", "run", "--generator", "sampling", "--temperature", "1e-300"],
         b"",
         2,
-        "--temperature: must be at least 0.000001, got 1e-300; --generator greedy takes the best",
+        "--temperature: must be at least 0.000001 and finite, got 1e-300; --generator greedy takes the best",
+    ),
+    "hot": (
+        ["translate", "--path", "run", "--generator", "sampling", "--temperature", "inf"],
+        b"",
+        2,
+        "--temperature: must be at least 0.000001 and finite, got inf",
     ),
     "number": (
         ["translate", "--path", "run", "--max-tokens", "99999999999999999999"],

@@ -241,6 +241,29 @@ def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None
     ):
         with pytest.raises(UsageError, match=message):
             model.translate(["a"], **options)
+    for options, message in (
+        *(
+            ({"context_window": wrong}, "context_window: must be a whole number of at")
+            for wrong in (-1, "1", True, 1.5)
+        ),
+        ({"splitter": "foo"}, "splitter: expected rules or sentencex, got 'foo'"),
+        ({"glossary": {"lamp": 3}}, "glossary: expected text for a source and a target term, got 'lamp': 3"),
+        ({"glossary": {" ": "Lampe"}}, "glossary: expected text for a source and a target term, got ' ': 'Lampe'"),
+        ({"glossary": [("a", "b")]}, "glossary: expected a mapping, a Glossary or a file, got list"),
+    ):
+        with pytest.raises(UserError, match=message):
+            model.translate(["a"], **options)
+    for options, message in (
+        ({"context_window": -1}, "context_window: must be a whole number of at least 0, got -1"),
+        ({"max_tokens": 0}, "--max-tokens: must be at least 1, got 0"),
+        ({"lenpen": "x"}, "--lenpen: expected a number"),
+        ({"lenpen": -1}, "--lenpen: must be at least 0"),
+        ({"lenpen": float("nan")}, "--lenpen"),
+    ):
+        with pytest.raises(UserError, match=message):
+            model.score(["a"], ["b"], **options)
+    with pytest.raises(UserError, match="--device None: cannot be used here"):
+        docnmt.load(path, device=None)  # type: ignore[arg-type]
     function: Any
     for function, options, message in (
         (docnmt.load, {"beam": 4, "devise": 1}, r"'beam'; there are device, path; .*'devise'; did you mean 'device'\?"),

@@ -160,6 +160,10 @@ def test_the_plain_form_is_that_of_a_corpus(rows: list[str], marks: bool, size: 
 def test_faults_name_the_line() -> None:
     with pytest.raises(UserError, match="stdin:2: expected a text as source or target, got 5"):
         table('{"src": "a"}\n{"src": 5}\n', "jsonl")
+    with pytest.raises(UserError, match="stdin:2: the row has a 'hypothesis' already; the translation would stand"):
+        table('{"source": "A."}\n{"source": "B.", "hypothesis": ""}\n', "jsonl")
+    with pytest.raises(UserError, match="stdin:1: there is a column 'hypothesis' already; the translation would stand"):
+        table("source\thypothesis\nA.\tB.\n", "tsv")
     with pytest.raises(UserError, match="stdin: which column is the source"):
         table('{"a": "b"}\n', "jsonl")
 
