@@ -138,10 +138,8 @@ def translate_corpus(
     parts = work.chains()
 
     def _part(place: int) -> Iterator[SentenceResult]:
-        for first, last in parts[place]:
-            numbers = (number for number in range(first, last) if number not in tokens)
-            for result in _results(_translated(work, first, last), numbers, task.target_tokenizer):
-                yield replace(result, number=int(own_numbers[result.number]))
+        for result in _results(work, parts[place], task.target_tokenizer):
+            yield replace(result, number=int(own_numbers[result.number]))
 
     if ranks.world() == 1:
         yield from chain.from_iterable(map(_part, range(len(parts))))
@@ -180,18 +178,20 @@ def _translated(work: Work, first: int, last: int) -> dict[int, list[Hypothesis]
     return found
 
 
-def _results(
-    found: dict[int, list[Hypothesis]], numbers: Iterable[int], tokenizer: Tokenizer
-) -> Iterator[SentenceResult]:
-    """The sentences `numbers` in order, each with its translations.
+def _results(work: Work, ranges: Iterable[tuple[int, int]], tokenizer: Tokenizer) -> Iterator[SentenceResult]:
+    """The sentences of a chain of ranges that are not given, in order, each with its translations.
 
     Raises:
         RuntimeError: one is missing.
     """
-    for number in numbers:
-        if not found.get(number):
-            raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
-        yield SentenceResult(number, tuple(translation(hypothesis, tokenizer) for hypothesis in found[number]))
+    for first, last in ranges:
+        found = _translated(work, first, last)
+        for number in range(first, last):
+            if number in work.given:
+                continue
+            if not found.get(number):
+                raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
+            yield SentenceResult(number, tuple(translation(hypothesis, tokenizer) for hypothesis in found[number]))
 
 
 def translation(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
