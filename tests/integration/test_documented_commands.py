@@ -23,6 +23,8 @@ from documented import ROOT, SCRIPTS, Shown, files, inside, options, run, shown
 from parallel_text import ParallelText
 from served import serve
 
+from docnmt.modules.reduced_precision import multiplies_eight_bits
+
 #: Pages of experiments that took hours, on corpora that are not here: their commands are read and not run.
 RESULTS = {
     "docs/results.md": "hours of training on real corpora",
@@ -217,6 +219,8 @@ def test_the_commands_of_a_page_work_one_after_the_other(page: str, workplace: P
             if command.words[0] == "docnmt-serve":
                 with serve(Path("serve.log").absolute(), *command.words[1:]) as served, served.client() as client:
                     assert client.get("/ready").status_code == 200, command
+            elif "--int8" in command.words and not multiplies_eight_bits():  # then refused, as the page says
+                assert run(command.words[: command.words.index("<")]) == 2, command
             elif command.words[0] in SCRIPTS:
                 assert run(small(command)) == 0, command
             elif command.words[0] in ("mkdir", "cp"):
