@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 from docnmt import launch
 from docnmt.errors import Terminated, UsageError, UserError
@@ -15,8 +16,19 @@ from docnmt.ranks.job import Elsewhere, Job, rank, world
 BEAT, _PATIENCE = 1.0, 5.0
 
 
-def beat(job: Job, own: int) -> None:
-    """Signs of life, so that the others can say who is gone."""
+@contextlib.contextmanager
+def signs_of_life(job: Job, own: int) -> Iterator[None]:
+    """Until the job has ended, give the signs by which the others can say who is gone."""
+    thread = threading.Thread(target=_beat, args=(job, own), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        job.ended.set()
+        thread.join(_PATIENCE)  # one that returns from native code when Python has ended would abort the process
+
+
+def _beat(job: Job, own: int) -> None:
     with contextlib.suppress(RuntimeError):
         while not job.ended.wait(BEAT):
             job.store.add(f"beat/{own}", 1)

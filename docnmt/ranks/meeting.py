@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import threading
 from collections.abc import Iterator
 
 import torch
@@ -15,7 +14,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from docnmt import launch
 from docnmt.errors import Terminated, UserError
-from docnmt.ranks.gone import beat, reason
+from docnmt.ranks.gone import reason, signs_of_life
 from docnmt.ranks.job import Job, current, enter
 from docnmt.ranks.sharing import exchange
 
@@ -48,19 +47,18 @@ def joined() -> Iterator[None]:
     launch.meet()
     if place.rank:
         launch.mute()
-    try:
-        job.store.set(f"name/{place.rank}", f"{socket.gethostname()}, process {os.getpid()}")
-        exchange(None)
-        threading.Thread(target=beat, args=(job, place.rank), daemon=True).start()
-        yield
-        exchange(None)  # the first rank may hold the store
-    except (Exception, Terminated, KeyboardInterrupt) as error:
-        found = reason(job, error)
-        if found is error:
-            raise
-        raise found from error
-    else:
-        distributed.destroy_process_group()
-    finally:
-        job.ended.set()
-        enter(None)
+    with signs_of_life(job, place.rank):
+        try:
+            job.store.set(f"name/{place.rank}", f"{socket.gethostname()}, process {os.getpid()}")
+            exchange(None)
+            yield
+            exchange(None)  # the first rank may hold the store
+        except (Exception, Terminated, KeyboardInterrupt) as error:
+            found = reason(job, error)
+            if found is error:
+                raise
+            raise found from error
+        else:
+            distributed.destroy_process_group()
+        finally:
+            enter(None)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import rank_signs
 import rank_toy
 from rank_jobs import torchrun
 from toy import log, train, write_toy_data
@@ -122,6 +123,11 @@ def test_out_of_memory_names_rank_and_batch(data: Path, tmp_path: Path) -> None:
     assert line.startswith("docnmt-train: error: rank 1: update ")
     assert "out of memory with " in line
     assert "train rows " in line
+
+
+def test_no_sign_of_life_outlives_its_job() -> None:
+    """A thread that returns from native code when Python has ended aborts the process."""
+    assert torchrun(2, rank_signs.__file__).returncode == 0
 
 
 def test_a_second_job_is_refused_before_it_reads_anything(data: Path, tmp_path: Path) -> None:
