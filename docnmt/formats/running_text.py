@@ -173,10 +173,10 @@ def _framed_json(line: str, place: str) -> Callable[[str], str]:
     Raises:
         UserError: it has a translation already.
     """
-    row = json.loads(line)
-    if HYPOTHESIS in row:
+    if HYPOTHESIS in json.loads(line):
         raise UserError(f"{place}: the row has a '{HYPOTHESIS}' already; {_RENAME}")
-    return lambda translation: json.dumps({**row, HYPOTHESIS: translation}, ensure_ascii=False)
+    own = line.rstrip().removesuffix("}").rstrip()  # as it was written: 1.10 stays 1.10
+    return lambda translation: f'{own}, "{HYPOTHESIS}": {json.dumps(translation, ensure_ascii=False)}}}'
 
 
 def _tsv_row(line: str, translation: str) -> str:

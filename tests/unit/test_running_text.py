@@ -180,6 +180,12 @@ def test_nothing_is_lost(documents: list[list[str]]) -> None:
         ]
 
 
+def test_a_json_row_stays_as_it_was_written() -> None:
+    row = r'{"src": "a\u00e9", "weight": 1.10, "n": 1e400, "n": 12345678901234567890.5 }'
+    (line,) = echoed(table(f"  {row}  \n", "jsonl"))
+    assert line == f"  {row[:-2]}, " + '"hypothesis": "AÉ"}'
+
+
 def test_other_languages_have_another_splitter(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sentencex")
     assert splitter("sentencex", "hi")("यह है।  वह है। ") == ["यह है।", "वह है।"]
