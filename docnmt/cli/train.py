@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from docnmt import builtin  # noqa: F401  (registers every component)
+from docnmt.checksums import skipped
 from docnmt.cli.command import Choice, Command
 from docnmt.cli.given import Given
 from docnmt.config import Section, flag
@@ -87,10 +88,13 @@ def train(data: str | Path, **options: Any) -> Trained:
     given = Given(COMMAND.prog, [str(data), *words_of(options)])
     import_plugins(given.user_dir)
     config = resolve(given)
+    if config["run"].dry_run:
+        raise UsageError("--dry-run: docnmt.train() trains; the command docnmt-train shows what a training would be")
     from docnmt.training.folder import RunFolder
     from docnmt.training.main import train_command
 
-    train_command(config)
+    with skipped(given.skip_checksums):
+        train_command(config)
     folder = RunFolder(Path(config["run"].save_dir))
     last, best = (path if path.exists() else None for path in (folder.last, folder.best))
     log = folder.log.read_text(encoding="utf-8") if folder.log.exists() else ""
@@ -104,7 +108,7 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             words.append(flag(name if value else f"no_{name}"))
         elif isinstance(value, (list, tuple)):
-            words += [flag(name), *map(str, value)]
+            words += [flag(name), *map(str, value)] if value else []
         elif value is not None:
             words.append(f"{flag(name)}={value}")
     return words

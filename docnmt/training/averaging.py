@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from docnmt.config import flag
 from docnmt.errors import UserError
 from docnmt.training.checkpoint import Checkpoint, load_checkpoint, not_finite, save_checkpoint
 from docnmt.training.folder import RunFolder
@@ -64,6 +65,13 @@ def _check_alike(first: Checkpoint, other: Checkpoint) -> None:
             raise UserError(
                 f"{other.path}: its {what} is '{other.header[what]}', that of {first.path} is '{first.header[what]}'; "
                 "only checkpoints of one architecture and one data folder can be averaged"
+            )
+    model, others = (each.header["config"].get("model", {}) for each in (first, other))
+    for name in (model.keys() & others.keys()) - {name for name in model if name.endswith("dropout")}:
+        if model[name] != others[name]:
+            raise UserError(
+                f"{other.path}: {flag(name)} is {others[name]}, in {first.path} it is {model[name]}; weights of "
+                "different models have no mean"
             )
     if first.header["task_state"] != other.header["task_state"]:
         raise UserError(f"{other.path}: its vocabulary differs from that of {first.path}")

@@ -65,17 +65,21 @@ def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> 
         )
 
 
-def check_validation(limits: RunConfig, training: TrainingConfig, task: Task, model: nn.Module) -> None:
+def check_validation(config: Mapping[str, Any], task: Task, model: nn.Module) -> None:
     """Refuse a run that could not validate, or asks for what only validation gives, before an epoch is spent on it.
 
     Raises:
         UserError: there is no validation split.
     """
+    limits: RunConfig = config["run"]
+    training: TrainingConfig = config["training"]
     if training.disable_validation:
-        useless = [
-            flag for flag, asked in (("--patience", limits.patience), ("--keep-best", limits.keep_best)) if asked
-        ]
-        if useless:
+        asked = {
+            "--patience": limits.patience,
+            "--keep-best": limits.keep_best,
+            "--lr-scheduler plateau": config["optimization"].lr_scheduler == "plateau",
+        }
+        if useless := [option for option, value in asked.items() if value]:
             raise UsageError(f"--disable-validation leaves nothing for {' and '.join(useless)} to judge by")
         return
     try:

@@ -36,7 +36,8 @@ class RunConfig:
         None, "save every N updates, besides at every validation, at the end and every 15 minutes"
     )
     keep_last: int = option(
-        0, "also keep the N last checkpoints under names of their own, for docnmt-average",
+        0, "also keep the checkpoints of the N last validations (without validation: saves) under names of their own, "
+        "for docnmt-average",
         aliases=("--keep-last-epochs",),
     )  # fmt: skip
     keep_best: int = option(

@@ -96,7 +96,8 @@ def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> 
             f"data is for '{training.task}'"
         )
     ours, theirs = task.state(), TaskState(checkpoint.header["task_state"], checkpoint.task_tensors)
-    names = [n for n in ours.json.keys() | theirs.json.keys() if ours.json.get(n) != theirs.json.get(n)]
+    meaning = (ours.json.keys() | theirs.json.keys()) - {"levels"}  # what a corpus is divided into changes no id
+    names = [n for n in meaning if ours.json.get(n) != theirs.json.get(n)]
     names += [n for n in ours.tensors.keys() | theirs.tensors.keys() if not _same(ours.tensors, theirs.tensors, n)]
     if names:
         raise UserError(

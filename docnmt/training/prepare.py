@@ -63,7 +63,7 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
     check_criterion(training, model, criterion)
     check_metric(training, task, criterion)
-    check_validation(limits, training, task, model)
+    check_validation(config, task, model)
     check_judged(config, task)
     state = TrainingState()
     if checkpoint is not None:

@@ -22,7 +22,15 @@ from docnmt.training.probe import peak_memory, probe
 from docnmt.training.run import Run
 from docnmt.training.state import averages
 from docnmt.training.update import check_finite, gradient, scale_gradient
-from docnmt.training.validation import history, judge, save_is_due, save_last, validation_is_due, validations_since_best
+from docnmt.training.validation import (
+    history,
+    judge,
+    save,
+    save_is_due,
+    save_last,
+    validation_is_due,
+    validations_since_best,
+)
 
 
 def train(run: Run) -> str:
@@ -72,13 +80,13 @@ def train(run: Run) -> str:
                     if validation_is_due(run):
                         judge(run, journal, interrupts, bar.print)
                     elif save_is_due(run):
-                        save_last(run)
+                        save(run)
                     if stop_reason(run):
                         break
         if not training.disable_validation and state.update not in (0, state.validated, state.concluded):
             judge(run, journal, interrupts, say, scheduled=False)
         elif run.saved != state.update:
-            save_last(run)
+            save(run)
     return reason
 
 

@@ -187,6 +187,13 @@ def save_is_due(run: Run) -> bool:
     return due or time.monotonic() - run.saved_at > 15 * 60
 
 
+def save(run: Run) -> None:
+    """Write checkpoint_last; where nothing validates, also what `--keep-last` asks for."""
+    if run.training.disable_validation:
+        keep(run)
+    save_last(run)
+
+
 def save_last(run: Run) -> None:
     """Write checkpoint_last."""
     run.save(run.folder.last, optimizer=True)

@@ -16,6 +16,7 @@ from toy import assert_same_checkpoint
 from docnmt.batch import TranslationBatch
 from docnmt.batching.collate import collate
 from docnmt.batching.units import planned_units
+from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
 from docnmt.config import to_dict
 from docnmt.criterions.cross_entropy import CrossEntropy
@@ -129,6 +130,20 @@ def test_the_start_is_the_sentence_model(tmp_path: Path, name: str, old: dict[st
 
 def search() -> tuple[GenerationConfig, BeamSearchConfig]:
     return GenerationConfig(), BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=4)
+
+
+def test_a_corpus_may_be_divided_otherwise(data: Path, tmp_path: Path) -> None:  # noqa: F811
+    text = "ab cd.\n<p>\nba dc.\n\nab.\n"
+    for name in ("train.en", "train.de", "valid.en", "valid.de"):
+        (tmp_path / name).write_text(text)
+    made = ["-s", "en", "-t", "de", "--srcdict", str(data), "--destdir", str(tmp_path / "data")]
+    assert preprocess([*made, "--trainpref", f"{tmp_path}/train", "--validpref", f"{tmp_path}/valid"]) == 0
+    common = [*SMALL.split(), "--max-update", "1"]
+    assert train([str(data), "--arch", "transformer", "--save-dir", f"{tmp_path}/old", *common]) == 0
+    start = ["--finetune-from-model", f"{tmp_path}/old"]
+    assert (
+        train([f"{tmp_path}/data", "--arch", "hier_transformer", "--save-dir", f"{tmp_path}/new", *common, *start]) == 0
+    )
 
 
 @pytest.mark.parametrize(("name", "old", "new"), JOINED)

@@ -9,7 +9,7 @@ import torch
 from toy import assert_same_checkpoint, log, train, write_toy_data
 
 from docnmt.cli.train import main
-from docnmt.training.checkpoint import load_checkpoint
+from docnmt.training.checkpoint import load_checkpoint, save_checkpoint
 from docnmt.training.loading import load_model
 
 
@@ -151,6 +151,34 @@ def test_keep_last_and_average(data: Path, tmp_path: Path) -> None:
     assert average(command) == 1  # it exists
     assert average([*command, "--overwrite", "--last", "4"]) == 1  # there are three
     assert average(["--output", str(output)]) == 2
+
+
+def test_without_validation_every_save_is_kept(data: Path, tmp_path: Path) -> None:
+    options = ("--disable-validation", "--max-update", "7", "--save-interval-updates", "2", "--ema", "0.9")
+    train(data, tmp_path / "run", *options, "--keep-last", "3")
+    kept = sorted((tmp_path / "run").glob("checkpoint_[0-9]*"))
+    assert [path.name for path in kept] == [f"checkpoint_{n}.safetensors" for n in (4, 6, 7)]
+    last = load_checkpoint(tmp_path / "run" / "checkpoint_last.safetensors")
+    model = load_checkpoint(kept[-1]).group("model")
+    for name, tensor in last.group("ema").items():
+        assert torch.equal(tensor, model[name])
+
+
+def test_weights_of_different_models_have_no_mean(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from docnmt.cli.average import main as average
+
+    train(data, tmp_path / "run", "--max-update", "1")
+    best = tmp_path / "run" / "checkpoint_best.safetensors"
+    found = load_checkpoint(best)
+    for name, status in (("dropout", 0), ("width", 1)):
+        model = {**found.header["config"]["model"], name: 0.25}
+        header = {**found.header, "config": {**found.header["config"], "model": model}}
+        save_checkpoint(tmp_path / name, header, found.tensors)
+        command = ["--inputs", str(best), str(tmp_path / name), "--output", str(tmp_path / f"{name}.safetensors")]
+        assert average(command) == status
+    assert "width: --width is 0.25, in " in capsys.readouterr().err
 
 
 def test_dry_run_writes_nothing(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,6 +182,10 @@ def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path
             "--eval-bleu-documents has no effect where validation computes no BLEU",
         ),
         (["--arch", "doc_transformer", "--disable-validation", "--patience", "2"], "leaves nothing for --patience"),
+        (
+            ["--arch", "doc_transformer", "--disable-validation", "--lr-scheduler", "plateau"],
+            "leaves nothing for --lr-scheduler plateau to judge by",
+        ),
         (["--arch", "doc_transformer", "--resolutions", "2", "2"], "expected different numbers of sentences"),
         (["--arch", "doc_transformer", "--resolutions", "-1"], "--resolutions"),
         (["--arch", "doc_transformer", "--mix-data", "OTHER=0"], "its weight must be a number above 0"),

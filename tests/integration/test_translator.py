@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -316,6 +317,16 @@ def test_training_is_that_of_the_command(folder: Path, tmp_path: Path) -> None: 
     assert len(docnmt.load(done.path).translate(["the dog sleeps."], max_len_a=0, max_len_b=2)) == 1
     with pytest.raises(UsageError, match="unknown option --max-updates"):
         docnmt.train(folder / "data", save_dir=tmp_path / "other", max_updates=2, **options)
+    with pytest.raises(UsageError, match="the command docnmt-train shows what"):
+        docnmt.train(folder / "data", save_dir=tmp_path / "other", dry_run=True, **options)
+    assert not (tmp_path / "other").exists()
+    damaged = tmp_path / "data"
+    shutil.copytree(folder / "data", damaged)
+    text = next(damaged.glob("train.*.text.bin"))
+    text.write_bytes(b"T" + text.read_bytes()[1:])
+    with pytest.raises(UserError, match="damaged"):
+        docnmt.train(damaged, save_dir=tmp_path / "other", **options)
+    docnmt.train(damaged, save_dir=tmp_path / "other", skip_checksums=True, mix_data=[], **options)
     more = docnmt.train(folder / "data", save_dir=done.path, **{**options, "max_update": 3, "lr": 0.001, "bf16": False})
     assert [entry["update"] for entry in more.history if entry["event"] == "train"] == [1, 2, 3]
 
