@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any  # meta.json
 
@@ -40,6 +41,8 @@ def merge_folders(config: TranslationPreprocessConfig, say: Callable[[str], None
         _check_same(folders[0], metas[0], folder, meta)
     if (config.source_lang, config.target_lang) != (metas[0]["source_lang"], metas[0]["target_lang"]):
         raise UserError(f"{folders[0]}: is {metas[0]['source_lang']} to {metas[0]['target_lang']}")
+    if any(meta["options"].get("long_policy") == "truncate" for meta in metas):
+        config = replace(config, long_policy="truncate")  # some text is longer than its subwords
     names = list(dict.fromkeys(sorted((name for meta in metas for name in meta["splits"]), key=_order)))
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
         files: dict[str, dict[str, Any]] = {}
