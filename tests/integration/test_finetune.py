@@ -140,10 +140,8 @@ def test_a_corpus_may_be_divided_otherwise(data: Path, tmp_path: Path) -> None: 
     assert preprocess([*made, "--trainpref", f"{tmp_path}/train", "--validpref", f"{tmp_path}/valid"]) == 0
     common = [*SMALL.split(), "--max-update", "1"]
     assert train([str(data), "--arch", "transformer", "--save-dir", f"{tmp_path}/old", *common]) == 0
-    start = ["--finetune-from-model", f"{tmp_path}/old"]
-    assert (
-        train([f"{tmp_path}/data", "--arch", "hier_transformer", "--save-dir", f"{tmp_path}/new", *common, *start]) == 0
-    )
+    start = ["--arch", "hier_transformer", "--finetune-from-model", f"{tmp_path}/old"]
+    assert train([f"{tmp_path}/data", "--save-dir", f"{tmp_path}/new", *common, *start]) == 0
 
 
 @pytest.mark.parametrize(("name", "old", "new"), JOINED)
