@@ -19,8 +19,8 @@ class Units:
         source_first, source_last: the sentences of the source that the unit reads, those that it translates included.
         first, last: the sentences of the target that it writes.
         document: which document it is of.
-        kept: the first sentence whose translation search keeps: those before it are an earlier unit's, too. From
-            there on units in order write every sentence once (but in training with several resolutions).
+        kept: the first sentence whose translation counts: those before it are an earlier unit's, too. From there on
+            units in order write every sentence once. In training all that a unit writes counts (`learning_all`).
     """
 
     source_first: np.ndarray
@@ -37,6 +37,10 @@ class Units:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def learning_all(self) -> Units:
+        """The same, where every sentence that a unit writes counts, of overlapping units several times."""
+        return replace(self, kept=self.first)
 
     def __getitem__(self, chosen: np.ndarray) -> Units:
         """Some of them."""

@@ -22,6 +22,7 @@ def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: Read
     """The units `chosen` (U,) of a plan, in that order, as a training batch.
 
     Of a sentence without a translation the target has the token that begins it, and no label: nothing is learned of it.
+    Nor have sentences before `units.kept` a label.
 
     Raises:
         ValueError: the corpus has no target side.
@@ -46,7 +47,8 @@ def _joined_target(
     structure = structure_positions(corpus, sentences, count=plan.positions)
     packed = partial(pack_joined, side, sentences, layout, structure, running=plan.positions == "sequence")
     lengths = side.offsets[sentences + 1] - side.offsets[sentences] + 1
-    learned = torch.from_numpy(np.repeat(corpus.has_partner(sentences), lengths))
+    counted = sentences >= np.repeat(units.kept[chosen], last - first)
+    learned = torch.from_numpy(np.repeat(corpus.has_partner(sentences) & counted, lengths))
     return packed(begin=True), packed(begin=False).tokens.masked_fill(~learned, IGNORE)
 
 

@@ -31,12 +31,12 @@ def planned_units(
 
 
 def learned_units(units: Units, corpus: ParallelCorpus) -> Units:
-    """The units that write at least one sentence which has a translation: there is nothing to learn of others."""
+    """The units in which a sentence with a translation counts: there is nothing to learn of others."""
     partners = corpus.has_partner(np.arange(corpus.num_sentences))
     if partners.all():
         return units
     total = offsets_of(partners)
-    return units[np.flatnonzero(total[units.last] > total[units.first])]
+    return units[np.flatnonzero(total[units.last] > total[units.kept])]
 
 
 def last_sentence_units(

@@ -18,7 +18,8 @@ class LabelSmoothedCrossEntropyConfig:
 
     label_smoothing: float = option(0.1, "share of the probability given to all labels alike", basic=True)
     r_drop: float = option(
-        0.0, "R-Drop: two passes an update, and this weight on how differently they predict (5 in its paper)",
+        0.0, "R-Drop: two passes an update, and this weight on how differently they predict (5 in its paper); of "
+        "copy_transformer without what is copied",
         metavar="ALPHA",
     )  # fmt: skip
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from docnmt.config import above, option
+from docnmt.config import Condition, above, option
 from docnmt.formats.columns import Columns, parse_columns
 
 #: What `--vocab-size` is when nobody says.
@@ -16,6 +16,18 @@ DEFAULT_VOCAB_SIZE = 8000
 @dataclass(frozen=True)
 class TranslationPreprocessConfig:
     """Parallel documents: PREFIX.SRC and PREFIX.TGT, a sentence a line, an empty line between documents."""
+
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(
+            ("vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "subword_sample",
+             "user_defined_symbols"),
+            "trains_vocabulary", (True,), "a vocabulary that is trained here: leave out --srcdict and --merge",
+        ),
+        Condition(
+            ("joined_dictionary", "columns", "one_sided", "long_policy", "max_sentence_tokens", "max_document_tokens"),
+            "reads_text", (True,), "text to read: --merge takes the folders as they are",
+        ),
+    )  # fmt: skip
 
     source_lang: str = option(
         dataclasses.MISSING, "source language: the ending of its files", metavar="SRC", aliases=("-s",)
@@ -155,9 +167,18 @@ class TranslationPreprocessConfig:
         ]
         if len(set(symbols)) < len(symbols):
             found.append(f"{name}: a symbol is given twice")
-        if symbols and (self.merge or (self.srcdict is not None and (self.joined_dictionary or self.tgtdict))):
-            found.append(f"{name} has no effect: no vocabulary is trained here")
         return found
+
+    @property
+    def trains_vocabulary(self) -> bool:
+        """Whether a vocabulary is trained here, for one side at least."""
+        taken = self.srcdict is not None and (self.joined_dictionary or self.tgtdict is not None)
+        return self.reads_text and not taken
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether text is read, instead of data folders put together."""
+        return not self.merge
 
     def table_columns(self) -> Columns:
         """`--columns`, parsed."""

@@ -46,10 +46,8 @@ def token_log_probs(
         for units, batch in forced_batches(model, task, corpus, max_tokens=max_tokens, context_window=context_window):
             rows = torch.arange(len(batch.labels), device=batch.labels.device)[batch.labels >= 0]
             log_probs = label_log_probs(model(batch), model.output, batch.labels, rows).double().cpu().numpy()
-            numbers = ranges(units.first, units.last)
-            lengths = np.diff(offsets)[numbers]
-            kept = np.repeat(numbers >= np.repeat(units.kept, units.last - units.first), lengths)
-            scores[ranges(offsets[numbers], offsets[numbers + 1])[kept]] = log_probs[kept]
+            numbers = ranges(units.kept, units.last)
+            scores[ranges(offsets[numbers], offsets[numbers + 1])] = log_probs
     log_probs = np.logaddexp.reduce(found, axis=0) - math.log(len(models))
     return np.split(log_probs, offsets[1:-1]) if len(offsets) > 1 else []
 

@@ -86,7 +86,8 @@ class BiLstmMax(WordEncoder):
         if not len(order):
             return words.new_zeros(len(spans), self.d_output)
         packed = PackedSequence(words.index_select(0, order), sizes)
-        states: Tensor = self.lstm(packed)[0].data
+        with torch.autocast("cpu", enabled=False):  # some processors have no LSTM in bfloat16
+            states: Tensor = self.lstm(packed)[0].data
         rows = torch.empty_like(order)
         rows[order] = torch.arange(len(order), device=order.device)
         return span_max(states, spans, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -24,15 +25,17 @@ def corpus_bleu(
     *,
     max_tokens: int = 8000,
 ) -> float:
-    """s-BLEU of beam search with `eval_bleu_beam` on the first `eval_bleu_documents` documents of a corpus.
+    """s-BLEU of beam search with `eval_bleu_beam` on the first `eval_bleu_documents` documents with a reference.
 
     Raises:
         UserError: the corpus has no reference.
     """
-    if not corpus.references:
+    kept = scored_sentences(corpus.references)
+    if not kept:
         raise UserError("this split has no reference translation, so BLEU cannot be computed; judge by loss")
-    limit = config.eval_bleu_documents
-    part = corpus if limit is None else corpus.first_documents(limit)
+    judged = np.unique(np.searchsorted(corpus.document_offsets, kept, side="right"))  # their numbers, from 1
+    part = corpus.first_documents(int(judged[: config.eval_bleu_documents][-1]))
+    kept = kept[: int(np.searchsorted(kept, part.num_sentences))]
     search = BeamSearchConfig(beam=config.eval_bleu_beam)
     was_training = model.training
     model.train(False)
@@ -40,12 +43,8 @@ def corpus_bleu(
         results = list(translate_corpus([model], task, part, GenerationConfig(max_tokens=max_tokens), search))
     finally:
         model.train(was_training)
-    references = [list(reference) for reference in part.references]
-    kept = scored_sentences(references)
-    if not kept:
-        raise UserError("no sentence that BLEU would be computed on has a reference; raise --eval-bleu-documents")
     texts = [results[i].text for i in kept]
-    references = [[reference[i] for i in kept] for reference in references]
+    references = [[reference[i] for i in kept] for reference in part.references]
     offsets = np.searchsorted(kept, part.document_offsets)
     return evaluate(texts, references, offsets, tokenize=bleu_tokenizer(task.target_lang)).scores["s-BLEU"]
 
@@ -62,6 +61,7 @@ def sample_translations(
     documents = [list(part.source_text[a:b]) for a, b in pairwise(part.document_offsets.tolist())]
     documents[-1:] = [document[: count - int(part.document_offsets[-2])] for document in documents[-1:]]
     shown = ParallelCorpus.from_lines(documents, task.source_tokenizer)
+    shown = replace(shown, levels=part.levels[: shown.num_sentences])
     search = GreedyConfig()
     was_training = model.training
     model.train(False)

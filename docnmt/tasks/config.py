@@ -42,7 +42,9 @@ class DocumentTranslationConfig:
         "its smoothing, less is more varied; BPE: share of merges left out)", metavar="ALPHA",
     )  # fmt: skip
     eval_bleu_beam: int = option(1, "beam of the validation BLEU (it is computed when BLEU is the metric)")
-    eval_bleu_documents: int | None = option(None, "validation BLEU on the first N documents only [all]")
+    eval_bleu_documents: int | None = option(
+        None, "validation BLEU on the first N documents that have a reference [all]"
+    )
 
     def problems(self) -> list[str]:
         """Values out of range."""

@@ -79,12 +79,12 @@ def _command(header: Mapping[str, Any]) -> str:
         for name, value in values.items():
             default = defaults.get(name)
             default = list(default) if isinstance(default, tuple) else default
-            if name in ("data", "arch", "dry_run", "overwrite") or value is None or value == default:
+            if name in ("data", "arch", "dry_run", "overwrite") or value == default:
                 continue
             if isinstance(value, bool):
                 words.append(flag(name if value else f"no_{name}"))
             elif isinstance(value, list):
                 words += [flag(name), *map(str, value)]
             else:
-                words.append(f"{flag(name)}={value}")
+                words.append(f"{flag(name)}={'none' if value is None else value}")
     return shlex.join(words)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from docnmt.config import to_dict
+from docnmt.config import settings, to_dict
 from docnmt.errors import UserError
 from docnmt.files import BEST, LAST, write_text
 from docnmt.training.lock import LOCK, SIGN, FolderLock
@@ -139,6 +139,11 @@ class RunFolder:
 
         text = "# the resolved configuration; docnmt-train --config THIS_FILE repeats or continues the run\n"
         for section, values in config.items():
-            given = {k.replace("_", "-"): v for k, v in to_dict(values).items() if v is not None and k != "overwrite"}
+            usual = {each.name: each.default for each in settings(type(values))}
+            given = {
+                name.replace("_", "-"): value  # none is said where it is not what an unnamed option is
+                for name, value in to_dict(values).items()
+                if name != "overwrite" and (value is not None or usual[name] is not None)
+            }
             text += f"\n# {section}\n" + (yaml.safe_dump(given, sort_keys=False, allow_unicode=True) if given else "")
         write_text(self.path / CONFIG, text)

@@ -343,3 +343,24 @@ def test_help_needs_no_torch_and_no_sentencepiece() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "--max-sentence-tokens" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--srcdict", "DATA", "--testpref", "TEST", "--vocab-size", "60"], "--vocab-size"),
+        (["--srcdict", "DATA", "--testpref", "TEST", "--normalization", "nfkc"], "--normalization"),
+        (["--merge", "DATA", "--byte-fallback"], "--byte-fallback"),
+        (["--merge", "DATA", "--long-policy", "skip"], "--long-policy"),
+    ],
+)
+def test_an_option_that_nothing_reads_is_refused(
+    text: ParallelText, capsys: Capture, words: list[str], named: str
+) -> None:
+    text.preprocess()
+    given = {"DATA": str(text.data), "TEST": text.path("test")}
+    made = text.folder / "made"
+    options = [str(given.get(word, word)) for word in words]
+    assert preprocess.main(["-s", "en", "-t", "de", *options, "--destdir", str(made)]) == 2
+    assert f"error: {named} has no effect without " in capsys.readouterr().err
+    assert not made.exists()

@@ -20,6 +20,9 @@ from toy import assert_same_checkpoint, log
 from docnmt.batching.units import planned_units
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
+from docnmt.criterions.cross_entropy import CrossEntropy
+from docnmt.data.store import offsets_of
+from docnmt.search.forced import token_log_probs
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.document_translation import DocumentTranslation
 from docnmt.tasks.mixture import Mixture
@@ -216,3 +219,23 @@ def test_contradictions_are_refused(
     err = capsys.readouterr().err.strip().splitlines()
     assert message in err[-1]
     assert not (tmp_path / "run").exists()
+
+
+def test_overlapping_windows_count_a_sentence_once_but_in_training(data: Path) -> None:  # noqa: F811
+    """Validation's loss by two routes: the batches', and the log-probabilities that search's windows give."""
+    task = DocumentTranslation.load(DocumentTranslationConfig(), data)
+    model = small_system.model("concat_transformer_tiny", of=task, source_context=3, target_window=3, window_stride=1)
+    corpus = task.corpus("valid")
+    parts, labels = task.dataset("valid", model), int(corpus.target.lengths().sum()) + corpus.num_sentences
+    batch = parts.batch(np.arange(len(parts.sizes)))
+    assert batch.num_tokens == labels
+    with torch.no_grad():
+        loss, _, _ = CrossEntropy(label_smoothing=0.0)(model, batch)
+        forced = token_log_probs([model], task, corpus, max_tokens=200)
+    assert float(loss) == pytest.approx(-sum(each.sum() for each in forced), rel=1e-5)
+    learning = task.dataset("train", model, training=True)
+    units = planned_units(model.reading, task.corpus("train"))
+    seen = learning.batch(np.arange(len(learning.sizes))).labels
+    assert (units.kept > units.first).any()
+    lengths = offsets_of(task.corpus("train").target.lengths() + 1)
+    assert (seen >= 0).sum() == (lengths[units.last] - lengths[units.first]).sum()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from toy import assert_same_checkpoint, log
 
+from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
 from docnmt.training.loading import load_model
@@ -86,3 +87,17 @@ def test_a_loaded_model_has_the_validation_loss_in_the_log(data: Path, tmp_path:
     nll = sum(float(loss) for loss, _, _ in parts) / sum(size for _, size, _ in parts)
     logged = min(log(run, ["valid"]), key=lambda line: line["loss"])["nll"]
     assert nll == pytest.approx(logged, rel=1e-5)
+
+
+def test_an_option_of_none_is_in_what_repeats_the_run(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--relative-horizon none`, where the default is 16: the run's own configuration and its model card say it."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    command = [str(data), "--arch", "scaleformer", *SMALL.split(), "--relative-horizon", "none", "--max-update", "2"]
+    assert train([*command, "--save-dir", str(first)]) == 0
+    assert train(["--config", str(first / "config.yaml"), "--save-dir", str(second)]) == 0
+    assert_same_checkpoint(first / LAST, second / LAST)
+    capsys.readouterr()
+    assert inspect(["--card", str(first)]) == 0
+    assert " --relative-horizon=none" in capsys.readouterr().out

@@ -134,6 +134,16 @@ def test_batch_mates_change_nothing(name: str) -> None:
     torch.testing.assert_close(together, torch.cat(alone), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("lengths", [[4, 4], [5, 2]])
+def test_the_lstm_stays_in_float32_under_autocast_on_a_processor(lengths: list[int]) -> None:
+    """Processors without products in bfloat16 have no LSTM in it."""
+    model, tokens = encoders()["bilstm"].eval(), tokens_of(lengths)
+    each = [table.float() for table in tables()]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model(tokens, each, spans_of(lengths))
+    assert torch.equal(found, model(tokens, each, spans_of(lengths)))
+
+
 def test_sif_weighs_rare_words_more() -> None:
     probability = torch.tensor([0.0, 0.5, 1e-6]).double()
     model = BagOfWords(dims=[2], pooling="sif", probability=probability, smoothing=1e-3).double()
