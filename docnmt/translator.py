@@ -127,7 +127,7 @@ class Translator:
         read: dict[str, Any] = {
             "given": None if given is None else [there[n] for n in asked.kept],
             "memory": self._memory(memory),
-            "context_window": _window(context_window),
+            "context_window": self._window(context_window),
         }
         corpus = self._corpus(asked)
         results = translate_corpus(
@@ -183,7 +183,8 @@ class Translator:
         asked, texts = self._pairs(sources, targets)
         corpus = self._corpus(asked, [texts[n] for n in asked.kept])
         log_probs = token_log_probs(
-            self.models.models, self.models.task, corpus, max_tokens=max_tokens, context_window=_window(context_window)
+            self.models.models, self.models.task, corpus, max_tokens=max_tokens,
+            context_window=self._window(context_window),
         )  # fmt: skip
         found = {n: float(each.sum() / len(each) ** lenpen) for n, each in zip(asked.kept, log_probs, strict=True)}
         shaped: list[float] | list[list[float]] = asked.shaped([found.get(n, 0.0) for n in range(len(texts))])
@@ -251,6 +252,18 @@ class Translator:
         tokenizer = self.models.task.target_tokenizer
         return replace(corpus, target=TokenArray.from_lists(tokenizer.encode(translations), tokenizer.vocab_size))
 
+    def _window(self, context_window: int | None) -> int | None:
+        """
+        Raises:
+            UserError: it is no number of sentences, or no model reads others than the one that it translates.
+        """
+        whole = isinstance(context_window, int) and not isinstance(context_window, bool)
+        if context_window is not None and not (whole and context_window >= 0):
+            raise UserError(f"context_window: must be a whole number of at least 0, got {context_window!r}")
+        if context_window and not any(model.reading.reads_context for model in self.models.models):
+            raise UserError("context_window: has no effect: the model reads every sentence by itself")
+        return context_window
+
     def _memory(self, memory: TranslationMemory | str | Path | None) -> TranslationMemory | None:
         if memory is None or isinstance(memory, TranslationMemory):
             return memory
@@ -287,14 +300,3 @@ def _glossary(glossary: Glossary | Mapping[str, str] | str | Path | None) -> Glo
         if not all(isinstance(each, str) and each.strip() for each in (term, target)):
             raise UserError(f"glossary: expected text for a source and a target term, got {term!r}: {target!r}")
     return Glossary(dict(glossary))
-
-
-def _window(context_window: int | None) -> int | None:
-    """
-    Raises:
-        UserError: it is no number of sentences.
-    """
-    whole = isinstance(context_window, int) and not isinstance(context_window, bool)
-    if context_window is not None and not (whole and context_window >= 0):
-        raise UserError(f"context_window: must be a whole number of at least 0, got {context_window!r}")
-    return context_window

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from docnmt.cli.command import Choice, Command
@@ -35,3 +35,13 @@ def parse(
     ]  # fmt: skip
     choices = [Choice("generator", chosen, GENERATORS)]
     return command.resolve(given, sections, choices=choices, explain=explain)
+
+
+def check_one_translation(config: Mapping[str, Any]) -> None:
+    """Refuse `--nbest` where a text has one translation.
+
+    Raises:
+        UsageError: it is above 1.
+    """
+    if getattr(config["search"], "nbest", 1) > 1:
+        raise UsageError("--nbest has no effect: a text has one translation here; docnmt-generate prints several")

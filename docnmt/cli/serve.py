@@ -6,7 +6,7 @@ import sys
 
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli.command import Command
-from docnmt.cli.generation import parse
+from docnmt.cli.generation import check_one_translation, parse
 from docnmt.cli.given import Given
 from docnmt.errors import UserError
 from docnmt.serve.config import ServeConfig
@@ -31,6 +31,7 @@ curl -N -H 'Accept: application/x-ndjson' -H 'Content-Type: application/json' \\
 def main(given: Given) -> None:
     """Parse and serve."""
     config = parse(COMMAND, given, ServeConfig)
+    check_one_translation(config)
     try:
         from docnmt.serve.main import serve
     except ModuleNotFoundError as error:

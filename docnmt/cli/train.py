@@ -25,7 +25,7 @@ COMMAND = Command(
     "docnmt-train",
     """Train a model on a folder that docnmt-preprocess wrote. The same command again continues where the last
 checkpoint in --save-dir is, bit by bit as if it had never stopped; only the options of the group "run" may change.
-SIGTERM and Ctrl-C save first. --arch NAME --help shows the options of that architecture, too.""",
+SIGTERM, SIGHUP and Ctrl-C save first. --arch NAME --help shows the options of that architecture, too.""",
     """
 docnmt-train data-bin/bible --arch hier_cond_transformer_small --save-dir runs/bible --max-update 20000
 docnmt-train data-bin/bible --arch transformer --save-dir runs/base --max-tokens 8192 --update-freq 4 --bf16

@@ -6,10 +6,10 @@ import sys
 
 from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli.command import Command
-from docnmt.cli.generation import parse
+from docnmt.cli.generation import check_one_translation, parse
 from docnmt.cli.given import Given
 from docnmt.commands.config import TranslateConfig
-from docnmt.errors import UsageError, UserError
+from docnmt.errors import UserError
 
 COMMAND = Command(
     "docnmt-translate",
@@ -37,8 +37,7 @@ docnmt-translate --path runs/a:runs/b --beam 8 --device cuda < document.txt
 def main(given: Given) -> None:
     """Parse and translate."""
     config = parse(COMMAND, given, TranslateConfig)
-    if getattr(config["search"], "nbest", 1) > 1:
-        raise UsageError("--nbest has no effect: a text has one translation here; docnmt-generate prints several")
+    check_one_translation(config)
     sections = (config[name] for name in ("command", "models", "memory", "generation", "search"))
     if config["command"].files:
         from docnmt.commands.documents import translate_files

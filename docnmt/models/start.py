@@ -44,11 +44,10 @@ def settings_that_differ(old: object, new: object) -> list[str]:
     free = collected(type(old), "free")
     every = [setting.name for setting in settings(type(old))]
     names = [name for name in every if name not in free and not name.endswith("dropout")]
-    return [
-        f"{flag(name)} is {getattr(old, name)} there and {getattr(new, name)} here"
-        for name in names
-        if getattr(old, name) != getattr(new, name)
-    ]
+    pairs = {
+        name: (getattr(old, name), getattr(new, name, None)) for name in names
+    }  # a family's own options: not in all
+    return [f"{flag(name)} is {there} there and {here} here" for name, (there, here) in pairs.items() if there != here]
 
 
 def start_problems(sentence: TransformerConfig, document: TransformerConfig) -> list[str]:

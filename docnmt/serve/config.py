@@ -38,7 +38,7 @@ class ServeConfig:
     queue_length: int = option(256, "requests that are read, wait or are translated; more are told to come again")
     request_timeout: float = option(600.0, "seconds until an answer is given up", metavar="SECONDS")
     body_timeout: float = option(30.0, "seconds in which a request must have arrived", metavar="SECONDS")
-    grace: float = option(30.0, "seconds to finish what is at work after SIGTERM", metavar="SECONDS")
+    grace: float = option(30.0, "seconds to finish what is at work after SIGTERM or Ctrl-C", metavar="SECONDS")
 
     def problems(self) -> list[str]:
         """Values out of range."""

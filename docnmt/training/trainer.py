@@ -38,7 +38,7 @@ def train(run: Run) -> str:
 
     Raises:
         UserError: no data, no memory, a loss that is not a number (the batch is named), a disk that is full.
-        Terminated, KeyboardInterrupt: after SIGTERM or Ctrl-C, when checkpoint_last is written.
+        Terminated, KeyboardInterrupt: after SIGTERM, SIGHUP or Ctrl-C, when checkpoint_last is written.
     """
     state, training = run.state, run.training
     log = run.folder.log if ranks.rank() == 0 else None

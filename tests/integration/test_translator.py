@@ -227,6 +227,14 @@ def test_what_is_no_document_is_refused(model: docnmt.Translator, documents: Any
         model.translate(documents)
 
 
+def test_a_window_for_a_model_that_reads_no_context_is_refused(tmp_path: Path) -> None:
+    plain = docnmt.load(small_system.save(tmp_path / "plain.safetensors"))
+    for ask in (plain.translate, lambda text, **more: plain.score(text, text, **more)):
+        with pytest.raises(UserError, match="context_window: has no effect: the model reads every sentence by itself"):
+            ask(["a"], context_window=1)
+    assert len(plain.translate(["a"], context_window=0, **BRIEF)) == 1
+
+
 def test_wrong_options_are_refused(model: docnmt.Translator, path: Path) -> None:
     for options, message in (
         (
