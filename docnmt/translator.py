@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from docnmt.commands.config import MemoryConfig
+from docnmt.commands.config import MemoryConfig, check_memory_window
 from docnmt.commands.memory import open_memory
 from docnmt.commands.models import LoadedModels, open_models
 from docnmt.config import Section, build
@@ -126,7 +126,7 @@ class Translator:
         there = asked.partners(given, "given")
         read: dict[str, Any] = {
             "given": None if given is None else [there[n] for n in asked.kept],
-            "memory": self._memory(memory),
+            "memory": self._memory(memory, context_window),
             "context_window": self._window(context_window),
         }
         corpus = self._corpus(asked)
@@ -179,14 +179,16 @@ class Translator:
         Raises:
             UserError: the shapes differ, a sentence without text has a translation, or an option is wrong.
         """
-        _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})  # checks both
+        generation, chosen = _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})
         asked, texts = self._pairs(sources, targets)
         corpus = self._corpus(asked, [texts[n] for n in asked.kept])
         log_probs = token_log_probs(
-            self.models.models, self.models.task, corpus, max_tokens=max_tokens,
+            self.models.models, self.models.task, corpus, max_tokens=generation.max_tokens,
             context_window=self._window(context_window),
         )  # fmt: skip
-        found = {n: float(each.sum() / len(each) ** lenpen) for n, each in zip(asked.kept, log_probs, strict=True)}
+        found = {
+            n: float(each.sum() / len(each) ** chosen.lenpen) for n, each in zip(asked.kept, log_probs, strict=True)
+        }
         shaped: list[float] | list[list[float]] = asked.shaped([found.get(n, 0.0) for n in range(len(texts))])
         return shaped
 
@@ -264,7 +266,10 @@ class Translator:
             raise UserError("context_window: has no effect: the model reads every sentence by itself")
         return context_window
 
-    def _memory(self, memory: TranslationMemory | str | Path | None) -> TranslationMemory | None:
+    def _memory(
+        self, memory: TranslationMemory | str | Path | None, context_window: int | None
+    ) -> TranslationMemory | None:
+        check_memory_window(memory, context_window)
         if memory is None or isinstance(memory, TranslationMemory):
             return memory
         return open_memory(MemoryConfig(memory=str(memory)), self.models)

@@ -20,7 +20,7 @@ class Units:
         first, last: the sentences of the target that it writes.
         document: which document it is of.
         kept: the first sentence whose translation counts: those before it are an earlier unit's, too. From there on
-            units in order write every sentence once. In training all that a unit writes counts (`learning_all`).
+            units in order write every sentence once. In training all that a unit writes counts (`counting_all`).
     """
 
     source_first: np.ndarray
@@ -38,7 +38,7 @@ class Units:
     def __len__(self) -> int:
         return len(self.first)
 
-    def learning_all(self) -> Units:
+    def counting_all(self) -> Units:
         """The same, where every sentence that a unit writes counts, of overlapping units several times."""
         return replace(self, kept=self.first)
 

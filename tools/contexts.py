@@ -67,10 +67,10 @@ class Reader:
         lengths, sums = corpus.target.lengths() + 1, []
         for chosen in plan_batches(unit_sizes(corpus, part, plan), self.max_tokens, seed=0, epoch=0, shuffle=False):
             tokens = self._of_tokens(collate(corpus, part, chosen, plan))
-            begins = offsets_of(lengths[ranges(part.first[chosen], part.last[chosen])])[:-1]
+            begins = offsets_of(lengths[ranges(part.kept[chosen], part.last[chosen])])[:-1]
             sums.append(np.add.reduceat(tokens, begins))
-        begins = offsets_of(part.last - part.first)[:-1]
-        return np.concatenate(sums)[begins[of] + asked - part.first[of]]
+        begins = offsets_of(part.last - part.kept)[:-1]
+        return np.concatenate(sums)[begins[of] + asked - part.kept[of]]
 
     def _of_tokens(self, batch: TranslationBatch) -> np.ndarray:
         """(L,) of each label of a batch that counts."""

@@ -60,11 +60,12 @@ def _target(
     The others have no tokens, or, where the model reads its own text, tokens without labels.
     """
     sentences, written = read_sentences(units, chosen)
-    layout = offsets_of((units.source_last - units.source_first)[chosen])
+    lengths = (units.source_last - units.source_first)[chosen]
+    layout = offsets_of(lengths)
     structure = structure_positions(corpus, sentences, count=plan.positions)
     packed = partial(pack, side, sentences, layout, structure, empty=None if plan.reads_translations else ~written)
     target, labels = packed(begin=True), packed(begin=False).tokens
-    learned = written & corpus.has_partner(sentences)
+    learned = written & corpus.has_partner(sentences) & (sentences >= np.repeat(units.kept[chosen], lengths))
     return target, labels.masked_fill(~torch.from_numpy(learned)[target.layout.sentence_of_token], IGNORE)
 
 

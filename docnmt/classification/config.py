@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from docnmt.config import Condition, below, no_share, option
+from docnmt.config import Condition, below, no_share, option, same_file
 from docnmt.models.position_rules import NOTHING_TO_FUSE, fusion_problems, width_problems
 from docnmt.registry import FUSIONS, POSITIONS
 
@@ -136,4 +136,6 @@ class ClassifyConfig:
             found.append("--labelled needs the table's FILE: its ending says how to read it")
         if self.results is not None and not self.labelled:
             found.append("--results has no effect without --labelled")
-        return found
+        if self.overwrite and self.results is None:
+            found.append("--overwrite has no effect without --results")
+        return found + same_file(self, "input", "results")

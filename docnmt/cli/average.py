@@ -52,7 +52,7 @@ def main(given: Given) -> None:
 
     inputs = [Path(name) for name in config.inputs] or last_checkpoints(Path(config.save_dir), config.last)
     average_checkpoints(inputs, output)
-    print(f"{output}: mean of {', '.join(path.name for path in inputs)}", file=sys.stderr)
+    print(f"{output}: mean of {', '.join(map(str, inputs))}", file=sys.stderr)
 
 
 if __name__ == "__main__":

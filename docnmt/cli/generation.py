@@ -7,7 +7,7 @@ from typing import Any
 
 from docnmt.cli.command import Choice, Command
 from docnmt.cli.given import Given
-from docnmt.commands.config import MemoryConfig, ModelsConfig
+from docnmt.commands.config import MemoryConfig, ModelsConfig, check_memory_window
 from docnmt.config import Section
 from docnmt.errors import UsageError
 from docnmt.registry import GENERATORS
@@ -15,11 +15,17 @@ from docnmt.search.config import GenerationConfig
 
 
 def parse(
-    command: Command, given: Given, own: type, *more: Section, explain: Callable[[str], str] | None = None
+    command: Command,
+    given: Given,
+    own: type,
+    *more: Section,
+    memory: bool = True,
+    explain: Callable[[str], str] | None = None,
 ) -> dict[str, Any]:
     """The sections `command` (its options, of class `own`), `models`, `memory`, `generation`, `search`, and `more`.
 
     Args:
+        memory: whether one can be read; without, there is no such section.
         explain: as of `Command.resolve`.
 
     Raises:
@@ -29,12 +35,16 @@ def parse(
     chosen = str(given.get("generator") or GenerationConfig.generator)
     if chosen not in GENERATORS:
         raise UsageError(f"--generator: no generator named '{chosen}'; there are {', '.join(GENERATORS.names())}")
+    memories = [Section("memory", MemoryConfig)] if memory else []
     sections = [
-        Section("command", own), Section("models", ModelsConfig), Section("memory", MemoryConfig),
+        Section("command", own), Section("models", ModelsConfig), *memories,
         Section("generation", GenerationConfig), Section("search", GENERATORS.config(chosen)), *more,
     ]  # fmt: skip
     choices = [Choice("generator", chosen, GENERATORS)]
-    return command.resolve(given, sections, choices=choices, explain=explain)
+    config = command.resolve(given, sections, choices=choices, explain=explain)
+    if memory:
+        check_memory_window(config["memory"].memory, config["models"].context_window)
+    return config
 
 
 def check_one_translation(config: Mapping[str, Any]) -> None:

@@ -38,6 +38,10 @@ class InspectConfig:
     card: bool = option(False, "print a model card in Markdown, to be sent with the checkpoint")
     verify: bool = option(False, "compare all of it with its checksums; of a --save-dir every checkpoint")
 
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        return ["--card and --verify: give one of them"] if self.card and self.verify else []
+
 
 @COMMAND.main
 def main(given: Given) -> None:

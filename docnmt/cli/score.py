@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from docnmt import builtin  # noqa: F401  (registers every generator)
 from docnmt.cli.command import Command
-from docnmt.cli.generation import parse
+from docnmt.cli.generation import check_one_translation, parse
 from docnmt.cli.given import Given
 from docnmt.commands.config import ModelsConfig
 from docnmt.config import Section, settings
@@ -130,7 +130,10 @@ def _answers(given: Given) -> None:
 def _generative(given: Given) -> None:
     """Expected words in a model's translations."""
     others = _belongs([*TRANSLATION, *GENERATIVE], "with --generative and --path")
-    config = parse(COMMAND, given, GenerativeConfig, Section("questions", QuestionsConfig), explain=others)
+    config = parse(
+        COMMAND, given, GenerativeConfig, Section("questions", QuestionsConfig), memory=False, explain=others
+    )
+    check_one_translation(config)
     asked, models, path = config["questions"], config["models"], Path(config["command"].generative)
     documents = _documents(asked, models, path)
     from docnmt.commands.generative import answers

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.config import below, option
+from docnmt.errors import UsageError
 from docnmt.formats.columns import parse_columns
 
 
@@ -62,6 +63,19 @@ class MemoryConfig:
             ]
             return [f"--{name.replace('_', '-')} has no effect without --memory" for name in names]
         return below(self, 1, "memory_sentences")
+
+
+def check_memory_window(memory: object, context_window: int | None) -> None:
+    """Refuse a window that would cut a memory off: what it has stands before the document.
+
+    Raises:
+        UsageError: both are given.
+    """
+    if memory is not None and context_window is not None:
+        raise UsageError(
+            "--memory does not go with --context-window: its sentences stand before the document, and a window holds "
+            "neighbours only"
+        )
 
 
 @dataclass(frozen=True)

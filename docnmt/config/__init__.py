@@ -7,7 +7,7 @@ which of its options have an effect only with some values of another one.
 """
 
 from docnmt.config.condition import Condition, Except, collected, without_effect
-from docnmt.config.limits import above, below, no_share
+from docnmt.config.limits import above, below, no_share, same_file
 from docnmt.config.option import Choices, NoOptions, Option, option
 from docnmt.config.section import Section, aliases, build
 from docnmt.config.setting import Setting, flag, settings, underscored
@@ -32,6 +32,7 @@ __all__ = [
     "no_share",
     "option",
     "read_yaml",
+    "same_file",
     "settings",
     "to_dict",
     "underscored",

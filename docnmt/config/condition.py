@@ -44,6 +44,5 @@ def without_effect(config: object, given: Collection[str]) -> list[str]:
             if name in given and value not in values:
                 belongs = str(values) if isinstance(values, Except) else ", ".join(map(str, values))
                 why = f"without {needs}" if needs else f"with {flag(other)} {value}; it belongs to {belongs}"
-                said = flag(name if getattr(config, name) is not False else f"no_{name}")
-                found.setdefault(name, f"{said} has no effect {why}")
+                found.setdefault(name, f"{flag(name)} has no effect {why}")
     return list(found.values())

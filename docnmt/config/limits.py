@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from docnmt.config.setting import flag
 
 
@@ -29,3 +31,11 @@ def no_share(config: object, *names: str) -> list[str]:
     """Problems of the values outside [0, 1)."""
     values = ((name, getattr(config, name)) for name in names)
     return [f"{flag(name)}: must be in [0, 1), got {value}" for name, value in values if not 0 <= value < 1]
+
+
+def same_file(config: object, read: str, written: str) -> list[str]:
+    """A problem where the file that is read is the one that would be written."""
+    names = [getattr(config, name) for name in (read, written)]
+    if None in names or Path(names[0]).resolve() != Path(names[1]).resolve():
+        return []
+    return [f"{flag(written)} {names[1]}: is the file that is read; give another name"]

@@ -6,11 +6,14 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from docnmt.config import Condition, above, option
+from docnmt.config import Condition, above, flag, option, settings
 from docnmt.formats.columns import Columns, parse_columns
 
 #: What `--vocab-size` is when nobody says.
 DEFAULT_VOCAB_SIZE = 8000
+VOCABULARY_OPTIONS = (
+    "vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "subword_sample",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -18,11 +21,6 @@ class TranslationPreprocessConfig:
     """Parallel documents: PREFIX.SRC and PREFIX.TGT, a sentence a line, an empty line between documents."""
 
     conditions: ClassVar[tuple[Condition, ...]] = (
-        Condition(
-            ("vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "subword_sample",
-             "user_defined_symbols"),
-            "trains_vocabulary", (True,), "a vocabulary that is trained here: leave out --srcdict and --merge",
-        ),
         Condition(
             ("joined_dictionary", "columns", "one_sided", "long_policy", "max_sentence_tokens", "max_document_tokens"),
             "reads_text", (True,), "text to read: --merge takes the folders as they are",
@@ -167,7 +165,15 @@ class TranslationPreprocessConfig:
         ]
         if len(set(symbols)) < len(symbols):
             found.append(f"{name}: a symbol is given twice")
+        if symbols and not self.trains_vocabulary:
+            found.append(f"{name} has no effect: no vocabulary is trained here")
         return found
+
+    def useless(self) -> list[str]:
+        """The options of a vocabulary that are given where none is trained."""
+        usual = {each.name: each.default for each in settings(type(self))}
+        names = [] if self.trains_vocabulary else VOCABULARY_OPTIONS
+        return [flag(name) for name in names if getattr(self, name) != usual[name]]
 
     @property
     def trains_vocabulary(self) -> bool:

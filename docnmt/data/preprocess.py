@@ -35,6 +35,8 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
             long under `--long-policy error`, or the folder may not be written.
     """
     destination = Path(config.destdir)
+    if useless := config.useless():
+        say(f"note: {', '.join(useless)}: no effect, as no vocabulary is trained here")
     if config.merge:
         merge_folders(config, say)
         return

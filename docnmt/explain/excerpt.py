@@ -30,20 +30,22 @@ class Excerpt:
 
 
 def excerpts(
-    corpus: ParallelCorpus, given: Collection[int], wanted: Collection[int], *, given_text: bool
+    corpus: ParallelCorpus, given: Collection[int], wanted: Collection[int], *, given_text: bool, window: int | None
 ) -> list[Excerpt]:
     """The documents that have `wanted` sentences, as search reads them.
 
     Args:
         given_text: each sentence is read with the translations that are given, and no others: it stands behind them in
             a document of its own, as positions of such models do not leave the sentence.
+        window: how far from the sentence such translations may stand; other documents stay whole.
     """
     documents = [range(*pair) for pair in pairwise(corpus.document_offsets.tolist())]
     if not given_text:
         found = [Excerpt(tuple(document), frozenset(document) & frozenset(wanted)) for document in documents]
         return [each for each in found if each.scored]
+    reach = corpus.num_sentences if window is None else window
     return [
-        Excerpt((*(other for other in document if other in given and other != n), n), frozenset([n]))
+        Excerpt((*(m for m in document if m in given and 0 < abs(m - n) <= reach), n), frozenset([n]))
         for document in documents
         for n in document
         if n in wanted

@@ -103,7 +103,9 @@ def explain(
         offsets = corpus.document_offsets
         numbers = np.arange(corpus.num_sentences) - np.repeat(offsets[:-1], np.diff(offsets))
     found: dict[int, Explanation] = {}
-    documents = [excerpts(corpus, given, wanted, given_text=model.reading.given_text) for model in models]
+    documents = [
+        excerpts(corpus, given, wanted, given_text=model.reading.given_text, window=context_window) for model in models
+    ]
     for number, (model, own) in enumerate(zip(models, documents, strict=True)):
         for sentence, explanation in _read(model, number, task, corpus, own, context_window):
             before = found.get(sentence)
@@ -136,7 +138,8 @@ def _read(
     """What one model reads, document by document; sentences are called by their numbers in the corpus."""
     for document in documents:
         excerpt, names = taken(corpus, [document])
-        for units, batch in forced_batches(model, task, excerpt, max_tokens=1, context_window=context_window):
+        window = None if model.reading.given_text else context_window  # the excerpt has what it holds
+        for units, batch in forced_batches(model, task, excerpt, max_tokens=1, context_window=window):
             with recording() as notes:
                 model(batch)
             unit = UnitNotes.of(model, excerpt, units, batch)
@@ -160,7 +163,8 @@ def _scores(
                 missing[other].add(sentence)
         variants += [(document.without(other, scored), other) for other, scored in sorted(missing.items())]
     excerpt, names = taken(corpus, [document for document, _ in variants])
-    found = token_log_probs([model], task, excerpt, max_tokens=_MAX_TOKENS, context_window=context_window)
+    window = None if model.reading.given_text else context_window
+    found = token_log_probs([model], task, excerpt, max_tokens=_MAX_TOKENS, context_window=window)
     owners = np.repeat(np.arange(len(variants)), np.diff(excerpt.document_offsets))
     scores = {}
     for sentence, owner, log_probs in zip(names.tolist(), owners.tolist(), found, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -115,7 +116,7 @@ class InMemory:
 
 
 def _listed(parts: object, name: str) -> list[Any]:
-    if isinstance(parts, (str, bytes, Mapping, Document)) or not isinstance(parts, Iterable):
+    if isinstance(parts, (str, bytes, Mapping, AbstractSet, Document)) or not isinstance(parts, Iterable):
         raise UserError(f"{name}: expected a list, got {type(parts).__name__}")
     return list(parts)
 

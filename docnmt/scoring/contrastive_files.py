@@ -127,6 +127,8 @@ def _group_of_rows(
     )
     if len({(variant.source_context, variant.source) for variant in variants}) != 1:
         raise UserError(f"{path}: the rows of group {name} must be translations of one source sentence in one context")
+    if not variants[0].source.strip():
+        raise UserError(f"{path}: group {name} has no source sentence; expected text in the column {source}")
     return ContrastiveGroup(variants, right[0], {label: rows[right[0]][label] for label in labels})
 
 

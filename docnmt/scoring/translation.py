@@ -31,6 +31,8 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
         problems.append("--comet reads the source too: give --src FILE")
     if problems:
         raise UsageError(problems)
+    if config.resegmented and wanted.plot and Path(config.resegmented).resolve() == Path(wanted.plot).resolve():
+        raise UsageError(f"--resegmented and --plot are both {wanted.plot}; give one of them another name")
     for name in filter(None, (config.resegmented, wanted.plot)):
         check_new(Path(name), overwrite=config.overwrite)
     check_wanted(wanted)

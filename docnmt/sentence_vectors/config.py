@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from docnmt.config import below, no_share, option
+from docnmt.config import Condition, Except, below, no_share, option, same_file
 
 #: Width of the vectors that words get where no file gives any.
 RANDOM_DIMENSIONS = 300
@@ -123,6 +123,11 @@ class Source2TokenEncoderConfig(SentencePairConfig):
 class EmbedConfig:
     """What `docnmt-embed` does with the text."""
 
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(("top", "backend"), "search", Except((None,)), "--search"),
+        Condition(("overwrite",), "writes", (True,), "--output or --gates"),
+    )
+
     path: str = option(dataclasses.MISSING, "trained model: a checkpoint, or a --save-dir (its best)", metavar="CKPT")
     input: str | None = option(None, "text, a sentence a line [stdin]", metavar="FILE")
     output: str | None = option(None, "write a row a line there", metavar="FILE.npy")
@@ -152,4 +157,9 @@ class EmbedConfig:
             found.append("--texts has no effect without --search")
         if self.codes and not self.output:
             found.append("--codes has no effect without --output; --search sees what its file holds")
-        return found
+        return found + same_file(self, "input", "output") + same_file(self, "input", "gates")
+
+    @property
+    def writes(self) -> bool:
+        """Whether a file is written."""
+        return self.search is None

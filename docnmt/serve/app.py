@@ -71,13 +71,14 @@ class Translate:
         last: dict[str, Any] = {"done": True}
         told: dict[str, Any]
         try:
-            if (opening := asked.opening()) is not None:
-                await stream.write(opening)
-            async for number, found in self._service.translations(asked, request.receive, deadline):
-                told = {"text": found.text, "score": found.score}
-                if found.explanation is not None:
-                    told = {"reads": reads(found.explanation)}
-                await stream.write({**asked.place(number), **told})
+            with self._service.told_of_the_end():
+                if (opening := asked.opening()) is not None:
+                    await stream.write(opening)
+                async for number, found in self._service.translations(asked, request.receive, deadline):
+                    told = {"text": found.text, "score": found.score}
+                    if found.explanation is not None:
+                        told = {"reads": reads(found.explanation)}
+                    await stream.write({**asked.place(number), **told})
         except Refused as refused:
             request.state.log["error"] = refused.code
             last = refused.content

@@ -130,12 +130,13 @@ class TranslateFile:
             await streamed.begin()
             last: dict[str, Any] = {}
             try:
-                async for event in events:
-                    if "content" in event:
-                        whole = base64.b64encode(event["content"]).decode()
-                        last = {"done": True, "file": {"name": name, "content": whole}}
-                    else:
-                        await streamed.write(event)
+                with service.told_of_the_end():
+                    async for event in events:
+                        if "content" in event:
+                            whole = base64.b64encode(event["content"]).decode()
+                            last = {"done": True, "file": {"name": name, "content": whole}}
+                        else:
+                            await streamed.write(event)
             except Refused as refused:
                 request.state.log["error"] = refused.code
                 last = refused.content
@@ -189,6 +190,7 @@ class TranslateFile:
         finally:
             watching.cancel()
             model.leave()
+            working.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it
 
 
 async def _gone(request: Request, model: SharedModel) -> None:

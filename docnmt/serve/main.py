@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
 import socket
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import uvicorn
@@ -23,6 +26,8 @@ from docnmt.serve.worker import Models
 
 #: Seconds in which a connection must have sent the head of a request, and read what is left of an answer.
 IDLE = 15.0
+#: Seconds in which requests that are broken off at the end may say so.
+FAREWELL = 2.0
 
 
 class _Protocol(H11Protocol):
@@ -56,10 +61,24 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         print(f"docnmt-serve: listening on {self._where}", file=sys.stderr, flush=True)
 
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn, which knows SIGTERM and SIGINT; SIGHUP, too, unless it is ignored (nohup)."""
+        before = signal.getsignal(signal.SIGHUP)
+        with super().capture_signals():
+            if before != signal.SIG_IGN:
+                signal.signal(signal.SIGHUP, self.handle_exit)
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGHUP, before)  # uvicorn raises what came once more
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take nothing new, finish what is at work."""
+        """Take nothing new, finish what is at work; what is broken off says so."""
         self._service.stopping = True
         await super().shutdown(sockets)
+        if left := set(self.server_state.tasks):
+            await asyncio.wait(left, timeout=FAREWELL)
 
 
 def serve(

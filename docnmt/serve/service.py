@@ -63,10 +63,26 @@ class Service:
         self._active += 1
         self.metrics.active.set(self._active)
         try:
-            yield time.monotonic() + self.config.request_timeout
+            with self.told_of_the_end():
+                yield time.monotonic() + self.config.request_timeout
         finally:
             self._active -= 1
             self.metrics.active.set(self._active)
+
+    @contextlib.contextmanager
+    def told_of_the_end(self) -> Iterator[None]:
+        """Inside, a request that is broken off because the time to finish it (`--grace`) is over ends with an answer.
+
+        Raises:
+            Refused: it is broken off so.
+        """
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self.stopping:
+                raise
+            message = "this service has stopped before the answer was complete; send the request again"
+            raise Refused(503, "stopping", message, {"connection": "close"}) from None
 
     async def body(self, request: Request) -> bytes:
         """The request's body, within limits."""

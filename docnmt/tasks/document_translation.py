@@ -178,7 +178,7 @@ class DocumentTranslation:
         units = planned_units(plan, corpus, limit=self.max_doc_tokens)
         if made is None:
             return TranslationDataset(corpus, learned_units(units, corpus), plan, name)
-        units = learned_units(made.units(corpus, units, plan).learning_all(), corpus)
+        units = learned_units(made.units(corpus, units, plan).counting_all(), corpus)
         return TranslationDataset(corpus, units, plan, name, made.hidden(plan), made.dropped(plan))
 
     def other_contexts(self, split: str, model: AnyTranslationModel) -> dict[str, TranslationDataset]:

@@ -345,22 +345,28 @@ def test_help_needs_no_torch_and_no_sentencepiece() -> None:
     assert "--max-sentence-tokens" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--srcdict", "DATA", "--testpref", "TEST", "--vocab-size", "60"], "--vocab-size"),
-        (["--srcdict", "DATA", "--testpref", "TEST", "--normalization", "nfkc"], "--normalization"),
-        (["--merge", "DATA", "--byte-fallback"], "--byte-fallback"),
-        (["--merge", "DATA", "--long-policy", "skip"], "--long-policy"),
-    ],
-)
-def test_an_option_that_nothing_reads_is_refused(
-    text: ParallelText, capsys: Capture, words: list[str], named: str
+@pytest.mark.parametrize("more", [["--vocab-size", "60"], ["--normalization", "nfkc", "--byte-fallback"]])
+def test_options_of_a_vocabulary_that_is_not_trained_are_named(
+    text: ParallelText, capsys: Capture, more: list[str]
 ) -> None:
     text.preprocess()
-    given = {"DATA": str(text.data), "TEST": text.path("test")}
+    names = ", ".join(word for word in more if word.startswith("--"))
+    for number, words in enumerate(
+        (["--srcdict", str(text.data), "--testpref", str(text.path("test"))], ["--merge", str(text.data)])
+    ):
+        made = str(text.folder / f"made-{number}")
+        capsys.readouterr()
+        assert preprocess.main(["-s", "en", "-t", "de", *words, "--destdir", made, *more]) == 0
+        said = capsys.readouterr().err.splitlines()[0]
+        assert sorted(said.removeprefix("note: ").split(":")[0].split(", ")) == sorted(names.split(", "))
+
+
+def test_options_of_reading_text_are_refused_where_none_is_read(text: ParallelText, capsys: Capture) -> None:
+    text.preprocess()
     made = text.folder / "made"
-    options = [str(given.get(word, word)) for word in words]
-    assert preprocess.main(["-s", "en", "-t", "de", *options, "--destdir", str(made)]) == 2
-    assert f"error: {named} has no effect without " in capsys.readouterr().err
+    merge = ["-s", "en", "-t", "de", "--merge", str(text.data), "--destdir", str(made)]
+    assert preprocess.main([*merge, "--long-policy", "skip", "--no-joined-dictionary"]) == 2
+    said = capsys.readouterr().err
+    assert "--joined-dictionary has no effect without text to read" in said
+    assert "--long-policy has no effect without text to read" in said
     assert not made.exists()

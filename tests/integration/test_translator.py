@@ -227,8 +227,11 @@ def test_what_is_no_document_is_refused(model: docnmt.Translator, documents: Any
         model.translate(documents)
 
 
-def test_a_window_for_a_model_that_reads_no_context_is_refused(tmp_path: Path) -> None:
+def test_what_would_do_nothing_or_lose_the_order_is_refused(tmp_path: Path) -> None:
     plain = docnmt.load(small_system.save(tmp_path / "plain.safetensors"))
+    assert plain.score(["a"], ["b"], lenpen="0.5", max_tokens="9") == plain.score(["a"], ["b"], lenpen=0.5)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="documents: expected a list, got set"):
+        plain.translate({"a", "b"})  # type: ignore[call-overload]
     for ask in (plain.translate, lambda text, **more: plain.score(text, text, **more)):
         with pytest.raises(UserError, match="context_window: has no effect: the model reads every sentence by itself"):
             ask(["a"], context_window=1)

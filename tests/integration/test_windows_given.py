@@ -8,10 +8,12 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import small_system
 import torch
 
+from docnmt.explain.explain import explain_translations
 from docnmt.search.config import GenerationConfig, GreedyConfig
 from docnmt.search.ensemble import Ensemble
 from docnmt.search.forced import token_log_probs
@@ -130,3 +132,22 @@ def test_scores_within_a_window_read_the_other_translations() -> None:
     assert [
         n for n, (one, other) in enumerate(zip(scored(0, changed), far, strict=True)) if abs(one - other) > 1e-5
     ] == [0]
+
+
+@pytest.mark.parametrize("system", ["given text", "both"])
+@pytest.mark.parametrize("window", [0, 1, 2, None])
+def test_an_explanation_reads_what_search_read(system: str, window: int | None) -> None:
+    """Two routes to each score: the search's, and the pass that explains it."""
+    found = {result.number: result.nbest[0] for result in translate(system, window)}
+    corpus, task = small_system.corpus(DOCUMENTS), small_system.task()
+    pieces = [found[n].pieces if n in found else () for n in range(corpus.num_sentences)]
+    numbers = np.concatenate([np.arange(len(document)) for document in DOCUMENTS])
+    each = explain_translations(
+        models(system), task, corpus, pieces, numbers=numbers, given=GIVEN, context_window=window
+    )
+    for number, best_one in found.items():
+        explanation = each[number]
+        assert explanation is not None
+        assert explanation.log_probs.mean() == pytest.approx(best_one.score, abs=1e-4)
+        if system == "given text" and window is not None:
+            assert all(abs(int(other) - int(numbers[number])) <= window for other in explanation.others)

@@ -63,6 +63,7 @@ def test_a_wrong_translation_that_is_the_right_one(tmp_path):
         ([HEADER.replace("tgt_context", "src"), ROWS[0]], "line 1: rename a column 'src': it is there twice"),
         ([f"{HEADER}\tsolved", f"{ROWS[0]}\tx"], "line 1: rename a column 'solved'"),
         ([HEADER, ROWS[0].replace("broke", "bro\0ke")], ":2: .*NUL byte"),
+        ([HEADER, *(row.replace("Hi.", " ") for row in ROWS)], "group 9 has no source sentence"),
     ],
 )
 def test_faults_in_tsv_are_named(tmp_path, lines, message):
