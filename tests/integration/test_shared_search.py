@@ -29,10 +29,12 @@ ARCHITECTURES = [
     "transformer_tiny", "concat_transformer_tiny", "doc_transformer_tiny", "hier_transformer_tiny",
     "cond_transformer_tiny", "hier_cond_transformer_tiny", "scaleformer_tiny", "copy_transformer_tiny",
 ]  # fmt: skip
+#: Untrained models write as long as they may.
+SHORT: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 4}
 SEARCHES: dict[str, SearchConfig] = {
-    "beam_search": BeamSearchConfig(beam=3), "greedy": GreedyConfig(), "sampling": SamplingConfig(seed=3),
-    "mbr": SamplingConfig(seed=3, mbr="chrf", mbr_samples=4, max_len_a=1),
-    "diverse_beam_search": DiverseBeamSearchConfig(beam=4, diverse_beam_groups=2),
+    "beam_search": BeamSearchConfig(beam=3, **SHORT), "greedy": GreedyConfig(**SHORT),
+    "sampling": SamplingConfig(seed=3, **SHORT), "mbr": SamplingConfig(seed=3, mbr="chrf", mbr_samples=4, **SHORT),
+    "diverse_beam_search": DiverseBeamSearchConfig(beam=4, diverse_beam_groups=2, **SHORT),
 }  # fmt: skip
 GENERATOR = {"mbr": "sampling"}
 REQUESTS = [small_system.text(1 + n % 3, 2 + n % 5, seed=n) for n in range(12)]
@@ -100,7 +102,7 @@ def test_a_request_among_others_is_the_request_alone(arch: str, name: str) -> No
 def test_models_that_read_their_own_text_wait_for_it() -> None:
     models = [small_system.model("cond_transformer_tiny", target_context="conditional")]
     assert models[0].reading.own_text
-    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2)
+    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2, **SHORT)
     asked = [Asked(models, options, search, texts) for texts in REQUESTS[:8]]
     served(models, asked, options, search)
     for each in asked:
@@ -109,7 +111,7 @@ def test_models_that_read_their_own_text_wait_for_it() -> None:
 
 def test_ensembles_share_a_search_too() -> None:
     models = [small_system.model("hier_cond_transformer_tiny", seed=seed) for seed in (0, 1)]
-    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2)
+    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2, **SHORT)
     asked = [Asked(models, options, search, texts) for texts in REQUESTS[:6]]
     served(models, asked, options, search)
     for each in asked:
@@ -129,7 +131,7 @@ def test_a_request_that_leaves_changes_nothing_for_others(name: str) -> None:
 
 def test_a_sentence_need_not_wait_for_a_book() -> None:
     models = [small_system.model("transformer_tiny")]
-    options, search = GenerationConfig(max_tokens=60, batch_size=4), BeamSearchConfig(beam=2)
+    options, search = GenerationConfig(max_tokens=60, batch_size=4), BeamSearchConfig(beam=2, **SHORT)
     book, sentence = (
         Asked(models, options, search, texts) for texts in (small_system.text(30, 8, seed=1), [["a dog sees."]])
     )
@@ -170,7 +172,7 @@ def test_models_whose_caches_know_one_memory_only_take_turns(monkeypatch: pytest
 
     monkeypatch.delattr(SourceKeys, "any_memory")
     models = [small_system.model("cond_transformer_tiny")]
-    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2)
+    options, search = GenerationConfig(max_tokens=60, batch_size=8), BeamSearchConfig(beam=2, **SHORT)
     asked = [Asked(models, options, search, texts) for texts in REQUESTS[:6]]
     served(models, asked, options, search)
     for each in asked:
