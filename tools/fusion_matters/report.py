@@ -37,15 +37,16 @@ from docnmt.cli import command as cli
 from docnmt.errors import UsageError, UserError
 
 NOTES = """\
-How to read the tables. Accuracy in percent, mean ± sd over seeds. Minus SVM: points, ± what the choice of the test
-texts alone leaves open (95 %; over labels where a label's texts are of one novel or the like). Δ: difference from the
-reference under the same seed. Its 95 % intervals: over seeds by Student's t, for another training tested on the same
-texts; and over seeds and texts (or labels) at once, for a new sample of texts of the kind, too. Both suppose normal
-differences: of skewed ones (exponential) an interval by t holds the true mean in 88 % of cases for 3 or 5 seeds and in
-90 % for 10. p: two-sided, of the paired t-test, of the exact permutation of signs, and of the interval over seeds and
-texts. Holm: adjusted for all differences of the same table. No interval holds what choosing the settings adds.
-Detectable: the true difference that a t-test of so many seeds and this sd finds with 80 % power, from five seeds on.
-A dash: cannot be known from so few."""
+How to read the tables. Accuracy is in percent, mean ± sd over seeds. Minus SVM: points below or above the SVM; ± is the
+uncertainty from the choice of the test texts alone (95 %; from the choice of labels, where all texts of a label are of
+one novel or the like). Δ: difference from the reference under the same seed. Its two 95 % intervals answer two
+questions. The one over seeds (Student's t): what would another training give on the same texts? The one over seeds and
+texts (or labels): what would it give on other texts of the same kind? Both suppose normal differences: if differences
+are skewed (exponential), an interval by t holds the true mean in 88 % of cases for 3 or 5 seeds and in 90 % for 10. p
+is two-sided: of the paired t-test, of the exact permutation of signs, and of the interval over seeds and texts. Holm: p
+adjusted for all differences of the same table. No interval includes the uncertainty from choosing the settings.
+Detectable: the true difference that a t-test with this sd and this many seeds (at least five) finds with 80 % power.
+A dash: too few seeds to know."""
 
 
 def report(results: Results, latency: dict[str, Any] | None = None, choices: str = "") -> str:
