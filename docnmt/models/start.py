@@ -11,6 +11,7 @@ from docnmt.config import collected, flag, settings
 from docnmt.models.config import TransformerConfig
 from docnmt.models.context_config import ContextOptions
 from docnmt.models.sequence_config import LevelOptions
+from docnmt.modules.fusion import Concat
 from docnmt.modules.layers import Layer
 from docnmt.modules.sublayer import DocumentPart
 
@@ -23,8 +24,17 @@ def own_parameters(model: nn.Module) -> set[str]:
     return {name for name, parameter in model.named_parameters() if id(parameter) in own}
 
 
+def new_parameters(model: nn.Module) -> set[str]:
+    """Those that may be missing in a sentence model that this one starts from: its own, and those of concatenation,
+    which can begin as addition."""
+    modules = model.named_modules()
+    fusions = {f"{name}.{own}" for name, each in modules if isinstance(each, Concat) for own in each.state_dict()}
+    return own_parameters(model) | fusions
+
+
 def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
     """Make the document parts add nothing: context attention gives 0, and words know only their place in the sentence.
+    Concatenation that the sentence model lacks begins as addition.
 
     Their gradients are not 0, so both are learned from here on.
 
@@ -32,8 +42,12 @@ def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
         given: the parameters that the sentence model had; parts that have some of them stay as they are.
     """
     for name, module in model.named_modules():
-        if isinstance(module, DocumentPart) and not any(parameter.startswith(f"{name}.") for parameter in given):
+        if any(parameter.startswith(f"{name}.") for parameter in given):
+            continue
+        if isinstance(module, DocumentPart):
             module.start_closed()
+        elif isinstance(module, Concat):
+            module.start_as_addition()
 
 
 def settings_that_differ(old: object, new: object) -> list[str]:
@@ -56,6 +70,8 @@ def start_problems(sentence: TransformerConfig, document: TransformerConfig) -> 
     levels = document if isinstance(document, LevelOptions) and document.position == "multi_level" else None
     if sentence.position == "sinusoidal" and levels is not None and not levels.learned_words:
         wanted = replace(wanted, position="multi_level")  # its levels above the word can begin with 0
+    if (sentence.position_fusion, document.position_fusion) == ("add", "concat"):
+        wanted = replace(wanted, position_fusion="concat")
     found = settings_that_differ(wanted, document)
     if sentence.horizon != document.horizon:
         found.append(f"--relative-horizon is {sentence.horizon} there and {document.horizon} here")

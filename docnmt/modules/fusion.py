@@ -127,6 +127,12 @@ class Concat(Projected):
         """W[E; P] + b."""
         return self.read(e, p)
 
+    def start_as_addition(self) -> None:
+        """W = [I, I] and b = 0, which is E + P."""
+        with torch.no_grad():
+            self.projection.weight.copy_(torch.eye(self.projection.out_features).repeat(1, 2))
+            self.projection.bias.zero_()
+
 
 class Mlp(Layered):
     """H = W2 ReLU(W1[E; P] + b1) + b2, from the authors' notebooks: a network in place of a gate."""

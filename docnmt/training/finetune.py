@@ -15,7 +15,13 @@ from docnmt.errors import UsageError, UserError
 from docnmt.files import find_checkpoint
 from docnmt.models.config import TransformerConfig
 from docnmt.models.encoder_decoder import EncoderDecoder
-from docnmt.models.start import own_parameters, settings_that_differ, start_as_sentence_model, start_problems
+from docnmt.models.start import (
+    new_parameters,
+    own_parameters,
+    settings_that_differ,
+    start_as_sentence_model,
+    start_problems,
+)
 from docnmt.registry import ARCHITECTURES
 from docnmt.tasks.protocol import Task, TaskState
 from docnmt.training.checkpoint import Checkpoint, load_checkpoint, unique_state
@@ -47,7 +53,7 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
         and isinstance(stored, TransformerConfig)
         and isinstance(model_config, TransformerConfig)
     ):
-        new_parts = own_parameters(model)
+        new_parts = new_parameters(model)
         problems = start_problems(stored, model_config)
     else:
         raise UserError(

@@ -58,6 +58,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"attention": "linear", "relative_horizon": 4},
     ),
     ("hier_transformer", {"position_fusion": "gate_mlp"}, {"position_fusion": "gate_mlp"}),
+    ("hier_cond_transformer", {}, {"position_fusion": "concat"}),
+    ("cond_transformer", {"position_fusion": "concat"}, {"position_fusion": "concat"}),
     ("hier_cond_transformer", {"position": "multi_level"}, {"levels": 1}),
     ("hier_cond_transformer", {}, {"target_context": "conditional", "always_own_sentence": True}),
     ("cond_transformer", {}, {"target_context": "summaries"}),
@@ -68,6 +70,7 @@ JOINED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("concat_transformer", {"norm": "post"}, {"norm": "post", "position": "multi_level"}),
     ("doc_transformer", {}, {}),
     ("doc_transformer", {"norm": "post"}, {"norm": "post"}),
+    ("doc_transformer", {}, {"position_fusion": "concat"}),
     ("scaleformer", {"attention": "linear", "position": "none", "relative_horizon": 16}, {}),
 ]
 
