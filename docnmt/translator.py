@@ -131,7 +131,7 @@ class Translator:
         }
         corpus = self._corpus(asked)
         results = translate_corpus(
-            self.models.models, task, corpus, generation, search, glossary=_glossary(glossary), **read
+            self.models.models, task, corpus, generation, search, glossary=Glossary.of(glossary), **read
         )
         found = {
             n: Translation.of_given(text, task.target_tokenizer) for n, text in enumerate(there) if text is not None
@@ -262,7 +262,7 @@ class Translator:
         whole = isinstance(context_window, int) and not isinstance(context_window, bool)
         if context_window is not None and not (whole and context_window >= 0):
             raise UserError(f"context_window: must be a whole number of at least 0, got {context_window!r}")
-        if context_window and not any(model.reading.reads_context for model in self.models.models):
+        if context_window and not self.models.reads_context:
             raise UserError("context_window: has no effect: the model reads every sentence by itself")
         return context_window
 
@@ -292,16 +292,3 @@ def _search(beam: int, options: dict[str, Any]) -> tuple[GenerationConfig, Searc
         raise unknown_options(unknown, there)
     resolved = build(sections, {}, {"beam": beam, **options}, lambda key: "")
     return resolved["generation"], resolved["search"]
-
-
-def _glossary(glossary: Glossary | Mapping[str, str] | str | Path | None) -> Glossary | None:
-    if isinstance(glossary, (str, Path)):
-        return Glossary.read(Path(glossary))
-    if not isinstance(glossary, Mapping):
-        if glossary is None or isinstance(glossary, Glossary):
-            return glossary
-        raise UserError(f"glossary: expected a mapping, a Glossary or a file, got {type(glossary).__name__}")
-    for term, target in glossary.items():
-        if not all(isinstance(each, str) and each.strip() for each in (term, target)):
-            raise UserError(f"glossary: expected text for a source and a target term, got {term!r}: {target!r}")
-    return Glossary(dict(glossary))

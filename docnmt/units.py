@@ -38,13 +38,13 @@ class Units:
     def __len__(self) -> int:
         return len(self.first)
 
-    def counting_all(self) -> Units:
-        """The same, where every sentence that a unit writes counts, of overlapping units several times."""
-        return replace(self, kept=self.first)
-
     def __getitem__(self, chosen: np.ndarray) -> Units:
         """Some of them."""
         return Units(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def counting_all(self) -> Units:
+        """The same, where every sentence that a unit writes counts, of overlapping units several times."""
+        return replace(self, kept=self.first)
 
 
 def document_units(document_offsets: np.ndarray) -> Units:

@@ -47,8 +47,7 @@ def _joined_target(
     structure = structure_positions(corpus, sentences, count=plan.positions)
     packed = partial(pack_joined, side, sentences, layout, structure, running=plan.positions == "sequence")
     lengths = side.offsets[sentences + 1] - side.offsets[sentences] + 1
-    counted = sentences >= np.repeat(units.kept[chosen], last - first)
-    learned = torch.from_numpy(np.repeat(corpus.has_partner(sentences) & counted, lengths))
+    learned = torch.from_numpy(np.repeat(_counted(corpus, units.kept[chosen], sentences, layout), lengths))
     return packed(begin=True), packed(begin=False).tokens.masked_fill(~learned, IGNORE)
 
 
@@ -60,13 +59,17 @@ def _target(
     The others have no tokens, or, where the model reads its own text, tokens without labels.
     """
     sentences, written = read_sentences(units, chosen)
-    lengths = (units.source_last - units.source_first)[chosen]
-    layout = offsets_of(lengths)
+    layout = offsets_of((units.source_last - units.source_first)[chosen])
     structure = structure_positions(corpus, sentences, count=plan.positions)
     packed = partial(pack, side, sentences, layout, structure, empty=None if plan.reads_translations else ~written)
     target, labels = packed(begin=True), packed(begin=False).tokens
-    learned = written & corpus.has_partner(sentences) & (sentences >= np.repeat(units.kept[chosen], lengths))
+    learned = written & _counted(corpus, units.kept[chosen], sentences, layout)
     return target, labels.masked_fill(~torch.from_numpy(learned)[target.layout.sentence_of_token], IGNORE)
+
+
+def _counted(corpus: ParallelCorpus, kept: np.ndarray, sentences: np.ndarray, layout: np.ndarray) -> np.ndarray:
+    """(S,) bool: which sentences of units `layout` (U+1,) have a translation and stand at or behind `kept` (U,)."""
+    return np.asarray(corpus.has_partner(sentences) & (sentences >= np.repeat(kept, np.diff(layout))))
 
 
 def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> PackedText:

@@ -36,6 +36,11 @@ class LoadedModels:
     models: tuple[AnyTranslationModel, ...]
     task: TranslationTask
 
+    @property
+    def reads_context(self) -> bool:
+        """Whether one of them reads other sentences than the one that it translates."""
+        return any(model.reading.reads_context for model in self.models)
+
 
 def load_models(config: ModelsConfig) -> LoadedModels:
     """The models of `--path`; sets how the process computes (`docnmt.runtime`) and says where that may show.
@@ -58,7 +63,7 @@ def load_models(config: ModelsConfig) -> LoadedModels:
         for model in loaded.models:
             assert isinstance(model, nn.Module)
             replace_linear(model, EightBitLinear if config.int8 else BFloat16Linear)
-    if config.context_window and not any(model.reading.reads_context for model in loaded.models):
+    if config.context_window and not loaded.reads_context:
         raise UsageError(f"--context-window has no effect: {config.path} reads every sentence by itself")
     return loaded
 

@@ -7,7 +7,7 @@ which of its options have an effect only with some values of another one.
 """
 
 from docnmt.config.condition import Condition, Except, collected, without_effect
-from docnmt.config.limits import above, below, no_share, same_file
+from docnmt.config.limits import above, below, no_share, same_file, same_path
 from docnmt.config.option import Choices, NoOptions, Option, option
 from docnmt.config.section import Section, aliases, build
 from docnmt.config.setting import Setting, flag, settings, underscored
@@ -33,6 +33,7 @@ __all__ = [
     "option",
     "read_yaml",
     "same_file",
+    "same_path",
     "settings",
     "to_dict",
     "underscored",

@@ -16,7 +16,7 @@ class Condition(NamedTuple):
 
     options: tuple[str, ...]
     other: str
-    values: Collection[str | int]
+    values: Collection[str | int | None]
     needs: str = ""
 
 

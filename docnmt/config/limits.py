@@ -33,9 +33,13 @@ def no_share(config: object, *names: str) -> list[str]:
     return [f"{flag(name)}: must be in [0, 1), got {value}" for name, value in values if not 0 <= value < 1]
 
 
+def same_path(one: str | None, other: str | None) -> bool:
+    """Whether both are given and name one file, there or not."""
+    return one is not None and other is not None and Path(one).resolve() == Path(other).resolve()
+
+
 def same_file(config: object, read: str, written: str) -> list[str]:
     """A problem where the file that is read is the one that would be written."""
-    names = [getattr(config, name) for name in (read, written)]
-    if None in names or Path(names[0]).resolve() != Path(names[1]).resolve():
-        return []
-    return [f"{flag(written)} {names[1]}: is the file that is read; give another name"]
+    path = getattr(config, written)
+    same = same_path(getattr(config, read), path)
+    return [f"{flag(written)} {path}: is the file that is read; give another name"] if same else []

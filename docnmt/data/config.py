@@ -11,6 +11,7 @@ from docnmt.formats.columns import Columns, parse_columns
 
 #: What `--vocab-size` is when nobody says.
 DEFAULT_VOCAB_SIZE = 8000
+#: What has an effect only where a vocabulary is trained.
 VOCABULARY_OPTIONS = (
     "vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "subword_sample",
 )  # fmt: skip

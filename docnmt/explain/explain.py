@@ -106,8 +106,11 @@ def explain(
     documents = [
         excerpts(corpus, given, wanted, given_text=model.reading.given_text, window=context_window) for model in models
     ]
-    for number, (model, own) in enumerate(zip(models, documents, strict=True)):
-        for sentence, explanation in _read(model, number, task, corpus, own, context_window):
+    # an excerpt of given translations holds what is within the window, and is read whole
+    windows = [None if model.reading.given_text else context_window for model in models]
+    passes = list(zip(models, documents, windows, strict=True))
+    for number, (model, own, window) in enumerate(passes):
+        for sentence, explanation in _read(model, number, task, corpus, own, window):
             before = found.get(sentence)
             if before is not None:
                 explanation = replace(
@@ -116,7 +119,10 @@ def explain(
             found[sentence] = explanation
     asked = {sentence: list(each.others)[:without] for sentence, each in found.items()}
     log_probs = _averaged(
-        [_scores(model, task, corpus, own, asked, context_window) for model, own in zip(models, documents, strict=True)]
+        [
+            _scores(model, task, corpus, own, asked, window)
+            for model, own, window in zip(models, documents, windows, strict=True)
+        ]
     )
     return {
         sentence: _renamed(
@@ -138,8 +144,7 @@ def _read(
     """What one model reads, document by document; sentences are called by their numbers in the corpus."""
     for document in documents:
         excerpt, names = taken(corpus, [document])
-        window = None if model.reading.given_text else context_window  # the excerpt has what it holds
-        for units, batch in forced_batches(model, task, excerpt, max_tokens=1, context_window=window):
+        for units, batch in forced_batches(model, task, excerpt, max_tokens=1, context_window=context_window):
             with recording() as notes:
                 model(batch)
             unit = UnitNotes.of(model, excerpt, units, batch)
@@ -163,8 +168,7 @@ def _scores(
                 missing[other].add(sentence)
         variants += [(document.without(other, scored), other) for other, scored in sorted(missing.items())]
     excerpt, names = taken(corpus, [document for document, _ in variants])
-    window = None if model.reading.given_text else context_window
-    found = token_log_probs([model], task, excerpt, max_tokens=_MAX_TOKENS, context_window=window)
+    found = token_log_probs([model], task, excerpt, max_tokens=_MAX_TOKENS, context_window=context_window)
     owners = np.repeat(np.arange(len(variants)), np.diff(excerpt.document_offsets))
     scores = {}
     for sentence, owner, log_probs in zip(names.tolist(), owners.tolist(), found, strict=True):

@@ -51,6 +51,24 @@ class Glossary:
             terms[source], lines[source] = target, number
         return cls(terms)
 
+    @classmethod
+    def of(cls, glossary: Glossary | Mapping[str, str] | str | Path | None) -> Glossary | None:
+        """What a caller gave: terms in a mapping, a file to read, or a glossary.
+
+        Raises:
+            UserError: it is none of these, or as `read`.
+        """
+        if isinstance(glossary, (str, Path)):
+            return cls.read(Path(glossary))
+        if not isinstance(glossary, Mapping):
+            if glossary is None or isinstance(glossary, Glossary):
+                return glossary
+            raise UserError(f"glossary: expected a mapping, a Glossary or a file, got {type(glossary).__name__}")
+        for term, target in glossary.items():
+            if not all(isinstance(each, str) and each.strip() for each in (term, target)):
+                raise UserError(f"glossary: expected text for a source and a target term, got {term!r}: {target!r}")
+        return cls(dict(glossary))
+
     @cached_property
     def _longest_first(self) -> list[str]:
         return sorted(self.terms, key=len, reverse=True)

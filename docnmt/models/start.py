@@ -34,9 +34,9 @@ def new_parameters(model: nn.Module) -> set[str]:
 
 def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
     """Make the document parts add nothing: context attention gives 0, and words know only their place in the sentence.
-    Concatenation that the sentence model lacks begins as addition.
-
     Their gradients are not 0, so both are learned from here on.
+
+    Concatenation that the sentence model lacks begins as addition.
 
     Args:
         given: the parameters that the sentence model had; parts that have some of them stay as they are.
@@ -58,9 +58,8 @@ def settings_that_differ(old: object, new: object) -> list[str]:
     free = collected(type(old), "free")
     every = [setting.name for setting in settings(type(old))]
     names = [name for name in every if name not in free and not name.endswith("dropout")]
-    pairs = {
-        name: (getattr(old, name), getattr(new, name, None)) for name in names
-    }  # a family's own options: not in all
+    # `new` may lack an option that a position family of `old` has of its own
+    pairs = {name: (getattr(old, name), getattr(new, name, None)) for name in names}
     return [f"{flag(name)} is {there} there and {here} here" for name, (there, here) in pairs.items() if there != here]
 
 

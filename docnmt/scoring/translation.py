@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from docnmt.config import same_path
 from docnmt.errors import UsageError
 from docnmt.files import check_new, write_text
 from docnmt.formats.columns import Columns, parse_columns
@@ -31,7 +32,7 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
         problems.append("--comet reads the source too: give --src FILE")
     if problems:
         raise UsageError(problems)
-    if config.resegmented and wanted.plot and Path(config.resegmented).resolve() == Path(wanted.plot).resolve():
+    if same_path(config.resegmented, wanted.plot):
         raise UsageError(f"--resegmented and --plot are both {wanted.plot}; give one of them another name")
     for name in filter(None, (config.resegmented, wanted.plot)):
         check_new(Path(name), overwrite=config.overwrite)

@@ -125,7 +125,7 @@ class EmbedConfig:
 
     conditions: ClassVar[tuple[Condition, ...]] = (
         Condition(("top", "backend"), "search", Except((None,)), "--search"),
-        Condition(("overwrite",), "writes", (True,), "--output or --gates"),
+        Condition(("overwrite",), "search", (None,), "--output or --gates"),
     )
 
     path: str = option(dataclasses.MISSING, "trained model: a checkpoint, or a --save-dir (its best)", metavar="CKPT")
@@ -158,8 +158,3 @@ class EmbedConfig:
         if self.codes and not self.output:
             found.append("--codes has no effect without --output; --search sees what its file holds")
         return found + same_file(self, "input", "output") + same_file(self, "input", "gates")
-
-    @property
-    def writes(self) -> bool:
-        """Whether a file is written."""
-        return self.search is None

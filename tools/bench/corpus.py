@@ -1,4 +1,4 @@
-"""Opening a data folder without checksums must cost the same for ten thousand sentences and for ten million.
+"""What opening a data folder costs, of ten thousand sentences and of ten million.
 
     python tools/bench/corpus.py [--sentences 10000 10000000]
 
