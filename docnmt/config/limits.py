@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from docnmt.config.setting import flag
@@ -31,6 +32,12 @@ def no_share(config: object, *names: str) -> list[str]:
     """Problems of the values outside [0, 1)."""
     values = ((name, getattr(config, name)) for name in names)
     return [f"{flag(name)}: must be in [0, 1), got {value}" for name, value in values if not 0 <= value < 1]
+
+
+def infinite(config: object) -> list[str]:
+    """Problems of the values that are infinite, which no option means."""
+    values = ((name, value) for name, value in vars(config).items() if isinstance(value, float) and math.isinf(value))
+    return [f"{flag(name)}: expected a number, got '{value}'" for name, value in values]
 
 
 def same_path(one: str | None, other: str | None) -> bool:

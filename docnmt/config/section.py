@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from docnmt.config.limits import infinite
 from docnmt.config.setting import Setting, settings, underscored
 from docnmt.errors import UsageError
 
@@ -60,6 +61,7 @@ def build(
         resolved = {section.name: section.config(**values[section.name]) for section in sections}
         for config in resolved.values():
             problems += config.problems() if hasattr(config, "problems") else []
+        problems = problems or [problem for config in resolved.values() for problem in infinite(config)]
     if problems:
         raise UsageError(problems)
     return resolved

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import types
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -65,7 +64,7 @@ _EXPECTED = {int: "a whole number", float: "a number", str: "a text", bool: "tru
 
 
 def _convert(value: object, kind: type) -> object:
-    """`value` as `kind`, or None where it is not one. A bool, nan and infinity are no numbers, 1.0 no whole number."""
+    """`value` as `kind`, or None where it is not one. A bool and nan are no numbers, 1.0 is no whole number."""
     if kind is bool:
         return {"true": True, "false": False}.get(str(value).lower())
     if kind is str:
@@ -74,7 +73,7 @@ def _convert(value: object, kind: type) -> object:
         return None
     try:
         number = kind(value)
-        return None if isinstance(number, float) and not math.isfinite(number) else number
+        return number if number == number else None  # nan is not itself
     except (TypeError, ValueError):
         return None
 
