@@ -135,7 +135,7 @@ def row(setting: Setting) -> str:
 
 def shown(value: object) -> str:
     """A default as it is typed."""
-    if value is None or value == ():
+    if value in (None, (), ""):
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -15,7 +15,7 @@ from docnmt.cli.command import Choice, Command
 from docnmt.cli.given import Given
 from docnmt.config import Section, flag
 from docnmt.errors import UsageError, UserError
-from docnmt.models.options import PARTS, model_config
+from docnmt.models.options import PARTS, chosen_parts, model_config
 from docnmt.optim.config import OptimizationConfig
 from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
 from docnmt.training.config import RunConfig, TrainingConfig
@@ -161,7 +161,7 @@ def resolve(given: Given) -> dict[str, Any]:
         model,
         Section("criterion", CRITERIA.config(criterion)),
     ]
-    of_model = {option: values.get(option, getattr(model.config, option, "")) for option in PARTS}
+    of_model = chosen_parts(model.config, values)
     chosen = {"arch": arch, "task": task, "criterion": criterion, **of_model}
     choices = [Choice(option, str(chosen[option]), parts) for option, parts in CHOSEN.items()]
     return COMMAND.resolve(given, sections, choices=choices)

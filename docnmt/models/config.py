@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from docnmt.config import Condition, Except, above, below, no_share, option
-from docnmt.models.position_rules import READ_POSITIONS, fusion_problems, width_problems
+from docnmt.models.position_rules import READ_POSITIONS, fusion_of, fusion_problems, width_problems
 from docnmt.registry import FUSIONS, POSITIONS
 
 
@@ -57,10 +57,15 @@ class TransformerConfig:
         "of a word's place in the translation and a word's in the source",
     )  # fmt: skip
     position_fusion: str = option(
-        "add", "how positions join the embeddings (gate_conv: in text classification only)", choices=FUSIONS.names
-    )
+        "", "how positions join the embeddings (gate_conv: in text classification only) [concat with --position "
+        "multi_level, add with the others]", choices=FUSIONS.names,
+    )  # fmt: skip
     max_positions: int = option(1024, "rows of learned tables of positions; words, or units, farther on share the last")
     checkpoint_activations: bool = option(False, "compute layers again in the backward pass: less memory, slower")
+
+    def __post_init__(self) -> None:
+        """What follows from other options stands in its place, so that a checkpoint says what was trained."""
+        object.__setattr__(self, "position_fusion", fusion_of(self.position, self.position_fusion))
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""

@@ -9,10 +9,19 @@ from typing import Any  # values of options, and classes that hold them
 
 from docnmt.config import NoOptions, settings
 from docnmt.errors import UsageError
+from docnmt.models.position_rules import fusion_of
 from docnmt.registry import FUSIONS, MODELS, POSITIONS, Registry
 
 #: The options by which a model chooses parts that bring options of their own.
 PARTS: dict[str, Registry[Any]] = {"position": POSITIONS, "position_fusion": FUSIONS}
+
+
+def chosen_parts(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What each option of `PARTS` chooses, given or by default; "" where a model of this configuration lacks it."""
+    chosen = {name: values.get(name, getattr(config, name, "")) for name in PARTS}
+    if hasattr(config, "position_fusion"):
+        chosen["position_fusion"] = fusion_of(chosen["position"], chosen["position_fusion"])
+    return chosen
 
 
 def model_config(model: str, values: Mapping[str, Any]) -> type:
@@ -25,8 +34,8 @@ def model_config(model: str, values: Mapping[str, Any]) -> type:
         ValueError: no such model.
     """
     config = MODELS.config(model)
-    chosen = [(registry, values.get(name, getattr(config, name, None))) for name, registry in PARTS.items()]
-    parts = [registry.config(name) for registry, name in chosen if name in registry]
+    chosen = chosen_parts(config, values)
+    parts = [registry.config(chosen[name]) for name, registry in PARTS.items() if chosen[name] in registry]
     return _extended(config, *(part for part in parts if part is not NoOptions))
 
 

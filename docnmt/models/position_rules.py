@@ -15,10 +15,19 @@ NOTHING_TO_FUSE = {
 }
 
 
+def fusion_of(position: str, fusion: str) -> str:
+    """The operator that is meant: `fusion`, or where none is given (""), the default of the family.
+
+    Positions of several levels translate better with `concat` than with `add` (docs/fusion.md); other families, which
+    have `add`, were not tried.
+    """
+    return fusion or ("concat" if position == "multi_level" else "add")
+
+
 def fusion_problems(position: str, fusion: str) -> list[str]:
     """Why an operator cannot be had with a family: those without an input table have nothing to fuse.
 
-    `add` (the default, which then adds nothing) and `none` go with all of them.
+    `add` (their default, which then adds nothing) and `none` go with all of them.
     """
     if position in NOTHING_TO_FUSE and fusion not in ("add", "none"):
         reason = NOTHING_TO_FUSE[position]

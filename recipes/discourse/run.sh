@@ -26,7 +26,7 @@ case $setting in
     *) echo "error: DISCOURSE_SETTING=$setting: expected cpu or gpu" >&2; exit 2 ;;
 esac
 # System, options. All have equally many parameters, within 0.1 %, but `default`, which is the architecture without any
-# option. Those with --read-all-updates read all sentences in the first 1,200 updates.
+# option but those of common.yaml. Those with --read-all-updates read all sentences in the first 1,200 updates.
 # --max-tokens counts the source of 2-to-1 twice: with twice as many it sees as many target sentences an update.
 declare -A options=(
     [sentence]="--arch transformer$size --ffn-dim $plain"

@@ -14,6 +14,7 @@ from docnmt import registry
 from docnmt.cli.generate import main as generate
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
+from docnmt.cli.train import parse
 from docnmt.config import below, option
 from docnmt.models.options import model_config
 from docnmt.modules.positions import Position, PositionSettings
@@ -76,6 +77,43 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(each, "_entries", dict(each._entries))
     register_position("period", config=PeriodConfig)(period_family)
     register_fusion("weighted", config=WeightedConfig)(Weighted)
+
+
+@pytest.mark.parametrize(
+    ("words", "position", "fusion"),
+    [
+        (["--arch", "transformer"], "sinusoidal", "add"),
+        (["--arch", "doc_transformer"], "multi_level", "concat"),
+        (["--arch", "hier_cond_transformer"], "multi_level", "concat"),
+        (["--arch", "hier_cond_transformer", "--position", "sinusoidal"], "sinusoidal", "add"),
+        (["--arch", "cond_transformer", "--position", "rope"], "rope", "add"),  # it has nothing to fuse
+        (["--arch", "concat_transformer"], "sinusoidal", "add"),
+        (["--arch", "scaleformer"], "none", "add"),
+        (["--arch", "scaleformer", "--position", "multi_level"], "multi_level", "concat"),
+        (["--arch", "doc_transformer", "--position-fusion", "add"], "multi_level", "add"),
+    ],
+)
+def test_the_position_family_decides_how_positions_join(
+    words: list[str], position: str, fusion: str, tmp_path: Path
+) -> None:
+    """A run records what was meant; its options are then those that were typed, with the default or without."""
+    command = [str(DATA), *words, *SMALL, "--save-dir", str(tmp_path / "run")]
+    model = parse(command)["model"]
+    assert (model.position, model.position_fusion) == (position, fusion)
+    assert parse([*command, "--position-fusion", fusion])["model"] == model
+    assert train([*command, "--max-update", "0"]) == 0
+    recorded = load_model(str(tmp_path / "run")).model_config
+    assert recorded.position_fusion == fusion
+    assert f"position-fusion: {fusion}\n" in (tmp_path / "run/config.yaml").read_text(encoding="utf-8")
+
+
+def test_an_option_of_a_part_that_is_not_chosen_names_what_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(DATA), "--arch", "doc_transformer", *SMALL, "--save-dir", str(tmp_path / "run")]
+    assert train([*words, "--position-weight", "0.5"]) == 2
+    wanted = "--position-weight: has no effect with --position-fusion concat; it belongs to weighted"
+    assert wanted in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arch", ["transformer_tiny", "hier_transformer_tiny"])
