@@ -219,8 +219,8 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
     """Refuse, before any work is done, to write over something.
 
     Raises:
-        UserError: `path` is a file, a folder that is not empty and either not ours or `overwrite` is False, or where
-            nothing can be written.
+        UserError: `path` is a file, a folder that is not empty and either not ours, with a folder that is not ours in
+            it, or `overwrite` is False; or nothing can be written, or a folder cannot be replaced there.
     """
     above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
     try:
@@ -232,12 +232,18 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
         return
     if not path.is_dir():
         raise UserError(f"{path}: is a file, expected a folder; choose another name")
+    if os.path.ismount(path):
+        raise UserError(
+            f"{path}: is where a disk is mounted and cannot be replaced as a whole; give a folder inside it"
+        )
     if not any(path.iterdir()):
         return
     if not (path / marker).exists():
         raise UserError(f"{path}: is not empty and was not written by docnmt ({marker} is missing); choose another")
     if not overwrite:
         raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another folder")
+    if foreign := next((each for each in sorted(path.iterdir()) if each.is_dir()), None):  # we write files only
+        raise UserError(f"{path}: --overwrite would delete {foreign}, a folder that is not part of it; move it away")
 
 
 def find_checkpoint(path: str | Path) -> Path:

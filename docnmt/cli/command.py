@@ -25,6 +25,9 @@ from docnmt.migrate import elsewhere, gone, migrate_file
 from docnmt.registry import Registry
 from docnmt.user_dir import import_plugins
 
+#: The commands that share their work among the processes of a job; of any other the first process does it all.
+SHARING = ("docnmt-train", "docnmt-generate", "docnmt-embed", "docnmt-score")
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -199,6 +202,8 @@ def run(
     came: list[str] = []
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # text is UTF-8 in every locale
+    if place().rank and prog not in SHARING:
+        return 0  # the first process does all the work, and reads standard input
     if place().local_rank:
         mute()  # what is wrong before the ranks of a job meet is said once a machine
     try:

@@ -12,6 +12,7 @@ from docnmt.commands.explain import check_explain, explained, write_explained
 from docnmt.commands.memory import open_memory
 from docnmt.commands.models import LoadedModels, load_models
 from docnmt.commands.output import progress_of
+from docnmt.config import same_path
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.documents import Document, kind_of, read
 from docnmt.documents.project import Span
@@ -43,7 +44,13 @@ def translate_files(
     """
     jobs = _jobs(config)
     check_explain(config.explain, overwrite=config.overwrite)
+    for source, target in jobs:
+        for path in filter(None, (source, target)):
+            if same_path(config.explain, str(path)):
+                raise UsageError(f"--explain {config.explain}: is {path}, a document; give another name")
     loaded = load_models(models)
+    for source, _ in jobs[1:]:  # a damaged one is found before the first is translated
+        _document(source, loaded)
     pages: list[list[ExplainedSentence]] = []
     model = DocumentModel(loaded, open_memory(memory, loaded), models.context_window, options, search, out)
     for source, target in jobs:

@@ -54,6 +54,12 @@ def generate(
     if config.results_path is not None:
         check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
     check_explain(config.explain, overwrite=config.overwrite)
+    if config.results_path and config.explain:
+        whole = Path(config.results_path).resolve()
+        if Path(config.explain).resolve().is_relative_to(whole):
+            raise UsageError(
+                f"--explain {config.explain}: lies in --results-path, which is written as a whole; give a place outside"
+            )
     loaded = load_models(models)
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)

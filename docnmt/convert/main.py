@@ -47,6 +47,8 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
 
 def _read(source: Path, config: ConvertConfig, say: Callable[[str], None]) -> SentenceModel:
     is_marian = (source / CONFIG).is_file()
+    if not is_marian and (source / "source.spm").is_file():
+        raise UserError(f"{source / CONFIG}: no such file; a folder of a Marian model has one")
     if config.to == ("hf-marian" if is_marian else "docnmt"):
         if not is_marian:
             read_header(find_checkpoint(source))  # says so where it is no checkpoint at all

@@ -78,7 +78,7 @@ def of_language(path: Path, names: list[str]) -> tuple[Tokenizer, int]:
     A model that has this vocabulary already stays as it is, byte for byte.
 
     Raises:
-        UserError: the file is no SentencePiece model.
+        UserError: the file is no SentencePiece model, or one without pieces.
     """
     content = path.read_bytes()
     model = sentencepiece.ModelProto()
@@ -86,6 +86,8 @@ def of_language(path: Path, names: list[str]) -> tuple[Tokenizer, int]:
         model.ParseFromString(content)
     except DecodeError as error:
         raise UserError(f"{path}: is not a SentencePiece model, or a damaged one") from error
+    if not model.pieces:
+        raise UserError(f"{path}: has no pieces; was its download interrupted?")
     left_out = 0
     if [piece.piece for piece in model.pieces] != names:
         own = {piece.piece: piece for piece in model.pieces if piece.type not in (_Piece.UNKNOWN, _Piece.CONTROL)}

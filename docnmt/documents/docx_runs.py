@@ -81,7 +81,10 @@ def _run(run: Element) -> list[Op]:
         if name == "t":
             ops.append(Op("text", child.text or "", key, look, prefix=prefix))
             continue
-        breaks = name in ("tab", "cr") or (name == "br" and not value(child, "type").startswith(("page", "column")))
+        if name == "noBreakHyphen":
+            ops.append(Op("text", "\u2011", key, look, prefix=prefix))
+            continue
+        breaks = name in ("tab", "ptab", "cr", "br")
         ops.append(Op("break" if breaks else "fixed", elements=[child], look=look, run=run))
     return ops
 

@@ -23,8 +23,13 @@ from docnmt.documents.spliced import Place, Spliced, render
 _FRONT_MATTER = re.compile(r"\ufeff?(?:---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z))?", re.DOTALL)
 _END = re.compile(r"\r\n?|\n")
 _RISKY = re.compile(r"([\\`*_\[\]<>&~])")
-_RISKY_START = re.compile(r"^(\d*)([#+\-.):=>|])")
+_RISKY_START = re.compile(r"^(\s*\d*)([#+\-.):=>|])")
 _SECTIONS = {"bullet_list": "ul", "ordered_list": "ol", "tr": "tr"}
+
+
+def _escaped(piece: str) -> str:
+    """Text that is no markup, also where it begins a line, as behind a hard break."""
+    return _RISKY_START.sub(r"\1\\\2", _RISKY.sub(r"\\\1", piece))
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,7 @@ class Markdown(Spliced):
             return render(place, text, web.escape)
         out = render(place, text, str)
         if not self._reads(out, place, text):
-            out = render(place, text, lambda piece: _RISKY.sub(r"\\\1", piece))
-            out = _RISKY_START.sub(r"\1\\\2", out)
+            out = render(place, text, _escaped)
         return out.replace("|", "\\|") if place.cell else out
 
     def _reads(self, out: str, place: _Written, text: Translated) -> bool:

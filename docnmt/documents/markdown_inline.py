@@ -40,7 +40,7 @@ class Line(NamedTuple):
 
 def parser() -> MarkdownIt:
     """CommonMark with tables and struck-out text, whose tokens keep how they were written."""
-    made = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    made = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
     made.disable(["text_join", "fragments_join"])
     for name, rule in (("link", link), ("image", image)):
         made.inline.ruler.at(name, _noting(rule))

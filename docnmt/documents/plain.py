@@ -9,7 +9,8 @@ from docnmt.documents.inline import Inline
 from docnmt.documents.spliced import Place, Raw, Spliced
 from docnmt.documents.tagged import add
 
-_LINE = re.compile(r"[^\n]+")
+_LINE = re.compile(r"[^\r\n]+")
+_END = re.compile(r"\r\n|\r|\n")
 
 
 class PlainText(Spliced):
@@ -21,7 +22,7 @@ class PlainText(Spliced):
             text = match[0].strip("\ufeff")
             if not text.strip():
                 continue
-            paragraph += "\n" in self.source[last : match.start()].replace("\n", "", 1)
+            paragraph += len(_END.findall(self.source, last, match.start())) > 1
             last = match.end()
             begin = match.start() + match[0].index(text.strip())
             inline: Inline[Raw] = Inline()

@@ -20,7 +20,8 @@ from docnmt.errors import UserError
 
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 _LINE = re.compile(
-    r'^(?:(msgid)[ \t]*(?=")|msgstr(?:\[(\d{1,9})\])?[ \t]*(?="))?[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*\r?$', re.MULTILINE
+    r'^\ufeff?(?:(msgid|msgctxt)[ \t]*(?=")|msgstr(?:\[(\d{1,9})\])?[ \t]*(?="))?[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*\r?$',
+    re.MULTILINE,
 )
 _SENTENCE_END = ".!?:;…"
 
@@ -74,13 +75,15 @@ class Po(Spliced):
         found: dict[int, tuple[int, int]] | None = None
         form: int | None = None
         for match in _LINE.finditer(self.source):
-            keyword = match[0].split('"')[0].strip()
+            keyword = match[0].split('"')[0].strip("\ufeff \t")
             begin = match.start() + match[0].index('"')
             end = match.start() + len(match[0].rstrip())
             if keyword == "msgid":
                 if found is not None:
                     yield found
                 found, form = {}, None
+            elif keyword == "msgctxt":  # of the next message
+                form = None
             elif keyword.startswith("msgstr") and found is not None:
                 form = int(match[2] or 0)
                 found[form] = begin, end

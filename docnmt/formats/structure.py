@@ -79,10 +79,11 @@ class Structure:
 
 
 class StructureBuilder:
-    """Builds a `Structure` line by line. `names` are those of the documents, where the form has names."""
+    """Builds a `Structure` line by line."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
+        self._names: dict[int, str] = {}
+        self._name: str | None = None
         self._documents = array("q")
         self._blank_lines = array("i")
         self._levels = array("i")
@@ -111,8 +112,7 @@ class StructureBuilder:
         """A line or element that opens a document; when written as plain text it becomes one empty line."""
         self._blank = 1 if self._sentences else 0
         self._inside = False
-        if name is not None:
-            self.names.append(name)
+        self._name = name
 
     def sentence(self, units: tuple[str, ...] = ()) -> None:
         """A sentence, with the labels of the units it stands in, outermost first.
@@ -120,6 +120,9 @@ class StructureBuilder:
         A unit begins where its own or an outer label changes. All sentences have equally many labels.
         """
         if not self._inside:
+            if self._name is not None:
+                self._names[len(self._documents)] = self._name
+            self._name = None
             self._documents.append(self._sentences)
             self._blank_lines.append(self._blank)
             self._blank, self._inside, self._index = 0, True, [0] * len(units)
@@ -130,6 +133,11 @@ class StructureBuilder:
         self._units = units
         self._levels.extend(self._index)
         self._sentences += 1
+
+    @property
+    def names(self) -> list[str]:
+        """Those of the documents, "" where one has none; of none where nobody has one."""
+        return [self._names.get(number, "") for number in range(len(self._documents))] if self._names else []
 
     def build(self, *, known: bool = True) -> Structure:
         """The structure of all that was said; `known=False` forgets the levels."""

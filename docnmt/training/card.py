@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.config import flag, settings
+from docnmt.models.position_rules import fusion_of
 from docnmt.registry import CRITERIA, MODELS, TASKS, Registry
 from docnmt.training.checkpoint import read_header
 from docnmt.training.state import TrainingState
@@ -75,7 +76,11 @@ def _command(header: Mapping[str, Any]) -> str:
     config = header["config"]
     words = ["docnmt-train", str(config["run"].get("data", "DATA")), f"--arch={header['arch']}"]
     for section, values in config.items():
-        defaults = {each.name: each.default for each in settings(classes[section])} if section in classes else {}
+        defaults: dict[str, Any] = (
+            {each.name: each.default for each in settings(classes[section])} if section in classes else {}
+        )
+        if "position_fusion" in values and "position" in values:
+            defaults["position_fusion"] = fusion_of(values["position"], defaults.get("position_fusion", ""))
         for name, value in values.items():
             default = defaults.get(name)
             default = list(default) if isinstance(default, tuple) else default

@@ -137,6 +137,8 @@ FAULTS: list[tuple[Any, str]] = [
     (only_a_pickle, "pytorch_model.bin is a pickle, which docnmt does not open; have transformers write"),
     (lambda folder: (folder / "model.safetensors").write_bytes(b"abc"), "is not a whole safetensors file"),
     (lambda folder: (folder / "source.spm").write_bytes(b"\xff\xff"), "source.spm: is not a SentencePiece model"),
+    (lambda folder: (folder / "source.spm").write_bytes(b""), "source.spm: has no pieces; was its download"),
+    (lambda folder: (folder / "config.json").unlink(), "config.json: no such file; a folder of a Marian model has one"),
     (lambda folder: (folder / "vocab.json").write_text('{"</s>": 0, "<unk>": 0}'), "expected a row, 0 or more"),
     (lambda folder: (folder / "vocab.json").write_text('{"</s>": 0, "a": 1}'), "vocab.json: has no entry '<unk>'"),
     (lambda folder: (folder / "tokenizer_config.json").unlink(), "--source-lang is required: "),

@@ -41,6 +41,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_what_would_be_lost_is_refused_before_any_work(
+    folder: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for names, out, page in ((["x.html"], "o.html", "o.html"), (["x.html", "x.txt"], "out", "out/x.html")):
+        assert main([*names, "-o", out, "--explain", page, "--path", model]) == 2
+        assert f"--explain {page}: is {page}, a document; give another name" in capsys.readouterr().err
+    (folder / "bad.docx").write_bytes(b"no")
+    assert main(["x.txt", "bad.docx", "-o", "out", "--path", model]) == 1
+    assert "bad.docx" in capsys.readouterr().err
+    assert not list(folder.glob("o*/*"))
+    assert not (folder / "o.html").exists()
+
+
 def test_every_kind_at_once(folder: Path, model: str) -> None:
     names = [f"x.{kind}" for kind in KINDS]
     assert main([*names, "-o", "out", "--path", model, "--beam", "1"]) == 0

@@ -341,6 +341,12 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         "back.safetensors de-en: not together",
     ),
     "tokenizer": (["generate", "data", "--path", "run", "--sacrebleu-tokenize", "x"], b"", 2, "no tokenizer 'x'"),
+    "page in the results": (
+        ["generate", "data", "--path", "run", "--results-path", "new", "--explain", "new/page.html"],
+        b"",
+        2,
+        "--explain new/page.html: lies in --results-path, which is written as a whole; give a place outside",
+    ),
     "file": (["generate", "data", "--path", "run", "--results-path", "test.en"], b"", 1, "is a file"),
     "foreign folder": (["generate", "data", "--path", "run", "--results-path", "data"], b"", 1, "not written by"),
     "all for nothing": (

@@ -204,6 +204,20 @@ def test_names_of_documents_come_from_xml(text: ParallelText) -> None:
     assert list(names) == ["x", "y"]
 
 
+def test_names_where_some_files_have_none(text: ParallelText) -> None:
+    segments = '<src lang="en"><p><seg id="1">a river</seg></p></src><ref lang="de"><p><seg id="1">x</seg></p></ref>'
+    text.path("wmt.en-de.xml").write_text(f'<set><doc id="x">{segments}</doc><doc id="y">{segments}</doc></set>')
+    prefixes = [str(text.path(name)) for name in ("dev", "wmt", "dev")]
+    assert text.preprocess("--trainpref", *prefixes, "--drop-duplicates", "--overwrite") == 0
+    assert text.preprocess("--trainpref", *prefixes, "--overwrite") == 0
+    corpus = text.corpus("train")
+    assert corpus.document_names is not None
+    named = [n for n, name in enumerate(corpus.document_names) if name]
+    assert [corpus.document_names[n] for n in named] == ["x", "y"]
+    assert len(corpus.document_names) == len(corpus.document_offsets) - 1
+    assert named == [(len(corpus.document_names) - 2) // 2, (len(corpus.document_names)) // 2]
+
+
 def test_the_report_and_the_description_name_what_was_found(text: ParallelText, capsys: Capture) -> None:
     for side in ("en", "de"):
         text.path(f"test.{side}").write_bytes(text.path(f"dev.{side}").read_bytes().replace(b"\n", b"\r\n"))

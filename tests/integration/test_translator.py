@@ -409,6 +409,7 @@ def test_a_model_card_has_what_its_reader_needs(folder: Path, tmp_path: Path, ca
     for text in ("# small\n", "`transformer_tiny`", "45 subwords", "| loss |", 'docnmt.load("checkpoint_best'):
         assert text in card
     command = next(line for line in card.splitlines() if line.startswith("    docnmt-train "))
+    assert "--position" not in command  # nothing was asked of it
     again = train.parse(shlex.split(command)[1:])
     assert again["optimization"].lr == 0.002
     assert again["model"].embed_dim == 16

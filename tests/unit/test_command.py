@@ -7,6 +7,7 @@ import torch
 
 from docnmt.cli.command import run
 from docnmt.errors import UserError
+from docnmt.launch import Place
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,16 @@ def test_out_of_memory_is_expected(error: Exception, capsys: pytest.CaptureFixtu
     assert said.startswith("docnmt-translate: error: out of memory: ")
     assert said.endswith("; give less at once (--max-tokens, --beam), or a smaller model\n")
     assert "unexpected" not in said
+
+
+def test_one_process_does_what_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torchrun starts several: none of the others may read standard input, or write a file a second time."""
+    done: list[str] = []
+    for rank in (0, 1):
+        monkeypatch.setattr("docnmt.cli.command.place", lambda rank=rank: Place(rank, 2, 0))
+        for prog in ("docnmt-translate", "docnmt-convert", "docnmt-generate"):
+            assert run(prog, lambda words, name=f"{prog} {rank}": done.append(name), []) == 0
+    assert done == ["docnmt-translate 0", "docnmt-convert 0", "docnmt-generate 0", "docnmt-generate 1"]
 
 
 def test_text_of_others_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,37 @@ def test_markdown_escapes_what_would_mean_something(text: str, frame: str) -> No
     assert not any(mark for mark in again.segments[0].marks)
 
 
+@pytest.mark.parametrize("text", ["- red", "1. red", "# red", "+ red", "> red"])
+@pytest.mark.parametrize("frame", ["one  \ntwo\n", "> one\\\n> two\n", "- one  \n  two\n"])
+def test_markdown_escapes_what_begins_a_line(text: str, frame: str) -> None:
+    found = document("md", frame)
+    (segment,) = found.segments
+    assert segment.text == "one\ntwo"
+    written = found.write([Translated(f"{text}\n{text}", ((len(text), len(text) + 1),))])
+    again = document("md", written)
+    assert [each.text for each in again.segments] == [f"{text}\n{text}"]
+
+
+def test_markdown_in_deep_lists() -> None:
+    deep = "".join(f"{'  ' * depth}- he said so\n" for depth in range(15))
+    assert translate(document("md", deep), Model()).decode() == deep.replace("he said so", "HE SAID SO")
+
+
+def test_po_keeps_contexts_of_several_lines() -> None:
+    text = 'msgid "Hello."\nmsgstr ""\n\n#: b.c:1\nmsgctxt ""\n"long context"\nmsgid "World."\nmsgstr ""\n'
+    wanted = text.replace('"Hello."\nmsgstr ""', '"Hello."\nmsgstr "HELLO."')
+    wanted = wanted.replace('"World."\nmsgstr ""', '"World."\nmsgstr "WORLD."')
+    assert translate(document("po", text), Model()).decode() == wanted
+    assert translate(document("po", f"\ufeff{text}"), Model()).decode() == f"\ufeff{wanted}"
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_lines_of_plain_text_end_in_three_ways(end: str) -> None:
+    found = document("txt", f"a dog{end}a cat{end}{end}a house{end}")
+    assert [(each.text, each.units[1]) for each in found.segments] == [("a dog", "0"), ("a cat", "0"), ("a house", "1")]
+    assert translate(found, Model()).decode() == f"A DOG{end}A CAT{end}{end}A HOUSE{end}"
+
+
 def test_po() -> None:
     written = translate(document("po"), Model()).decode()
     assert 'msgstr "THE DOG SEES %s, <b>BIG</b> HOUSE\\n"' in written
@@ -180,6 +211,24 @@ def test_docx() -> None:
         ("1", "3"),
         ("1", "3"),
     ]
+
+
+def test_docx_parts_words_where_word_does() -> None:
+    import docx
+    from docx.oxml import parse_xml
+    from docx.oxml.ns import nsdecls
+
+    made, out = docx.Document(), io.BytesIO()
+    inside = (
+        "<w:t>Call 555</w:t><w:noBreakHyphen/><w:t>1234 now.</w:t><w:ptab w:relativeTo='margin' w:alignment='center' "
+        "w:leader='none'/><w:t>Before it</w:t><w:br w:type='page'/><w:t>after it.</w:t>"
+    )
+    made.add_paragraph()._p.append(parse_xml(f"<w:r {nsdecls('w')}>{inside}</w:r>"))
+    made.save(out)
+    found = document("docx", out.getvalue())
+    assert [segment.text for segment in found.segments] == ["Call 555\u20111234 now.\nBefore it\nafter it."]
+    again = document("docx", translate(found, Model()))
+    assert [segment.text for segment in again.segments] == ["CALL 555\u20111234 NOW.\nBEFORE IT\nAFTER IT."]
 
 
 def test_odt() -> None:

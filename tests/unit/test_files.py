@@ -113,6 +113,19 @@ def test_paths_change_places(tmp_path: Path) -> None:
     assert not files.exchange(tmp_path / "a", tmp_path / "missing")
 
 
+def test_what_overwrite_would_take_along_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _folder(tmp_path / "data")
+    check_folder(tmp_path / "data", marker="meta.json", overwrite=True)
+    with monkeypatch.context() as patched:
+        patched.setattr("os.path.ismount", lambda path: Path(path) == tmp_path / "data")
+        with pytest.raises(UserError, match="is where a disk is mounted and cannot be replaced"):
+            check_folder(tmp_path / "data", marker="meta.json", overwrite=True)
+    (tmp_path / "data" / "run").mkdir()
+    with pytest.raises(UserError, match=f"--overwrite would delete {tmp_path}/data/run, a folder that is not part of"):
+        _folder(tmp_path / "data")
+    assert (tmp_path / "data" / "run").is_dir()
+
+
 def _file(path: Path) -> None:
     with replacing(path) as temporary:
         temporary.write_text("new")
