@@ -43,7 +43,8 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
     check_folder(destination, marker=META, overwrite=config.overwrite)
     reading = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
     inputs = {name: find_splits(prefixes, reading) for name, prefixes in config.prefixes().items()}
-    if config.columns and not any(found.tables for found in inputs.values()):
+    parts = [part for found in inputs.values() for part in (found, *found.following)]
+    if config.columns and not any(part.tables for part in parts):
         raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
         files: dict[str, dict[str, Any]] = {}

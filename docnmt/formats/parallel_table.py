@@ -102,7 +102,8 @@ class _Reader:
             elif whole and not columns.document:
                 yield Mark()
             sentences = [each for each in self._sentences(cells, row.place) if any(each)]
-            yield from (Sentence(each, labels[first:], place=row.place) for each in sentences)
+            inside = labels[first:] or ("",)  # of no known unit, as lines of plain text are
+            yield from (Sentence(each, inside, place=row.place) for each in sentences)
             if not sentences and columns.document:
                 self._count("rows without text are left out", row.place)
             elif not sentences:

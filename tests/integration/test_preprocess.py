@@ -204,6 +204,17 @@ def test_names_of_documents_come_from_xml(text: ParallelText) -> None:
     assert list(names) == ["x", "y"]
 
 
+def test_text_and_tables_are_one_split(text: ParallelText) -> None:
+    rows = [{"document": "x", "source": "a river", "target": "ein fluss"}] * 2
+    text.path("t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    columns = ("--columns", "document=document", "source=source", "target=target")
+    for number, names in enumerate((("dev", "t.jsonl"), ("t.jsonl", "dev"))):
+        assert text.preprocess("--trainpref", *(str(text.path(name)) for name in names), *columns, "--overwrite") == 0
+        corpus = text.corpus("train")
+        assert corpus.levels.shape[1] == 0
+        assert list(corpus.source_text)[-2:].count("a river") == (2 if number == 0 else 0)
+
+
 def test_names_where_some_files_have_none(text: ParallelText) -> None:
     segments = '<src lang="en"><p><seg id="1">a river</seg></p></src><ref lang="de"><p><seg id="1">x</seg></p></ref>'
     text.path("wmt.en-de.xml").write_text(f'<set><doc id="x">{segments}</doc><doc id="y">{segments}</doc></set>')
