@@ -76,7 +76,7 @@ class Progress:
     def print(self, text: str) -> None:
         """Print a line of its own without breaking the bar."""
         self._clear()
-        print(text, file=self.file, flush=True)
+        self._write(f"{text}\n")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -89,7 +89,7 @@ class Progress:
         here = f"{self.done - self.initial:,} of " if self.initial else ""  # the time is of these
         amount = f"{here}{self._amount()} in " if self.unit or self.done else ""
         parts = [f"{self.label}{state}: {amount}{format_seconds(now - self._start)}", self._rate(now)]
-        print(", ".join(p for p in [*parts, self._note] if p), file=self.file, flush=True)
+        self._write(", ".join(p for p in [*parts, self._note] if p) + "\n")
 
     def _amount(self) -> str:
         return f"{self.done:,} {self.unit}".rstrip()
@@ -125,7 +125,12 @@ class Progress:
 
     def _show(self, line: str) -> None:
         self._clear()
-        print(line, end="" if self._terminal else "\n", file=self.file, flush=True)
+        self._write(line if self._terminal else f"{line}\n")
+
+    def _write(self, text: str) -> None:
+        """A line and its end at once: another process may write to the same file."""
+        self.file.write(text)
+        self.file.flush()
 
     def _clear(self) -> None:
         if self._terminal:
