@@ -51,15 +51,7 @@ def generate(
         UserError: checkpoint, data and results folder do not fit; found before anything is translated.
     """
     out = sys.stdout if out is None else out
-    if config.results_path is not None:
-        check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
-    check_explain(config.explain, overwrite=config.overwrite)
-    if config.results_path and config.explain:
-        whole = Path(config.results_path).resolve()
-        if Path(config.explain).resolve().is_relative_to(whole):
-            raise UsageError(
-                f"--explain {config.explain}: lies in --results-path, which is written as a whole; give a place outside"
-            )
+    _check_places(config)
     loaded = load_models(models)
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
@@ -188,6 +180,23 @@ def _translate(
                 print(*lines(result, corpus.source_text[result.number], reference or None, words), sep="\n", file=out)
     tokens = sum(len(result.nbest[0].pieces) + 1 for result, _ in kept)
     return kept, Speed(time.perf_counter() - start, len(kept), tokens)
+
+
+def _check_places(config: GenerateConfig) -> None:
+    """Refuse, before any work is done, places where results or explanation cannot be written.
+
+    Raises:
+        UserError: something is there, or the explanation would lie in the folder of results.
+    """
+    if config.results_path is not None:
+        check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
+    check_explain(config.explain, overwrite=config.overwrite)
+    if config.results_path and config.explain:
+        whole = Path(config.results_path).resolve()
+        if Path(config.explain).resolve().is_relative_to(whole):
+            raise UsageError(
+                f"--explain {config.explain}: lies in --results-path, which is written as a whole; give a place outside"
+            )
 
 
 def _write(

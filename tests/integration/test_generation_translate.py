@@ -149,7 +149,7 @@ def test_later_sentences_read_the_sample_that_was_chosen(monkeypatch: pytest.Mon
 
 def test_diverse_groups_say_more_different_things_whatever_the_batch() -> None:
     """By the mean chrF of a sentence's translations against each other."""
-    model, short = undecided("cond_transformer_tiny"), {"max_len_a": 1, "max_len_b": 2}
+    model, short = undecided("cond_transformer_tiny", position_fusion="add"), {"max_len_a": 1, "max_len_b": 2}
 
     def alike(results: list[SentenceResult]) -> float:
         tables = [chrf_of_pairs([found.text for found in result.nbest]) for result in results]
@@ -158,7 +158,7 @@ def test_diverse_groups_say_more_different_things_whatever_the_batch() -> None:
     search = DiverseBeamSearchConfig(beam=6, nbest=6, diverse_beam_groups=3, diverse_beam_strength=1.0, **short)
     found = translate(model, search=search, generator="diverse_beam_search")
     assert all(len({each.pieces for each in result.nbest}) == len(result.nbest) for result in found)
-    assert alike(found) < 0.6 * alike(translate(model, search=BeamSearchConfig(beam=6, nbest=6, **short)))
+    assert alike(found) < 0.5 * alike(translate(model, search=BeamSearchConfig(beam=6, nbest=6, **short)))
     assert_same(found, translate(model, search=search, generator="diverse_beam_search", batch_size=2, max_tokens=1))
 
 
@@ -268,24 +268,16 @@ def test_half_precision_gives_nearly_the_same_scores(arch: str, device: str) -> 
         assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=0.02)
 
 
-def assert_nearly_the_same(found: list[SentenceResult], whole: list[SentenceResult]) -> None:
-    """Nearly the scores of full precision; of random weights, two hypotheses may be nearly equal."""
-    pairs = [(one.nbest[0], other.nbest[0]) for one, other in zip(found, whole, strict=True)]
-    same = [(one.score, other.score) for one, other in pairs if one.pieces == other.pieces]
-    assert len(same) >= 0.8 * len(pairs)
-    for one, other in same:
-        assert one == pytest.approx(other, abs=0.05)
-
-
 @pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
 @pytest.mark.parametrize("arch", [*ARCHITECTURES, "copy_transformer_tiny", "concat_transformer_tiny"])
 def test_eight_bits_give_nearly_the_same_scores_in_any_batch(arch: str) -> None:
-    model = small_system.model(arch)
+    model = small_system.model(arch, position_fusion="add")  # with concat a search has a near tie
     search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
     whole = translate(model, search=search)
     replace_linear(model, EightBitLinear)
     eight = translate(model, search=search)
-    assert_nearly_the_same(eight, whole)
+    for one, other in zip(eight, whole, strict=True):
+        assert one.nbest[0].score == pytest.approx(other.nbest[0].score, abs=0.05)
     assert_same(translate(model, search=search, batch_size=1), eight)
 
 
@@ -295,7 +287,11 @@ def test_bfloat16_gives_nearly_the_same_scores(arch: str) -> None:
     search = BeamSearchConfig(beam=2, max_len_a=0.5, max_len_b=2)
     whole = translate(model, search=search)
     replace_linear(model, BFloat16Linear)
-    assert_nearly_the_same(translate(model, search=search), whole)
+    pairs = [(one.nbest[0], other.nbest[0]) for one, other in zip(translate(model, search=search), whole, strict=True)]
+    same = [(one.score, other.score) for one, other in pairs if one.pieces == other.pieces]
+    assert len(same) >= 0.8 * len(pairs)  # of random weights, two hypotheses may be nearly equal
+    for one, other in same:
+        assert one == pytest.approx(other, abs=0.05)
 
 
 def test_eight_bits_are_refused_where_they_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
