@@ -12,7 +12,7 @@ from docnmt.documents.tree import Tree, Unit
 from docnmt.documents.xml_file import Element, parse, written
 from docnmt.errors import UserError
 
-#: More than this is not unpacked of one part, and not of all parts that are read.
+#: A package that unpacks to more than this, pictures included, is not read.
 MAX_BYTES = 256 << 20
 
 
@@ -21,21 +21,29 @@ class Office(Tree):
 
     def _units(self) -> Iterator[Unit]:
         self._roots: dict[str, Element] = {}
-        left = MAX_BYTES
         with self._opened() as package:
-            for part in self._parts(package.namelist()):
-                content = self._content(package, part, left)
-                left -= len(content)
-                self._roots[part] = parse(content, f"{self.name}: {part}")
-                yield from self._part(self._roots[part], part)
-            if not self._roots:
-                raise UserError(f"{self.name}: holds no text that a document of this kind has; is it one?")
+            parts = list(self._parts(package.namelist()))
+            # all are unpacked, so that what cannot be copied is refused before anything is translated
+            content = {info.filename: found for info, found in self._unpacked(package) if info.filename in parts}
+        for part in parts:
+            self._roots[part] = parse(content[part], f"{self.name}: {part}")
+            yield from self._part(self._roots[part], part)
+        if not self._roots:
+            raise UserError(f"{self.name}: holds no text that a document of this kind has; is it one?")
 
     def _opened(self) -> zipfile.ZipFile:
         try:
             return zipfile.ZipFile(io.BytesIO(self.content))
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             raise UserError(f"{self.name}: is not a whole document of this kind ({error}); was it cut off?") from error
+
+    def _unpacked(self, package: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
+        """Every part and what it holds, in the order of the package."""
+        left = MAX_BYTES
+        for info in package.infolist():
+            content = self._content(package, info.filename, left)
+            left -= len(content)
+            yield info, content
 
     def _content(self, package: zipfile.ZipFile, part: str, left: int) -> bytes:
         """A part, unpacked no further than is allowed.
@@ -49,17 +57,14 @@ class Office(Tree):
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, OSError) as error:
             raise UserError(f"{self.name}: {part} cannot be unpacked: {error}") from error
         if len(content) > left:
-            raise UserError(f"{self.name}: unpacks to more than {MAX_BYTES >> 20} MiB of text; it is not read")
+            raise UserError(f"{self.name}: unpacks to more than {MAX_BYTES >> 20} MiB; it is not read")
         return content
 
     def _saved(self, parts: set[str]) -> bytes:
         out = io.BytesIO()
         with self._opened() as package, zipfile.ZipFile(out, "w") as copy:
             copy.comment = package.comment
-            left = MAX_BYTES
-            for info in package.infolist():
-                content = self._content(package, info.filename, left)
-                left -= len(content)
+            for info, content in self._unpacked(package):
                 if info.filename in parts:
                     content = written(self._roots[info.filename], content)
                 copy.writestr(info, content, info.compress_type)

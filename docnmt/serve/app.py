@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from docnmt.search.translate import Translation
 from docnmt.serve.asked import Asked, parse, reads
-from docnmt.serve.body import media_type
+from docnmt.serve.body import media_type, parameters
 from docnmt.serve.file import TranslateFile
 from docnmt.serve.guard import Guard
 from docnmt.serve.openapi import description
@@ -62,6 +62,7 @@ class Translate:
     async def _asked(self, request: Request) -> Asked:
         if (kind := media_type(request)) != "application/json":
             raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{kind[:80]}'")
+        parameters(request)
         body = await self._service.body(request)
         config = self._service.config
         return await asyncio.to_thread(parse, body, config.splitter, self._service.task, most=config.max_request_tokens)

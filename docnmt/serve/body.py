@@ -1,8 +1,9 @@
-"""The body of a request, read within limits."""
+"""What a request sends: its body, read within limits, and the parameters of its address."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -40,6 +41,20 @@ async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
     except ClientDisconnect:
         raise Refused(499, "gone", "the client has gone") from None
     return b"".join(parts)
+
+
+def parameters(request: Request, *names: str) -> Mapping[str, str]:
+    """Those behind the `?`.
+
+    Raises:
+        Refused: one has none of these names, or stands there twice.
+    """
+    given = [name for name, _ in request.query_params.multi_items()]
+    expected = f"expected {' and '.join(names)}, once each" if names else "expected none; options go into the body"
+    for name in given:
+        if name not in names or given.count(name) > 1:
+            raise Refused(400, "invalid_request", f"the address has the parameter '{name[:80]}'; {expected}")
+    return request.query_params
 
 
 def media_type(request: Request) -> str:

@@ -24,7 +24,7 @@ from docnmt.documents.project import Span
 from docnmt.documents.sentences import Sentence
 from docnmt.errors import UserError
 from docnmt.search.translate import Translation
-from docnmt.serve.body import media_type
+from docnmt.serve.body import media_type, parameters
 from docnmt.serve.order import Event, Order
 from docnmt.serve.refused import Refused
 from docnmt.serve.service import PATIENCE, Service
@@ -144,10 +144,11 @@ class TranslateFile:
 
     async def _file(self, request: Request) -> tuple[str, str, bytes]:
         """The file's name, which is never opened, its kind and its content."""
-        name, body = request.query_params.get("name", ""), await self._service.body(request)
+        asked = parameters(request, "name", "kind")
+        name, kind = asked.get("name", ""), asked.get("kind")
+        body = await self._service.body(request)
         if media_type(request) == "multipart/form-data":
             name, body = await _part(request, body)
-        kind = request.query_params.get("kind")
         try:
             kind = kind_of(name) if kind is None else kind_of(f"document.{kind}")
         except UserError as error:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.config import flag, settings
-from docnmt.models.position_rules import fusion_of
-from docnmt.registry import CRITERIA, MODELS, TASKS, Registry
+from docnmt.models.options import chosen_parts, model_config
+from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Architecture, Registry
 from docnmt.training.checkpoint import read_header
 from docnmt.training.state import TrainingState
 
@@ -65,24 +65,32 @@ def _separate(state: Mapping[str, Any]) -> str:
     return "".join(f", {len(value):,} on the target side" for value in other if isinstance(value, list))
 
 
+def _model_defaults(architecture: Architecture, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What `--arch` alone gives the options that a model with these values has."""
+    config, preset = model_config(architecture.model, values), dict(architecture.overrides())
+    defaults = {each.name: each.default for each in settings(config)} | preset
+    if "position" in values:  # which fusion is meant depends on it
+        parts = chosen_parts(config, {**preset, "position": values["position"]})
+        defaults["position_fusion"] = parts["position_fusion"]
+    return defaults
+
+
 def _command(header: Mapping[str, Any]) -> str:
     """The command that trained it, without options that have their default."""
     from docnmt.optim.config import OptimizationConfig
     from docnmt.training.config import RunConfig, TrainingConfig
 
     classes: dict[str, type] = {"run": RunConfig, "training": TrainingConfig, "optimization": OptimizationConfig}
-    chosen: dict[str, Registry[Any]] = {"task": TASKS, "model": MODELS, "criterion": CRITERIA}
-    classes |= {name: parts.config(header[name]) for name, parts in chosen.items() if header[name] in parts}
     config = header["config"]
+    chosen: dict[str, Registry[Any]] = {"task": TASKS, "criterion": CRITERIA}
+    classes |= {name: parts.config(header[name]) for name, parts in chosen.items() if header[name] in parts}
+    defaults = {name: {each.name: each.default for each in settings(part)} for name, part in classes.items()}
+    if header["arch"] in ARCHITECTURES:
+        defaults["model"] = _model_defaults(ARCHITECTURES.get(header["arch"]), config["model"])
     words = ["docnmt-train", str(config["run"].get("data", "DATA")), f"--arch={header['arch']}"]
     for section, values in config.items():
-        defaults: dict[str, Any] = (
-            {each.name: each.default for each in settings(classes[section])} if section in classes else {}
-        )
-        if "position_fusion" in values and "position" in values:
-            defaults["position_fusion"] = fusion_of(values["position"], defaults.get("position_fusion", ""))
         for name, value in values.items():
-            default = defaults.get(name)
+            default = defaults.get(section, {}).get(name)
             default = list(default) if isinstance(default, tuple) else default
             if name in ("data", "arch", "dry_run", "overwrite") or value == default:
                 continue

@@ -71,6 +71,20 @@ def test_bodies_that_are_not_as_expected(start: Start, body: bytes) -> None:
     assert refused(answer) in [(400, "invalid_request"), (400, "invalid_text")]
 
 
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("/translate?explain=true", "'explain'; expected none"),
+        ("/translate/file?name=a.txt&knd=docx", "'knd'; expected name and kind"),
+        ("/translate/file?kind=txt&kind=docx", "'kind'; expected name and kind, once each"),
+    ],
+)
+def test_parameters_that_are_not_known(start: Start, address: str, problem: str) -> None:
+    answer = start().post(address, content=b'{"text": "a"}', headers={"content-type": "application/json"})
+    assert refused(answer) == (400, "invalid_request")
+    assert problem in answer.json()["error"]["message"]
+
+
 def test_content_types(start: Start) -> None:
     client, body = start(), b'{"text": "a"}'
     for kind in ("text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"):

@@ -24,6 +24,8 @@ from docnmt.formats.document import structure_of
 from docnmt.formats.glossary import Glossary
 from docnmt.formats.structure import StructureBuilder
 from docnmt.scoring.contrastive import ForcedExample
+from docnmt.training.card import model_card
+from docnmt.training.checkpoint import read_header
 
 DOCUMENTS = small_system.text(3, 4, seed=4)
 BRIEF: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 2}
@@ -396,6 +398,30 @@ def test_documents_and_text_are_explained(run: Run, path: Path, tmp_path: Path) 
     rows = [json.loads(line) for line in (tmp_path / "read.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["document"], row["sentence"]) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert all(len(row["decoder"][0]["rows"]) == len(row["pieces"]) + 1 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"arch": "transformer_tiny", "embed_dim": 512},  # what the model has by default, and the preset has not
+        {"arch": "hier_cond_transformer_tiny", "position": "sinusoidal", "top_t": 3},
+        {"arch": "hier_cond_transformer", "position_fusion": "add", "heads": 2, "embed_dim": 16},
+    ],
+)
+def test_the_command_of_a_model_card_asks_for_the_same_model(
+    folder: Path,  # noqa: F811
+    tmp_path: Path,
+    options: dict[str, Any],
+) -> None:
+    small = {"ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1, "max_update": 0, "disable_validation": True}
+    docnmt.train(folder / "data", save_dir=tmp_path / "model", **small, **options)
+    checkpoint = tmp_path / "model" / "checkpoint_last.safetensors"
+    command = next(line for line in model_card(checkpoint).splitlines() if line.startswith("    docnmt-train "))
+    again, header = train.parse(shlex.split(command)[1:]), read_header(checkpoint)[0]
+    for section, values in header["config"].items():
+        for name, value in values.items():
+            found = getattr(again[section], name)
+            assert (list(found) if isinstance(found, tuple) else found) == value, name
 
 
 def test_a_model_card_has_what_its_reader_needs(folder: Path, tmp_path: Path, capsys: Any) -> None:  # noqa: F811

@@ -395,6 +395,16 @@ def test_a_package_is_not_unpacked_without_end(monkeypatch: pytest.MonkeyPatch) 
         document("docx", _package("word/document.xml", b"<a>" + b" " * (2 << 20) + b"</a>"))
 
 
+def test_a_damaged_picture_is_found_before_anything_is_translated() -> None:
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w") as file:
+        file.writestr("content.xml", "<a/>")
+        file.writestr("Pictures/1.png", b"picture" * 9)
+    damaged = package.getvalue().replace(b"picturepicture", b"picturePICTURE")
+    with pytest.raises(UserError, match=r"x\.odt: Pictures/1\.png cannot be unpacked: Bad CRC"):
+        document("odt", damaged)
+
+
 def test_formats_follow_the_alignment() -> None:
     """Words in another order: bold goes where its words went, by the model's alignment or by equal words."""
     found = document("html", "<p>Anna saw <b>old houses</b> and Berlin</p>")
