@@ -109,8 +109,9 @@ def check_new(path: Path, *, overwrite: bool) -> None:
     """Before long work that ends in writing it: is there no such file, or may it be replaced?
 
     Raises:
-        UserError: there is one, and nobody said so.
+        UserError: there is one, and nobody said so; or it cannot be written.
     """
+    check_writable(path)
     if path.exists() and not overwrite:
         raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another name")
 

@@ -20,7 +20,7 @@ from docnmt.documents.sentences import Sentence, Translate, translated
 from docnmt.errors import UsageError, UserError
 from docnmt.explain import alignment
 from docnmt.explain.page import ExplainedSentence
-from docnmt.files import check_new, check_readable, check_writable, replacing
+from docnmt.files import check_new, check_readable, replacing
 from docnmt.formats.sentences import splitter
 from docnmt.formats.structure import Structure, StructureBuilder
 from docnmt.models.protocol import TranslationTask
@@ -95,7 +95,6 @@ def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
         raise UsageError(f"-o {out}: two of the files would be {twice}; translate them into two folders")
     for target in targets:
         check_new(target, overwrite=config.overwrite)
-        check_writable(target)
     return list(zip(sources, targets, strict=True))
 
 

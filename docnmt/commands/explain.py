@@ -13,7 +13,7 @@ from docnmt.commands.models import LoadedModels
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.explain.explain import explain_translations
 from docnmt.explain.page import ExplainedSentence, check_suffix, write_explanation
-from docnmt.files import check_new, check_writable
+from docnmt.files import check_new
 from docnmt.search.memory import TranslationMemory
 from docnmt.search.translate import SentenceResult, Translation
 
@@ -27,7 +27,6 @@ def check_explain(name: str | None, *, overwrite: bool) -> None:
     if name is not None:
         check_suffix(Path(name))
         check_new(Path(name), overwrite=overwrite)
-        check_writable(Path(name))
 
 
 def explained(

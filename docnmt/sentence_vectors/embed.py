@@ -130,7 +130,8 @@ def search(
         FaissIndex(index).nearest if backend == "faiss"
         else partial(nearest_hamming if binary else nearest_cosine, index=index)
     )  # fmt: skip
-    while chunk := [words(line) for line in islice(lines, at_once)]:
+    for block in _blocks(lines, at_once):
+        chunk = [words(line) for line in block]
         merits, places = nearest(encoder.codes(chunk) if binary else encoder.features(chunk), top=top)
         for query, (row_merits, row_places) in enumerate(zip(merits.tolist(), places.tolist(), strict=True), done):
             for rank, (merit, place) in enumerate(zip(row_merits, row_places, strict=True)):
@@ -141,6 +142,24 @@ def search(
         done += len(chunk)
 
 
+def _blocks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    """Lines that are answered together; those before a line that cannot be read are, before the error is raised."""
+    block: list[str] = []
+    refused: UserError | None = None
+    try:
+        for line in lines:
+            block.append(line)
+            if len(block) == size:
+                yield block
+                block = []
+    except UserError as error:
+        refused = error
+    if block:
+        yield block
+    if refused is not None:
+        raise refused
+
+
 def read_index(path: Path, encoder: SentenceEncoder) -> np.ndarray:
     """A file that `write` wrote, mapped into memory.
 
@@ -149,6 +168,8 @@ def read_index(path: Path, encoder: SentenceEncoder) -> np.ndarray:
     """
     rows = map_npy(path)
     width = {"uint8": encoder.bits // 8, "float32": encoder.width}.get(rows.dtype.name, 0)
+    if rows.ndim == 2 and not len(rows):
+        raise UserError(f"--search {path}: holds no rows; write them with --output, of a text that is not empty")
     if rows.ndim != 2 or rows.shape[1] != width or not width:
         raise UserError(
             f"--search {path}: holds {rows.dtype.name} of shape {rows.shape}, expected float32 (rows, {encoder.width})"

@@ -95,6 +95,8 @@ def map_npy(path: Path) -> np.ndarray:
     except Exception as error:  # NumPy has a dozen kinds for damage, shapes beyond memory and headers that do not parse
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise UserError(f"{path}: cannot be read as an .npy file: {reason}") from error
+    if not isinstance(array, np.ndarray):
+        raise UserError(f"{path}: cannot be read as an .npy file: it is an archive of several (.npz)")
     return array
 
 

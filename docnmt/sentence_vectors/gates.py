@@ -15,8 +15,8 @@ from docnmt.sentence_vectors.encoder import SentenceEncoder
 from docnmt.sentence_vectors.encoders import look_up
 from docnmt.sentence_vectors.inferlite import InferLiteEncoder
 
-#: Lines whose gates are drawn at most; more would not be readable.
-MOST_DRAWN = 20
+#: Lines whose gates are drawn at most, and their words; more would not be readable.
+MOST_DRAWN, MOST_WORDS = 20, 60
 
 
 @torch.no_grad()
@@ -39,15 +39,18 @@ def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], pat
     """One strip a sentence: a row for each embedding type, a column for each word; dark is open.
 
     Raises:
-        UserError: no sentences or more than can be read in a picture, matplotlib is not installed or cannot write this
-            kind of file, or the model has no gates.
+        UserError: no sentences or more than can be read in a picture, one without words or with too many, matplotlib
+            is not installed or cannot write this kind of file, or the model has no gates.
     """
-    if not any(sentences) or len(sentences) > MOST_DRAWN:
-        raise UserError(f"--gates: give 1 to {MOST_DRAWN} lines of text, got {len(sentences) or 'none'}")
+    if not 1 <= len(sentences) <= MOST_DRAWN:
+        raise UserError(f"--gates: give 1 to {MOST_DRAWN} lines of text, got {'more' if sentences else 'none'}")
+    for number, sentence in enumerate(sentences, 1):
+        if not 1 <= len(sentence) <= MOST_WORDS:
+            raise UserError(f"--gates: line {number} has {len(sentence):,} words, expected 1 to {MOST_WORDS} a line")
     form = picture_form("--gates", path)
     from matplotlib.figure import Figure
 
-    strips = [(sentence, gate_means(encoder, sentence)) for sentence in sentences if sentence]
+    strips = [(sentence, gate_means(encoder, sentence)) for sentence in sentences]
     longest = max(len(sentence) for sentence, _ in strips)
     names = [name.rsplit(".", 1)[0] for name in encoder.embeddings.names]
     figure = Figure(figsize=(2 + 0.55 * longest, (0.9 + 0.3 * len(names)) * len(strips)), layout="constrained")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -35,19 +35,30 @@ class StoredLines:
     """The lines of a file, each read when it is asked for: 8 bytes of memory a line.
 
     Raises:
-        UserError: it cannot be read, or only once and from the beginning.
+        UserError: it cannot be read, or only once and from the beginning, or is not clean text.
     """
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
         if path.exists() and not path.is_file():
             raise UserError(f"{name}: is a folder or a pipe, expected a file, whose lines are read in any order")
+        self._ends: list[np.ndarray] = []
+        lines = TextLines(self._blocks(), name=name)
+        for _ in lines:  # each is checked
+            pass
+        self.begins = np.concatenate([np.zeros(1, np.int64), *self._ends])[: lines.lines]
+
+    def _blocks(self) -> Generator[bytes, None, None]:
+        """The file, noting where its lines end."""
+        at = 0
         try:
-            with path.open("rb") as file:
-                lengths = np.fromiter(map(len, file), np.int64)
+            with self.path.open("rb") as file:
+                while block := file.read(1 << 16):
+                    self._ends.append(np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + at + 1)
+                    at += len(block)
+                    yield block
         except OSError as error:
-            raise UserError(f"{name}: cannot be read: {error.strerror or error}") from error
-        self.begins = np.cumsum(lengths) - lengths
+            raise UserError(f"{self.name}: cannot be read: {error.strerror or error}") from error
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -56,7 +67,4 @@ class StoredLines:
         with self.path.open("rb") as file:
             file.seek(int(self.begins[place]))
             line = file.readline()
-        try:
-            return line.decode("utf-8" if place else "utf-8-sig").removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{self.name}:{place + 1}: not valid UTF-8 ({error.reason})") from error
+        return line.decode("utf-8" if place else "utf-8-sig").removesuffix("\n").removesuffix("\r")

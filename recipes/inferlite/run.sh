@@ -1,12 +1,18 @@
 #!/bin/sh
 # Kiros and Chan, "InferLite": from word vectors and NLI pairs to their tables 2 and 3. After an interruption the same
 # command goes on.
-#   DATA=folder recipes/inferlite/run.sh [figure2|hash|baselines|ablation|evaluate|tables|all]
+#   DATA=folder recipes/inferlite/run.sh [figure2] [hash] [baselines] [ablation] [evaluate] [tables]    # all without an argument
 # DATA holds nli/ (or SNLI's and MultiNLI's .jsonl, see TRAIN and VALID), vectors/, senteval/ and imdb/ (README.md).
 set -eu
 DATA=${DATA:?folder with nli, vectors, senteval and imdb}
 WORK=${WORK:-inferlite}
-WHAT=${1:-all}
+WHAT=${*:-all}
+for part in $WHAT; do
+    case $part in
+        figure2|hash|baselines|ablation|evaluate|tables|all) ;;
+        *) echo "run.sh: error: there is no part '$part'; there are figure2, hash, baselines, ablation, evaluate, tables" >&2; exit 2 ;;
+    esac
+done
 here=$(dirname "$0")
 tools=$here/../../tools
 nli=$DATA/nli
@@ -20,8 +26,8 @@ EPOCHS=${EPOCHS:-100}          # at most: three validations without a new best e
 SEEDS=${SEEDS:-1 2 3}
 HASH_STEPS=${HASH_STEPS:-2000} # updates until the codes are sharp
 ONLY=${ONLY:-}                 # trains these runs alone, as ONLY="glove,1 glove+news,1"
-BILSTM=${BILSTM:-512}          # width of BiLSTM-max; at the others' 4,096 it reads 23 sentences a second
-# SentEval's settings: about 15 minutes of one core for an encoder of width 4,096; PROTOCOL=fast takes a tenth of it
+BILSTM=${BILSTM:-512}          # width of BiLSTM-max; at the others' 4,096 it reads 39 sentences a second
+# SentEval's settings: 17 minutes of one core for six of the tasks (width 4,096); PROTOCOL=fast is two to eight times faster
 PROTOCOL=${PROTOCOL:-default}
 # bfloat16 products train three times faster on a CPU that has them; PRECISION= (empty) computes in single precision
 PRECISION=${PRECISION---bf16}
@@ -47,7 +53,7 @@ evaluate() { # name, options
     docnmt-senteval --data "$WORK/senteval" --results-path "$WORK/probing/$name.json" --protocol "$PROTOCOL" \
         --tasks Length WordContent BigramShift "$@" > /dev/null
 }
-wants() { [ "$WHAT" = all ] || [ "$WHAT" = "$1" ]; }
+wants() { case " $WHAT " in *" all "*|*" $1 "*) ;; *) false ;; esac; }
 
 [ -e "$reviews" ] || python "$tools/inferlite/ppmi_vectors.py" --output "$reviews" "$DATA"/imdb/*.jsonl
 data glove "$glove"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import itertools
 import json
@@ -264,6 +265,23 @@ def test_a_terminal_is_answered_line_by_line(
     assert "1\t0\t" in capsys.readouterr().out
 
 
+def test_lines_before_a_bad_one_are_answered(plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "index.npy", SentenceEncoder.load(plain).features([["dog"], ["cat"]]))
+    (tmp_path / "queries.txt").write_bytes(b"the dog\na cat\nbad \xe9\nlater\n")
+    index, queries = f"{tmp_path}/index.npy", f"{tmp_path}/queries.txt"
+
+    def broken() -> Iterator[str]:
+        yield from ("the dog", "a cat")
+        raise UserError("line 3")
+
+    out = io.StringIO()
+    with pytest.raises(UserError, match="line 3"):
+        embed_command.search(SentenceEncoder.load(plain), broken(), np.load(index), 1, "numpy", out)
+    assert [line.split("\t")[0] for line in out.getvalue().splitlines()] == ["0", "1"]
+    assert embed.main(["--path", str(plain), "--search", index, "--input", queries]) == 1
+    assert "queries.txt:3: byte 5" in capsys.readouterr().err
+
+
 def test_faiss_copies_the_index_once(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = []
 
@@ -293,7 +311,12 @@ def test_faiss_copies_the_index_once(plain: Path, tmp_path: Path, monkeypatch: p
     (["--output", "x.npy", "--search", "y.npy"], "give one of"),
     (["--output", "NEW", "--codes"], "learned none"),
     (["--search", "train.tsv"], "cannot be read as an .npy file"),
+    (["--search", "archive.npz"], "cannot be read as an .npy file: it is an archive"),
     (["--search", "narrow.npy"], "is it of another model"),
+    (["--search", "empty.npy"], "empty.npy: holds no rows"),
+    (["--search", "right.npy", "--texts", "text.gz"], "text.gz:1: byte 2 of the line (0x8B): not plain text but comp"),
+    (["--search", "right.npy", "--texts", "return.txt"], "return.txt:2: byte 4 of the line (0x0D): carriage return"),
+    (["--gates", "NEW", "--input", "blank.txt"], "--gates: line 2 has 0 words, expected 1 to 60"),
     (["--output", "NEW", "--input", "absent.txt"], "absent.txt: cannot be read"),
     (["--output", "NEW", "--input", "latin.txt"], "latin.txt:2: byte 3 of the line (0xE9): not valid UTF-8"),
     (["--output", "NEW", "--input", "return.txt"], "return.txt:2: byte 4 of the line (0x0D): carriage return"),
@@ -303,6 +326,12 @@ def test_wrong_use_is_one_clear_line(
     folder: Path, plain: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.save(folder / "narrow.npy", np.zeros((2, 3), np.float32))
+    np.savez(folder / "archive.npz", np.zeros(2))
+    width = SentenceEncoder.load(plain).width
+    for name, rows in (("empty", 0), ("right", 2)):
+        np.save(folder / f"{name}.npy", np.ones((rows, width), np.float32))
+    (folder / "text.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    (folder / "blank.txt").write_bytes(b"one\n \n")
     (folder / "latin.txt").write_bytes(b"one\nca\xe9\n")
     (folder / "return.txt").write_bytes(b"one\r\ntwo\rthree\n")
     (folder / "nul.txt").write_bytes(b"o\0ne\n")
@@ -354,7 +383,13 @@ def test_senteval_command_continues_and_refuses_other_settings(
     assert senteval.main([*common, "--baseline", "bow", "--vectors", f"{folder}/one.txt"]) == 1
     assert "--baseline" in capsys.readouterr().err
     for baseline in ("bow", "borep-max"):
-        arguments = ["--baseline", baseline, "--vectors", f"{folder}/one.txt", "--width", "16"]
+        arguments = [
+            "--baseline",
+            baseline,
+            "--vectors",
+            f"{folder}/one.txt",
+            *(["--width=16"] if "-" in baseline else []),
+        ]
         assert senteval.main([*common, *arguments, "--overwrite"]) == 0
     assert senteval.main([*common[:3], "STS99", "--path", str(plain)]) == 2
 

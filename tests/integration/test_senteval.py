@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from docnmt.cli import senteval
 from docnmt.errors import UserError
 from docnmt.sentence_vectors.embeddings import UNKNOWN, Embeddings
 from docnmt.sentence_vectors.senteval import classification, relatedness, softmax
@@ -345,3 +347,37 @@ def test_wrong_files_are_named(tmp_path: Path, header: str, row: str, message: s
         read_task(TASKS["MR"], tmp_path)
     with pytest.raises(UserError, match=r"CR/all\.tsv: cannot be read"):
         read_task(TASKS["CR"], tmp_path)
+
+
+@pytest.mark.parametrize(("name", "header", "rows", "message"), [
+    ("SUBJ/all.tsv", "label\ttext", [], r"SUBJ/all\.tsv: no row stands behind the header"),
+    ("SUBJ/all.tsv", "label\ttext", ["0\tgood", "1\tbad"] * 6, "SUBJ: its all part has 6 rows of class 0; 5 folds"),
+    ("STSB/test.tsv", "score\ttext\ttext2", ["1\tgood\tbad"] * 3, "STS-B: all scores of its test part are equal"),
+    ("STSB/dev.tsv", "score\ttext\ttext2", ["500\tgood\tbad"], r"dev\.tsv:2: expected a score from 0 to 5, got '500'"),
+    ("STSB/dev.tsv", "score\ttext\ttext2", ["-1\tgood\tbad"], r"dev\.tsv:2: expected a score from 0 to 5, got '-1'"),
+])  # fmt: skip
+def test_what_cannot_be_measured_is_refused_before_anything_is(
+    tmp_path: Path, name: str, header: str, rows: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_task(tmp_path, "SUBJ/all.tsv", "label\ttext", ["0\tgood film", "1\tbad"] * 7)
+    for split in ("train", "dev", "test"):
+        write_task(tmp_path, f"STSB/{split}.tsv", "score\ttext\ttext2", ["5\tgood\tgood", "0\tgood\tbad"] * 3)
+    write_task(tmp_path, name, header, rows)
+    (tmp_path / "one.txt").write_text("good 1 0\nbad 0 1\nfilm 1 1\n")
+    words = ["--data", str(tmp_path), "--baseline", "bow", "--vectors", str(tmp_path / "one.txt"), "--protocol", "fast"]
+    results = ["--results-path", str(tmp_path / "results.json")]
+    assert senteval.main([*words, *results, "--tasks", "SUBJ", "STS-B"]) == 1
+    assert re.search(message, capsys.readouterr().err)
+    assert not (tmp_path / "results.json").exists()
+
+
+def test_a_task_is_named_once_and_results_can_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--data", str(tmp_path), "--baseline", "bow", "--vectors", "absent.txt", "--tasks", "STS12"]
+    assert senteval.main([*words, "STS12"]) == 2
+    assert "--tasks: STS12 is named twice" in capsys.readouterr().err
+    assert senteval.main([*words, "--seed", "2"]) == 2
+    assert "--seed has no effect without --baseline borep-mean or borep-max" in capsys.readouterr().err
+    (tmp_path / "absent.txt").write_text("good 1\n")
+    words[5] = str(tmp_path / "absent.txt")
+    assert senteval.main([*words, "--results-path", str(tmp_path)]) == 1
+    assert "is a folder or a device" in capsys.readouterr().err

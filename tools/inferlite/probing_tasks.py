@@ -93,7 +93,7 @@ def body(argv: list[str]) -> None:
     if options.sentences < 10:
         raise UsageError(f"--sentences: must be at least 10, got {options.sentences}")
     random = np.random.default_rng(0)
-    lines = options.text.read_text(encoding="utf-8").splitlines()
+    lines = options.text.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     known = list(dict.fromkeys(tuple(words(line)) for line in lines))
     sentences = [s for s in known if LENGTHS[0][0] <= len(s) <= LENGTHS[-1][1]]
     sentences = [sentences[i] for i in random.permutation(len(sentences))]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from docnmt.config import below, option
+from docnmt.config import Condition, below, option
 
 
 @dataclass(frozen=True)
 class SentEvalConfig:
     """What is evaluated, and on what."""
+
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(("width", "seed"), "baseline", ("borep-mean", "borep-max"), "--baseline borep-mean or borep-max"),
+    )
 
     data: str = option(
         dataclasses.MISSING, "folder of the tasks' TSV files (MR/all.tsv, STS14/OnWN.tsv …)", metavar="DIR"

@@ -40,6 +40,7 @@ class TransferTask:
     Attributes:
         files: by split (or subset), relative to the data folder; several are joined.
         classes: names of the classes as the files have them, in the toolkit's order; None for scores.
+        scores: the lowest and the highest score that may stand in the files.
         optional: splits that are left out where their files are not there.
     """
 
@@ -49,6 +50,7 @@ class TransferTask:
     classes: tuple[str, ...] | None = None
     pairs: bool = False
     optional: tuple[str, ...] = ()
+    scores: tuple[float, float] = (0, 5)
 
 
 def _given(folder: str, train: str = "train.tsv", dev: str = "dev.tsv") -> dict[str, tuple[str, ...]]:
@@ -73,7 +75,7 @@ TASKS = {
         TransferTask(
             "MRPC", "folds", {"train": ("MRPC/train.tsv", "MRPC/val.tsv"), "test": ("MRPC/test.tsv",)}, ("0", "1"), True
         ),
-        TransferTask("SICK-R", "regression", _given("SICK", dev="trial.tsv"), pairs=True),
+        TransferTask("SICK-R", "regression", _given("SICK", dev="trial.tsv"), pairs=True, scores=(1, 5)),
         TransferTask(
             "SICK-E", "splits", _given("SICK", dev="trial.tsv"), ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), True
         ),
@@ -113,29 +115,36 @@ def read_task(task: TransferTask, folder: Path) -> dict[str, Rows]:
     """The rows of every split of a task.
 
     Raises:
-        UserError: a file is missing or malformed; names file and line.
+        UserError: a file is missing, malformed or without rows; names file and line.
     """
     return {split: _rows(task, paths) for split, paths in task_files(task, folder).items()}
 
 
 def _rows(task: TransferTask, paths: Sequence[Path]) -> Rows:
     columns = ("score" if task.classes is None else "label", "text", *(("text2",) if task.pairs else ()))
-    rows = [
-        ([words(text) for text in texts], _target(task.classes, value, f"{path}:{number}"))
-        for path in paths
-        for number, (value, *texts) in read_tsv(path, columns)
-    ]
+    rows: list[tuple[list[list[str]], float]] = []
+    for path in paths:
+        if not path.exists():
+            probing = "; tools/inferlite/probing_tasks.py makes it" if task.name in PROBING else ""
+            raise UserError(f"{path}: cannot be read: {task.name} needs it, and --data does not have it{probing}")
+        for number, (value, *texts) in read_tsv(path, columns):
+            rows.append(([words(text) for text in texts], _target(task, value, f"{path}:{number}")))
+    if not rows:
+        raise UserError(f"{', '.join(map(str, paths))}: no row stands behind the header; copy it again")
     rows.sort(key=lambda row: (*(len(text) for text in row[0]), row[1]))
     sides = [[texts[side] for texts, _ in rows] for side in range(len(columns) - 1)]
     return Rows(sides, np.array([value for _, value in rows]))
 
 
-def _target(classes: Sequence[str] | None, value: str, where: str) -> float:
+def _target(task: TransferTask, value: str, where: str) -> float:
+    low, high = task.scores
     try:
-        number = float(value) if classes is None else classes.index(value)
+        number = float(value) if task.classes is None else task.classes.index(value)
     except ValueError:
         number = math.nan
-    if not math.isfinite(number):
-        expected = "a finite number" if classes is None else f"one of {', '.join(classes)}"
+    if not (low <= number <= high if task.classes is None else number >= 0):
+        expected = f"a score from {low:g} to {high:g}" if math.isfinite(number) else "a finite number"
+        if task.classes is not None:
+            expected = f"one of {', '.join(task.classes)}"
         raise UserError(f"{where}: expected {expected}, got '{value}'")
     return number

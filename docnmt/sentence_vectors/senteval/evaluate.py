@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from docnmt.errors import UserError
 from docnmt.sentence_vectors.senteval.classification import Protocol, folds_on_train, given_splits, nested_folds
-from docnmt.sentence_vectors.senteval.corpora import TransferTask, read_task
+from docnmt.sentence_vectors.senteval.corpora import Rows, TransferTask, read_task
 from docnmt.sentence_vectors.senteval.relatedness import regression, similarity
 from docnmt.sentence_vectors.senteval.softmax import Examples
 
@@ -48,6 +49,23 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
         )
     size = {"sentences": len(vectors), "dimensions": vectors.shape[1]}
     return {**results, **size, "encoding s": encoded - started, "classifier s": time.perf_counter() - encoded}
+
+
+def check_rows(task: TransferTask, splits: Mapping[str, Rows], protocol: Protocol) -> None:
+    """Refuse a task without what its figures need: different scores for a correlation, each class in every fold.
+
+    Raises:
+        UserError: names the task and its part.
+    """
+    needed = protocol.folds + 2  # of which a fold less leaves as many as there are folds, for those inside of it
+    for name, rows in splits.items():
+        if task.classes is None and name != "train" and len(np.unique(rows.target)) < 2:
+            raise UserError(f"{task.name}: all scores of its {name} part are equal; a correlation needs others")
+        if task.kind == "nested" or (task.kind == "folds" and name == "train"):
+            counts = np.bincount(rows.target, minlength=len(task.classes or ()))
+            if counts.min() < needed:
+                few = f"{counts.min()} rows of class {(task.classes or ())[int(counts.argmin())]}"
+                raise UserError(f"{task.name}: its {name} part has {few}; {protocol.folds} folds need {needed} of each")
 
 
 def _features(sides: Sequence[np.ndarray]) -> np.ndarray:

@@ -14,7 +14,7 @@ from msgspec import field
 
 from docnmt.config import to_dict
 from docnmt.errors import UsageError, UserError
-from docnmt.files import find_checkpoint, write_json
+from docnmt.files import check_writable, find_checkpoint, write_json
 from docnmt.sentence_vectors.embeddings import Embeddings, build_embeddings
 from docnmt.sentence_vectors.encoder import SentenceEncoder
 from docnmt.sentence_vectors.senteval.baselines import (
@@ -23,16 +23,16 @@ from docnmt.sentence_vectors.senteval.baselines import (
     read_frequencies,
     sif_weights,
 )
-from docnmt.sentence_vectors.senteval.classification import PROTOCOLS
+from docnmt.sentence_vectors.senteval.classification import PROTOCOLS, Protocol
 from docnmt.sentence_vectors.senteval.config import SentEvalConfig
 from docnmt.sentence_vectors.senteval.corpora import PROBING, TASKS, TransferTask, read_task, task_files
-from docnmt.sentence_vectors.senteval.evaluate import Encode, Result, evaluate
+from docnmt.sentence_vectors.senteval.evaluate import Encode, Result, check_rows, evaluate
 from docnmt.sentence_vectors.summaries import TranslationSummaries
 from docnmt.structured import Open, checked, parse_json, read_limited
 from docnmt.training.checkpoint import read_header
 
-#: Options that do not change a number, and `data`, whose files each task's result is compared with.
-NOT_COMPARED = ("tasks", "results_path", "overwrite", "data")
+#: Options that do not change a number; and `data` and `path`, of which the contents are compared.
+NOT_COMPARED = ("tasks", "results_path", "overwrite", "data", "path")
 #: Settings that are the contents of files, and what they are called in an error.
 CONTENTS = {
     "model": "checkpoint at --path",
@@ -50,10 +50,14 @@ def run_transfer(config: SentEvalConfig) -> str:
     offered = {**TASKS, **PROBING}
     if unknown := [name for name in config.tasks if name not in offered]:
         raise UsageError(f"--tasks: there is no {', '.join(unknown)}; there are {', '.join(offered)}")
+    if twice := [name for name, count in Counter(config.tasks).items() if count > 1]:
+        raise UsageError(f"--tasks: {', '.join(twice)} is named twice")
     tasks = [offered[name] for name in config.tasks or TASKS]
     folder, path = Path(config.data), Path(config.results_path) if config.results_path else None
     settings = {k: v for k, v in to_dict(config).items() if k not in NOT_COMPARED} | _contents(config)
     results: dict[str, Result] = {}
+    if path is not None:
+        check_writable(path)
     if path is not None and path.exists() and not config.overwrite:
         results = _read_results(path, settings)
     known = [task for task in tasks if "files_sha256" in results.get(task.name, {})]  # not in older versions' files
@@ -63,7 +67,8 @@ def run_transfer(config: SentEvalConfig) -> str:
             "give --overwrite to start anew, or another name"
         )
     if missing := [task for task in tasks if task.name not in results]:
-        encode = _encoder(config, missing, folder)
+        counts = _check(missing, folder, PROTOCOLS[config.protocol])
+        encode = _encoder(config, counts)
         for task in missing:
             result = evaluate(task, folder, encode, PROTOCOLS[config.protocol])
             results[task.name] = {**result, "files_sha256": _task_hash(task, folder)}
@@ -109,17 +114,24 @@ def _hash(paths: Iterable[Path]) -> str:
     return whole.hexdigest()[:16]
 
 
-def _encoder(config: SentEvalConfig, tasks: Sequence[TransferTask], folder: Path) -> Encode:
-    """What turns sentences into vectors: a trained encoder, a translation model, or a baseline."""
+def _check(tasks: Sequence[TransferTask], folder: Path, protocol: Protocol) -> Counter[str]:
+    """Read all tasks before the first is evaluated, which may take hours; how often each word stands there.
+
+    Raises:
+        UserError: a file is missing or malformed, or too small.
+    """
+    counts: Counter[str] = Counter()
+    for task in tasks:
+        splits = read_task(task, folder)
+        check_rows(task, splits, protocol)
+        for side in (side for rows in splits.values() for side in rows.sides):
+            counts.update(word for sentence in side for word in sentence)
+    return counts
+
+
+def _encoder(config: SentEvalConfig, counts: Mapping[str, int]) -> Encode:
+    """What turns sentences into vectors: a trained encoder, a translation model, or a baseline with these words."""
     if config.path is None:
-        counts = Counter(
-            word
-            for task in tasks
-            for rows in read_task(task, folder).values()
-            for side in rows.sides
-            for sentence in side
-            for word in sentence
-        )
         paths = [Path(name) for name in config.vectors]
         embeddings, report = build_embeddings(paths, counts, keep_words=0, unit=config.unit_vectors)
         print("\n".join(report), file=sys.stderr)
