@@ -39,7 +39,8 @@ class AverageConfig:
             return ["give either --inputs FILE … or --save-dir DIR --last N"]
         if (self.save_dir is None) != (self.last is None):
             return ["--save-dir and --last go together"]
-        return below(self, 1, "last")
+        twice = [name for number, name in enumerate(self.inputs) if name in self.inputs[:number]]
+        return below(self, 1, "last") + [f"--inputs: {name} is named twice" for name in twice[:1]]
 
 
 @COMMAND.main
