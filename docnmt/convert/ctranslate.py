@@ -15,6 +15,7 @@ from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK
 from docnmt.errors import UserError
 from docnmt.models.encoder_decoder import Stack
 from docnmt.modules.attention import SelfAttention
+from docnmt.modules.fusion import Concat
 from docnmt.training.checkpoint import unique_state
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
@@ -100,21 +101,28 @@ def _problems(sentence: SentenceModel) -> list[str]:
         found.append(f"--attention {config.attention}: it has softmax only")
     elif attention.position is not None:
         found.append(f"--position {config.position}: inside attention; only those added to embeddings are exported")
-    if config.position_fusion != "add":
-        found.append(f"--position-fusion {config.position_fusion}: it has add only")
+    if config.position_fusion not in ("add", "concat"):
+        found.append(f"--position-fusion {config.position_fusion}: only add and concat are exported")
     return found
 
 
 def _set_inputs(part: Any, stack: Stack) -> None:
-    """Embeddings and positions of the encoder's or the decoder's specification."""
+    """Embeddings and positions of the encoder's or the decoder's specification, which adds them.
+
+    W[sE; P] + b is the sum of s·E·W_E^T and P·W_P^T + b: tables of their own.
+    """
     embedding = stack.embedding
-    embeddings = part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings
-    embeddings.weight = embedding.tokens.weight.detach()
-    part.scale_embeddings = embedding.scale
+    tokens, scale = embedding.tokens.weight.detach(), embedding.scale
     places = torch.zeros(POSITIONS, 4, dtype=torch.int64)
     places[:, 0] = torch.arange(POSITIONS)
     table = torch.zeros(POSITIONS, embedding.tokens.embedding_dim)
-    part.position_encodings.encodings = table if embedding.position is None else embedding.position(places).detach()
+    table = table if embedding.position is None else embedding.position(places).detach()
+    if isinstance(embedding.fusion, Concat):
+        joined = embedding.fusion.projection
+        words, positions = joined.weight.detach().split(joined.out_features, dim=1)
+        tokens, scale, table = scale * tokens @ words.T, 1.0, table @ positions.T + joined.bias.detach()
+    embeddings = part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings
+    embeddings.weight, part.scale_embeddings, part.position_encodings.encodings = tokens, scale, table
 
 
 def _projection(sentence: SentenceModel) -> tuple[Tensor, Tensor]:

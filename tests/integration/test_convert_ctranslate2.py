@@ -33,6 +33,8 @@ SHAPES: list[dict[str, Any]] = [
     {"activation": "gelu", "scale_embeddings": False, "share_embeddings": False},
     {"position": "learned", "tie_output": False, "norm": "post"},
     {"position": "rope_input", "separate": True, "share_embeddings": False},
+    {"position_fusion": "concat"},
+    {"position": "multi_level", "scale_embeddings": False, "tie_output": False},
 ]
 
 
