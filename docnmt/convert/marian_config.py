@@ -48,6 +48,7 @@ def read_config(settings: JsonFile) -> TransformerConfig:
         dropout=settings.number("dropout", 0.1),
         activation=_ACTIVATIONS.get(activation, "relu"),  # type: ignore[arg-type]
         norm="post",
+        position_fusion="add",
         scale_embeddings=settings.flag("scale_embedding", False),
     )
     if problems := problems or config.problems():

@@ -58,7 +58,7 @@ class TransformerConfig:
     )  # fmt: skip
     position_fusion: str = option(
         "", "how positions join the embeddings (gate_conv: in text classification only) [concat with --position "
-        "multi_level, add with the others]", choices=FUSIONS.names,
+        "sinusoidal and multi_level, add with the others]", choices=FUSIONS.names,
     )  # fmt: skip
     max_positions: int = option(1024, "rows of learned tables of positions; words, or units, farther on share the last")
     checkpoint_activations: bool = option(False, "compute layers again in the backward pass: less memory, slower")

@@ -18,10 +18,10 @@ NOTHING_TO_FUSE = {
 def fusion_of(position: str, fusion: str) -> str:
     """The operator that is meant: `fusion`, or where none is given (""), the default of the family.
 
-    Positions of several levels translate better with `concat` than with `add` (docs/fusion.md); other families, which
-    have `add`, were not tried.
+    Positions by sines, of the word or of several levels, translate better with `concat` than with `add`
+    (docs/fusion.md); other families, which have `add`, were not tried.
     """
-    return fusion or ("concat" if position == "multi_level" else "add")
+    return fusion or ("concat" if position in ("sinusoidal", "multi_level") else "add")
 
 
 def fusion_problems(position: str, fusion: str) -> list[str]:

@@ -143,7 +143,7 @@ OWN: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings", OWN)
 def test_a_model_of_docnmt_goes_there_and_comes_back(tmp_path: Path, settings: dict[str, Any]) -> None:
-    own = small_system.random_checkpoint(tmp_path / "own.safetensors", norm="post", **settings)
+    own = small_system.random_checkpoint(tmp_path / "own.safetensors", norm="post", position_fusion="add", **settings)
     ours = load_model(own)
     assert convert([str(own), str(tmp_path / "marian"), "--to", "hf-marian"]) == 0
     assert convert([str(tmp_path / "marian"), str(tmp_path / "again"), "--to", "docnmt"]) == 0

@@ -206,11 +206,14 @@ def test_other_input(folder: Path, tmp_path: Path, capsys: Capture) -> None:
         ({"norm": "pre"}, "--norm pre: Marian has post only"),
         ({"position": "learned"}, "--position learned: Marian has sinusoidal only"),
         ({"position_fusion": "mul"}, "--position-fusion mul: Marian has add only"),
+        ({"position_fusion": ""}, "--position-fusion concat: Marian has add only"),
         ({"attention": "linear"}, "--attention linear: Marian has softmax only"),
     ],
 )
 def test_options_that_marian_has_not(tmp_path: Path, capsys: Capture, options: dict[str, Any], message: str) -> None:
-    path = small_system.random_checkpoint(tmp_path / "own.safetensors", **{"norm": "post", **options})
+    path = small_system.random_checkpoint(
+        tmp_path / "own.safetensors", **{"norm": "post", "position_fusion": "add", **options}
+    )
     assert convert([str(path), str(tmp_path / "out"), "--to", "hf-marian"]) == 1
     assert capsys.readouterr().err.strip().endswith(f"own.safetensors: cannot be a Marian model: {message}")
     assert not (tmp_path / "out").exists()

@@ -134,8 +134,9 @@ def evaluation(folder: Path) -> None:
 
 def pretrained(folder: Path) -> None:
     """A Marian model, small enough to train on."""
-    sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 24, "norm": "post", "activation": "swish", "output_bias": True}
-    own = small_system.random_checkpoint(folder / "own.safetensors", **sizes)
+    sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 24}
+    kind = {"norm": "post", "activation": "swish", "output_bias": True, "position_fusion": "add"}
+    own = small_system.random_checkpoint(folder / "own.safetensors", **sizes, **kind)
     with inside(folder):
         assert run(["docnmt-convert", str(own), "opus-mt-en-de", "--to", "hf-marian"]) == 0
 

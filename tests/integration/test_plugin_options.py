@@ -82,12 +82,12 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "position", "fusion"),
     [
-        (["--arch", "transformer"], "sinusoidal", "add"),
+        (["--arch", "transformer"], "sinusoidal", "concat"),
         (["--arch", "doc_transformer"], "multi_level", "concat"),
         (["--arch", "hier_cond_transformer"], "multi_level", "concat"),
-        (["--arch", "hier_cond_transformer", "--position", "sinusoidal"], "sinusoidal", "add"),
+        (["--arch", "hier_cond_transformer", "--position", "learned"], "learned", "add"),
         (["--arch", "cond_transformer", "--position", "rope"], "rope", "add"),  # it has nothing to fuse
-        (["--arch", "concat_transformer"], "sinusoidal", "add"),
+        (["--arch", "concat_transformer"], "sinusoidal", "concat"),
         (["--arch", "scaleformer"], "none", "add"),
         (["--arch", "scaleformer", "--position", "multi_level"], "multi_level", "concat"),
         (["--arch", "doc_transformer", "--position-fusion", "add"], "multi_level", "add"),

@@ -52,7 +52,8 @@ def test_ways_take_turns_in_both_directions_after_a_round_to_warm_up(tool: Any) 
 
 def test_the_floor_has_every_matrix_of_the_model(tool: Any) -> None:
     """One row of source and of target: as many multiplications as linear layers have weights."""
-    model = small_system.model("transformer", embed_dim=64, heads=1, ffn_dim=256, encoder_layers=2, decoder_layers=2)
+    sizes = {"embed_dim": 64, "heads": 1, "ffn_dim": 256, "encoder_layers": 2, "decoder_layers": 2}
+    model = small_system.model("transformer", position_fusion="add", **sizes)
     weights = sum(m.weight.numel() for m in model.modules() if isinstance(m, torch.nn.Linear))
     size = tool("trainers").Size(model.output.out_features, 64, 2)
     assert sum(rows * columns_in * columns_out for rows, columns_in, columns_out in size.products(1, 1)) == weights

@@ -127,7 +127,7 @@ def random_model(folder: Path, vocabulary_size: int, layers: int, width: int) ->
     task = DocumentTranslation(DocumentTranslationConfig(), languages=("en", "de"), tokenizers=(tokenizer, tokenizer))
     config = TransformerConfig(
         encoder_layers=layers, decoder_layers=layers, embed_dim=width, heads=max(width // 64, 1), ffn_dim=4 * width,
-        norm="post",
+        norm="post", position_fusion="add",
     )  # fmt: skip
     torch.manual_seed(0)
     folder.mkdir()

@@ -40,6 +40,7 @@ class Size:
         sizes = {
             "embed-dim": self.width, "heads": self.heads, "ffn-dim": 4 * self.width, "dropout": DROPOUT,
             "encoder-layers": self.layers, "decoder-layers": self.layers, "label-smoothing": SMOOTHING,
+            "position-fusion": "add",  # as the other programs do
         }  # fmt: skip
         return [f"--{name}={value}" for name, value in sizes.items()]
 
