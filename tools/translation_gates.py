@@ -38,7 +38,7 @@ def parts(fusion: Fusion, e: Tensor, p: Tensor, offsets: Tensor | None = None) -
         gate = fusion.gate(e, p, offsets)
         return gate * e, torch.zeros_like(p) if isinstance(fusion, ContentGate) else (1 - gate) * p, gate
     if isinstance(fusion, Concat):
-        words, positions = fusion.projection.weight.split(e.shape[-1], dim=1)
+        words, positions = fusion.matrices
         return e @ words.T, p @ positions.T, None
     if isinstance(fusion, Scale):
         return fusion.scales[0] * e, fusion.scales[1] * p, None

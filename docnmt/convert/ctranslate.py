@@ -118,9 +118,9 @@ def _set_inputs(part: Any, stack: Stack) -> None:
     table = torch.zeros(POSITIONS, embedding.tokens.embedding_dim)
     table = table if embedding.position is None else embedding.position(places).detach()
     if isinstance(embedding.fusion, Concat):
-        joined = embedding.fusion.projection
-        words, positions = joined.weight.detach().split(joined.out_features, dim=1)
-        tokens, scale, table = scale * tokens @ words.T, 1.0, table @ positions.T + joined.bias.detach()
+        words, positions = (matrix.detach() for matrix in embedding.fusion.matrices)
+        bias = embedding.fusion.projection.bias.detach()
+        tokens, scale, table = scale * tokens @ words.T, 1.0, table @ positions.T + bias
     embeddings = part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings
     embeddings.weight, part.scale_embeddings, part.position_encodings.encodings = tokens, scale, table
 

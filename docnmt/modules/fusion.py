@@ -127,6 +127,12 @@ class Concat(Projected):
         """W[E; P] + b."""
         return self.read(e, p)
 
+    @property
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        """W_E and W_P, (d, d) each: the output is E W_E^T + P W_P^T + b."""
+        words, positions = self.projection.weight.chunk(2, dim=1)
+        return words, positions
+
     def start_as_addition(self) -> None:
         """W = [I, I] and b = 0, which is E + P."""
         with torch.no_grad():

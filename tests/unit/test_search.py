@@ -128,7 +128,7 @@ def test_stored_lines_are_not_kept_in_memory(tmp_path: Path) -> None:
 
 def test_stored_lines_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(b"a\nca\xe9\n")
-    with pytest.raises(UserError, match=r"--texts:2: byte 3 of the line .*: not valid UTF-8"):
+    with pytest.raises(UserError, match=r"--texts:2: byte 3 of the line \(0xE9\): not valid UTF-8"):
         StoredLines(tmp_path / "bad.txt", "--texts")
     with pytest.raises(UserError, match="--texts: cannot be read"):
         StoredLines(tmp_path / "absent.txt", "--texts")

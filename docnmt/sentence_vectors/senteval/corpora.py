@@ -137,14 +137,16 @@ def _rows(task: TransferTask, paths: Sequence[Path]) -> Rows:
 
 
 def _target(task: TransferTask, value: str, where: str) -> float:
+    if task.classes is not None:
+        if value not in task.classes:
+            raise UserError(f"{where}: expected one of {', '.join(task.classes)}, got '{value}'")
+        return task.classes.index(value)
     low, high = task.scores
     try:
-        number = float(value) if task.classes is None else task.classes.index(value)
+        number = float(value)
     except ValueError:
         number = math.nan
-    if not (low <= number <= high if task.classes is None else number >= 0):
+    if not low <= number <= high:
         expected = f"a score from {low:g} to {high:g}" if math.isfinite(number) else "a finite number"
-        if task.classes is not None:
-            expected = f"one of {', '.join(task.classes)}"
         raise UserError(f"{where}: expected {expected}, got '{value}'")
     return number

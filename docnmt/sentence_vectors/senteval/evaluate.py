@@ -61,10 +61,10 @@ def check_rows(task: TransferTask, splits: Mapping[str, Rows], protocol: Protoco
     for name, rows in splits.items():
         if task.classes is None and name != "train" and len(np.unique(rows.target)) < 2:
             raise UserError(f"{task.name}: all scores of its {name} part are equal; a correlation needs others")
-        if task.kind == "nested" or (task.kind == "folds" and name == "train"):
-            counts = np.bincount(rows.target, minlength=len(task.classes or ()))
+        if task.classes and (task.kind == "nested" or (task.kind == "folds" and name == "train")):
+            counts = np.bincount(rows.target, minlength=len(task.classes))
             if counts.min() < needed:
-                few = f"{counts.min()} rows of class {(task.classes or ())[int(counts.argmin())]}"
+                few = f"{counts.min()} rows of class {task.classes[int(counts.argmin())]}"
                 raise UserError(f"{task.name}: its {name} part has {few}; {protocol.folds} folds need {needed} of each")
 
 

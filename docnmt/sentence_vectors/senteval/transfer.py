@@ -58,8 +58,8 @@ def run_transfer(config: SentEvalConfig) -> str:
     results: dict[str, Result] = {}
     if path is not None:
         check_writable(path)
-    if path is not None and path.exists() and not config.overwrite:
-        results = _read_results(path, settings)
+        if path.exists() and not config.overwrite:
+            results = _read_results(path, settings)
     known = [task for task in tasks if "files_sha256" in results.get(task.name, {})]  # not in older versions' files
     if differing := [task.name for task in known if results[task.name]["files_sha256"] != _task_hash(task, folder)]:
         raise UserError(
