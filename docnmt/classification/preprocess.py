@@ -49,7 +49,7 @@ def preprocess_classification(config: ClassificationPreprocessConfig, say: Calla
         write_meta(
             folder, task=TASK, files=files, vocabulary=config.vocabulary, labels=list(labels), options=to_dict(config)
         )
-    say(f"{destination}: {len(labels)} labels, {vocabulary.vocab_size:,} {config.vocabulary} entries")
+    say(f"{destination}: {len(labels)} labels, a vocabulary of {vocabulary.vocab_size:,} {config.vocabulary}")
 
 
 def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]) -> Vocabulary:

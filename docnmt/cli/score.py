@@ -16,6 +16,7 @@ from docnmt.cli.given import Given
 from docnmt.commands.config import ModelsConfig
 from docnmt.config import Section, settings
 from docnmt.errors import UsageError
+from docnmt.launch import place
 from docnmt.scoring.config import (
     CONTEXT_SEED,
     AnswersConfig,
@@ -60,6 +61,9 @@ def main(given: Given) -> None:
     given.choose("contrastive", "generative", "sys", "path")
     if given.help is not None:
         COMMAND.resolve(given, [*TRANSLATION, *CONTRASTIVE, *GENERATIVE, *SEARCH])
+    shared = given.get("contrastive") or (given.get("generative") and not given.get("sys"))
+    if place().rank and not shared:
+        return  # without a model the first process of a job does it all
     if given.get("contrastive") is not None:
         from docnmt.ranks import joined
 

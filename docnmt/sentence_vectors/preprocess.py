@@ -56,7 +56,7 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
             splits={name: {"pairs": len(splits[name].labels), "words": counts[name].total()} for name in splits},
             options=to_dict(config), report=report,
         )  # fmt: skip
-    say(f"{destination}: {len(embeddings.words):,} words, {len(embeddings.vectors)} embedding types")
+    say(f"{destination}: {len(embeddings.words):,} words, embedding types: {len(embeddings.vectors)}")
 
 
 def _say_overlap(texts: dict[str, list[list[str]]], say: Callable[[str], None]) -> None:

@@ -35,7 +35,10 @@ class TranslationSummaries:
         model, task = loaded.model, loaded.task
         summarise = model.decoder.summarise if isinstance(model, EncoderDecoder) else None
         if not isinstance(model, EncoderDecoder) or summarise is None or not isinstance(task, TranslationTask):
-            raise UserError(f"{path}: a {loaded.arch} makes no sentence summaries; give a hier_ or cond_transformer")
+            raise UserError(
+                f"{path}: this {loaded.arch} makes no sentence summaries; give a hier_ or cond_transformer whose "
+                "decoder reads context (--context-sides both or decoder)"
+            )
         self.summarise = summarise
         self.model, self.task, self.max_tokens = model, task, max_tokens
 

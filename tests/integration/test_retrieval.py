@@ -6,10 +6,12 @@ import gzip
 import io
 import itertools
 import json
+import os
 import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,14 +20,17 @@ from test_inferlite_tools import tool
 
 from docnmt.cli import embed, preprocess, senteval, train
 from docnmt.errors import UserError
+from docnmt.files import find_checkpoint
 from docnmt.registry import MODELS
 from docnmt.sentence_vectors import embed as embed_command
-from docnmt.sentence_vectors.config import NliConfig
+from docnmt.sentence_vectors.config import EmbedConfig, NliConfig
 from docnmt.sentence_vectors.encoder import SentenceEncoder
 from docnmt.sentence_vectors.gates import gate_means
 from docnmt.sentence_vectors.search import nearest_cosine
+from docnmt.sentence_vectors.senteval import transfer
 from docnmt.sentence_vectors.task import Nli
 from docnmt.sentence_vectors.words import words
+from docnmt.training.checkpoint import load_checkpoint, save_checkpoint
 
 NOUNS = ["dog", "cat", "man", "child", "bird", "train"]
 VERBS = ["runs", "sleeps", "sings", "waits"]
@@ -392,6 +397,51 @@ def test_senteval_command_continues_and_refuses_other_settings(
         ]
         assert senteval.main([*common, *arguments, "--overwrite"]) == 0
     assert senteval.main([*common[:3], "STS99", "--path", str(plain)]) == 2
+
+
+def test_checkpoints_with_one_header_and_other_weights_are_told_apart(
+    plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As means of checkpoints have that bear the same names."""
+    common = sts13(tmp_path)
+    checkpoint = load_checkpoint(find_checkpoint(plain), optimizer=False)
+    for name, factor in (("one", 1.0), ("two", 0.5)):
+        tensors = {n: factor * t if n.startswith("model.") else t for n, t in checkpoint.tensors.items()}
+        save_checkpoint(tmp_path / f"{name}.safetensors", checkpoint.header, tensors)
+    one, two = (str(tmp_path / f"{name}.safetensors") for name in ("one", "two"))
+    assert senteval.main([*common, "--path", one]) == 0
+    stored = json.loads((tmp_path / "r.json").read_text())
+    stored["settings"]["path"] = two
+    (tmp_path / "r.json").write_text(json.dumps(stored))
+    assert senteval.main([*common, "--path", two]) == 1
+    assert "another checkpoint at --path;" in capsys.readouterr().err
+
+
+def test_results_that_another_process_adds_are_kept(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common, results = [*sts13(tmp_path), "--path", str(plain)], tmp_path / "r.json"
+    evaluate = transfer.evaluate
+
+    def beside(*arguments: Any) -> Any:
+        stored = {"settings": json.loads(before), "tasks": {"STS14": {"encoding s": 1.0, "classifier s": 1.0}}}
+        results.write_text(json.dumps(stored))
+        return evaluate(*arguments)
+
+    assert senteval.main(common) == 0
+    before = json.dumps(json.loads(results.read_text())["settings"])
+    results.unlink()
+    monkeypatch.setattr(transfer, "evaluate", beside)
+    assert senteval.main(common) == 0
+    assert sorted(json.loads(results.read_text())["tasks"]) == ["STS13", "STS14"]
+
+
+def test_several_processes_do_not_share_a_pipe(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr("docnmt.ranks.world", lambda: 2)
+    config = EmbedConfig(path=str(plain), input=str(tmp_path / "pipe"), output=str(tmp_path / "new.npy"))
+    with pytest.raises(UserError, match="expected a file, of which every process reads its part"):
+        embed_command.embed(config, io.StringIO())
 
 
 def test_senteval_command_refuses_results_of_other_files(

@@ -198,6 +198,18 @@ def test_errors_are_told(page: Any) -> None:
     playwright.expect(page.get_by_role("alert")).to_contain_text("Not translated: text:")
 
 
+def test_a_refused_text_leaves_the_earlier_translation_to_be_copied(page: Any) -> None:
+    translate(page)
+    page.locator("#file").set_input_files({"name": "a.md", "mimeType": "text/plain", "buffer": b"# A"})
+    page.get_by_label("Document").fill("other")
+    assert page.locator("#file").input_value() == ""  # the text is translated, not the file
+    page.get_by_label("Document").fill("a\rb" + "\0")
+    page.get_by_role("button", name="Translate").click()
+    playwright.expect(page.get_by_role("alert")).to_contain_text("Not translated: text:")
+    playwright.expect(page.get_by_role("button", name="Copy")).to_be_enabled()
+    playwright.expect(page.get_by_role("button", name="Download")).to_be_enabled()
+
+
 def test_what_is_too_large_is_neither_read_nor_sent(page: Any) -> None:
     """The service takes 8 MB; a file that was chosen before is not translated in its place."""
     asked: list[str] = []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
+from docnmt.cli import score
 from docnmt.cli.command import run
 from docnmt.errors import UserError
 from docnmt.launch import Place
@@ -47,3 +50,13 @@ def test_text_of_others_does_not_steer_the_terminal(capsys: pytest.CaptureFixtur
 
     assert run("docnmt-score", work, []) == 1
     assert capsys.readouterr().err == "docnmt-score: error: file\\x1b[2J.txt: 3: bad\n"
+
+
+def test_without_a_model_only_the_first_process_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ref").write_text("a dog sees it .\n")
+    for rank in (1, 0):
+        monkeypatch.setattr(score, "place", lambda rank=rank: Place(rank, 2))
+        assert score.main(["--ref", f"{tmp_path}/ref", "--sys", f"{tmp_path}/ref"]) == 0
+        assert bool(capsys.readouterr().out) == (rank == 0)

@@ -36,6 +36,7 @@ NOT_COMPARED = ("tasks", "results_path", "overwrite", "data", "path")
 #: Settings that are the contents of files, and what they are called in an error.
 CONTENTS = {
     "model": "checkpoint at --path",
+    "weights_sha256": "checkpoint at --path",
     "vectors_sha256": "content of --vectors",
     "frequencies_sha256": "content of --frequencies",
 }
@@ -69,11 +70,15 @@ def run_transfer(config: SentEvalConfig) -> str:
     if missing := [task for task in tasks if task.name not in results]:
         counts = _check(missing, folder, PROTOCOLS[config.protocol])
         encode = _encoder(config, counts)
+        if path is not None and config.overwrite:
+            write_json(path, {"settings": settings, "tasks": {}})
         for task in missing:
             result = evaluate(task, folder, encode, PROTOCOLS[config.protocol])
             results[task.name] = {**result, "files_sha256": _task_hash(task, folder)}
             print(f"{task.name}: {_figures(result)}", file=sys.stderr, flush=True)
             if path is not None:
+                others = _read_results(path, settings) if path.exists() else {}  # another process may evaluate, too
+                results = others | results
                 write_json(path, {"settings": settings, "tasks": results})
     return "\n".join(f"{task.name}\t{_figures(results[task.name])}" for task in tasks)
 
@@ -82,7 +87,9 @@ def _contents(config: SentEvalConfig) -> dict[str, str]:
     """Hashes that tell files from others at the same paths, such as the same run trained further."""
     contents = {}
     if config.path is not None:
-        header = read_header(find_checkpoint(config.path))[0]
+        checkpoint = find_checkpoint(config.path)
+        header = read_header(checkpoint)[0]
+        contents["weights_sha256"] = _hash([checkpoint])  # means of other checkpoints can have equal headers
         contents["model"] = hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:16]
     if config.vectors:
         contents["vectors_sha256"] = _hash(map(Path, config.vectors))
@@ -187,7 +194,7 @@ def _read_results(path: Path, settings: Mapping[str, object]) -> dict[str, Resul
     compared = [name for name in settings if name in old or not name.endswith("_sha256")]
     differing = [name for name in compared if old.get(name) != settings[name]]
     if differing:
-        names = [CONTENTS.get(name, f"--{name.replace('_', '-')}") for name in differing]
+        names = dict.fromkeys(CONTENTS.get(name, f"--{name.replace('_', '-')}") for name in differing)
         raise UserError(
             f"--results-path {path}: holds results with another {', '.join(names)}; give --overwrite or another name"
         )

@@ -4,7 +4,7 @@ const [form, text, file, go, stop, status, problem, progress, result, lines, det
   ["form", "text", "file", "go", "stop", "status", "problem", "progress", "result", "lines", "detail"].map(at);
 const languages = document.body.dataset;
 let running = null;  // AbortController of the request at work
-let shown = null;  // {source, target, scores, name, whole, told, done}
+let shown = null;  // {source, target, scores, name, whole, told, done, complete}
 let opened = null;  // the file that was chosen or dropped
 
 function say(message, bad = false) {
@@ -87,7 +87,7 @@ function finish(end) {
   say(`Done: ${shown.count} sentences in ${seconds} seconds`);
   progress.hidden = true;
   shown.whole = end.file ?? null;
-  at("copy").disabled = at("download").disabled = false;
+  shown.complete = true;
 }
 
 const translated = () => shown.target.map((line) => line.filter((part) => part).join(" ")).join("\n");
@@ -154,6 +154,7 @@ async function translate() {
     if (!running.signal.aborted && !at("token-field").hidden) at("token").focus();
   } finally {
     running = null;
+    at("copy").disabled = at("download").disabled = !shown?.complete;  // of an earlier text, if this one was refused
     go.disabled = false;
     stop.hidden = true;
   }
@@ -242,6 +243,7 @@ stop.addEventListener("click", () => running?.abort());
 
 function take(chosen) {  // null: what is in the field is translated
   opened = chosen;
+  if (!chosen) file.value = "";
   at("explain").disabled = chosen !== null;
   at("explain").title = chosen ? "Of files the page does not show what is read; docnmt-translate --explain does" : "";
 }
