@@ -38,10 +38,11 @@ def embed(config: EmbedConfig, out: TextIO) -> None:
         UserError: no sentence encoder at the path, or text or index cannot be read or do not fit it.
     """
     encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)
-    if ranks.world() > 1 and (config.input is None or not config.output):
-        raise UsageError("several processes encode a file into a file: give --input and --output")
-    if ranks.world() > 1 and not Path(str(config.input)).is_file():
-        raise UsageError(f"--input {config.input}: expected a file, of which every process reads its part")
+    if ranks.world() > 1:
+        if config.input is None or not config.output:
+            raise UsageError("several processes encode a file into a file: give --input and --output")
+        if not Path(config.input).is_file():
+            raise UsageError(f"--input {config.input}: expected a file, of which every process reads its part")
     lines = text_lines(None if config.input is None else Path(config.input))
     if config.output:
         write(encoder, lines, Path(config.output), codes=config.codes)
