@@ -42,7 +42,12 @@ class SearchConfig:
         return found
 
     def limit(self, source_length: int) -> int:
-        """The most tokens of a sentence whose source has `source_length` of them, the end of both counted."""
+        """The most tokens of a sentence whose source has `source_length` of them, the end of both counted.
+
+        For a source without a subword, such as a zero-width space alone, nothing is written, whatever `min_len` says.
+        """
+        if source_length == 1:
+            return 1
         return max(int(self.max_len_a * source_length + self.max_len_b), self.min_len, 1) + 1
 
 

@@ -99,8 +99,8 @@ class LiveRows:
     def allowed(self, logits: Tensor) -> Tensor:
         """(R, V) log-probabilities, -inf where a unit of exactly its number of sentences may not go on like that.
 
-        `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens and at the latest
-        at the sentence's limit; `<s>` and `<mask>` are never written. Of a given sentence only the next token
+        `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens but always at the
+        sentence's limit; `<s>` and `<mask>` are never written. Of a given sentence only the next token
         may follow, and it is certain.
         """
         log_probs = torch.log_softmax(logits.float(), dim=-1)
@@ -112,8 +112,9 @@ class LiveRows:
         other = torch.where(is_last, BRK, EOS)[:, None]
         log_probs.scatter_(1, other, -torch.inf)
         written = rows.length - rows.begin
-        ends = log_probs.gather(1, end).masked_fill_((written < self.config.min_len)[:, None], -torch.inf)
         full = written + 1 >= rows.limits.gather(1, rows.sentence[:, None])[:, 0]
+        early = (written < self.config.min_len) & ~full
+        ends = log_probs.gather(1, end).masked_fill_(early[:, None], -torch.inf)
         if bool(full.any()):
             log_probs.masked_fill_(full[:, None], -torch.inf)
         return self._forced(log_probs.scatter_(1, end, ends), written)

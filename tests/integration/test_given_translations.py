@@ -206,6 +206,24 @@ def test_no_further_back_than_the_window(window: int) -> None:
             assert (apart > 1e-5) == (place < asked <= place + window), (asked, place)
 
 
+@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize("search", [GREEDY, SEARCH, SamplingConfig(nbest=2)])
+def test_of_sentences_without_a_subword_nothing_is_written(name: str, options: dict[str, Any], search: Any) -> None:
+    """The first of a document, one inside, the last, and a whole document; the rest as if they were given as empty."""
+    nothing, model = "\u200b \ufeff", build(name, **options)
+    documents = [[nothing, *DOCUMENTS[1], nothing, *DOCUMENTS[2], nothing], [nothing, nothing], DOCUMENTS[0]]
+    texts = list(itertools.chain.from_iterable(documents))
+    assert not any(small_system.tokenizer().encode([nothing])[0])
+    found = translate(model, search=search, documents=documents)
+    assert [result.number for result in found] == list(range(len(texts)))
+    for result in found:
+        assert all((each.text == "") == (texts[result.number] == nothing) for each in result.nbest)
+    if search is GREEDY:
+        given = ["" if text == nothing else None for text in texts]
+        expected = translate(model, given, search, documents=documents)
+        assert [result.text for result in found if result.text] == [result.text for result in expected]
+
+
 def test_given_texts_are_counted() -> None:
     with pytest.raises(ValueError, match=f"an entry for each of {SENTENCES} sentences, got 1"):
         translate(build("transformer"), ["5"])
