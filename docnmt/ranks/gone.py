@@ -45,10 +45,10 @@ def lost(job: Job) -> BaseException | None:
         gone = [n for n, beat in enumerate(_beats(job)) if beat == before[n] and n != rank()]
         names = [f"rank {n} ({job.store.get(f'name/{n}').decode()})" for n in gone]
     except RuntimeError:
-        return UserError("the process that held this job together is gone; the last checkpoint goes on")
+        return UserError(f"the process that held this job together is gone; {job.afterwards}")
     if not gone:
         return None
-    return UserError(f"{' and '.join(names)} of {world()} was killed or lost; the last checkpoint goes on")
+    return UserError(f"{' and '.join(names)} of {world()} was killed or lost; {job.afterwards}")
 
 
 def _beats(job: Job) -> list[int]:

@@ -16,9 +16,14 @@ STOPS: dict[str, type[BaseException]] = {kind.__name__: kind for kind in (Termin
 
 @dataclass
 class Job:
-    """What this process knows of its job, besides torch.distributed's own state."""
+    """What this process knows of its job, besides torch.distributed's own state.
+
+    Attributes:
+        afterwards: what messages say of a job that another process's end has ended.
+    """
 
     store: Store
+    afterwards: str
     launcher_gone: bool = False
     working: int = 0
     stopped: bool = False

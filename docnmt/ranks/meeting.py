@@ -20,8 +20,11 @@ from docnmt.ranks.sharing import exchange
 
 
 @contextlib.contextmanager
-def joined() -> Iterator[None]:
+def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
     """Meet the other ranks, if there are any, and part from them. Only the first one prints; of an error only one does.
+
+    Args:
+        afterwards: what messages say of a job that another process's end has ended.
 
     Raises:
         UserError: the others did not come.
@@ -42,7 +45,7 @@ def joined() -> Iterator[None]:
     except (RuntimeError, ValueError) as error:
         where = f"{place.address}:{place.port}"
         raise UserError(f"rank {place.rank} of {place.world}: could not meet the others at {where}: {error}") from error
-    job = Job(PrefixStore("docnmt", store))
+    job = Job(PrefixStore("docnmt", store), afterwards)
     enter(job)
     launch.meet()
     if place.rank:

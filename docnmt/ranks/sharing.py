@@ -40,7 +40,7 @@ def exchange(value: Any) -> list[Any]:
     except RuntimeError as error:
         raise why(job, error) from error
     if job.launcher_gone:
-        raise UserError("what launched this job is gone; the last checkpoint goes on")
+        raise UserError(f"what launched this job is gone; {job.afterwards}")
     return [json.loads(each[:length]) for each, length in zip(found, lengths, strict=True)]
 
 

@@ -20,7 +20,7 @@ from docnmt.training.trainer import is_finished, train
 
 def train_command(config: dict[str, Any]) -> None:
     """Train, or continue, or say that nothing is left to do."""
-    with ranks.joined(), contextlib.ExitStack() as stack:
+    with ranks.joined(afterwards="the last checkpoint goes on"), contextlib.ExitStack() as stack:
         runtime = tune(new_shapes=True)
         runs: list[Run] = []
         folder = RunFolder(Path(config["run"].save_dir))

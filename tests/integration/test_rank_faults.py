@@ -12,14 +12,18 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import rank_signs
 import rank_toy
 from rank_jobs import torchrun
+from torch.distributed import HashStore
 from toy import log, train, write_toy_data
 
 from docnmt.errors import UserError
+from docnmt.ranks import gone
+from docnmt.ranks.job import Job
 from docnmt.training import lock
 from docnmt.training.checkpoint import load_checkpoint
 from docnmt.training.folder import RunFolder
@@ -123,6 +127,15 @@ def test_out_of_memory_names_rank_and_batch(data: Path, tmp_path: Path) -> None:
     assert line.startswith("docnmt-train: error: rank 1: update ")
     assert "out of memory with " in line
     assert "train rows " in line
+
+
+@pytest.mark.parametrize("afterwards", ["the last checkpoint goes on", "run the command again"])
+def test_only_a_training_speaks_of_checkpoints(afterwards: str) -> None:
+    job = Job(HashStore(), afterwards)
+    job.store.set("name/1", "elsewhere, process 7")
+    job.store.add("told", 0)
+    with mock.patch.object(gone, "world", return_value=2), mock.patch.object(gone, "_PATIENCE", 0):
+        assert str(gone.lost(job)) == f"rank 1 (elsewhere, process 7) of 2 was killed or lost; {afterwards}"
 
 
 def test_no_sign_of_life_outlives_its_job() -> None:
