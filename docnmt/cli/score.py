@@ -61,29 +61,26 @@ def main(given: Given) -> None:
     given.choose("contrastive", "generative", "sys", "path")
     if given.help is not None:
         COMMAND.resolve(given, [*TRANSLATION, *CONTRASTIVE, *GENERATIVE, *SEARCH])
-    shared = given.get("contrastive") or (given.get("generative") and not given.get("sys"))
-    if place().rank and not shared:
-        return  # without a model the first process of a job does it all
     if given.get("contrastive") is not None:
-        from docnmt.ranks import joined
-
-        with joined():
-            _contrastive(given)
+        _shared(_contrastive, given)
+    elif given.get("generative") is not None and given.get("sys") is None and given.get("path") is not None:
+        _shared(_generative, given)
+    elif place().rank:
+        pass  # without a model the first process of a job does it all
     elif given.get("generative") is None:
-        others = _belongs([*CONTRASTIVE, *GENERATIVE], "without --contrastive FILE or --generative FILE")
-        config = COMMAND.resolve(given, TRANSLATION, explain=others)
-        from docnmt.scoring.translation import score_translation
-
-        _show(score_translation(config["translation"], config["report"]), config["translation"].json)
+        _translations(given)
     elif given.get("sys") is not None:
         _answers(given)
-    elif given.get("path") is not None:
-        from docnmt.ranks import joined
-
-        with joined():
-            _generative(given)
     else:
         raise UsageError("--generative: give translations (--sys FILE) or a model (--path CKPT)")
+
+
+def _shared(work: Callable[[Given], None], given: Given) -> None:
+    """Work that the processes of a job divide among them."""
+    from docnmt.ranks import joined
+
+    with joined():
+        work(given)
 
 
 class Report(Protocol):
@@ -94,6 +91,15 @@ class Report(Protocol):
 
 def _show(report: Report, as_json: bool) -> None:
     print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
+
+
+def _translations(given: Given) -> None:
+    """Scores of translations."""
+    others = _belongs([*CONTRASTIVE, *GENERATIVE], "without --contrastive FILE or --generative FILE")
+    config = COMMAND.resolve(given, TRANSLATION, explain=others)
+    from docnmt.scoring.translation import score_translation
+
+    _show(score_translation(config["translation"], config["report"]), config["translation"].json)
 
 
 def _contrastive(given: Given) -> None:
