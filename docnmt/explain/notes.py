@@ -58,7 +58,10 @@ class UnitNotes:
         """Of a batch of one unit."""
         assert corpus.target is not None
         read = np.arange(units.source_first[0], units.source_last[0])
-        source = Side(read, offsets_of(corpus.source.lengths()[read] + 1))
+        ends = np.ones(len(read), dtype=np.int64)
+        if not model.reading.source_breaks:
+            ends[:-1] = 0  # only the last sentence has an end
+        source = Side(read, offsets_of(corpus.source.lengths()[read] + ends))
         if model.reading.joined:
             written = np.arange(units.first[0], units.last[0])
             target = Side(written, offsets_of(corpus.target.lengths()[written] + 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -160,9 +161,9 @@ def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str
     Args:
         texts: of each piece as it stands in the sentence, without spaces; None: what the piece spells.
     """
-    starts = [n for n, piece in enumerate(pieces) if piece.startswith("▁") or not n]
+    bounds = [n for n, piece in enumerate(pieces) if piece.startswith("▁") or not n] + [len(pieces)]
     found = []
-    for begin, end in zip(starts, [*starts[1:], len(pieces)], strict=True):
+    for begin, end in pairwise(bounds):
         parts = [(begin, end)] if end - begin <= _PIECES else [(n, n + 1) for n in range(begin, end)]
         for first, last in parts:
             spelt = (

@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Iterator
+from datetime import timedelta
 
 import torch
 from torch import distributed
@@ -17,6 +18,9 @@ from docnmt.errors import Terminated, UserError
 from docnmt.ranks.gone import reason, signs_of_life
 from docnmt.ranks.job import Job, current, enter
 from docnmt.ranks.sharing import exchange
+
+#: How long a rank waits for the others: longer than any works alone, as the first does for `--explain`.
+_WAIT = timedelta(days=1)
 
 
 @contextlib.contextmanager
@@ -41,7 +45,7 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
         store, _, _ = next(rendezvous("env://"))
-        distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world)
+        distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world, timeout=_WAIT)
     except (RuntimeError, ValueError) as error:
         where = f"{place.address}:{place.port}"
         raise UserError(f"rank {place.rank} of {place.world}: could not meet the others at {where}: {error}") from error

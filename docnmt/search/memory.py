@@ -75,6 +75,16 @@ def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
     return np.r_[tokens, pairs[together]], np.r_[sentences, sentences[1:][together]]
 
 
+def streams_of(numbers: np.ndarray) -> np.ndarray:
+    """(S,) the random stream of each sentence: its number, of those of a memory (-1) that of the next that has one.
+
+    Args:
+        numbers: as `with_memory` gives them.
+    """
+    later = np.where(numbers < 0, np.iinfo(np.int64).max, numbers)
+    return np.asarray(np.minimum.accumulate(later[::-1])[::-1])
+
+
 def with_memory(
     corpus: ParallelCorpus, given: Sequence[str | None] | None, memory: TranslationMemory
 ) -> tuple[ParallelCorpus, list[str | None], np.ndarray]:

@@ -24,7 +24,7 @@ def texts_together(written: Sequence[np.ndarray]) -> np.ndarray:
         if not np.array_equal(written[0], other):
             raise UserError(
                 "--path: these models cannot translate together: some write sentence by sentence and others windows or "
-                "documents as one text; give models of one kind"
+                "documents as one text, or their windows differ; give models of one kind"
             )
     return written[0]
 

@@ -22,7 +22,7 @@ from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.decode import Search, decode
 from docnmt.search.given import given_tokens
 from docnmt.search.hypothesis import Hypothesis, Slot
-from docnmt.search.memory import TranslationMemory, with_memory
+from docnmt.search.memory import TranslationMemory, streams_of, with_memory
 from docnmt.search.room import check_room
 from docnmt.search.terms import asked_terms
 from docnmt.search.work import Work, begin, encode
@@ -132,7 +132,7 @@ def translate_corpus(
     work = Work(
         models, task, corpus, options, search, given=tokens, window=context_window,
         terms=None if terms is None else terms.renumbered(own_numbers.tolist()),
-        streams=before + _own(own_numbers), progress=progress,
+        streams=before + streams_of(own_numbers), progress=progress,
     )  # fmt: skip
     check_room(work)
     parts = work.chains()
@@ -147,12 +147,6 @@ def translate_corpus(
         sizes = [int(work.lengths[part[0][0] : part[-1][1]].sum()) for part in parts]
         for found in ranks.shared_out(sizes, lambda place: [asdict(result) for result in _part(place)]):
             yield from map(SentenceResult.from_dict, found)
-
-
-def _own(numbers: np.ndarray) -> np.ndarray:
-    """(S,) the number of each sentence, of those of a memory (-1) that of the next sentence that has one."""
-    later = np.where(numbers < 0, np.iinfo(np.int64).max, numbers)
-    return np.asarray(np.minimum.accumulate(later[::-1])[::-1])
 
 
 def _translated(work: Work, first: int, last: int) -> dict[int, list[Hypothesis]]:

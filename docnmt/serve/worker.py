@@ -20,7 +20,7 @@ from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.ensemble import Ensemble
 from docnmt.search.given import given_tokens
 from docnmt.search.hypothesis import Hypothesis
-from docnmt.search.memory import TranslationMemory, with_memory
+from docnmt.search.memory import TranslationMemory, streams_of, with_memory
 from docnmt.search.room import check_room
 from docnmt.search.terms import asked_terms
 from docnmt.search.translate import translation
@@ -108,16 +108,17 @@ class Worker:
 
     def _job(self, order: Order) -> Job:
         models, corpus, given = self._models, order.corpus, order.given
-        numbers: Sequence[int] = range(corpus.num_sentences)
+        own = np.arange(corpus.num_sentences)
         terms = None if self._terms is None else self._terms.of(corpus.source_text)
         if models.memory is not None:
             corpus, given, own = with_memory(corpus, given, models.memory)
-            numbers = own.tolist()
+        numbers = own.tolist()
         task = models.loaded.task
         tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
         work = Work(
             models.loaded.models, task, replace(corpus, target=None), models.options, models.search,
             given=tokens, window=models.window, terms=None if terms is None else terms.renumbered(numbers),
+            streams=streams_of(own),
         )  # fmt: skip
         check_room(work)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from docnmt.data.store import TextArray, TokenArray
 from docnmt.explain.alignment import source_pieces
 from docnmt.explain.explanation import Attention
 from docnmt.explain.notes import strongest
+from docnmt.explain.page import ExplainedSentence, write_explanation
 from docnmt.functional.copying import similarities
 from docnmt.modules.context import ConditionalAttention
 from docnmt.modules.record import taking_notes
@@ -38,6 +40,7 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
     ("hier_transformer", {"target_context": "summaries"}),
     ("concat_transformer", {"source_context": 2, "target_window": 2}),
     ("doc_transformer", {}),
+    ("doc_transformer", {"source_breaks": False}),
     ("scaleformer", {}),
     ("copy_transformer", {}),
 ]
@@ -191,7 +194,7 @@ def test_the_pointer_and_its_gate(tmp_path: Path) -> None:
         np.testing.assert_allclose(mine, np.stack([expected[:, sentence == n].sum(-1) for n in (0, 1)], -1), atol=1e-3)
 
 
-@pytest.mark.parametrize(("arch", "options"), [CONDITIONAL[1], CONDITIONAL[2], *OTHERS[1:5]])
+@pytest.mark.parametrize(("arch", "options"), [CONDITIONAL[1], CONDITIONAL[2], *OTHERS[1:6]])
 def test_leaving_a_sentence_out_is_scoring_without_it(arch: str, options: dict[str, Any], tmp_path: Path) -> None:
     model, document = load(tmp_path, arch, **options), DOCUMENTS[0]
     targets = [" ".join(reversed(line.strip(".").split())) + "." for line in document]
@@ -230,6 +233,21 @@ def test_paths_lead_from_the_root_to_the_leaf(tmp_path: Path) -> None:
     assert each.leaves == (0, 2, 3, 4, 5)
     assert [each.path(n) for n in each.leaves] == [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 2), (0, 0, 1, 3), (0, 1, 2, 4)]
     assert 1 not in each.others
+
+
+@pytest.mark.parametrize("arch", ["cond_transformer", "doc_transformer"])
+def test_a_sentence_without_a_subword_has_its_place_on_the_page(arch: str, tmp_path: Path) -> None:
+    model, document = load(tmp_path, arch), ["a cat sees.", "\u200b", "the old dog."]
+    found = model.translate(document, explain=True, **BRIEF)
+    assert [each.text == "" for each in found] == [False, True, False]
+    rows = [ExplainedSentence(text, each) for text, each in zip(document, found, strict=True)]
+    for name in ("page.html", "page.jsonl"):
+        write_explanation(
+            tmp_path / name, [rows], tokenizer=model.models.task.source_tokenizer, languages=("en", "de"), models=["m"]
+        )
+    lines = [json.loads(line) for line in (tmp_path / "page.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["translation"] for line in lines] == [each.text for each in found]
+    assert len(lines[1]["log_probs"]) == 1  # of its end
 
 
 def test_what_a_memory_gives_has_negative_numbers(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ import small_system
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 
 from docnmt.commands.models import LoadedModels
+from docnmt.data.store import TextArray
 from docnmt.explain.explain import explain_translations
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
+from docnmt.search.memory import TranslationMemory
+from docnmt.search.translate import translate_corpus
 from docnmt.serve.order import Order
 from docnmt.serve.worker import Models, Worker
 
@@ -59,6 +63,22 @@ def together(worker: Worker, clients: list[Client]) -> list[tuple[str, dict[int,
 
 
 DOCUMENTS = [small_system.text(2, 5, seed=n) for n in range(4)]
+
+
+def test_samples_with_a_memory_are_those_of_the_command() -> None:
+    """The memory's sentences do not move the random streams."""
+    model, task, search = small_system.model("cond_transformer"), small_system.task(), SamplingConfig(seed=3)
+    options, texts = GenerationConfig(generator="sampling"), small_system.text(4, 4, seed=4)
+    lines = [line for document in texts for line in document]
+    memory = TranslationMemory(replace(small_system.corpus(texts), references=[TextArray.from_lines(lines)]), count=2)
+    started = Worker(Models(LoadedModels((Path("m"),), (model,), task), options, search, memory=memory))
+    try:
+        how, found, _ = together(started, [Client(DOCUMENTS[0])])[0]
+    finally:
+        started.stop()
+    corpus = small_system.corpus(DOCUMENTS[0])
+    expected = translate_corpus([model], task, corpus, options, search, memory=memory)
+    assert (how, found) == ("done", {result.number: result.text for result in expected})
 
 
 def test_a_fault_of_an_explanation_is_one_requests_alone(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
