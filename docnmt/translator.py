@@ -232,7 +232,7 @@ class Translator:
             UserError: the shapes differ, or there is a translation of a sentence without text.
         """
         asked = InMemory.of(sources, "sources")
-        texts = asked.partners(targets.sentences if isinstance(targets, Document) else targets, "targets")
+        texts = asked.partners(targets, "targets")
         if None in texts:
             raise UserError(f"targets: sentence {texts.index(None)} is None; expected a text")
         return asked, [text or "" for text in texts]

@@ -21,6 +21,7 @@ from docnmt.errors import UsageError, UserError
 from docnmt.explain import alignment
 from docnmt.explain.page import ExplainedSentence
 from docnmt.files import check_new, check_readable, replacing
+from docnmt.formats.glossary import Glossary
 from docnmt.formats.sentences import splitter
 from docnmt.formats.structure import Structure, StructureBuilder
 from docnmt.models.protocol import TranslationTask
@@ -52,7 +53,8 @@ def translate_files(
     for source, _ in jobs[1:]:  # a damaged one is found before the first is translated
         _document(source, loaded)
     pages: list[list[ExplainedSentence]] = []
-    model = DocumentModel(loaded, open_memory(memory, loaded), models.context_window, options, search, out)
+    glossary = None if options.glossary is None else Glossary.read(Path(options.glossary))  # once: it may be a pipe
+    model = DocumentModel(loaded, open_memory(memory, loaded), models.context_window, options, search, glossary, out)
     for source, target in jobs:
         if config.explain is not None:
             pages.append([])
@@ -130,6 +132,7 @@ class DocumentModel:
     context_window: int | None
     options: GenerationConfig
     search: SearchConfig
+    glossary: Glossary | None = None
     out: TextIO | None = None
     page: list[ExplainedSentence] | None = None
 
@@ -147,8 +150,9 @@ class DocumentModel:
         kept: list[SentenceResult] | None = [] if self.page == [] else None  # what is asked once more is parts of them
         with progress_of(corpus, self.out) as progress:
             for result in translate_corpus(
-                self.loaded.models, task, corpus, self.options, self.search, progress=progress, **read
-            ):
+                self.loaded.models, task, corpus, self.options, self.search, glossary=self.glossary,
+                progress=progress, **read,
+            ):  # fmt: skip
                 if kept is not None:
                     kept.append(result)
                 yield result.text

@@ -102,8 +102,8 @@ class InMemory:
         """
         if given is None:
             return [None] * len(self.sentences)
-        lists = _listed(given, name)
-        parts = [_listed(part, f"{name}: document {n}") for n, part in enumerate(lists)] if self.several else [lists]
+        lists = _sentences(given, name)
+        parts = [_sentences(part, f"{name}: document {n}") for n, part in enumerate(lists)] if self.several else [lists]
         if [len(part) for part in parts] != self.sizes:
             counts = f"{_shown(self.sizes)}, got {_shown([len(part) for part in parts])}"
             raise UserError(f"{name}: expected an entry for each sentence of documents of {counts} sentences")
@@ -119,6 +119,10 @@ def _listed(parts: object, name: str) -> list[Any]:
     if isinstance(parts, (str, bytes, Mapping, AbstractSet, Document)) or not isinstance(parts, Iterable):
         raise UserError(f"{name}: expected a list, got {type(parts).__name__}")
     return list(parts)
+
+
+def _sentences(part: object, name: str) -> list[Any]:
+    return list(part.sentences) if isinstance(part, Document) else _listed(part, name)
 
 
 def _document(part: object, name: str) -> Document:

@@ -11,6 +11,7 @@ import numpy as np
 
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TextArray, TokenArray, offsets_of
+from docnmt.errors import UserError
 
 #: Runs of so many subwords tell what a sentence is about.
 _RUN = 2
@@ -98,9 +99,14 @@ def with_memory(
 
     Returns:
         The longer corpus, what is given in it, and for each of its sentences the number in `corpus`, or -1.
+
+    Raises:
+        UserError: each document is to have what resembles the next, and there is only one.
     """
     translations = memory.corpus.references[0]
     documents = list(pairwise(corpus.document_offsets.tolist()))
+    if memory.foreign and len(documents) == 1:
+        raise UserError("--memory-context foreign: there is only one document; give several, --input-format corpus")
     numbers: list[int] = []
     tokens: list[np.ndarray] = []
     told: list[str | None] = []

@@ -184,7 +184,7 @@ class TranslateFile:
         watching = asyncio.ensure_future(_gone(request, model))
         try:
             while (event := await waiting.get()) is not None:
-                if "text" in event:
+                if "score" in event:  # it was not given
                     service.metrics.sentences.inc()
                 yield event
             yield {"content": await working}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -105,7 +106,8 @@ class SharedSearch:
             if slot.group not in self._owners:
                 continue
             job, group = self._owners[slot.group], self._groups[slot.group]
-            if not hypotheses:  # the model gave no </s>
+            if not hypotheses:
+                print("a search ended without </s>; its request is given up", file=sys.stderr)
                 self.remove(job)
                 continue
             sentences, after = group.finish(slot, hypotheses)
@@ -125,8 +127,9 @@ class SharedSearch:
         gone = set(names)
         if gone:
             self._decoding.leave(lambda slot: slot.group in gone)
-            for name in gone:
-                del self._groups[name], self._owners[name]
+            for name in gone:  # a job that was removed in this step has none any more
+                self._groups.pop(name, None)
+                self._owners.pop(name, None)
 
     def _queue(self, job: Job) -> None:
         """Its turn: how many subwords would be encoded by then if all jobs shared the work from now on. So short texts

@@ -59,7 +59,7 @@ class Worker:
         self._calls: list[tuple[Future[Any], Callable[[], Any]]] = []
         self._orders: list[Order] = []  # of the thread alone, as the next
         self._suspects: list[Order] = []  # were at work when the search failed; each is tried again by itself
-        self._stopped = False
+        self._stopped = self._ended = False
         self._thread = threading.Thread(target=self._run, name="docnmt-search", daemon=True)
         self._thread.start()
 
@@ -92,11 +92,14 @@ class Worker:
         return self._models.loaded
 
     def call(self, function: Callable[[], ResultT]) -> Future[ResultT]:
-        """Let the thread call something between two steps."""
+        """Let the thread call something between two steps; the result is an error where the thread has ended."""
         future: Future[ResultT] = Future()
         with self._changed:
-            self._calls.append((future, function))
-            self._changed.notify()
+            if self._ended:
+                future.set_exception(_over())
+            else:
+                self._calls.append((future, function))
+                self._changed.notify()
         return future
 
     def stop(self) -> None:
@@ -131,11 +134,18 @@ class Worker:
         return Job(work, deliver)
 
     def _run(self) -> None:
-        with torch.inference_mode():
-            while self._take():
-                self._enter()
-                self._step()
-                self._finish()
+        try:
+            with torch.inference_mode():
+                while self._take():
+                    self._enter()
+                    self._step()
+                    self._finish()
+        finally:  # nobody waits for a thread that has ended
+            with self._changed:
+                self._ended = True
+                calls, self._calls = self._calls, []
+            for future, _ in calls:
+                future.set_exception(_over())
 
     def _enter(self) -> None:
         """Put what waits into the search; as long as there are suspects, one of them alone."""
@@ -160,8 +170,17 @@ class Worker:
                 self._end(failed, "failed")
                 return
             for order in failed:
-                order.entered, order.job = False, self._job(order)
-            self._suspects += failed
+                self._again(order)
+
+    def _again(self, order: Order) -> None:
+        """It begins anew; where that fails, as for want of memory, it has ended."""
+        try:
+            order.entered, order.job = False, self._job(order)
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            self._end([order], "failed")
+        else:
+            self._suspects.append(order)
 
     def _finish(self) -> None:
         """Tell the end to those who are no longer in the search; a fault of an explanation is that request's alone."""
@@ -219,3 +238,7 @@ class Worker:
         for order in orders:
             if how is not None:
                 order.tell(how if how != "done" or (order.job and not order.job.left) else "failed")
+
+
+def _over() -> RuntimeError:
+    return RuntimeError("the search has ended")

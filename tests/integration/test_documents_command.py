@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -52,6 +53,17 @@ def test_what_would_be_lost_is_refused_before_any_work(
     assert "bad.docx" in capsys.readouterr().err
     assert not list(folder.glob("o*/*"))
     assert not (folder / "o.html").exists()
+
+
+def test_a_glossary_from_a_pipe_is_read_once(folder: Path, model: str) -> None:
+    read_end, write_end = os.pipe()
+    os.write(write_end, b"cat\tfinds\n")
+    os.close(write_end)
+    for name in ("a.txt", "b.txt"):
+        (folder / name).write_text("a cat.\n", encoding="utf-8")
+    assert main(["a.txt", "b.txt", "-o", "out", "--path", model, "--glossary", f"/dev/fd/{read_end}"]) == 0
+    os.close(read_end)
+    assert all("finds" in (folder / "out" / name).read_text(encoding="utf-8") for name in ("a.txt", "b.txt"))
 
 
 def test_every_kind_at_once(folder: Path, model: str) -> None:

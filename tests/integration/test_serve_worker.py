@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import small_system
@@ -17,6 +18,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 
 from docnmt.commands.models import LoadedModels
 from docnmt.data.store import TextArray
+from docnmt.errors import UserError
 from docnmt.explain.explain import explain_translations
 from docnmt.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.search.memory import TranslationMemory
@@ -79,6 +81,29 @@ def test_samples_with_a_memory_are_those_of_the_command() -> None:
     corpus = small_system.corpus(DOCUMENTS[0])
     expected = translate_corpus([model], task, corpus, options, search, memory=memory)
     assert (how, found) == ("done", {result.number: result.text for result in expected})
+
+
+def test_a_request_that_cannot_begin_anew_ends_and_others_go_on(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker._shared, "step", mock.Mock(side_effect=MemoryError))
+    clients = [Client(documents) for documents in DOCUMENTS[:2]]
+    ready = threading.Event()
+    worker.call(ready.wait)
+    for client in clients:
+        worker.submit(client.order)
+    monkeypatch.setattr("docnmt.serve.worker.check_room", mock.Mock(side_effect=UserError("no room")))
+    ready.set()
+    assert [client.end()[0] for client in clients] == ["failed", "failed"]
+    monkeypatch.undo()
+    assert worker.alive
+    assert together(worker, [Client(DOCUMENTS[2])])[0][0] == "done"
+
+
+def test_nobody_waits_for_a_thread_that_has_ended(worker: Worker) -> None:
+    worker.stop()
+    with pytest.raises(RuntimeError, match="the search has ended"):
+        worker.call(list).result(timeout=10)
 
 
 def test_a_fault_of_an_explanation_is_one_requests_alone(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:

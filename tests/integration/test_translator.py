@@ -201,6 +201,14 @@ class Numbers:
         return " ".join(map(str, tokens))
 
 
+def test_documents_stand_for_lists_on_both_sides(model: docnmt.Translator) -> None:
+    lists = [["a cat sees.", "it sleeps."], ["the old dog."]]
+    one, several = docnmt.Document(tuple(lists[0])), [docnmt.Document(tuple(each)) for each in lists]
+    assert model.score(one, one) == model.score(lists[0], lists[0])
+    assert model.score(several, several) == model.score(lists, lists)
+    assert model.align(several, several) == model.align(lists, lists)
+
+
 def test_scores_are_those_of_contrastive_tests(model: docnmt.Translator) -> None:
     sources, targets = DOCUMENTS[0], [line.replace("dog", "cat") for line in DOCUMENTS[0]]
     example = ForcedExample(tuple(sources[:-1]), sources[-1], tuple(targets[:-1]), targets[-1])
