@@ -27,6 +27,7 @@ from docnmt.formats.structure import Structure, StructureBuilder
 from docnmt.models.protocol import TranslationTask
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.memory import TranslationMemory
+from docnmt.search.terms import opened_glossary
 from docnmt.search.translate import SentenceResult, translate_corpus
 
 
@@ -53,8 +54,8 @@ def translate_files(
     for source, _ in jobs[1:]:  # a damaged one is found before the first is translated
         _document(source, loaded)
     pages: list[list[ExplainedSentence]] = []
-    glossary = None if options.glossary is None else Glossary.read(Path(options.glossary))  # once: it may be a pipe
-    model = DocumentModel(loaded, open_memory(memory, loaded), models.context_window, options, search, glossary, out)
+    glossary, known = opened_glossary(options), open_memory(memory, loaded)
+    model = DocumentModel(loaded, known, models.context_window, options, search, glossary, out)
     for source, target in jobs:
         if config.explain is not None:
             pages.append([])

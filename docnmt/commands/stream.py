@@ -20,13 +20,13 @@ from docnmt.data.unknown import UnknownText
 from docnmt.errors import UserError
 from docnmt.explain.page import ExplainedSentence
 from docnmt.formats.columns import parse_columns
-from docnmt.formats.glossary import Glossary
 from docnmt.formats.running_text import RunningText, of_documents, of_sentences, of_table
 from docnmt.formats.sentences import splitter, whole_lines
 from docnmt.formats.text import TextLines
 from docnmt.models.protocol import TranslationTask
 from docnmt.progress import Progress
 from docnmt.search.config import GenerationConfig, SearchConfig
+from docnmt.search.terms import opened_glossary
 from docnmt.search.translate import SentenceResult, translate_corpus
 from docnmt.search.work import source_lengths
 
@@ -87,7 +87,7 @@ class _Translating:
     ) -> None:  # fmt: skip
         self._loaded, self._options, self._search, self._read = loaded, options, search, read
         self._out, self._progress, self._explain, self._align = out, progress, explain, align
-        self._glossary = None if options.glossary is None else Glossary.read(Path(options.glossary))
+        self._glossary = opened_glossary(options)
         self._sentences = self._subwords = 0
         self.unknown = UnknownText(loaded.task.source_tokenizer)
         self.pages: list[list[ExplainedSentence]] = []

@@ -18,6 +18,7 @@ from docnmt.explain.notes import UnitNotes
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.modules.record import recording
 from docnmt.search.forced import forced_batches, token_log_probs
+from docnmt.search.given import given_tokens
 from docnmt.search.memory import TranslationMemory, with_memory
 
 #: Sentences, the most read ones, without which a translation is scored again.
@@ -51,8 +52,7 @@ def explain_translations(
     told: Sequence[str | None] = [None] * len(tokens) if given is None else given
     if memory is not None:
         corpus, told, rows = with_memory(corpus, told, memory)
-    texts = {n: text for n, text in enumerate(told) if text is not None}
-    encoded = dict(zip(texts, task.target_tokenizer.encode(list(texts.values())), strict=True))
+    encoded = given_tokens(told, corpus.num_sentences, task.target_tokenizer)
     written = [encoded[n] if n in encoded else tokens[row] for n, row in enumerate(rows.tolist())]
     target = TokenArray.from_lists(written, task.target_tokenizer.vocab_size)
     wanted = [n for n, row in enumerate(rows.tolist()) if row >= 0 and n not in encoded]

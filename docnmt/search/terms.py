@@ -252,14 +252,22 @@ class TermFinder:
         return CorpusTerms(wanted, self._joins)
 
 
+def opened_glossary(options: GenerationConfig) -> Glossary | None:
+    """What `--glossary` names. A pipe can be read but once.
+
+    Raises:
+        UserError: the file is wrong.
+    """
+    return None if options.glossary is None else Glossary.read(Path(options.glossary))
+
+
 def asked_terms(options: GenerationConfig, tokenizer: Tokenizer, glossary: Glossary | None = None) -> TermFinder | None:
     """For `--glossary`, or for a glossary that is in memory.
 
     Raises:
         UserError: the file is wrong, the vocabulary cannot write a term, or the generator keeps to none.
     """
-    if glossary is None and options.glossary is not None:
-        glossary = Glossary.read(Path(options.glossary))
+    glossary = opened_glossary(options) if glossary is None else glossary
     if glossary is None:
         return None
     if not getattr(GENERATORS.get(options.generator), "takes_terms", False):

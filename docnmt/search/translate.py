@@ -24,7 +24,7 @@ from docnmt.search.given import given_tokens
 from docnmt.search.hypothesis import Hypothesis, Slot
 from docnmt.search.memory import TranslationMemory, streams_of, with_memory
 from docnmt.search.room import check_room
-from docnmt.search.terms import asked_terms
+from docnmt.search.terms import TermFinder, asked_terms
 from docnmt.search.work import Work, begin, encode
 
 if TYPE_CHECKING:
@@ -121,20 +121,12 @@ def translate_corpus(
         UserError: the glossary is wrong, the vocabulary cannot write a term of it, or the generator takes none; or a
             document needs more memory than there is.
     """
-    own_numbers = np.arange(corpus.num_sentences)
     finder = asked_terms(options, task.target_tokenizer, glossary)
-    terms = None if finder is None else finder.of(corpus.source_text)
-    if memory is not None:
-        corpus, given, own_numbers = with_memory(corpus, given, memory)
-    corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     search = GENERATORS.config(options.generator)() if search is None else search
-    tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
-    work = Work(
-        models, task, corpus, options, search, given=tokens, window=context_window,
-        terms=None if terms is None else terms.renumbered(own_numbers.tolist()),
-        streams=before + streams_of(own_numbers), progress=progress,
+    work, own_numbers = work_of(
+        models, task, corpus, options, search,
+        finder=finder, given=given, memory=memory, window=context_window, before=before, progress=progress,
     )  # fmt: skip
-    check_room(work)
     parts = work.chains()
 
     def _part(place: int) -> Iterator[SentenceResult]:
@@ -147,6 +139,38 @@ def translate_corpus(
         sizes = [int(work.lengths[part[0][0] : part[-1][1]].sum()) for part in parts]
         for found in ranks.shared_out(sizes, lambda place: [asdict(result) for result in _part(place)]):
             yield from map(SentenceResult.from_dict, found)
+
+
+def work_of(
+    models: Sequence[AnyTranslationModel], task: TranslationTask, corpus: ParallelCorpus, options: GenerationConfig,
+    search: SearchConfig, *, finder: TermFinder | None, given: Sequence[str | None] | None,
+    memory: TranslationMemory | None, window: int | None, before: int = 0,
+    progress: Callable[[int], object] | None = None,
+) -> tuple[Work, np.ndarray]:  # fmt: skip
+    """A corpus, with what a memory puts before its documents, as work; arguments as for `translate_corpus`.
+
+    Args:
+        finder: of the terms of a glossary. window: `context_window`.
+
+    Returns:
+        The work, and for each of its sentences the number in `corpus`, or -1.
+
+    Raises:
+        UserError: a document needs more memory than there is.
+    """
+    own_numbers = np.arange(corpus.num_sentences)
+    terms = None if finder is None else finder.of(corpus.source_text)
+    if memory is not None:
+        corpus, given, own_numbers = with_memory(corpus, given, memory)
+    corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
+    tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
+    work = Work(
+        models, task, corpus, options, search, given=tokens, window=window,
+        terms=None if terms is None else terms.renumbered(own_numbers.tolist()),
+        streams=before + streams_of(own_numbers), progress=progress,
+    )  # fmt: skip
+    check_room(work)
+    return work, own_numbers
 
 
 def _translated(work: Work, first: int, last: int) -> dict[int, list[Hypothesis]]:

@@ -18,13 +18,10 @@ from docnmt.commands.models import LoadedModels
 from docnmt.explain.explain import explain_translations
 from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.ensemble import Ensemble
-from docnmt.search.given import given_tokens
 from docnmt.search.hypothesis import Hypothesis
-from docnmt.search.memory import TranslationMemory, streams_of, with_memory
-from docnmt.search.room import check_room
+from docnmt.search.memory import TranslationMemory
 from docnmt.search.terms import asked_terms
-from docnmt.search.translate import translation
-from docnmt.search.work import Work
+from docnmt.search.translate import translation, work_of
 from docnmt.serve.order import Ending, Order
 from docnmt.serve.shared import Job, SharedSearch
 
@@ -110,20 +107,12 @@ class Worker:
         self._thread.join()
 
     def _job(self, order: Order) -> Job:
-        models, corpus, given = self._models, order.corpus, order.given
-        own = np.arange(corpus.num_sentences)
-        terms = None if self._terms is None else self._terms.of(corpus.source_text)
-        if models.memory is not None:
-            corpus, given, own = with_memory(corpus, given, models.memory)
-        numbers = own.tolist()
-        task = models.loaded.task
-        tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
-        work = Work(
-            models.loaded.models, task, replace(corpus, target=None), models.options, models.search,
-            given=tokens, window=models.window, terms=None if terms is None else terms.renumbered(numbers),
-            streams=streams_of(own),
+        models, task = self._models, self._models.loaded.task
+        work, own_numbers = work_of(
+            models.loaded.models, task, order.corpus, models.options, models.search,
+            finder=self._terms, given=order.given, memory=models.memory, window=models.window,
         )  # fmt: skip
-        check_room(work)
+        numbers = own_numbers.tolist()
 
         def deliver(number: int, found: list[Hypothesis]) -> None:
             """The best translation of a sentence."""

@@ -92,7 +92,7 @@ def test_a_request_that_cannot_begin_anew_ends_and_others_go_on(
     worker.call(ready.wait)
     for client in clients:
         worker.submit(client.order)
-    monkeypatch.setattr("docnmt.serve.worker.check_room", mock.Mock(side_effect=UserError("no room")))
+    monkeypatch.setattr("docnmt.search.translate.check_room", mock.Mock(side_effect=UserError("no room")))
     ready.set()
     assert [client.end()[0] for client in clients] == ["failed", "failed"]
     monkeypatch.undo()
