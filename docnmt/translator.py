@@ -18,7 +18,7 @@ from docnmt.config.keywords import named_options, unknown_options
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.store import TokenArray
 from docnmt.errors import UsageError, UserError
-from docnmt.explain.alignment import align
+from docnmt.explain.alignment import aligned, read
 from docnmt.explain.explain import explain_translations
 from docnmt.explain.explanation import Explanation
 from docnmt.formats.document import Document
@@ -221,9 +221,9 @@ class Translator:
         asked, texts = self._pairs(sources, targets)
         kept = [texts[n] for n in asked.kept]
         corpus = self._corpus(asked, kept)
-        found = align(self.models.models[0], self.models.task, corpus, [asked.sentences[n] for n in asked.kept], kept)
-        aligned = dict(zip(asked.kept, found, strict=True))
-        return asked.shaped([aligned.get(n, []) for n in range(len(texts))])
+        pairs = read(self.models.models[0], self.models.task, corpus, [asked.sentences[n] for n in asked.kept], kept)
+        found = dict(zip(asked.kept, aligned(pairs), strict=True))
+        return asked.shaped([found.get(n, []) for n in range(len(texts))])
 
     def _pairs(self, sources: object, targets: object) -> tuple[InMemory, list[str]]:
         """Sources, and a translation for each sentence.

@@ -9,12 +9,11 @@ import numpy as np
 import torch
 
 from docnmt.batch import IGNORE, TranslationBatch
-from docnmt.batching.collate import collate, ranges, unit_sizes
-from docnmt.batching.foreign import taken
+from docnmt.batching.collate import collate, unit_sizes
 from docnmt.batching.plan import plan_batches
 from docnmt.batching.units import planned_units
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TextArray, offsets_of
+from docnmt.data.store import TextArray, offsets_of, ranges
 from docnmt.errors import UserError
 from docnmt.functional.loss import label_log_probs
 from docnmt.models.protocol import AnyTranslationModel
@@ -169,7 +168,7 @@ def gathered(
 ) -> ParallelCorpus:
     """These sentences in documents of their own, in the sections and paragraphs of the sentences `structure`."""
     assert corpus.target is not None
-    source, target = taken(corpus.source, sentences), taken(corpus.target, sentences)
+    source, target = corpus.source.take(sentences), corpus.target.take(sentences)
     references = [TextArray.from_lines(side[int(number)] for number in sentences) for side in corpus.references[:1]]
     levels = corpus.levels[structure]
     return replace(corpus, source=source, target=target, references=references, document_offsets=offsets, levels=levels)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from docnmt.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TokenArray, offsets_of
+from docnmt.data.store import TokenArray, offsets_of, ranges
 from docnmt.data.tokenizer import BOS, BRK, EOS
 from docnmt.layout import DocumentLayout
 from docnmt.reading import ReadingPlan
@@ -94,14 +94,6 @@ def read_sentences(units: Units, chosen: np.ndarray) -> tuple[np.ndarray, np.nda
     sentences = ranges(units.source_first[chosen], units.source_last[chosen])
     first, last = (np.repeat(each[chosen], lengths) for each in (units.first, units.last))
     return sentences, (first <= sentences) & (sentences < last)
-
-
-def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """All numbers of the half-open ranges, one after the other: [3, 8), [0, 2) → 3 4 5 6 7 0 1."""
-    lengths = last - first
-    offsets = offsets_of(lengths)
-    numbers: np.ndarray = np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return numbers
 
 
 def pack(

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from docnmt.batching.collate import ranges
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TextArray, TokenArray, offsets_of
+from docnmt.data.store import TextArray
 
 #: Of the order of sentences, which is the same in every run.
 SEED = 1
@@ -31,12 +30,6 @@ def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
 def in_foreign_documents(corpus: ParallelCorpus) -> ParallelCorpus:
     """The subwords of both sides in `foreign_order`, and the references; structure and source text stay as they are."""
     order = foreign_order(corpus.document_offsets)
-    target = None if corpus.target is None else taken(corpus.target, order)
+    target = None if corpus.target is None else corpus.target.take(order)
     references = [TextArray.from_lines(each[n] for n in order) for each in corpus.references]
-    return replace(corpus, source=taken(corpus.source, order), target=target, references=references)
-
-
-def taken(side: TokenArray, order: np.ndarray) -> TokenArray:
-    """The sentences of one side with these numbers, in that order."""
-    first, last = np.asarray(side.offsets[order]), np.asarray(side.offsets[order + 1])
-    return TokenArray(side.tokens[ranges(first, last)], offsets_of(last - first))
+    return replace(corpus, source=corpus.source.take(order), target=target, references=references)

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from docnmt.batch import PackedText, TranslationBatch
-from docnmt.batching.collate import ranges, read_sentences
+from docnmt.batching.collate import read_sentences
 from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.draws import uniform
 from docnmt.data.sampling import SubwordSampler
-from docnmt.data.store import TextArray, TokenArray, offsets_of
+from docnmt.data.store import TextArray, TokenArray, offsets_of, ranges
 from docnmt.data.tokenizer import MASK, Tokenizer
 from docnmt.layout import DocumentLayout
 from docnmt.progress import Progress

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from docnmt.batching.collate import ranges, read_sentences, sentence_costs
+from docnmt.batching.collate import read_sentences, sentence_costs
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import offsets_of
+from docnmt.data.store import offsets_of, ranges
 from docnmt.reading import ReadingPlan
 from docnmt.units import Units, context_units, cut_units, document_units, last_units, window_units
 

@@ -8,7 +8,7 @@ from itertools import groupby, islice
 
 from docnmt.commands.models import LoadedModels
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.explain.alignment import Span, align_pairs, word_pairs
+from docnmt.explain.alignment import Span, aligned, read_pairs, word_pairs
 from docnmt.search.translate import SentenceResult
 
 #: A result, and for each of its translations the pairs of words; none where nobody asks.
@@ -29,7 +29,7 @@ def with_alignments(
     for _, group in groupby(found, lambda result: bisect_right(offsets, result.number)):
         results = list(group)
         pairs = [(corpus.source_text[result.number], each.text) for result in results for each in result.nbest]
-        pieces = align_pairs(loaded.models[0], loaded.task, pairs)
+        pieces = aligned(read_pairs(loaded.models[0], loaded.task, pairs))
         words = (word_pairs(*pair, each) for pair, each in zip(pairs, pieces, strict=True))
         yield from ((result, list(islice(words, len(result.nbest)))) for result in results)
 

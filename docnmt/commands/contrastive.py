@@ -17,13 +17,12 @@ from torch import Tensor
 
 from docnmt import ranks
 from docnmt.batch import TranslationBatch
-from docnmt.batching.collate import ranges
 from docnmt.batching.plan import plan_batches
 from docnmt.batching.units import last_sentence_units
 from docnmt.commands.config import ModelsConfig
 from docnmt.commands.models import load_models
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TokenArray
+from docnmt.data.store import TokenArray, ranges
 from docnmt.functional.loss import label_log_probs
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.progress import Progress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from docnmt.documents import Document, kind_of, read
 from docnmt.documents.project import Span
 from docnmt.documents.sentences import Sentence, Translate, translated
 from docnmt.errors import UsageError, UserError
-from docnmt.explain import alignment
+from docnmt.explain.alignment import aligned, beginnings, read_pairs
 from docnmt.explain.page import ExplainedSentence
 from docnmt.files import check_new, check_readable, replacing
 from docnmt.formats.glossary import Glossary
@@ -60,7 +61,12 @@ def translate_files(
         if config.explain is not None:
             pages.append([])
             model = replace(model, page=pages[-1])
-        content = translate_document(_document(source, loaded), model, rules=config.splitter)
+        document = _document(source, loaded)
+        if document.left:
+            lines = ", ".join(map(str, document.left))
+            why = "stays as it is: its markup cannot be told from its text"
+            print(f"note: {source}: what begins in line {lines} {why}", file=sys.stderr)
+        content = translate_document(document, model, rules=config.splitter)
         if target is None:
             out.flush()
             out.buffer.write(content)
@@ -166,13 +172,7 @@ class DocumentModel:
 
         Each pair is read by itself: what memory it takes does not depend on the document.
         """
-        return align_pairs(self.loaded, pairs)
-
-
-def align_pairs(loaded: LoadedModels, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
-    """As `DocumentModel.align`."""
-    found = alignment.align_pairs(loaded.models[0], loaded.task, pairs)
-    return [[(piece.source[0], piece.target[0]) for piece in pieces] for pieces in found]
+        return [*map(beginnings, aligned(read_pairs(self.loaded.models[0], self.loaded.task, pairs)))]
 
 
 def corpus_of(sentences: Sequence[Sentence], task: TranslationTask) -> ParallelCorpus:

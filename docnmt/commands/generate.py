@@ -73,8 +73,6 @@ def generate(
     if ranks.rank():
         return
     results = [result for result, _ in found]
-    if config.explain is not None:
-        write_explained(config.explain, loaded, explained(loaded, corpus, results, **read))
     texts = [result.text for result in results]
     report = score(texts)
     if report is not None:
@@ -89,6 +87,8 @@ def generate(
         parts |= {"generation": to_dict(options), "search": to_dict(search)}
         content = _content(loaded, config, report, speed, parts)
         _write(config, Path(config.results_path), rest, texts, [pharaoh(each[0]) for _, each in found if each], content)
+    if config.explain is not None:  # last: it takes long, and what went before is kept where it fails
+        write_explained(config.explain, loaded, explained(loaded, corpus, results, **read))
 
 
 def _content(

@@ -43,6 +43,11 @@ class TokenArray:
         """The first sentences."""
         return TokenArray(self.tokens[: self.offsets[sentences]], self.offsets[: sentences + 1])
 
+    def take(self, numbers: np.ndarray) -> TokenArray:
+        """The sentences with these numbers, in their order, in memory."""
+        first, last = np.asarray(self.offsets[numbers]), np.asarray(self.offsets[numbers + 1])
+        return TokenArray(np.asarray(self.tokens[ranges(first, last)]), offsets_of(last - first))
+
     def lengths(self) -> np.ndarray:
         """(S,) int64 subwords of each sentence."""
         return np.diff(self.offsets)
@@ -119,6 +124,14 @@ class TextArray(Sequence[str]):
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
     """(S,) lengths → (S+1,) int64 offsets."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """All numbers of the half-open ranges, one after the other: [3, 8), [0, 2) → 3 4 5 6 7 0 1."""
+    lengths = last - first
+    offsets = offsets_of(lengths)
+    numbers: np.ndarray = np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return numbers
 
 
 def length_blocks(offsets: np.ndarray) -> Iterator[np.ndarray]:

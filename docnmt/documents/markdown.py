@@ -6,7 +6,6 @@ in order (`markdown_inline`).
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +44,7 @@ class Markdown(Spliced):
     def _places(self) -> Iterator[Place]:
         begin = _FRONT_MATTER.match(self.source).end()  # type: ignore[union-attr]  # it matches nothing, too
         self.parser, sections = parser(), Sections()
+        self.left: list[int] = []
         self.env: Env = {}
         starts = [begin, *(match.end() for match in _END.finditer(self.source, begin)), len(self.source)]
         inside: list[str] = []  # the blocks around
@@ -64,10 +64,12 @@ class Markdown(Spliced):
             elif token.type == "inline" and token.map and token.content.strip():
                 cell = inside[-1] in ("td", "th")
                 lines = self._lines(token, starts, cells if cell else None)
+                try:
+                    yield self._place(token, lines, sections, cell=cell)
+                except Lost:
+                    self.left.append(self._line(starts[token.map[0]]))
                 if lines:
                     cells = lines[-1].end
-                    with contextlib.suppress(Lost):  # such a paragraph stays as it is
-                        yield self._place(token, lines, sections, cell=cell)
                     sections.paragraph()
 
     def _lines(self, token: Token, starts: Sequence[int], cell: int | None) -> list[Line]:
@@ -88,15 +90,24 @@ class Markdown(Spliced):
         return found
 
     def _place(self, token: Token, lines: Sequence[Line], sections: Sections, *, cell: bool) -> Place:
+        if not lines:
+            raise Lost("its lines are not in the file")
         inline = reading(token, self.env, self.source, lines)
         begin, end = lines[0].begin, lines[-1].end
         return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, cell)
 
     def _html(self, token: Token, begin: int, end: int, sections: Sections) -> Iterator[Place]:
+        lines = [line.strip() for line in token.content.strip().split("\n")]
+        begin = self.source.index(lines[0], begin, end)  # behind the mark of a list or quotation
         part = self.source[begin:end]
-        if part.strip() == _END.sub("\n", token.content).strip():  # else there are marks of a quotation between
+        if [line.strip() for line in _END.split(part.strip())] == lines:
             for place in web.segments(part, list(tokens(part)), sections):
                 yield replace(place, begin=begin + place.begin, end=begin + place.end)
+        elif any(web.segments(token.content, list(tokens(token.content)), Sections())):  # marks between the lines
+            self.left.append(self._line(begin))
+
+    def _line(self, place: int) -> int:
+        return len(_END.findall(self.source, 0, place)) + 1
 
     def _render(self, place: Place, text: Translated) -> str:
         if not isinstance(place, _Written):

@@ -62,9 +62,12 @@ class Document(ABC):
     Attributes:
         segments: in reading order; all that has text, translated already or not.
         bilingual: whether source and translation both stand in the file, so that the source stays.
+        left: the lines where something begins that is no segment although it has text: what in it is markup cannot be
+            told. It stays as it is.
     """
 
     bilingual = False
+    left: Sequence[int] = ()
     segments: Sequence[Segment]
 
     def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:

@@ -55,19 +55,29 @@ def _same(source: Sequence[str], target: Sequence[str]) -> list[Span]:
     return [(once[piece], j) for j, piece in enumerate(target) if piece in once and target.count(piece) == 1]
 
 
+@dataclass(frozen=True)
+class ReadPair:
+    """A sentence and its translation as cross attention shows them.
+
+    Attributes:
+        source, target: where their pieces stand in their texts.
+        steps: the source piece of each piece of the translation, at the step that writes it and at the one that reads
+            it; -1: none. equal: how many of the words that are equal on both sides find each other at each step.
+    """
+
+    source: list[Span]
+    target: list[Span]
+    steps: tuple[Pieces, Pieces]
+    equal: tuple[int, int]
+
+
 @torch.inference_mode()
-def align(
+def read(
     model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, sources: Sequence[str],
     targets: Sequence[str],
-) -> list[list[AlignedPiece]]:  # fmt: skip
-    """For each sentence of a corpus, whose texts are given, the pieces of its translation and what they stand for.
-
-    Whether a layer looks at a word when it writes it or when it reads it depends on the model's depth and training.
-    So the step is the one at which more of the words that are equal on both sides of the corpus find each other.
-    """
-    spans: list[tuple[list[Span], list[Span]]] = []
-    steps: tuple[list[Pieces], list[Pieces]] = ([], [])
-    votes = [0, 0]
+) -> list[ReadPair]:  # fmt: skip
+    """What cross attention shows of each sentence of a corpus, whose texts are given, and of its translation."""
+    pairs = []
     for units, batch in forced_batches(model, task, corpus, max_tokens=1):
         with recording() as notes:
             model(batch)
@@ -77,29 +87,41 @@ def align(
         attentions = [each for note in middle if (each := unit.attention(note, 0)) is not None]
         for number in range(int(units.kept[0]), int(units.last[0])):
             source, target = task.source_tokenizer.spans(sources[number]), task.target_tokenizer.spans(targets[number])
-            read = unit.explanation(number, attentions, task).decoder
+            own = unit.explanation(number, attentions, task).decoder
             same = _same([sources[number][b:e] for b, e in source], [targets[number][b:e] for b, e in target])
-            spans.append((source, target))
-            for step, pieces in enumerate(source_pieces(read, number, len(source), len(target))):
-                steps[step].append(pieces)
-                votes[step] += sum(pieces[j] == i for i, j in same)
-    return [
-        [AlignedPiece(source[n], span) for n, span in zip(pieces, target, strict=True) if n >= 0]
-        for pieces, (source, target) in zip(steps[votes[1] > votes[0]], spans, strict=True)
-    ]
+            writing, reading = source_pieces(own, number, len(source), len(target))
+            equal = sum(writing[j] == i for i, j in same), sum(reading[j] == i for i, j in same)
+            pairs.append(ReadPair(source, target, (writing, reading), equal))
+    return pairs
 
 
-def align_pairs(
-    model: AnyTranslationModel, task: TranslationTask, pairs: Sequence[tuple[str, str]]
-) -> list[list[AlignedPiece]]:
-    """`align` of sentences and their translations. Each pair is read by itself: what memory it takes does not depend on
+def read_pairs(model: AnyTranslationModel, task: TranslationTask, pairs: Sequence[tuple[str, str]]) -> list[ReadPair]:
+    """`read` of sentences and their translations. Each pair is read by itself: what memory it takes does not depend on
     the document."""
     if not pairs:
         return []
     sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
     corpus = ParallelCorpus.from_lines([[source] for source in sources], task.source_tokenizer)
     target = TokenArray.from_lists(task.target_tokenizer.encode(targets), task.target_tokenizer.vocab_size)
-    return align(model, task, replace(corpus, target=target), sources, targets)
+    return read(model, task, replace(corpus, target=target), sources, targets)
+
+
+def aligned(pairs: Sequence[ReadPair]) -> list[list[AlignedPiece]]:
+    """For each sentence the pieces of its translation and what they stand for.
+
+    Whether a layer looks at a word when it writes it or when it reads it depends on the model's depth and training.
+    So the step is the one at which more of the words that are equal on both sides of all `pairs` find each other.
+    """
+    reading = sum(pair.equal[1] for pair in pairs) > sum(pair.equal[0] for pair in pairs)
+    return [
+        [AlignedPiece(pair.source[n], span) for n, span in zip(pair.steps[reading], pair.target, strict=True) if n >= 0]
+        for pair in pairs
+    ]
+
+
+def beginnings(pieces: Sequence[AlignedPiece]) -> list[Span]:
+    """Where pieces begin that stand for each other: a character of the source and one of the translation."""
+    return [(piece.source[0], piece.target[0]) for piece in pieces]
 
 
 def word_pairs(source: str, target: str, pieces: Sequence[AlignedPiece]) -> list[Span]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TextArray, TokenArray, offsets_of
+from docnmt.data.store import TextArray, offsets_of
 from docnmt.formats.structure import renumber
 
 
@@ -61,18 +61,11 @@ def taken(corpus: ParallelCorpus, chosen: Sequence[Excerpt]) -> tuple[ParallelCo
         corpus,
         document_offsets=offsets,
         levels=renumber(corpus.levels[numbers], offsets),
-        source=_rows(corpus.source, numbers),
-        target=_rows(corpus.target, numbers),
+        source=corpus.source.take(numbers),
+        target=corpus.target.take(numbers),
         source_text=TextArray.from_lines([]),
         references=[],
         labels=None,
         document_names=None,
     )
     return excerpt, numbers
-
-
-def _rows(side: TokenArray, numbers: np.ndarray) -> TokenArray:
-    rows = [np.asarray(side[n]) for n in numbers]
-    return TokenArray(
-        np.concatenate([np.asarray(side.tokens[:0]), *rows]), offsets_of(np.array([*map(len, rows)], dtype=np.int64))
-    )

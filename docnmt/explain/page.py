@@ -94,18 +94,18 @@ def explanation_dict(explanation: Explanation) -> dict[str, Any]:
     return {
         "source_pieces": list(explanation.source),
         "log_probs": [] if probabilities is None else _rounded(probabilities),
-        "decoder": [_attention(each) for each in explanation.decoder],
-        "encoder": [_attention(each) for each in explanation.encoder],
+        "decoder": [_attention(each, 0.0) for each in explanation.decoder],
+        "encoder": [_attention(each, 0.0) for each in explanation.encoder],
         "others": {str(sentence): round(weight, 5) for sentence, weight in explanation.others.items()},
         "paths": {str(leaf): explanation.path(leaf) for leaf in explanation.leaves},
         "without": [{"sentence": each.sentence, "log_probs": _rounded(each.log_probs)} for each in explanation.without],
     }
 
 
-def _attention(attention: Attention) -> dict[str, Any]:
-    """Of each piece and head the entries [sentence, weight], or [sentence, weight, piece of it]."""
+def _attention(attention: Attention, least: float) -> dict[str, Any]:
+    """Of each piece and head the entries [sentence, weight], or [sentence, weight, piece of it], above a weight."""
     found: dict[str, Any] = {name: getattr(attention, name) for name in ("block", "layer", "model", "tree")}
-    found["rows"] = _rows(attention, 0.0)
+    found["rows"] = _rows(attention, least)
     if attention.share is not None:
         found["share"] = _rounded(attention.share)
     return found
@@ -139,8 +139,7 @@ def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[s
     spans = tokenizer.spans(each.source)
     texts = [each.source[a:b] for a, b in spans] if len(spans) == len(explanation.source) else None
     attentions = {
-        side: [{**_attention(one), "rows": _rows(one, LEAST)} for one in getattr(explanation, side)]
-        for side in ("decoder", "encoder")
+        side: [_attention(each, LEAST) for each in getattr(explanation, side)] for side in ("decoder", "encoder")
     }
     probabilities = explanation.log_probs
     return {

@@ -70,23 +70,12 @@ class Context:
         """The blocks of a sublayer and of the context attention: after it, with it, or alone where it has all heads."""
         if self.config.context_placement == "block":
             return [(sublayer,), ("context",)]
-        return [(sublayer, "context")] if self.other_heads else [("context",)]
-
-    @property
-    def heads(self) -> int:
-        """Heads of the context attention."""
-        c = self.config
-        return c.context_heads or (max(1, c.heads // 2) if c.context_placement == "replace" else c.heads)
-
-    @property
-    def other_heads(self) -> int:
-        """Heads that are left to the sublayer beside it; none: there is no such sublayer."""
-        return self.config.heads - (self.heads if self.config.context_placement == "replace" else 0)
+        return [(sublayer, "context")] if self.config.heads_beside_context else [("context",)]
 
     def make_attention(self) -> ContextAttention:
         """One layer's context attention."""
         width = self.config.embed_dim
-        sizes = {"d_model": width, "heads": self.heads, "d_head": width // self.config.heads}
+        sizes = {"d_model": width, "heads": self.config.heads_of_context, "d_head": width // self.config.heads}
         return self.attention(**sizes, equal_start=self.config.equal_start)
 
     def make_summaries(self) -> SummaryEncoder:
@@ -184,7 +173,7 @@ def encoder_decoder(
 
 
 def _encoder_layer(config: TransformerConfig, position: Position, context: Context | None) -> Layer:
-    heads = config.heads if context is None else context.other_heads
+    heads = config.heads if context is None else context.config.heads_beside_context
     sublayers: dict[str, Sublayer] = {}
     if heads:
         sublayers["attention"] = _self_attention(config, position, causal=False, heads=heads)
@@ -200,7 +189,7 @@ def _encoder_layer(config: TransformerConfig, position: Position, context: Conte
 def _decoder_layer(
     config: TransformerConfig, position: Position, context: Context | None, own_text: Context | None
 ) -> Layer:
-    heads = config.heads if context is None else context.other_heads
+    heads = config.heads if context is None else context.config.heads_beside_context
     sublayers: dict[str, Sublayer] = {"attention": _self_attention(config, position, causal=True, heads=config.heads)}
     if heads:
         sublayers["cross"] = _cross_attention(config, heads)

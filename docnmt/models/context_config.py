@@ -65,10 +65,19 @@ class ContextOptions(TransformerConfig):
     )
 
     @property
+    def heads_of_context(self) -> int:
+        """Heads of a layer's context attention."""
+        return self.context_heads or (max(1, self.heads // 2) if self.context_placement == "replace" else self.heads)
+
+    @property
+    def heads_beside_context(self) -> int:
+        """Heads that are left to the sublayer beside it; none: there is no such sublayer."""
+        return self.heads - (self.heads_of_context if self.context_placement == "replace" else 0)
+
+    @property
     def context_blocks(self) -> bool:
         """Whether a block of some layer reads the document and nothing else."""
-        all_heads = self.context_placement == "replace" and self.context_heads == self.heads
-        return self.context_placement == "block" or all_heads or self.target_context != "none"
+        return self.context_placement == "block" or not self.heads_beside_context or self.target_context != "none"
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""

@@ -99,6 +99,8 @@ class Decoding(Generic[StateT]):
         places = [place for place, slot in enumerate(self.search.slots) if gone(slot)]
         if places and self.state is not None:
             self.state.reorder(self.search.leave(places))
+        if not self.search.slots:
+            self.state = None  # it holds the encoding of whole documents
 
 
 def decode(

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from docnmt.batch import TranslationBatch
-from docnmt.batching.collate import collate, ranges, unit_sizes
+from docnmt.batching.collate import collate, unit_sizes
 from docnmt.batching.plan import plan_batches
 from docnmt.batching.units import planned_units
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import offsets_of
+from docnmt.data.store import offsets_of, ranges
 from docnmt.functional.loss import label_log_probs
 from docnmt.models.protocol import AnyTranslationModel, TranslationTask
 from docnmt.units import Units

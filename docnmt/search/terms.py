@@ -94,8 +94,8 @@ class Progress:
         if token in (BRK, EOS):
             return Progress(self.place + 1, terms.wanted.get(self.place + 1, ()))
         begun = (*self.begun, token)
-        if not any(term[: len(begun)] == begun for term in self.left):
-            begun = (token,) if any(term[0] == token for term in self.left) else ()
+        while begun and not any(term[: len(begun)] == begun for term in self.left):
+            begun = begun[1:]
         left = tuple(term for term in self.left if term != begun)
         ended = len(left) < len(self.left)
         going = any(term[: len(begun)] == begun for term in left)

@@ -115,7 +115,7 @@ def translate_corpus(
         context_window: a sentence is read with at most so many of its document before it and after it.
         glossary: what each sentence that is searched has to say for the terms in its source; None: that of `options`.
         before: sentences of the same text that were translated before this corpus; samples are drawn as if it were all.
-        progress: called with a number of source subwords (`</s>` included) whenever they are done.
+        progress: called with a number of source subwords (`</s>` included) of the corpus whenever they are done.
 
     Raises:
         UserError: the glossary is wrong, the vocabulary cannot write a term of it, or the generator takes none; or a
@@ -167,7 +167,7 @@ def work_of(
     work = Work(
         models, task, corpus, options, search, given=tokens, window=window,
         terms=None if terms is None else terms.renumbered(own_numbers.tolist()),
-        streams=before + streams_of(own_numbers), progress=progress,
+        streams=before + streams_of(own_numbers), asked=own_numbers >= 0, progress=progress,
     )  # fmt: skip
     check_room(work)
     return work, own_numbers
@@ -176,7 +176,7 @@ def work_of(
 def _translated(work: Work, first: int, last: int) -> dict[int, list[Hypothesis]]:
     """The translations of the sentences from `first` to `last`, encoded together."""
     if not work.has_to_read(first, last):
-        work.progress(int(work.lengths[first:last].sum()))
+        work.done(range(first, last))
         return {}
     (group,) = encode([(work, first, last)])
     generator: Search = GENERATORS.get(work.options.generator)(work.search, work.device)

@@ -34,7 +34,8 @@ class Work:
         window: a sentence is read with at most so many of its document before it and after it.
         terms: that translations must have.
         streams: (S,) the random stream of a text that begins with each sentence; None: the sentence's number.
-        progress: called with a number of source subwords (`</s>` included) whenever they are done.
+        asked: (S,) whether each sentence is of the text that is translated, not of a memory; None: all are.
+        progress: called with a number of source subwords (`</s>` included) of such sentences whenever they are done.
     """
 
     def __init__(
@@ -49,19 +50,25 @@ class Work:
         window: int | None = None,
         terms: CorpusTerms | None = None,
         streams: np.ndarray | None = None,
+        asked: np.ndarray | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> None:
         self.corpus, self.options, self.search, self.given, self.terms = corpus, options, search, given, terms
         self.streams, self.ranked = streams, ranking(search, task.target_tokenizer)
-        self.progress = progress or (lambda done: None)
+        self._progress = progress or (lambda done: None)
         self.device, self.ensemble = next(models[0].parameters()).device, Ensemble(models)
         self.lengths = source_lengths(corpus)
+        self._counted = self.lengths if asked is None else np.where(asked, self.lengths, 0)
         self.plans = [model.reading for model in models]
         self.units = [planned_units(plan, corpus, limit=task.max_doc_tokens, window=window) for plan in self.plans]
         pairs = list(zip(self.plans, self.units, strict=True))
         self.texts = texts_together([searched_texts(*pair, corpus.num_sentences) for pair in pairs])
         own = [units for plan, units in pairs if plan.own_text]
         self.own_text = OwnText(own[0]) if own else None
+
+    def done(self, numbers: Iterable[int]) -> None:
+        """Tell `progress` that these sentences are done."""
+        self._progress(sum(int(self._counted[number]) for number in numbers))
 
     @cached_property
     def costs(self) -> np.ndarray:
@@ -113,7 +120,7 @@ class Group:
         texts = work.texts[slice(*np.searchsorted(work.texts[:, 1], [first, last]))]
         self.begins = texts[:, 1]
         slots = slots_of(texts, last, work.lengths, work.search, work.given, name, work.terms, work.streams)
-        work.progress(sum(int(work.lengths[number]) for number in range(first, last) if number in work.given))
+        work.done(number for number in range(first, last) if number in work.given)
         self._waiting = {slot.number: slot for slot in slots}
         self.ready, self.left = slots, len(slots)
         self._given_text = self._what_is_given()
@@ -150,7 +157,7 @@ class Group:
         for number, sentence in enumerate(range(slot.before, len(slot.limits)), slot.number):
             if number not in self._given:
                 found[number] = self._work.ranked([each[sentence] for each in apart])
-                self._work.progress(int(self._work.lengths[number]))
+        self._work.done(found)
         if self._own_text is None:
             return found, []
         after = self._waiting.get(self._keep(slot.number, found[slot.number][0].tokens[:-1]))

@@ -7,6 +7,7 @@ import base64
 import queue
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import PurePath
 from typing import Any
@@ -18,11 +19,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from docnmt.commands.documents import align_pairs, corpus_of, translate_document
+from docnmt.commands.documents import corpus_of, translate_document
 from docnmt.documents import Document, kind_of, read
 from docnmt.documents.project import Span
 from docnmt.documents.sentences import Sentence
 from docnmt.errors import UserError
+from docnmt.explain.alignment import ReadPair, aligned, beginnings, read_pairs
 from docnmt.search.translate import Translation
 from docnmt.serve.body import media_type, parameters
 from docnmt.serve.order import Event, Order
@@ -30,6 +32,8 @@ from docnmt.serve.refused import Refused
 from docnmt.serve.service import PATIENCE, Service
 from docnmt.serve.stream import Stream, wanted
 
+#: Sentences that are aligned before the search goes on.
+PAIRS = 8
 #: What is told of a document on its way; None: there is nothing more.
 Told = Callable[[dict[str, Any] | None], None]
 
@@ -80,9 +84,16 @@ class SharedModel:
             raise self._service.refused(event) if isinstance(event, str) else AssertionError("a sentence too many")
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
-        """As `DocumentModel.align`, in the thread that owns the model."""
-        worker = self._service.worker
-        return worker.call(lambda: align_pairs(worker.loaded, pairs)).result()
+        """As `DocumentModel.align`, in the thread that owns the model, which goes on for others between a few pairs."""
+        worker, found = self._service.worker, list[ReadPair]()
+        for first in range(0, len(pairs), PAIRS):
+            if self._gone:
+                raise self._service.refused("gone")
+            if time.monotonic() > self._deadline:
+                raise self._service.refused("late")
+            few = partial(read_pairs, worker.loaded.models[0], worker.loaded.task, pairs[first : first + PAIRS])
+            found += worker.call(few).result()
+        return [*map(beginnings, aligned(found))]
 
     def _open(self, sentences: Sequence[Sentence]) -> list[dict[str, int]]:
         """Tell what is read, by segments; where each sentence stands."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.types import Send
+
+from docnmt.serve.refused import Refused
 
 STREAM = "application/x-ndjson"
 
@@ -19,7 +22,11 @@ def wanted(request: Request) -> bool:
 
 
 class Stream:
-    """Sends lines; one that reads nothing is given up at the deadline."""
+    """Sends lines.
+
+    Raises:
+        Refused: the client, which reads nothing, is given up at the deadline.
+    """
 
     def __init__(self, send: Send, deadline: float) -> None:
         self._send, self._deadline = send, deadline
@@ -34,9 +41,13 @@ class Stream:
         await self._body(msgspec.json.encode(content) + b"\n", more=True)
 
     async def end(self, content: dict[str, Any]) -> None:
-        """The last line."""
-        await self._body(msgspec.json.encode(content) + b"\n", more=False)
+        """The last line; nobody is told where it, too, is not read."""
+        with contextlib.suppress(Refused):
+            await self._body(msgspec.json.encode(content) + b"\n", more=False)
 
     async def _body(self, line: bytes, *, more: bool) -> None:
         message = {"type": "http.response.body", "body": line, "more_body": more}
-        await asyncio.wait_for(self._send(message), max(self._deadline - time.monotonic(), 1))
+        try:
+            await asyncio.wait_for(self._send(message), max(self._deadline - time.monotonic(), 1))
+        except asyncio.TimeoutError:
+            raise Refused(499, "gone", "the client does not read") from None

@@ -44,7 +44,7 @@ class TranslationDataset:
         return batch if self.dropped is None else self.dropped.drop(batch, units)
 
     def describe(self, units: np.ndarray) -> str:
-        """`train: sentences 3-17 of document 2, …` (numbers from 1)."""
+        """`train: sentences 3-17 (document 2), …`, numbers from 1; five units at most."""
         rows = [
             f"sentences {self.units.first[u] + 1}-{self.units.last[u]} (document {self.units.document[u] + 1})"
             for u in units[:5]

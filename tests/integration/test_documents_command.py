@@ -148,6 +148,13 @@ def test_what_stands_there_stays_if_writing_fails(folder: Path, model: str, monk
     assert sorted(folder.iterdir()) == before
 
 
+def test_text_that_stays_is_named(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "html.md").write_text("A cat.\n\n> <div>\n> It sleeps.\n> </div>\n", encoding="utf-8")
+    assert main(["html.md", "-o", "out.md", "--path", model, "--beam", "1"]) == 0
+    assert "> <div>\n> It sleeps.\n> </div>\n" in (folder / "out.md").read_text(encoding="utf-8")
+    assert "note: html.md: what begins in line 3 stays as it is" in capsys.readouterr().err
+
+
 def test_sentences_translated_again_in_parts_are_explained_once(folder: Path, model: str) -> None:
     (folder / "code.md").write_text("The `a_b` sees `c_d`.\n\nIt sleeps.\n", encoding="utf-8")
     words = ["code.md", "x.txt", "-o", "out", "--path", model, "--beam", "1", "--explain", "read.jsonl"]

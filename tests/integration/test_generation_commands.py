@@ -16,6 +16,7 @@ import small_system
 
 from docnmt.cli import generate, preprocess, score, train, translate
 from docnmt.data.corpus import ParallelCorpus
+from docnmt.errors import UserError
 from docnmt.tasks.bleu import corpus_bleu
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.document_translation import DocumentTranslation
@@ -493,7 +494,7 @@ def test_what_is_wrong_is_said_on_one_line(run: Run, name: str) -> None:
     assert "Traceback" not in err
 
 
-def test_generate_explains(run: Run, folder: Path) -> None:
+def test_generate_explains(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("generate", "data", "--path", "run", *SHORT, "--scoring", "none", "--prefix-references", "0.3")
     status, out, _ = run(*words, "--explain", "read.jsonl")
     assert status == 0
@@ -508,5 +509,9 @@ def test_generate_explains(run: Run, folder: Path) -> None:
     assert status == 1
     assert "read.jsonl" in err
     assert run(*words, "--explain", "read.html", "--quiet")[0] == 0
+    with monkeypatch.context() as patched:
+        patched.setattr("docnmt.commands.generate.write_explained", lambda *_: (_ for _ in ()).throw(UserError("no")))
+        assert run(*words, "--explain", "new.html", "--results-path", "kept")[0] == 1
+    assert (folder / "kept" / "scores.json").exists()
     assert (folder / "read.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert run(*words, "--explain", "read.txt")[0] == 2

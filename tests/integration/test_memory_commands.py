@@ -7,14 +7,16 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import small_system
 import torch
 from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
 
 from docnmt.data.corpus import ParallelCorpus
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
 from docnmt.search.memory import TranslationMemory, with_memory
 from docnmt.search.translate import translate_corpus
+from docnmt.search.work import source_lengths
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.document_translation import DocumentTranslation
 
@@ -64,6 +66,19 @@ def test_a_memory_is_the_same_as_its_sentences_given(folder: Path) -> None:  # n
     assert [result.number for result in read] == list(range(corpus.num_sentences))
     assert [int(numbers[result.number]) for result in expected] == [result.number for result in read]
     assert [result.nbest for result in expected] == [result.nbest for result in read]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_sentences_of_a_memory_are_not_counted_as_done(folder: Path, given: bool) -> None:  # noqa: F811
+    of = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
+    model = small_system.model("copy_transformer_tiny", of=of)
+    memory = TranslationMemory(ParallelCorpus.open(folder / "data", "train"))
+    corpus = ParallelCorpus.open(folder / "data", "test")
+    texts: list[str | None] = ["a cat." if given or number % 3 == 0 else None for number in range(corpus.num_sentences)]
+    done: list[int] = []
+    options, search = GenerationConfig(generator="greedy"), GreedyConfig(max_len_a=1, max_len_b=2)
+    list(translate_corpus([model], of, corpus, options, search, given=texts, memory=memory, progress=done.append))
+    assert sum(done) == source_lengths(corpus).sum()
 
 
 def test_models_that_read_no_translations_have_no_use_for_a_memory(run: Run, folder: Path) -> None:  # noqa: F811

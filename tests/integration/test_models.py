@@ -234,6 +234,12 @@ def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> N
             {"norm": "post", "context_norm": "pre", "context_placement": "replace", "context_heads": 8},
             set(),
         ),
+        ("hier_transformer", {"norm": "post", "context_norm": "pre", "context_placement": "replace"}, {"context_norm"}),
+        (
+            "hier_transformer",  # one head, which is the context's
+            {"norm": "post", "context_norm": "pre", "context_placement": "replace", "heads": 1},
+            set(),
+        ),
         ("transformer", {"cross_relative": False}, {"cross_relative"}),
         (
             "doc_transformer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import threading
@@ -18,9 +19,12 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from starlette.testclient import TestClient
 
 from docnmt.commands.models import LoadedModels
+from docnmt.explain.alignment import aligned, beginnings, read_pairs
 from docnmt.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.serve.app import build
 from docnmt.serve.config import ServeConfig
+from docnmt.serve.file import PAIRS, SharedModel
+from docnmt.serve.refused import Refused
 from docnmt.serve.service import Service
 from docnmt.serve.worker import Models
 
@@ -152,6 +156,50 @@ def test_time(start: Start) -> None:
     assert streamed.status_code == 200
     assert json.loads(streamed.text.splitlines()[-1])["error"]["code"] == "late"
     assert client.service.worker.slots == 0  # type: ignore[attr-defined]
+
+
+def test_a_stream_that_nobody_reads_is_given_up(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    sent: list[str] = []
+    bodies = [{"type": "http.request", "body": b'{"text": "a cat."}'}]
+
+    async def receive() -> Any:
+        if not bodies:
+            await asyncio.sleep(60)
+        return bodies.pop()
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+        if message["type"] == "http.response.body":
+            await asyncio.sleep(60)
+
+    headers = {"host": "localhost", "content-type": "application/json", "accept": "application/x-ndjson"}
+    scope = {
+        "type": "http", "method": "POST", "path": "/translate", "query_string": b"", "http_version": "1.1",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()], "client": ("127.0.0.1", 1),
+    }  # fmt: skip
+    asyncio.run(start(request_timeout=0.2).app(scope, receive, send))
+    error = capsys.readouterr().err
+    assert sent[0] == "http.response.start"
+    assert "error=gone" in error
+    assert "Traceback" not in error
+
+
+def test_pairs_are_aligned_a_few_at_a_time(start: Start, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = start().service  # type: ignore[attr-defined]
+    pairs = [(line, line) for document in small_system.text(5, 4) for line in document]
+    expected = [*map(beginnings, aligned(read_pairs(models.loaded.models[0], models.loaded.task, pairs)))]
+    call, calls = service.worker.call, []
+    monkeypatch.setattr(service.worker, "call", lambda function: (calls.append(function), call(function))[1])
+    asked = SharedModel(service, time.monotonic() + 60, lambda _: None, lambda _: None)
+    assert asked.align(pairs) == expected
+    assert len(calls) == -(-len(pairs) // PAIRS) > 1
+    asked.leave()
+    late = SharedModel(service, time.monotonic() - 1, lambda _: None, lambda _: None)
+    for each, code in ((asked, "gone"), (late, "late")):
+        with pytest.raises(Refused) as caught:
+            each.align(pairs)
+        assert caught.value.code == code
+    assert len(calls) == -(-len(pairs) // PAIRS)
 
 
 def test_a_full_queue_says_when_to_come_again(start: Start) -> None:

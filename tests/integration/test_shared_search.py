@@ -79,6 +79,7 @@ def served(
             assert sum(slot.wanted for slot in shared._decoding.search.slots) == shared.slots <= options.batch_size
             steps += 1
     assert not shared._groups
+    assert shared._decoding.state is None  # it would hold the last encoding until the next request
     return shared
 
 

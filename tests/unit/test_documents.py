@@ -115,6 +115,28 @@ def test_markdown_escapes_what_begins_a_line(text: str, frame: str) -> None:
     assert [each.text for each in again.segments] == [f"{text}\n{text}"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- <script>x = 1</script> red\n",
+        "- <div>\n  red\n  </div>\n- <hr>\n",
+        "> <b>red</b>\n",
+        "* <p>\r\n  red</p>\r\n",
+    ],
+)
+def test_html_in_lists_and_quotations_of_markdown(text: str) -> None:
+    found = document("md", text)
+    assert translate(found, Model()).decode() == text.replace("red", "RED")
+    assert not found.left
+
+
+def test_what_markdown_leaves_is_said() -> None:
+    text = "---\ntitle: x\n---\none\n\n> <div>\n> two\n> </div>\n\n> <hr>\n> <br>\n\n> - <p>three</p>\n>   four\n"
+    found = document("md", text)
+    assert [segment.text for segment in found.segments] == ["one"]
+    assert list(found.left) == [6, 13]
+
+
 def test_markdown_in_deep_lists() -> None:
     deep = "".join(f"{'  ' * depth}- he said so\n" for depth in range(15))
     assert translate(document("md", deep), Model()).decode() == deep.replace("he said so", "HE SAID SO")

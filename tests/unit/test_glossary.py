@@ -16,7 +16,7 @@ from docnmt.formats.glossary import Glossary
 from docnmt.search.beam_search import beam_search
 from docnmt.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.search.hypothesis import Slot
-from docnmt.search.terms import TermFinder, Terms, asked_terms
+from docnmt.search.terms import Progress, TermFinder, Terms, asked_terms
 
 WORDS = 12
 FIRST = MASK + 1
@@ -136,6 +136,17 @@ def test_with_every_hypothesis_alive_the_best_with_the_term_is_found() -> None:
     )
     terms = Terms({0: (wanted,)}, torch.zeros(size, dtype=torch.bool))
     assert search(table, [Slot(0, (4,), terms=terms)], 40)[0][0] == best[1]
+
+
+def test_a_term_may_begin_inside_of_one_that_was_broken_off() -> None:
+    """Of a a a b the last three are the term a a b."""
+    a, b = FIRST, FIRST + 1
+    terms = Terms({0: ((a, a, b),)}, torch.zeros(FIRST + WORDS, dtype=torch.bool))
+    progress = Progress(0, terms.wanted[0])
+    for number, token in enumerate((a, a, a, b)):
+        progress = progress.after(token, terms)
+        assert progress.begun == ((a,), (a, a), (a, a), ())[number]
+    assert (progress.left, progress.ended) == ((), True)
 
 
 def test_terms_of_each_sentence_of_a_joined_text() -> None:

@@ -12,6 +12,8 @@ function element(name, attributes, ...children) {
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const control = { document: byId("document"), head: byId("head"), clear: byId("clear") };
+/** A word of a text, whose marks of direction turn nothing around it. */
+const quoted = (text) => ["“", element("bdi", {}, text), "”"];
 const percent = (weight) => `${weight < 0.0995 ? (100 * weight).toFixed(1) : Math.round(100 * weight)}\u00a0%`;
 const named = (number) => (number < 0 ? `memory ${-number}` : `${number + 1}`);
 const signed = (value) => (Math.abs(value) < 0.005 ? "0.00" : `${value > 0 ? "+" : "−"}${Math.abs(value).toFixed(2)}`);
@@ -104,11 +106,15 @@ function clean() {
   byId("details").replaceChildren();
 }
 
+function say(...parts) {
+  byId("said").replaceChildren(...parts);
+}
+
 function show() {
   clean();
   byId("panel").classList.toggle("open", chosen !== null);
   if (chosen === null) {
-    byId("said").textContent = "No word is chosen.";
+    say("No word is chosen.");
     return;
   }
   const sentence = current().sentences.find(({ number }) => number === chosen.number);
@@ -120,7 +126,7 @@ function show() {
   byId(`s${sentence.number + 1}`).classList.add("own");
   if (!attentions.length) {
     const why = sentence.given ? "this translation was given, not written by the model" : "nothing is known of what was read here";
-    byId("said").textContent = `“${word[0]}”: ${why}.`;
+    say(...quoted(word[0]), `: ${why}.`);
     return;
   }
   const read = mean(choosing(attentions), word, sentenceKey);
@@ -129,8 +135,8 @@ function show() {
   const looked = lightWords(words);
   const list = [...read].slice(0, 4).map(([number, weight]) => `${named(number)} (${percent(weight)})`);
   const most = list.length ? `reads sentence ${list.join(", ")}` : "reads no other sentence";
-  const source = looked.length ? `; it looks at ${looked.slice(0, 3).map(([text, weight]) => `“${text}” (${percent(weight)})`).join(", ")}` : "";
-  byId("said").textContent = `“${word[0]}” in sentence ${sentence.number + 1} ${most}${source}.`;
+  const source = looked.slice(0, 3).flatMap(([text, weight], n) => [n ? ", " : "; it looks at ", ...quoted(text), ` (${percent(weight)})`]);
+  say(...quoted(word[0]), ` in sentence ${sentence.number + 1} ${most}`, ...source, ".");
   byId("details").append(
     ...(sentence.leaves.length && attentions.some(({ tree }) => tree) ? [tree(sentence, read)] : []),
     ...attentions.map((attention) => table(attention, word, sentence)),
