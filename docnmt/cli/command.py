@@ -12,7 +12,7 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -102,16 +102,7 @@ class Command:
             said = (explain(name) if explain else "", *of_others, gone(name), elsewhere(name), meant)
             return next(filter(None, said), "")
 
-        unknown = [word for word in given.rest if word.startswith("-") and not word[1:2].isdigit()]  # -1 is a value
-        unknown += [flag(name) for name in given.typed if name not in known]
-        reasons = [(word, _reason(word)) for word in unknown]
-        known_elsewhere = ": has no effect"
-        problems = [
-            f"{word}{reason}" if reason.startswith(known_elsewhere) else f"unknown option {word}{reason}"
-            for word, reason in reasons
-        ]
-        if given.rest and not problems:
-            problems = [f"unexpected argument '{given.rest[0]}'; see {self.prog} --help"]
+        problems = self._unknown(given, known, _reason)
         typed = {name: value for name, value in given.typed.items() if name in known}
         try:
             resolved = build(sections, migrate_file(given.file, known), typed, _reason)
@@ -123,6 +114,18 @@ class Command:
         if problems:
             raise UsageError(problems)
         return resolved
+
+    def _unknown(self, given: Given, known: Collection[str], reason: Callable[[str], str]) -> list[str]:
+        """What stands on the command line and means nothing there."""
+        unknown = [word for word in given.rest if word.startswith("-") and not word[1:2].isdigit()]  # -1 is a value
+        unknown += [flag(name) for name in given.typed if name not in known]
+        problems = []
+        for word in unknown:
+            why = reason(word)
+            problems.append(f"{word}{why}" if why.startswith(": has no effect") else f"unknown option {word}{why}")
+        if given.rest and not problems:
+            problems = [f"unexpected argument '{given.rest[0]}'; see {self.prog} --help"]
+        return problems
 
     def main(self, body: Callable[[Given], None]) -> Main:
         """A decorator: the command as a function of its words that returns the exit status."""

@@ -61,11 +61,6 @@ def generate(
     rest = Rest.of(corpus, given)
     references = [rest.texts(each) for each in corpus.references]
     scored = config.scoring == "sacrebleu" and len(references) > 0 and len(scored_sentences(references)) > 0
-    if config.quiet and not scored and config.results_path is None and config.explain is None:
-        raise UsageError(
-            f"--quiet: nothing would be left of the translation of {config.gen_subset}, which is not scored; give "
-            "--results-path"
-        )
     score = _scoring(loaded, rest, config, wanted, references if scored else [])
     window = models.context_window
     read: dict[str, Any] = {"given": given, "memory": open_memory(memory, loaded), "context_window": window}
@@ -76,11 +71,7 @@ def generate(
     texts = [result.text for result in results]
     report = score(texts)
     if report is not None:
-        print(report, file=out, flush=True)
-        if config.gen_first is not None:
-            print(f"(of the first {how_many(corpus.num_documents, 'document')})", file=out)
-        if config.prefix_references:
-            print(f"(without the first {config.prefix_references:g} of each document, which was given)", file=out)
+        _say(report, config, corpus, out)
     print(speed, file=sys.stderr)
     if config.results_path is not None:
         parts = {"context_window": window, "memory": to_dict(memory)}
@@ -89,6 +80,15 @@ def generate(
         _write(config, Path(config.results_path), rest, texts, [pharaoh(each[0]) for _, each in found if each], content)
     if config.explain is not None:  # last: it takes long, and what went before is kept where it fails
         write_explained(config.explain, loaded, explained(loaded, corpus, results, **read))
+
+
+def _say(report: TranslationReport, config: GenerateConfig, corpus: ParallelCorpus, out: TextIO) -> None:
+    """The scores, and of what part of the split they are."""
+    print(report, file=out, flush=True)
+    if config.gen_first is not None:
+        print(f"(of the first {how_many(corpus.num_documents, 'document')})", file=out)
+    if config.prefix_references:
+        print(f"(without the first {config.prefix_references:g} of each document, which was given)", file=out)
 
 
 def _content(
@@ -127,6 +127,11 @@ def _scoring(
         references: of the rest; none where nothing is scored.
     """
     if not references:
+        if config.quiet and config.results_path is None and config.explain is None:
+            raise UsageError(
+                f"--quiet: nothing would be left of the translation of {config.gen_subset}, which is not scored; give "
+                "--results-path"
+            )
         options = {
             "--paired": wanted.paired, "--by": wanted.by, "--per-document": wanted.per_document,
             "--per-sentence": wanted.per_sentence, "--comet": wanted.comet,

@@ -37,7 +37,6 @@ def explain_translations(
     given: Sequence[str | None] | None = None,
     memory: TranslationMemory | None = None,
     context_window: int | None = None,
-    without: int = WITHOUT,
 ) -> list[Explanation | None]:
     """For each sentence of a corpus the explanation of its translation, or None where that was given.
 
@@ -58,7 +57,7 @@ def explain_translations(
     wanted = [n for n, row in enumerate(rows.tolist()) if row >= 0 and n not in encoded]
     found = explain(
         models, task, replace(corpus, target=target), wanted, given=encoded, numbers=_numbers(corpus, rows, numbers),
-        context_window=context_window, without=without,
+        context_window=context_window,
     )  # fmt: skip
     by_row = {int(rows[n]): each for n, each in found.items()}
     return [by_row.get(row) for row in range(len(tokens))]
@@ -83,10 +82,9 @@ def explain(
     corpus: ParallelCorpus,
     wanted: Collection[int],
     *,
-    given: Collection[int] = (),
-    numbers: np.ndarray | None = None,
-    context_window: int | None = None,
-    without: int = WITHOUT,
+    given: Collection[int],
+    numbers: np.ndarray,
+    context_window: int | None,
 ) -> dict[int, Explanation]:
     """Explanations of the translations of sentences `wanted` of a corpus.
 
@@ -95,46 +93,32 @@ def explain(
     Args:
         corpus: with all translations as its target side.
         given: the sentences whose translations were given, not searched.
-        numbers: (S,) what each sentence is called in its document; None: its place there.
+        numbers: (S,) what each sentence is called in its document.
         context_window: as in search.
-        without: how many of the most read sentences to leave out, one by one.
     """
-    if numbers is None:
-        offsets = corpus.document_offsets
-        numbers = np.arange(corpus.num_sentences) - np.repeat(offsets[:-1], np.diff(offsets))
-    found: dict[int, Explanation] = {}
     documents = [
         excerpts(corpus, given, wanted, given_text=model.reading.given_text, window=context_window) for model in models
     ]
     # an excerpt of given translations holds what is within the window, and is read whole
     windows = [None if model.reading.given_text else context_window for model in models]
     passes = list(zip(models, documents, windows, strict=True))
+    found: dict[int, Explanation] = {}
     for number, (model, own, window) in enumerate(passes):
         for sentence, explanation in _read(model, number, task, corpus, own, window):
-            before = found.get(sentence)
-            if before is not None:
-                explanation = replace(
-                    before, decoder=before.decoder + explanation.decoder, encoder=before.encoder + explanation.encoder
-                )
-            found[sentence] = explanation
-    asked = {sentence: list(each.others)[:without] for sentence, each in found.items()}
-    log_probs = _averaged(
-        [
-            _scores(model, task, corpus, own, asked, window)
-            for model, own, window in zip(models, documents, windows, strict=True)
-        ]
-    )
-    return {
-        sentence: _renamed(
-            replace(
-                each,
-                log_probs=log_probs[sentence, None],
-                without=tuple(Without(other, log_probs[sentence, other]) for other in asked[sentence]),
-            ),
-            numbers,
-        )
-        for sentence, each in found.items()
-    }
+            found[sentence] = _together(found.get(sentence), explanation)
+    asked = {sentence: list(each.others)[:WITHOUT] for sentence, each in found.items()}
+    log_probs = _averaged([_scores(model, task, corpus, own, asked, window) for model, own, window in passes])
+    for sentence, each in found.items():
+        without = tuple(Without(other, log_probs[sentence, other]) for other in asked[sentence])
+        found[sentence] = _renamed(replace(each, log_probs=log_probs[sentence, None], without=without), numbers)
+    return found
+
+
+def _together(before: Explanation | None, each: Explanation) -> Explanation:
+    """What several models read for a sentence; `before`: those before this one."""
+    if before is None:
+        return each
+    return replace(before, decoder=before.decoder + each.decoder, encoder=before.encoder + each.encoder)
 
 
 def _read(

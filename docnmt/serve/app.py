@@ -86,6 +86,18 @@ class Translate:
         await stream.end(last)
 
 
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Every error as JSON."""
+    if isinstance(error, HTTPException):  # Starlette's own
+        codes = {404: ("not_found", "there is nothing here; GET /openapi.json says what there is")}
+        code, message = codes.get(error.status_code, ("refused", error.detail))
+        error = Refused(error.status_code, code, message, error.headers)
+    elif not isinstance(error, Refused):
+        error = Refused(500, "internal", "something went wrong in the service; its log says more")
+    request.state.log["error"] = error.code
+    return error.response
+
+
 def build(service: Service, *, token: str | None) -> ASGIApp:
     """The application."""
     page, api = Page(service), JsonResponse(description(service))
@@ -110,22 +122,11 @@ def build(service: Service, *, token: str | None) -> ASGIApp:
         """What is here."""
         return api
 
-    async def refuse(request: Request, error: Exception) -> Response:
-        """Every error as JSON."""
-        if isinstance(error, HTTPException):  # Starlette's own
-            codes = {404: ("not_found", "there is nothing here; GET /openapi.json says what there is")}
-            code, message = codes.get(error.status_code, ("refused", error.detail))
-            error = Refused(error.status_code, code, message, error.headers)
-        elif not isinstance(error, Refused):
-            error = Refused(500, "internal", "something went wrong in the service; its log says more")
-        request.state.log["error"] = error.code
-        return error.response
-
     get = {"/": page.show, "/health": health, "/ready": ready, "/metrics": metrics, "/openapi.json": openapi}
     routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in get.items()]
     routes.append(Route("/translate", Translate(service), methods=["POST"]))
     routes.append(Route("/translate/file", TranslateFile(service), methods=["POST"]))
-    app = Starlette(routes=routes, exception_handlers={HTTPException: refuse, Refused: refuse, Exception: refuse})
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse, Refused: _refuse, Exception: _refuse})
     app.router.redirect_slashes = False
     config, paths = service.config, [route.path for route in routes]
     hosts = [config.host, *config.allowed_hosts]

@@ -57,20 +57,21 @@ def _get(summary: str, kind: str, schema: Json, *refusals: str) -> Json:
     return {"get": {"summary": summary, "security": [], "responses": {"200": answer, **_refusals(*refusals)}}}
 
 
-def description(service: Service) -> Json:
-    """The whole document."""
-    (request,), schemas = msgspec.json.schema_components([TranslateRequest], ref_template="#/components/schemas/{name}")
+def _translate(request: Json) -> Json:
     answer = {
         "description": "the translation; as application/x-ndjson a line of JSON for each sentence, as it is ready",
         "content": {"application/json": {"schema": _ANSWER}, "application/x-ndjson": {"schema": {"type": "string"}}},
     }
-    translate = {
+    return {
         "summary": "Translate documents of sentences, or a running text",
         "requestBody": {"required": True, **_content("application/json", request)},
         "responses": {"200": answer, **_refusals(*REFUSALS)},
     }
+
+
+def _file() -> Json:
     names = {"name": "the file's name, whose ending says its kind", "kind": "its kind, where there is no name"}
-    file = {
+    return {
         "summary": "Translate a document and keep its kind: " + " ".join(TYPES),
         "parameters": [
             {"name": name, "in": "query", "description": about, "schema": {"type": "string"}}
@@ -79,6 +80,11 @@ def description(service: Service) -> Json:
         "requestBody": {"required": True, "content": {"application/octet-stream": {}, "multipart/form-data": {}}},
         "responses": {"200": {"description": "the translated document; streams as /translate"}, **_refusals(*REFUSALS)},
     }
+
+
+def description(service: Service) -> Json:
+    """The whole document."""
+    (request,), schemas = msgspec.json.schema_components([TranslateRequest], ref_template="#/components/schemas/{name}")
     metrics = _get("Prometheus's metrics", "text/plain", {"type": "string"}, "401")
     del metrics["get"]["security"]
     status = "application/json", _STATUS
@@ -92,8 +98,8 @@ def description(service: Service) -> Json:
             "/ready": _get("Whether requests should come", *status, "503"),
             "/metrics": metrics,
             "/openapi.json": _get("This document", "application/json", {"type": "object"}),
-            "/translate": {"post": translate},
-            "/translate/file": {"post": file},
+            "/translate": {"post": _translate(request)},
+            "/translate/file": {"post": _file()},
         },
         "components": {
             "schemas": {**schemas, "Error": _ERROR},

@@ -12,7 +12,7 @@ from docnmt.errors import UserError
 from docnmt.optim.optimizer import build_optimizer
 from docnmt.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
 from docnmt.runtime import pick_device
-from docnmt.training.checkpoint import load_checkpoint, load_state
+from docnmt.training.checkpoint import Checkpoint, load_checkpoint, load_state
 from docnmt.training.checks import (
     check_criterion,
     check_judged,
@@ -47,11 +47,7 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     check_made_for(config)
     folder = folder or RunFolder(Path(limits.save_dir))
     device = pick_device(limits.device)
-    checkpoint = load_checkpoint(folder.last) if folder.last.exists() and not limits.overwrite else None
-    if checkpoint is not None:
-        check_same(config, checkpoint)
-    elif not limits.overwrite:
-        folder.check_new()
+    checkpoint = _earlier(folder, config)
     task = TASKS.get(training.task).load(config["task"], Path(limits.data))
     if checkpoint is not None and checkpoint.header["fingerprint"] != task.fingerprint:
         raise UserError(
@@ -84,6 +80,18 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
     if checkpoint is not None:
         restore(run, checkpoint)
     return run
+
+
+def _earlier(folder: RunFolder, config: dict[str, Any]) -> Checkpoint | None:
+    """The checkpoint from which the run goes on; None: it is new."""
+    if config["run"].overwrite:
+        return None
+    if not folder.last.exists():
+        folder.check_new()
+        return None
+    checkpoint = load_checkpoint(folder.last)
+    check_same(config, checkpoint)
+    return checkpoint
 
 
 def come_together(run: Run) -> None:

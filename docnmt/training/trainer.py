@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from docnmt.training.journal import Journal, format_values, say
 from docnmt.training.probe import peak_memory, probe
 from docnmt.training.run import Run
 from docnmt.training.state import averages
-from docnmt.training.update import check_finite, gradient, scale_gradient
+from docnmt.training.update import Update, check_finite, gradient, scale_gradient
 from docnmt.training.validation import (
     history,
     judge,
@@ -55,18 +55,9 @@ def train(run: Run) -> str:
             with epoch.progress(run) as bar:
                 for group in epoch.groups(state.batches, run.batches_an_update):
                     started = time.perf_counter()
-                    tell_update(run.model, state.update)
                     rate = set_learning_rate(run)
-                    update = gradient(run, epoch.data, group, interrupts.name)
-                    sums = update.sums
-                    check_finite(run, "the gradient's norm", update.norm, epoch.data, np.concatenate(group))
-                    scale_gradient(run, sums["size"], update.norm)
-                    run.optimizer.step()
-                    run.optimizer.zero_grad(set_to_none=True)
-                    if run.mean is not None:
-                        run.mean.advance(state.update + 1)
-
-                    seconds = time.perf_counter() - started
+                    update = take_step(run, epoch, group, interrupts)
+                    sums, seconds = update.sums, time.perf_counter() - started
                     state.advance(batches=len(group), sums={**sums, "gnorm": update.norm, "seconds": seconds})
                     loss = sums["loss"] / max(sums["size"], 1)
                     bar.update(epoch.tokens(group), note=f"update {state.update:,}, loss {loss:.3f}")
@@ -88,6 +79,23 @@ def train(run: Run) -> str:
         elif run.saved != state.update:
             save(run)
     return reason
+
+
+def take_step(run: Run, epoch: Epoch, group: Sequence[np.ndarray], interrupts: Interrupts) -> Update:
+    """The weights, and their running mean, after the gradient of some batches.
+
+    Raises:
+        UserError: the gradient is not finite.
+    """
+    tell_update(run.model, run.state.update)
+    update = gradient(run, epoch.data, group, interrupts.name)
+    check_finite(run, "the gradient's norm", update.norm, epoch.data, np.concatenate(group))
+    scale_gradient(run, update.sums["size"], update.norm)
+    run.optimizer.step()
+    run.optimizer.zero_grad(set_to_none=True)
+    if run.mean is not None:
+        run.mean.advance(run.state.update + 1)
+    return update
 
 
 @dataclass(frozen=True, eq=False)
