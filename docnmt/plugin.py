@@ -6,9 +6,10 @@ kind of component.
 
 from docnmt.batch import IGNORE, PackedText, TranslationBatch
 from docnmt.builtin import register_sizes
-from docnmt.config import option
+from docnmt.config import Condition, option
 from docnmt.criterions.protocol import Criterion
 from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
+from docnmt.errors import UsageError, UserError
 from docnmt.functional import packed_attention
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.models.build import Vocabularies, embeddings, encoder_decoder
@@ -44,6 +45,9 @@ from docnmt.registry import (
     register_position,
     register_task,
 )
+from docnmt.search.beam_search import BeamSearch
+from docnmt.search.config import BeamSearchConfig
+from docnmt.search.decode import Search
 from docnmt.tasks.protocol import Batch, Dataset, Task, TaskState
 
 __all__ = [
@@ -57,7 +61,10 @@ __all__ = [
     "POSITIONS",
     "UNK",
     "Batch",
+    "BeamSearch",
+    "BeamSearchConfig",
     "Cache",
+    "Condition",
     "Criterion",
     "CrossAttention",
     "CrossKeys",
@@ -80,6 +87,7 @@ __all__ = [
     "ReadingPlan",
     "Reads",
     "Residual",
+    "Search",
     "SelfAttention",
     "Slots",
     "Spans",
@@ -92,6 +100,8 @@ __all__ = [
     "TranslationBatch",
     "TranslationModel",
     "TranslationTask",
+    "UsageError",
+    "UserError",
     "Vocabularies",
     "attend",
     "build_fusion",

@@ -7,17 +7,18 @@ option parsing never pay for importing torch. Plug-ins use the decorators at the
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import difflib
 import importlib
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from docnmt.config import NoOptions
+from docnmt.config import PLUGIN, NoOptions
 
 if TYPE_CHECKING:  # the protocols need torch, which --help must not wait for
     from torch import nn
@@ -65,6 +66,7 @@ class Registry(Generic[T]):
         Raises:
             ValueError: `name` is taken by a different object; the message names both places. The same object, also
                 when its module was imported again, is fine.
+            TypeError: the configuration is no dataclass.
         """
         if name in self._entries and not _same(taken := self._entries[name].target, target):
             first, now = _place(taken), _place(target, -1)
@@ -72,6 +74,9 @@ class Registry(Generic[T]):
         if not help and not isinstance(target, str):
             help = summary(target)
         config = config if config is not None else getattr(target, "Config", None)
+        if isinstance(config, type) and not dataclasses.is_dataclass(config):
+            missing = f"{config.__qualname__} is no dataclass; @dataclass(frozen=True) is missing"
+            raise TypeError(f"{self.kind} '{name}': {missing}")
         self._entries[name] = Entry(target, config, help)
 
     def register(self, name: str, *, config: type | None = None) -> Callable[[R], R]:
@@ -87,7 +92,7 @@ class Registry(Generic[T]):
         if name not in self._entries:
             close = difflib.get_close_matches(name, self._entries, n=1)
             hint = f"did you mean '{close[0]}'? " if close else ""
-            raise ValueError(f"no {self.kind} named '{name}'; {hint}there are: {', '.join(self.names())}")
+            raise ValueError(f"no {self.kind} named '{name}'; {hint}there are: {', '.join(self.names())}; {PLUGIN}")
         return self._entries[name]
 
     def get(self, name: str) -> T:
@@ -112,6 +117,18 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._entries  # files may name a list
+
+
+@contextlib.contextmanager
+def forgotten_on_error() -> Iterator[None]:
+    """What is registered inside is forgotten where it ends in an error: mended, it can be registered again."""
+    before = [(registry, dict(registry._entries)) for registry in ALL]
+    try:
+        yield
+    except BaseException:
+        for registry, entries in before:
+            registry._entries = entries
+        raise
 
 
 def summary(target: object) -> str:

@@ -131,6 +131,8 @@ def read_yaml(path: Path) -> dict[str, Value]:
         raise UserError(f"{path}: expected 'option: value' lines, got a {type(content).__name__}")
     if repeated := sorted({str(key) for key in keys if keys.count(key) > 1}):
         raise UserError(f"{path}: '{repeated[0]}' is there twice; keep one of them")
+    if nested := [key for key, value in content.items() if isinstance(value, dict)]:
+        raise UserError(f"{path}: '{nested[0]}': expected a value, got a section; do not indent its options")
     return {str(key): checked(value, _VALUE, f"{path}: '{key}'") for key, value in content.items()}
 
 

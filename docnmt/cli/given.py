@@ -56,8 +56,11 @@ class Given:
             raise UsageError(f"--config {common['config']}: user-dir is for the command line only: --user-dir DIR")
         ours = {underscored(key): self.file.pop(key) for key in list(self.file) if underscored(key) in _IN_FILES}
         self.user_dir: str | None = common.get("user_dir")
-        self.debug = bool(common.get("debug", ours.get("debug", False)))
-        self.skip_checksums = bool(common.get("skip_checksums", ours.get("skip_checksums", False)))
+        for name, value in ours.items():
+            if not isinstance(value, bool):
+                raise UsageError(f"--config {self.config}: {flag(name)}: expected true or false, got {value!r}")
+        self.debug: bool = common.get("debug", ours.get("debug", False))
+        self.skip_checksums: bool = common.get("skip_checksums", ours.get("skip_checksums", False))
         self.typed: dict[str, Any] = {}
         self.parsed = False
 

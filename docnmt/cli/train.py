@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypedDict
 
 from docnmt import builtin  # noqa: F401  (registers every component)
@@ -130,6 +131,9 @@ def resolve(given: Given) -> dict[str, Any]:
         UsageError: with every problem found.
     """
     given.choose(*CHOSEN)
+    for option in CHOSEN:
+        if not isinstance(given.get(option), (str, NoneType)):  # a file may have anything
+            raise UsageError(f"--config {given.config}: {option}: expected a name, got {given.get(option)!r}")
     run, optimization = Section("run", RunConfig), Section("optimization", OptimizationConfig)
     general = [run, Section("training", TrainingConfig), optimization]
     every = [Section(name, parts.config(name)) for parts in CHOSEN.values() for name in parts.names()]
@@ -141,8 +145,9 @@ def resolve(given: Given) -> dict[str, Any]:
         return COMMAND.resolve(given, general, epilog=names)
     arch = known(ARCHITECTURES, "--arch", str(given.get("arch")))
     architecture = ARCHITECTURES.get(arch)
-    values = {**architecture.overrides(), **{n: given.get(n) for n in CHOSEN if given.get(n) is not None}}
-    model = Section("model", model_config(architecture.model, values), architecture.overrides())
+    overrides = overrides_of(arch)
+    values = {**overrides, **{n: given.get(n) for n in CHOSEN if given.get(n) is not None}}
+    model = Section("model", model_config(architecture.model, values), overrides)
     settings_there = {setting.name for setting in model.settings}
     if misspelt := [name for name in model.values if name not in settings_there]:
         raise UsageError(
@@ -165,6 +170,20 @@ def resolve(given: Given) -> dict[str, Any]:
     chosen = {"arch": arch, "task": task, "criterion": criterion, **of_model}
     choices = [Choice(option, str(chosen[option]), parts) for option, parts in CHOSEN.items()]
     return COMMAND.resolve(given, sections, choices=choices)
+
+
+def overrides_of(arch: str) -> Mapping[str, Any]:
+    """The settings by which an architecture differs from its model.
+
+    Raises:
+        UsageError: its registration, maybe a plug-in's, is wrong.
+    """
+    architecture = ARCHITECTURES.get(arch)
+    known(MODELS, f"--arch {arch}", architecture.model)
+    try:
+        return dict(architecture.overrides())
+    except Exception as error:
+        raise UsageError(f"--arch {arch}: expected a function that returns its settings by name: {error!r}") from error
 
 
 def bases() -> str:

@@ -9,11 +9,12 @@ which of its options have an effect only with some values of another one.
 from docnmt.config.condition import Condition, Except, collected, without_effect
 from docnmt.config.limits import above, below, no_share, same_file, same_path
 from docnmt.config.option import Choices, NoOptions, Option, option
-from docnmt.config.section import Section, aliases, build
-from docnmt.config.setting import Setting, flag, settings, underscored
+from docnmt.config.section import Section, aliases, build, contradictions
+from docnmt.config.setting import PLUGIN, Setting, flag, settings, underscored
 from docnmt.config.stored import C, from_dict, read_yaml, to_dict
 
 __all__ = [
+    "PLUGIN",
     "C",
     "Choices",
     "Condition",
@@ -27,6 +28,7 @@ __all__ = [
     "below",
     "build",
     "collected",
+    "contradictions",
     "flag",
     "from_dict",
     "no_share",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,28 +54,50 @@ def build(
         elif name in spelt:
             problems.append(f"--config: '{spelt[name]}' and '{key}' are one option; keep one of them")
         spelt[name] = key
-    sources = (typed, {name: file[key] for name, key in spelt.items()})
-    values = {s.name: _values(s.settings, (*sources, s.values), problems) for s in sections}
+    of_file = {name: file[key] for name, key in spelt.items()}
+    values = {}
+    for section in sections:
+        sources = {"{}": typed, "--config: {}": of_file, "{} (set by the architecture)": section.values}
+        values[section.name] = _values(section.settings, sources, problems)
     if not problems:
         resolved = {section.name: section.config(**values[section.name]) for section in sections}
         for config in resolved.values():
-            problems += config.problems() if hasattr(config, "problems") else []
+            problems += contradictions(config)
         problems = problems or [problem for config in resolved.values() for problem in infinite(config)]
     if problems:
         raise UsageError(problems)
     return resolved
 
 
-def _values(wanted: Sequence[Setting], sources: Sequence[Mapping[str, Any]], problems: list[str]) -> dict[str, Any]:
-    """The value of each setting in the first source that has one; what is wrong is added to `problems`."""
+def contradictions(config: object, kind: type | None = None) -> list[str]:
+    """What the method `problems` of a configuration, or of the part `kind` of it, finds; nothing where there is none.
+
+    Raises:
+        TypeError: it gives no list, as where a plug-in's ends without `return`.
+    """
+    kind = type(config) if kind is None else kind
+    if not hasattr(kind, "problems"):
+        return []
+    found = kind.problems(config)
+    if not isinstance(found, list):
+        raise TypeError(f"{kind.__qualname__}.problems: expected a list of sentences, got {found!r}")
+    return found
+
+
+def _values(wanted: Sequence[Setting], sources: Mapping[str, Mapping[str, Any]], problems: list[str]) -> dict[str, Any]:
+    """The value of each setting in the first source that has one; what is wrong is added to `problems`.
+
+    Args:
+        sources: by how a problem of theirs is told.
+    """
     values: dict[str, Any] = {}
     for setting in wanted:
-        given = next((source[setting.name] for source in sources if setting.name in source), dataclasses.MISSING)
-        if given is not dataclasses.MISSING:
+        form = next((form for form, source in sources.items() if setting.name in source), None)
+        if form is not None:
             try:
-                values[setting.name] = setting.convert(given)
+                values[setting.name] = setting.convert(sources[form][setting.name])
             except ValueError as error:
-                problems.append(str(error))
+                problems.append(form.format(error))
         elif setting.required:
             problems.append(f"{setting.flag} is required: {setting.option.help}")
     return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import types
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -11,6 +12,8 @@ from docnmt.config.option import Option
 
 #: No whole number is larger: arrays and generators of random numbers hold 64 bits.
 LARGEST = (1 << 63) - 1
+#: Why a name may be missing among those that are registered.
+PLUGIN = "a plug-in's needs its --user-dir"
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,10 @@ class Setting:
         if self.kind is int and isinstance(converted, int) and abs(converted) > LARGEST:
             raise ValueError(f"{self.flag}: must be at most {LARGEST:,}, got {value!r}")
         if self.choices is not None and converted not in self.choices:
-            raise ValueError(f"{self.flag}: expected one of {', '.join(map(str, self.choices))}, got {value!r}")
+            near = difflib.get_close_matches(str(value), [str(choice) for choice in self.choices], n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint += f"; {PLUGIN}" if callable(self.option.choices) else ""  # a registry's names
+            raise ValueError(f"{self.flag}: expected one of {', '.join(map(str, self.choices))}, got {value!r}{hint}")
         return converted
 
 

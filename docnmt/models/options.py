@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any  # values of options, and classes that hold them
 
-from docnmt.config import NoOptions, settings
+from docnmt.config import NoOptions, contradictions, settings
 from docnmt.errors import UsageError
 from docnmt.models.position_rules import fusion_of
 from docnmt.registry import FUSIONS, MODELS, POSITIONS, Registry
@@ -53,7 +53,7 @@ def _extended(config: type, *parts: type) -> type:
 
     def problems(self: object) -> list[str]:
         """Contradictions between the values, of every part."""
-        return [found for part in (config, *parts) if hasattr(part, "problems") for found in part.problems(self)]
+        return [found for part in (config, *parts) for found in contradictions(self, part)]
 
     namespace = {"problems": problems}
     return dataclasses.make_dataclass(config.__name__, [], bases=(config, *parts), namespace=namespace, frozen=True)

@@ -33,7 +33,8 @@ FORMAT = 1
 class Header(Open):
     """What every header has: names of the registered parts, `config` by section and name, the task's state, progress,
     the hash of the data, threads and device of the training process. `config_version` says of which version
-    (`docnmt.migrate`) the names of options and tensors are; it is missing in files of version 1."""
+    (`docnmt.migrate`) the names of options and tensors are; it is missing in files of version 1. `plugins` has the
+    checksums of the plug-in files that were imported."""
 
     format: int
     docnmt: str
@@ -51,6 +52,7 @@ class Header(Open):
     config_version: Count = 1
     averaged: list[str] | None = None
     ranks: Count = 1
+    plugins: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, eq=False)

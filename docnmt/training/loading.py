@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast  # the header is JSON; registries hold parts of every kind
@@ -14,10 +15,15 @@ from docnmt.config import C, flag, from_dict, to_dict
 from docnmt.errors import UserError
 from docnmt.files import find_checkpoint
 from docnmt.migrate import gone
-from docnmt.models.options import model_config
-from docnmt.registry import MODELS, TASKS, Registry
+from docnmt.models.options import PARTS, model_config
+from docnmt.registry import MERGES, MODELS, TASKS, Registry
 from docnmt.tasks.protocol import Task, TaskState
 from docnmt.training.checkpoint import Checkpoint, load_checkpoint, load_state
+from docnmt.user_dir import imported
+
+#: Options of which many layers, or wide ones, come; a plug-in's own may mean anything.
+_LAYERS = ("encoder_layers", "decoder_layers", "conv_layers")
+_WIDTHS = ("embed_dim", "ffn_dim", "hidden_dim", "output_dim", "classifier_dim")
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -52,7 +58,8 @@ def restore_task(checkpoint: Checkpoint) -> Task:
     Raises:
         UserError: the task is not known here, or what the checkpoint holds of it is damaged.
     """
-    name = _known(checkpoint, TASKS, "task")
+    name: str = checkpoint.header["task"]
+    _check_known(checkpoint, TASKS, name)
     config: object = stored_config(checkpoint, "task", TASKS.config(name))
     try:
         return TASKS.get(name).restore(config, TaskState(checkpoint.header["task_state"], checkpoint.task_tensors))
@@ -62,7 +69,9 @@ def restore_task(checkpoint: Checkpoint) -> Task:
 
 def restore_model(checkpoint: Checkpoint, task: Task) -> tuple[nn.Module, DataclassInstance]:
     """The model of a checkpoint with its weights, on the CPU, and its configuration."""
-    name = _known(checkpoint, MODELS, "model")
+    name: str = checkpoint.header["model"]
+    _check_known(checkpoint, MODELS, name)
+    say_changed_plugins(checkpoint)
     config = stored_model_config(checkpoint)
     _check_believable(checkpoint, config)
     try:
@@ -81,8 +90,8 @@ def _check_believable(checkpoint: Checkpoint, config: DataclassInstance) -> None
     shapes = [tensor.shape for tensor in checkpoint.group("model").values() if tensor.numel()]
     widest = max((size for shape in shapes for size in shape), default=0)
     for name, value in to_dict(config).items():
-        most = len(shapes) if name.endswith("_layers") else widest if name.endswith("_dim") else None
-        if most is not None and isinstance(value, int) and value > most:
+        most = len(shapes) if name in _LAYERS else widest
+        if name in _LAYERS + _WIDTHS and isinstance(value, int) and value > most:
             raise UserError(f"{checkpoint.path}: {flag(name)} is {value} in its header, and its tensors have {most}")
 
 
@@ -90,9 +99,13 @@ def stored_model_config(checkpoint: Checkpoint) -> DataclassInstance:
     """The configuration of a checkpoint's model.
 
     Raises:
-        UsageError: as `stored_config`.
+        UserError: as `stored_config`, or a part of the model is a plug-in's that is not loaded.
     """
-    kind = model_config(checkpoint.header["model"], checkpoint.header["config"].get("model", {}))
+    values = checkpoint.header["config"].get("model", {})
+    for option, registry in (*PARTS.items(), ("merge", MERGES)):
+        if isinstance(part := values.get(option), str) and part != "none":
+            _check_known(checkpoint, registry, part)
+    kind = model_config(checkpoint.header["model"], values)
     return cast("DataclassInstance", stored_config(checkpoint, "model", kind))
 
 
@@ -107,11 +120,20 @@ def stored_config(checkpoint: Checkpoint, section: str, config: type[C]) -> C:
     return from_dict(config, stored, where=where, explain=gone)
 
 
-def _known(checkpoint: Checkpoint, registry: Registry[Any], kind: str) -> str:
-    name: str = checkpoint.header[kind]
+def _check_known(checkpoint: Checkpoint, registry: Registry[Any], name: str) -> None:
     if name not in registry:
         raise UserError(
-            f"{checkpoint.path}: was made with the {kind} '{name}', which is not built in; "
-            "give the --user-dir of the plug-in that has it"
+            f"{checkpoint.path}: was made with the {registry.kind} '{name}', which is not built in; "
+            "give the --user-dir of the plug-in that has it (user_dir in Python)"
         )
-    return name
+
+
+def say_changed_plugins(checkpoint: Checkpoint) -> None:
+    """Warn where a plug-in is not what it was when it made the checkpoint."""
+    now = imported()
+    stored = checkpoint.header.get("plugins") or {}
+    if changed := [name for name, content in stored.items() if now.get(name, content) != content]:
+        print(
+            f"warning: {checkpoint.path}: was made by another state of {', '.join(changed)}; the results may be others",
+            file=sys.stderr,
+        )

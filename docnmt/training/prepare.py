@@ -25,6 +25,7 @@ from docnmt.training.checks import (
 from docnmt.training.ema import MeanWeights
 from docnmt.training.finetune import learning_rate_scales, start_from
 from docnmt.training.folder import RunFolder
+from docnmt.training.loading import say_changed_plugins
 from docnmt.training.restore import restore
 from docnmt.training.run import Run, seed_everything
 from docnmt.training.state import TrainingState
@@ -91,6 +92,7 @@ def _earlier(folder: RunFolder, config: dict[str, Any]) -> Checkpoint | None:
         return None
     checkpoint = load_checkpoint(folder.last)
     check_same(config, checkpoint)
+    say_changed_plugins(checkpoint)
     return checkpoint
 
 

@@ -28,6 +28,7 @@ from docnmt.training.ema import MeanWeights
 from docnmt.training.folder import RunFolder
 from docnmt.training.processor import ProcessorTime
 from docnmt.training.state import TrainingState
+from docnmt.user_dir import imported
 
 if TYPE_CHECKING:  # FSDP2 takes a second to import
     from docnmt.training.sharding import ShardedLoss
@@ -160,6 +161,7 @@ class Run:
             "ranks": self.started_with,
             "device": self.device.type,
             "scores": self.scores,
+            "plugins": imported(),
         }
         save_checkpoint(path, header, tensors)
         if path == self.folder.last:

@@ -96,4 +96,4 @@ class Focal:
     def __call__(self, model, batch):
         log_p = model.output(model(batch)).log_softmax(-1).gather(1, batch.labels[:, None])
         loss = -((1 - log_p.exp()) ** 2 * log_p).sum()
-        return loss, batch.num_tokens, {"nll": -float(log_p.detach().sum())}
+        return loss, batch.num_tokens, {"nll": -log_p.detach().sum()}

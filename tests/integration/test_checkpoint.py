@@ -20,6 +20,7 @@ from torch import Tensor
 from toy import ToyModel, train, write_toy_data
 
 from docnmt.errors import UserError
+from docnmt.training import loading
 from docnmt.training.checkpoint import load_checkpoint, read_header, save_checkpoint, unique_state
 from docnmt.training.loading import load_model
 
@@ -98,6 +99,15 @@ def test_load_model_is_the_saved_one(good: Path) -> None:
         (lambda h: h["config"]["model"].update(depth=3), "unknown key 'depth'"),
         (lambda h: h["config"]["model"].update(width=-1), "no model can be built"),
         (lambda h: h["config"]["model"].update(width=10**13), "no model can be built"),
+        (
+            lambda h: h["config"]["model"].update(merge="mine"),
+            "the merge 'mine', which is not built in; give",
+        ),
+        (
+            lambda h: h["config"]["model"].update(position="logs"),
+            "the position 'logs', which is not built in; g",
+        ),
+        (lambda h: h.update(plugins=3), "its header: expected"),
         (lambda h: h.update(model="mystery"), "the model 'mystery', which is not built in; give the --user-dir"),
     ],
 )
@@ -107,6 +117,16 @@ def test_hostile_headers(good: Path, tmp_path: Path, header: Callable[[Any], Any
         load_model(path)
     assert complaint in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+def test_a_plugin_that_has_changed_is_named(
+    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = changed(good, tmp_path / "of.safetensors", header=lambda h: h.update(plugins={"mine.py": "0" * 8}))
+    for content, said in (("0" * 8, False), ("1" * 8, True)):
+        monkeypatch.setattr(loading, "imported", lambda content=content: {"mine.py": content, "other.py": "2"})
+        load_model(path)
+        assert ("was made by another state of mine.py" in capsys.readouterr().err) is said
 
 
 @pytest.mark.parametrize(

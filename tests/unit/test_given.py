@@ -10,6 +10,7 @@ from docnmt.cli import given as module
 from docnmt.cli.given import Given
 from docnmt.cli.train import main as train
 from docnmt.config import NoOptions, Section
+from docnmt.errors import UsageError
 from docnmt.search.config import BeamSearchConfig, SamplingConfig
 
 
@@ -30,6 +31,16 @@ def test_words_are_sorted_out_step_by_step() -> None:
     given.parse([Section("beam_search", BeamSearchConfig), Section("sampling", SamplingConfig)])
     assert given.typed == {"generator": "sampling", "beam": "3", "top_k": "5"}
     assert given.rest == ["--strange", "-1"]
+
+
+@pytest.mark.parametrize("value", ["'no'", "[false]", "0"])
+def test_switches_in_files_are_true_or_false(value: str, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(f"skip-checksums: {value}\n")
+    with pytest.raises(UsageError, match=r"c\.yaml: --skip-checksums: expected true or false, got"):
+        Given("test", ["--config", str(tmp_path / "c.yaml")])
+    (tmp_path / "c.yaml").write_text("skip_checksums: true\ndebug: false\n")
+    given = Given("test", ["--config", str(tmp_path / "c.yaml")])
+    assert (given.skip_checksums, given.debug) == (True, False)
 
 
 def test_help_is_noticed_and_common_words_are_taken() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from docnmt import builtin, registry
+from docnmt.cli.train import parse
+from docnmt.config import Section, option
+from docnmt.config.section import build
 from docnmt.errors import UsageError
 from docnmt.registry import (
     Architecture,
@@ -19,6 +23,7 @@ from docnmt.registry import (
     register_model,
 )
 from docnmt.user_dir import import_plugins
+from docnmt.user_dir import imported as imported_plugins
 
 assert builtin
 
@@ -114,6 +119,79 @@ def test_a_plugin_that_fails_may_be_mended(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"broken\.py fails to import: ZeroDivisionError"):
         import_plugins(str(tmp_path))
     file.write_text("")
+    import_plugins(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import sys\nsys.exit()\n", r"x\.py fails to import: SystemExit\(\) \(x\.py, line 2\)"),
+        ("def f():\n    {}['eps']\n\nf()\n", r"x\.py fails to import: KeyError\('eps'\) \(x\.py, line 2\)"),
+        ("import pytest\npytest.skip('no', allow_module_level=True)\n", r"x\.py fails to import: no \(x\.py, line 2\)"),
+        (
+            "from docnmt.plugin import register_fusion\nclass C: ...\nregister_fusion('c', config=C)(print)\n",
+            r"fusion 'c': C is no dataclass; @dataclass\(frozen=True\) is missing",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_plugin_is_named(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text(text)
+    with pytest.raises(UsageError, match=message):
+        import_plugins(str(tmp_path))
+    with pytest.raises(UsageError, match="is a file, expected a folder"):
+        import_plugins(str(tmp_path / "x.py"))
+
+
+def test_nothing_of_a_plugin_that_fails_stays_registered(tmp_path: Path) -> None:
+    file = tmp_path / "half.py"
+    text = "from docnmt.registry import register_criterion\n@register_criterion('half')\ndef half(): ...\n"
+    file.write_text(f"{text}1 / 0\n")
+    with pytest.raises(UsageError, match=r"half\.py, line 4"):
+        import_plugins(str(tmp_path))
+    assert "half" not in registry.CRITERIA
+    file.write_text(f"\n{text}")
+    import_plugins(str(tmp_path))
+    assert "half" in registry.CRITERIA
+    assert imported_plugins()["half.py"]
+    file.write_text(f"\n{text}\n")
+    with pytest.raises(UsageError, match=r"half\.py: has changed since this process imported it; start Python anew"):
+        import_plugins(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "message"),
+    [
+        ("transfomer", {}, "--arch mine: no model named 'transfomer'; did you mean 'transformer'"),
+        ("transformer", None, "--arch mine: expected a function that returns its settings by name: TypeError"),
+        ("transformer", {"encoder_layers": "six"}, "expected a whole number, got 'six' (set by the architecture)"),
+    ],
+)
+def test_architectures_that_are_wrong_are_named(model: str, settings: object, message: str) -> None:
+    register_architecture(model, "mine")(lambda: settings)
+    with pytest.raises(UsageError) as caught:
+        parse(["--task", "document_translation", "--save-dir", "x", "--arch", "mine"])
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("found", [None, "a sentence"])
+def test_problems_are_a_list(found: object) -> None:
+    @dataclass(frozen=True)
+    class Config:
+        size: int = option(1, "n")
+
+        def problems(self) -> object:
+            return found
+
+    with pytest.raises(TypeError, match=r"Config\.problems: expected a list of sentences, got"):
+        build([Section("mine", Config)], {}, {}, lambda name: "")
+
+
+def test_tests_beside_a_plugin_are_not_imported(tmp_path: Path) -> None:
+    for name in ("test_mine.py", "mine_test.py", "conftest.py", "setup.py"):
+        (tmp_path / name).write_text("1 / 0\n")
+    with pytest.raises(UsageError, match="holds no Python files"):
+        import_plugins(str(tmp_path))
+    (tmp_path / "mine.py").write_text("")
     import_plugins(str(tmp_path))
 
 
