@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from docnmt.search.translate import Translation as Translation
     from docnmt.translator import Translator as Translator
     from docnmt.translator import load as load
+    from docnmt.user_dir import import_plugins as import_plugins
 
 #: What needs torch, or much else, is imported when it is first used.
 _HOMES = {
     "Document": "formats.document",
     "Translation": "search.translate",
     "Translator": "translator",
+    "import_plugins": "user_dir",
     "load": "translator",
     "train": "cli.train",
 }
-__all__ = ["Document", "Translation", "Translator", "__version__", "load", "train"]
+__all__ = ["Document", "Translation", "Translator", "__version__", "import_plugins", "load", "train"]
 
 
 def __getattr__(name: str) -> object:

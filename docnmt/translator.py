@@ -31,16 +31,13 @@ from docnmt.search.config import GenerationConfig, SearchConfig
 from docnmt.search.forced import token_log_probs
 from docnmt.search.memory import TranslationMemory
 from docnmt.search.translate import Translation, translate_corpus
-from docnmt.user_dir import import_plugins
 
 #: Of a sentence without text.
 EMPTY = Translation("", (), 0.0, ())
 
 
 @named_options
-def load(
-    path: str | Path | Sequence[str | Path], *, device: str = "cpu", user_dir: str | Path | None = None
-) -> Translator:
+def load(path: str | Path | Sequence[str | Path], *, device: str = "cpu") -> Translator:
     """Load a checkpoint or a folder of checkpoints (its best), or several, whose probabilities are then averaged.
 
     Sets how this process computes (`docnmt.runtime.tune`), as the commands do; `DOCNMT_TUNE=off` in the environment
@@ -48,10 +45,9 @@ def load(
 
     Args:
         device: cpu, cuda, cuda:1 …; auto takes cuda where there is one.
-        user_dir: the folder of the plug-in that the models were made with; its code is run.
 
     Raises:
-        UserError: a checkpoint or plug-in is missing or damaged, or the models do not translate together.
+        UserError: a checkpoint is missing or damaged, or the models do not translate together.
     """
     expected = "load: expected a checkpoint, a folder of checkpoints or a list of such, got"
     if not isinstance(path, (str, Path, Sequence)):
@@ -61,7 +57,6 @@ def load(
         raise UserError(f"{expected} none")
     if wrong := [each for each in paths if not isinstance(each, (str, Path))]:
         raise UserError(f"{expected} one with {type(wrong[0]).__name__} in it")
-    import_plugins(None if user_dir is None else str(user_dir))
     tune()
     return Translator(open_models(paths, pick_device(device)))
 

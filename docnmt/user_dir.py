@@ -20,7 +20,7 @@ _OTHERS = ("test_*.py", "*_test.py", "conftest.py", "setup.py")
 _imported: dict[Path, int] = {}
 
 
-def import_plugins(user_dir: str | None) -> None:
+def import_plugins(user_dir: str | Path | None) -> None:
     """Import the plug-in folder of `--user-dir` and the installed plug-ins (entry points `docnmt.plugins`).
 
     Raises:

@@ -124,7 +124,7 @@ def _check_known(checkpoint: Checkpoint, registry: Registry[Any], name: str) -> 
     if name not in registry:
         raise UserError(
             f"{checkpoint.path}: was made with the {registry.kind} '{name}', which is not built in; "
-            "give the --user-dir of the plug-in that has it (user_dir in Python)"
+            "give the --user-dir of the plug-in that has it (docnmt.import_plugins in Python)"
         )
 
 
