@@ -119,6 +119,7 @@ def test_words_of_the_source_say_what_the_encoder_read(page: Any) -> None:
     assert page.locator("article.lit").count() == 0
     page.locator("#s2 .target .word").nth(0).click()
     assert page.locator("#said").inner_text() == "“y”: this translation was given, not written by the model."
+    assert page.locator("#said bdi").all_inner_texts() == ["y"]  # marks of direction in it turn nothing around it
 
 
 def test_by_keyboard(page: Any) -> None:
