@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import difflib
 import importlib
 import inspect
 import types
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from docnmt.config import PLUGIN, NoOptions
+from docnmt.config import PLUGIN, NoOptions, nearest
 
 if TYPE_CHECKING:  # the protocols need torch, which --help must not wait for
     from torch import nn
@@ -90,9 +89,8 @@ class Registry(Generic[T]):
 
     def _entry(self, name: str) -> Entry[T]:
         if name not in self._entries:
-            close = difflib.get_close_matches(name, self._entries, n=1)
-            hint = f"did you mean '{close[0]}'? " if close else ""
-            raise ValueError(f"no {self.kind} named '{name}'; {hint}there are: {', '.join(self.names())}; {PLUGIN}")
+            meant = nearest(name, self._entries)
+            raise ValueError(f"no {self.kind} named '{name}'; {meant}there are: {', '.join(self.names())}; {PLUGIN}")
         return self._entries[name]
 
     def get(self, name: str) -> T:

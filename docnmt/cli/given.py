@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from docnmt.config import Section, Setting, flag, read_yaml, underscored
+from docnmt.config import Section, Setting, convert, flag, read_yaml, underscored
 from docnmt.errors import UsageError
 from docnmt.version import __version__
 
@@ -56,11 +56,12 @@ class Given:
             raise UsageError(f"--config {common['config']}: user-dir is for the command line only: --user-dir DIR")
         ours = {underscored(key): self.file.pop(key) for key in list(self.file) if underscored(key) in _IN_FILES}
         self.user_dir: str | None = common.get("user_dir")
-        for name, value in ours.items():
-            if not isinstance(value, bool):
-                raise UsageError(f"--config {self.config}: {flag(name)}: expected true or false, got {value!r}")
-        self.debug: bool = common.get("debug", ours.get("debug", False))
-        self.skip_checksums: bool = common.get("skip_checksums", ours.get("skip_checksums", False))
+        switches = {name: convert(value, bool) for name, value in ours.items()}
+        if wrong := [name for name, value in switches.items() if value is None]:
+            expected = f"expected true or false, got {ours[wrong[0]]!r}"
+            raise UsageError(f"--config {self.config}: {flag(wrong[0])}: {expected}")
+        self.debug = bool(common.get("debug", switches.get("debug")))
+        self.skip_checksums = bool(common.get("skip_checksums", switches.get("skip_checksums")))
         self.typed: dict[str, Any] = {}
         self.parsed = False
 

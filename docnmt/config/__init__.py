@@ -10,7 +10,7 @@ from docnmt.config.condition import Condition, Except, collected, without_effect
 from docnmt.config.limits import above, below, no_share, same_file, same_path
 from docnmt.config.option import Choices, NoOptions, Option, option
 from docnmt.config.section import Section, aliases, build, contradictions
-from docnmt.config.setting import PLUGIN, Setting, flag, settings, underscored
+from docnmt.config.setting import PLUGIN, Setting, convert, flag, nearest, settings, underscored
 from docnmt.config.stored import C, from_dict, read_yaml, to_dict
 
 __all__ = [
@@ -29,8 +29,10 @@ __all__ = [
     "build",
     "collected",
     "contradictions",
+    "convert",
     "flag",
     "from_dict",
+    "nearest",
     "no_share",
     "option",
     "read_yaml",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection
 from functools import wraps
 from inspect import signature
 from typing import ParamSpec, TypeVar
 
+from docnmt.config.setting import nearest
 from docnmt.errors import UsageError
 
 P = ParamSpec("P")
@@ -19,8 +19,7 @@ def unknown_options(wrong: Collection[str], there: Collection[str]) -> UsageErro
     listed = f"there are {', '.join(sorted(there))}"
     problems = []
     for each in sorted(wrong):
-        close = difflib.get_close_matches(each, sorted(there), n=1)
-        meant = f"did you mean '{close[0]}'? " if close else ""
+        meant = nearest(each, sorted(there))
         problems.append(f"unknown option '{each}'; {meant}{listed}")
     return UsageError(problems)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -53,23 +54,23 @@ class Setting:
         return self._scalar(value)
 
     def _scalar(self, value: object) -> object:
-        converted = _convert(value, self.kind)
+        converted = convert(value, self.kind)
         if converted is None:
             raise ValueError(f"{self.flag}: expected {_EXPECTED[self.kind]}, got {value!r}")
         if self.kind is int and isinstance(converted, int) and abs(converted) > LARGEST:
             raise ValueError(f"{self.flag}: must be at most {LARGEST:,}, got {value!r}")
         if self.choices is not None and converted not in self.choices:
-            near = difflib.get_close_matches(str(value), [str(choice) for choice in self.choices], n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            hint += f"; {PLUGIN}" if callable(self.option.choices) else ""  # a registry's names
-            raise ValueError(f"{self.flag}: expected one of {', '.join(map(str, self.choices))}, got {value!r}{hint}")
+            names = [*map(str, self.choices)]
+            plugin = PLUGIN if callable(self.option.choices) else ""  # a registry's names
+            hints = (f"expected one of {', '.join(names)}, got {value!r}", nearest(str(value), names).rstrip(), plugin)
+            raise ValueError(f"{self.flag}: {'; '.join(filter(None, hints))}")
         return converted
 
 
 _EXPECTED = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
-def _convert(value: object, kind: type) -> object:
+def convert(value: object, kind: type) -> object:
     """`value` as `kind`, or None where it is not one. A bool and nan are no numbers, 1.0 is no whole number."""
     if kind is bool:
         return {"true": True, "false": False}.get(str(value).lower())
@@ -82,6 +83,12 @@ def _convert(value: object, kind: type) -> object:
         return number if number == number else None  # nan is not itself
     except (TypeError, ValueError):
         return None
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """`did you mean 'name'? ` of the name that is most like a word; nothing where none is."""
+    close = difflib.get_close_matches(word, list(names), n=1)
+    return f"did you mean '{close[0]}'? " if close else ""
 
 
 def flag(name: str) -> str:

@@ -21,12 +21,12 @@ from docnmt.tasks.protocol import Task, TaskState
 from docnmt.training.checkpoint import Checkpoint, load_checkpoint, load_state
 from docnmt.user_dir import imported
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 #: Options of which many layers, or wide ones, come; a plug-in's own may mean anything.
 _LAYERS = ("encoder_layers", "decoder_layers", "conv_layers")
 _WIDTHS = ("embed_dim", "ffn_dim", "hidden_dim", "output_dim", "classifier_dim")
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,8 @@ def test_switches_in_files_are_true_or_false(value: str, tmp_path: Path) -> None
     (tmp_path / "c.yaml").write_text("skip_checksums: true\ndebug: false\n")
     given = Given("test", ["--config", str(tmp_path / "c.yaml")])
     assert (given.skip_checksums, given.debug) == (True, False)
+    (tmp_path / "c.yaml").write_text("skip_checksums: 'true'\n")  # as in every other option
+    assert Given("test", ["--config", str(tmp_path / "c.yaml")]).skip_checksums
 
 
 def test_help_is_noticed_and_common_words_are_taken() -> None:
