@@ -86,7 +86,7 @@ def convert(value: object, kind: type) -> object:
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """`did you mean 'name'? ` of the name that is most like a word; nothing where none is."""
+    """Return "did you mean 'name'? " with the name that is most like a word; an empty text where none is like it."""
     close = difflib.get_close_matches(word, list(names), n=1)
     return f"did you mean '{close[0]}'? " if close else ""
 
