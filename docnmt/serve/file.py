@@ -132,11 +132,11 @@ class TranslateFile:
             streamed = Stream(send, deadline) if wanted(request) else None
             events = self._events(request, name, kind, content, deadline)
             if streamed is None:
-                translated = b""
-                async for event in events:
-                    translated = event.get("content", b"")
+                *_, file = [event async for event in events]
                 headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
-                await Response(translated, headers=headers, media_type=TYPES[kind])(scope, receive, send)
+                if file["untranslated"]:
+                    headers["docnmt-untranslated-lines"] = ", ".join(map(str, file["untranslated"]))
+                await Response(file["content"], headers=headers, media_type=TYPES[kind])(scope, receive, send)
                 return
             await streamed.begin()
             last: dict[str, Any] = {}
@@ -145,7 +145,7 @@ class TranslateFile:
                     async for event in events:
                         if "content" in event:
                             whole = base64.b64encode(event["content"]).decode()
-                            last = {"done": True, "file": {"name": name, "content": whole}}
+                            last = {"done": True, "file": {**event, "name": name, "content": whole}}
                         else:
                             await streamed.write(event)
             except Refused as refused:
@@ -169,7 +169,7 @@ class TranslateFile:
     async def _events(
         self, request: Request, name: str, kind: str, content: bytes, deadline: float
     ) -> AsyncIterator[dict[str, Any]]:
-        """What is read, each translation, and last the translated `content`."""
+        """What is read, each translation, and last the `content` with the lines that are `untranslated` (`left`)."""
         service, loop = self._service, asyncio.get_running_loop()
         waiting: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
@@ -179,13 +179,13 @@ class TranslateFile:
 
         model = SharedModel(service, deadline, lambda corpus: service.accept(request, corpus), told)
 
-        def work() -> bytes:
+        def work() -> tuple[bytes, list[int]]:
             """All of it."""
             try:
                 source, target = model.languages
                 document: Document = read(content, kind, name=name, source_lang=source, target_lang=target)
                 service.accept_segments(document.segments)
-                return translate_document(document, model, rules=service.config.splitter)
+                return translate_document(document, model, rules=service.config.splitter), [*document.left]
             except UserError as error:
                 raise Refused(400, "invalid_file", str(error)) from None
             finally:
@@ -198,7 +198,8 @@ class TranslateFile:
                 if "score" in event:  # it was not given
                     service.metrics.sentences.inc()
                 yield event
-            yield {"content": await working}
+            translated, left = await working
+            yield {"content": translated, "untranslated": left}
         finally:
             watching.cancel()
             model.leave()

@@ -71,6 +71,11 @@ def _translate(request: Json) -> Json:
 
 def _file() -> Json:
     names = {"name": "the file's name, whose ending says its kind", "kind": "its kind, where there is no name"}
+    left = {"description": "the lines of Markdown that stay as they are, if any", "schema": {"type": "string"}}
+    answer = {
+        "description": "the translated document; streams as /translate",
+        "headers": {"docnmt-untranslated-lines": left},
+    }
     return {
         "summary": "Translate a document and keep its kind: " + " ".join(TYPES),
         "parameters": [
@@ -78,7 +83,7 @@ def _file() -> Json:
             for name, about in names.items()
         ],
         "requestBody": {"required": True, "content": {"application/octet-stream": {}, "multipart/form-data": {}}},
-        "responses": {"200": {"description": "the translated document; streams as /translate"}, **_refusals(*REFUSALS)},
+        "responses": {"200": answer, **_refusals(*REFUSALS)},
     }
 
 

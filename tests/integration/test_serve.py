@@ -138,6 +138,20 @@ def test_each_segment_of_a_file_is_a_line(service: Served) -> None:
     assert json.loads(answer.text.splitlines()[0])["source"] == [["The dog."], ["A cat.", "It sees."], ["A tree."]]
 
 
+def test_lines_of_a_file_that_stay_are_named(service: Served) -> None:
+    content, accept = b"A cat.\n\n> <div>\n> It sleeps.\n> </div>\n", {"Accept": "application/x-ndjson"}
+    with service.client() as client:
+        answer = client.post("/translate/file?name=a.md", content=content)
+        streamed = client.post("/translate/file?name=a.md", content=content, headers=accept)
+        other = client.post("/translate/file?name=a.md", content=b"A cat.\n")
+    assert b"> It sleeps." in answer.content
+    assert answer.headers["docnmt-untranslated-lines"] == "3"
+    file = json.loads(streamed.text.splitlines()[-1])["file"]
+    assert file["untranslated"] == [3]
+    assert base64.b64decode(file["content"]) == answer.content
+    assert "docnmt-untranslated-lines" not in other.headers
+
+
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"42\n", b"42. 7"])
 def test_files_without_words_come_back(content: bytes, service: Served) -> None:
     with service.client() as client:

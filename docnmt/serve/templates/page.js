@@ -84,7 +84,10 @@ function put({ line, sentence: number, text: content, score, reads }) {
 
 function finish(end) {
   const seconds = ((Date.now() - shown.begun) / 1000).toFixed(1);
-  say(`Done: ${shown.count} sentences in ${seconds} seconds`);
+  const stays = end.file?.untranslated?.length
+    ? `. Not translated, because markup cannot be told from text there: what begins in line ${end.file.untranslated.join(", ")}`
+    : "";
+  say(`Done: ${shown.count} sentences in ${seconds} seconds${stays}`);
   progress.hidden = true;
   shown.whole = end.file ?? null;
   shown.complete = true;
