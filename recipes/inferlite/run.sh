@@ -2,7 +2,8 @@
 # Kiros and Chan, "InferLite": from word vectors and NLI pairs to their tables 2 and 3. After an interruption the same
 # command goes on.
 #   DATA=folder recipes/inferlite/run.sh [figure2] [hash] [baselines] [ablation] [evaluate] [tables]    # all without an argument
-# DATA holds nli/ (or SNLI's and MultiNLI's .jsonl, see TRAIN and VALID), vectors/, senteval/ and imdb/ (README.md).
+# DATA holds nli/ (or SNLI's and MultiNLI's .jsonl, see TRAIN and VALID), vectors/ and imdb/ with the files named below, and
+# senteval/ as docs/sentence-vectors.md has it.
 set -eu
 DATA=${DATA:?folder with nli, vectors, senteval and imdb}
 WORK=${WORK:-inferlite}

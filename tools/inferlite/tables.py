@@ -31,7 +31,7 @@ PUBLISHED = {
 }
 
 WITHOUT_MSRVID = "* without MSRvid, which is not free to pass on: not comparable with the published column"
-NOTHING_LEARNED = "† the commonest class's share of the test sentences, as a classifier gets it that learned nothing"
+NOTHING_LEARNED = "† the commonest class's share of the test sentences, which a classifier that learned nothing gets"
 
 
 def bag(name: str) -> str:
@@ -138,7 +138,7 @@ def draw(bars: Mapping[str, Mapping[str, float]], path: Path) -> None:
         drawn = {place: row[width] for place, row in enumerate(bars.values()) if width in row}
         shown = axis.bar([place + shift for place in drawn], list(drawn.values()), 0.38, label=f"width {width}")
         axis.bar_label(shown, fmt="%.1f", fontsize=8)
-    axis.set_xticks(range(len(bars)), list(bars))
+    axis.set_xticks(range(len(bars)), [name.replace("+", "\n+") for name in bars])
     axis.set_xlim(-0.5, len(bars) - 0.5)
     axis.set_ylim(bottom=100 / 3)
     axis.set_ylabel("NLI dev accuracy, % (from chance)")
