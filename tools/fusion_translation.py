@@ -4,7 +4,8 @@
     python tools/fusion_translation.py docs/measured/fusion-translation.json more/runs/fusion-translation
     python tools/fusion_translation.py --best runs/fusion-translation/choice/sinusoidal.add
 
-Differences are to addition (`--against`) with the same positions, seed by seed: in nats a subword of the dev part (the
+Differences are to addition (`--against`) with the same positions, or with `--family` to the same operator with those
+positions, seed by seed: in nats a subword of the dev part (the
 best validation; less is better), by which rate, scale and checkpoint were chosen, too, and in BLEU of the test part's
 sentences. Intervals are Student's t; p-values are of the paired t-test, by Holm over the nats and over the BLEU of the
 table. One seed has neither.
@@ -87,14 +88,16 @@ def merge(sources: Sequence[Path]) -> tuple[Cells, dict[str, str]]:
     return cells, chosen
 
 
-def differences(cells: Cells, what: str, against: str) -> dict[str, tuple[PairedComparison, float]]:
-    """Variant → its difference to that with the same positions and the operator `against`, over the seeds of both, and
-    p by Holm."""
+def differences(cells: Cells, what: str, against: str, family: str | None) -> dict[str, tuple[PairedComparison, float]]:
+    """Variant → its difference, over the seeds of both, to that with the same positions and the operator `against`, or
+    to the same operator with the positions `family`; and p by Holm."""
     found = {}
     for name, seeds in cells.items():
-        reference = cells.get(f"{name.split('.')[0]}.{against}", {})
+        positions, operator = name.split(".")
+        other = f"{positions}.{against}" if family is None else f"{family}.{operator}"
+        reference = cells.get(other, {})
         both = [seed for seed in seeds if seed in reference]
-        if not name.endswith(f".{against}") and both:
+        if name != other and both:
             found[name] = compare(*(np.array([of[seed][what] for seed in both]) for of in (seeds, reference)))
     adjusted = holm(np.array([c.t_p for c in found.values()]))
     return {name: (c, float(p)) for (name, c), p in zip(found.items(), adjusted, strict=True)}
@@ -109,11 +112,11 @@ def shown(difference: tuple[PairedComparison, float] | None) -> str:
     return f"{c.mean:+.3f}{interval} | {'' if np.isnan(p) else f'{p:.3f}'}"
 
 
-def table(cells: Cells, chosen: dict[str, str], against: str = "add") -> Iterator[str]:
+def table(cells: Cells, chosen: dict[str, str], against: str = "add", family: str | None = None) -> Iterator[str]:
     """Markdown, a row a variant."""
     yield "| | rate, scale | parameters | seeds | nats | Δ nats (95 %) | p | s-BLEU | Δ s-BLEU (95 %) | p |"
     yield "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: | --- | ---: |"
-    nats, bleu = (differences(cells, what, against) for what in ("nats", "bleu"))
+    nats, bleu = (differences(cells, what, against, family) for what in ("nats", "bleu"))
     for name, seeds in cells.items():
         means = {what: np.mean([cell[what] for cell in seeds.values()]) for what in ("nats", "bleu")}
         rate, scale = chosen[name].split(".")
@@ -131,6 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--best", action="store_true", help="print which training in each folder is best, and end")
     parser.add_argument("--against", default="add", metavar="OPERATOR", help="what all are compared with [add]")
+    parser.add_argument(
+        "--family", metavar="POSITIONS", help="compare positions, not operators: with these, as sinusoidal"
+    )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write the cells there, for a later table")
     options = parser.parse_args(arguments)
     try:
@@ -142,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"{error.filename}: {error.strerror}")
     except ValueError as error:
         parser.error(str(error))
-    print("\n".join(table(cells, chosen, options.against)))
+    print("\n".join(table(cells, chosen, options.against, options.family)))
     if options.keep:
         write_json(options.keep, {"cells": cells, "chosen": chosen})
 

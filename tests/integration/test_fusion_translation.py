@@ -88,3 +88,18 @@ def test_one_seed_has_a_difference_and_nothing_more() -> None:
     }
     rows = list(tool.table(cells, dict.fromkeys(cells, "1e-3.scale")))
     assert rows[-1] == "| learned.mul | 1e-3, √d | 7 | 1 | 5.000 | +1.000 |  | 5.00 | +1.000 |  |"
+
+
+def test_positions_are_compared_under_the_same_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nats = {"sinusoidal.add": [4.0, 4.2, 4.1], "multi_level.add": [3.9, 4.0, 4.05], "multi_level.mul": [1.0, 2.0, 3.0]}
+    cells = {
+        name: {str(seed): {"parameters": 7, "nats": value, "bleu": value} for seed, value in enumerate(values)}
+        for name, values in nats.items()
+    }
+    rows = {
+        row.split(" | ")[0]: row for row in tool.table(cells, dict.fromkeys(cells, "1e-3.scale"), family="sinusoidal")
+    }
+    test = stats.ttest_rel(nats["multi_level.add"], nats["sinusoidal.add"])
+    low, high = test.confidence_interval()
+    assert f"| {np.mean(nats['multi_level.add']) - 4.1:+.3f} ({low:+.3f} to {high:+.3f}) |" in rows["| multi_level.add"]
+    assert rows["| multi_level.mul"].endswith("| 2.000 |  |  | 2.00 |  |  |")  # nothing to compare with
