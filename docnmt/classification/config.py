@@ -39,7 +39,7 @@ class ClassificationPreprocessConfig:
     )
     vocab_size: int | None = option(None, "entries of the vocabulary, at most [50000 words, 8000 subwords]")
     min_frequency: int | None = option(None, "words: those seen less often in the training texts are unknown [2]")
-    overwrite: bool = option(False, "replace the folder if it is one of ours")
+    overwrite: bool = option(False, "replace the folder if docnmt-preprocess wrote it")
 
     def problems(self) -> list[str]:
         """Values out of range."""

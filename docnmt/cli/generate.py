@@ -16,8 +16,8 @@ COMMAND = Command(
     "docnmt-generate",
     """Translate a split of a folder that docnmt-preprocess wrote, and score it. On stdout, for each sentence
 i in input order: S-i source, T-i reference, H-i score and subwords, D-i score and text, P-i the score of each subword
-(natural logs), with --print-alignment A-i; then the scores with their sacreBLEU signatures. Batch size and order change
-no translation.""",
+(natural logs), with --print-alignment A-i; then the scores with their sacreBLEU signatures. In float32
+the size and order of batches change at most the last digits of scores.""",
     """
 docnmt-generate data-bin/bible --path runs/bible --results-path results/bible
 docnmt-generate data-bin/bible --path runs/a/checkpoint_best.safetensors:runs/b --beam 8 --nbest 3 --lenpen 0.6

@@ -37,7 +37,8 @@ COMMAND = Command(
 document, with sacreBLEU's signatures. Files hold a sentence a line and empty lines between documents; the reference
 says which empty line of --sys is a break and which a missing translation. With --resegment, --sys has the translation
 of a document in any lines. Or have a model (--path) choose between right and wrong translations (--contrastive). Or
-look for expected words in translations (--generative, with --sys or --path).""",
+look for expected words in translations (--generative, with --sys or --path). "(required)" is said of the use that an
+option belongs to.""",
     """
 docnmt-score --ref test.de --sys results/hypotheses.txt
 docnmt-score --ref test.de0 test.de1 --sys hypotheses.txt --src test.en --paired other.txt --by position

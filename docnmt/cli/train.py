@@ -25,7 +25,7 @@ from docnmt.user_dir import import_plugins
 COMMAND = Command(
     "docnmt-train",
     """Train a model on a folder that docnmt-preprocess wrote. The same command again continues where the last
-checkpoint in --save-dir is, bit by bit as if it had never stopped; only the options of the group "run" may change.
+checkpoint in --save-dir is, bit for bit as if it had never stopped; only the options of the group "run" may change.
 SIGTERM, SIGHUP and Ctrl-C save first. --arch NAME --help shows the options of that architecture, too.""",
     """
 docnmt-train data-bin/bible --arch hier_cond_transformer_small --save-dir runs/bible --max-update 20000

@@ -87,8 +87,8 @@ class GenerateConfig:
     gen_first: int | None = option(None, "translate only the first N documents of the split", metavar="N", basic=True)
     prefix_references: float = option(
         0.0,
-        "give this share of each document, its first sentences, with their references: later ones read them as "
-        "translations before them, and only these are translated and scored",
+        "give the model this share of each document, its first sentences, with their references; only the rest is "
+        "translated and scored",
         metavar="SHARE", basic=True,
     )  # fmt: skip
     explain: str | None = option(

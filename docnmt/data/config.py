@@ -57,7 +57,7 @@ class TranslationPreprocessConfig:
         "trained on nor scored; skip: they are left out. Translations without a source are left out in both cases "
         "[error; in tables read]",
     )
-    drop_duplicates: bool = option(False, "leave out training documents that stand there before, on both sides")
+    drop_duplicates: bool = option(False, "leave out training documents that repeat an earlier one on both sides")
     drop_overlap: bool = option(
         False, "leave out training documents of which at least half stands in the validation or test data"
     )
@@ -73,7 +73,7 @@ class TranslationPreprocessConfig:
         (), "instead put data folders of one vocabulary together that were made piece by piece, their training text in "
         "this order; each other split must stand in one of them", metavar="FOLDER",
     )  # fmt: skip
-    overwrite: bool = option(False, "replace the folder if it is one of ours", basic=True)
+    overwrite: bool = option(False, "replace the folder if docnmt-preprocess wrote it", basic=True)
     workers: int | None = option(
         None, "processes that cut text into subwords; the result does not depend on it [as many as there are "
         "processors that this one may use, fewer for little text]", basic=True,

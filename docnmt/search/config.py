@@ -56,7 +56,7 @@ class BeamSearchConfig(SearchConfig):
     """Beam search."""
 
     beam: int = option(5, "hypotheses that live at every step", basic=True)
-    nbest: int = option(1, "hypotheses to give for a sentence, at most --beam")
+    nbest: int = option(1, "hypotheses that docnmt-generate gives for a sentence, at most --beam")
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
@@ -103,7 +103,9 @@ class GreedyConfig(SearchConfig):
 class SamplingConfig(SearchConfig):
     """Tokens drawn from the model. A sentence's draws depend on the seed and its number, never on its neighbours."""
 
-    nbest: int = option(1, "independent samples to draw for a sentence; with --mbr, how many of them to give")
+    nbest: int = option(
+        1, "independent samples that docnmt-generate draws for a sentence; with --mbr, how many of them it gives"
+    )
     mbr: Literal["chrf"] | None = option(
         None, "draw --mbr-samples and give the one that is most like the others, by sentence chrF (minimum Bayes risk)",
         basic=True,

@@ -32,7 +32,7 @@ class NliPreprocessConfig:
     )  # fmt: skip
     test: tuple[str, ...] = option((), "pairs for the final test", metavar="FILE")
     keep_words: int = option(100_000, "besides the words of the pairs, keep the first N words of every vector file")
-    overwrite: bool = option(False, "replace the folder if it is one of ours")
+    overwrite: bool = option(False, "replace the folder if docnmt-preprocess wrote it")
 
     def problems(self) -> list[str]:
         """Values out of range."""

@@ -30,12 +30,14 @@ class ServeConfig:
         100_000, "source subwords of a request, at most; others wait while a document is encoded", metavar="N"
     )
     max_sentence_tokens: int = option(
-        2000, "the same of one sentence, which takes quadratic time; running text is cut before", metavar="N"
+        2000,
+        "source subwords of one sentence, at most: its time is quadratic; running text is cut into sentences first",
+        metavar="N",
     )
     max_explain_tokens: int = option(
         4000, "the same of a request that wants to know what was read, for which all others wait", metavar="N"
     )
-    queue_length: int = option(256, "requests that are read, wait or are translated; more are told to come again")
+    queue_length: int = option(256, "requests that are read, wait or are translated; further ones get a 503")
     request_timeout: float = option(600.0, "seconds until an answer is given up", metavar="SECONDS")
     body_timeout: float = option(30.0, "seconds in which a request must have arrived", metavar="SECONDS")
     grace: float = option(30.0, "seconds to finish what is at work after SIGTERM or Ctrl-C", metavar="SECONDS")

@@ -17,7 +17,7 @@ class DocumentTranslationConfig:
     )  # fmt: skip
     resolutions: tuple[int, ...] = option(
         (), "train on every document several times an epoch, in pieces of each of these numbers of sentences; 0: the "
-        "whole document (1 2 4 0) [0]", metavar="N",
+        "whole document, as 1 2 4 0 [0]", metavar="N",
     )  # fmt: skip
     unit_sentences: int | None = option(
         None, "train on units of N sentences, whose documents are also read, but not scored; 0: on whole documents, "
@@ -41,7 +41,9 @@ class DocumentTranslationConfig:
         None, "in every epoch, draw another segmentation of all training text: alpha, such as 0.2 (unigram models: "
         "its smoothing, less is more varied; BPE: share of merges left out)", metavar="ALPHA",
     )  # fmt: skip
-    eval_bleu_beam: int = option(1, "beam of the validation BLEU (it is computed when BLEU is the metric)")
+    eval_bleu_beam: int = option(
+        1, "beam of the validation BLEU, which --eval-bleu or --best-checkpoint-metric bleu asks for"
+    )
     eval_bleu_documents: int | None = option(
         None, "validation BLEU on the first N documents that have a reference [all]"
     )

@@ -74,8 +74,8 @@ class TrainingConfig:
         "which then begins exactly where that one is, or a model of the same kind", metavar="CKPT", basic=True,
     )  # fmt: skip
     finetune_lr_scale: float | None = option(
-        None, "the learning rate of the parts that a sentence model has, too, as a share of --lr (0.2; 0 freezes "
-        "them); of a sentence model that is all of it",
+        None, "the learning rate of the parts that a sentence model has, too, as a share of --lr, as 0.2; 0 freezes "
+        "them); of a new sentence model these are all parameters",
     )  # fmt: skip
     finetune_frozen_updates: int | None = option(
         None, "those parts do not change in the first so many updates, in which only the new ones learn", metavar="N"
@@ -85,8 +85,8 @@ class TrainingConfig:
     update_freq: int = option(1, "batches accumulated for one update")
     seed: int = option(1, "of initial weights, order and dropout")
     ema: float | None = option(
-        None, "keep the running mean of the weights with this decay (0.999); validation judges it, and all checkpoints "
-        "but checkpoint_last hold it", metavar="DECAY",
+        None, "keep the running mean of the weights with this decay, as 0.999; validation judges it, and all "
+        "checkpoints but checkpoint_last hold it", metavar="DECAY",
     )  # fmt: skip
     bf16: bool = option(False, "compute in bfloat16 where it is safe; weights stay in float32", basic=True)
     validate_interval: int = option(1, "epochs between two validations")

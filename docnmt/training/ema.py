@@ -40,7 +40,7 @@ class MeanWeights:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Inside, the model has the mean weights; afterwards its own, bit by bit."""
+        """Inside, the model has the mean weights; afterwards its own, bit for bit."""
         self._exchange()
         try:
             yield

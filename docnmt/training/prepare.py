@@ -97,7 +97,7 @@ def _earlier(folder: RunFolder, config: dict[str, Any]) -> Checkpoint | None:
 
 
 def come_together(run: Run) -> None:
-    """After every rank has prepared: they have the same, the weights bit by bit.
+    """After every rank has prepared: they have the same, the weights bit for bit.
 
     Raises:
         UserError: data or save-dir differ.
