@@ -16,7 +16,7 @@ from docnmt.classification.table import LabelledTexts, read_labelled
 from docnmt.classification.vocabulary import Vocabulary, WordVocabulary
 from docnmt.config import to_dict
 from docnmt.data.meta import META, file_entry, write_meta
-from docnmt.data.tokenizer import Tokenizer
+from docnmt.data.subword_process import train_in_process
 from docnmt.errors import UserError
 from docnmt.files import check_folder, replacing_folder
 from docnmt.formats.sentences import split_sentences
@@ -56,7 +56,8 @@ def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]
     """The vocabulary of the training texts."""
     if config.vocabulary == "words":
         return WordVocabulary.count(texts, size=config.vocab_size or 50_000, min_frequency=config.min_frequency or 2)
-    return Tokenizer.train((s for text in texts for s in split_sentences(text)), config.vocab_size or 8000)
+    sentences = (sentence for text in texts for sentence in split_sentences(text))
+    return train_in_process(sentences, vocab_size=config.vocab_size or 8000, exact=config.vocab_size is not None)
 
 
 def labelled_arrays(texts: Sequence[str], labels: Sequence[int], vocabulary: Vocabulary) -> LabelledArrays:

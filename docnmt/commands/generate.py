@@ -51,7 +51,7 @@ def generate(
         UserError: checkpoint, data and results folder do not fit; found before anything is translated.
     """
     out = sys.stdout if out is None else out
-    _check_places(config)
+    _check_places(config, wanted.plot)
     loaded = load_models(models)
     check_vocabulary(loaded, Path(config.data))
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
@@ -187,20 +187,19 @@ def _translate(
     return kept, Speed(time.perf_counter() - start, len(kept), tokens)
 
 
-def _check_places(config: GenerateConfig) -> None:
-    """Refuse, before any work is done, places where results or explanation cannot be written.
+def _check_places(config: GenerateConfig, plot: str | None) -> None:
+    """Refuse, before any work is done, places where results, explanation or plot cannot be written.
 
     Raises:
-        UserError: something is there, or the explanation would lie in the folder of results.
+        UserError: something is there, or explanation or plot would lie in the folder of results.
     """
     if config.results_path is not None:
         check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
     check_explain(config.explain, overwrite=config.overwrite)
-    if config.results_path and config.explain:
-        whole = Path(config.results_path).resolve()
-        if Path(config.explain).resolve().is_relative_to(whole):
+    for name, file in (("--explain", config.explain), ("--plot", plot)):
+        if config.results_path and file and Path(file).resolve().is_relative_to(Path(config.results_path).resolve()):
             raise UsageError(
-                f"--explain {config.explain}: lies in --results-path, which is written as a whole; give a place outside"
+                f"{name} {file}: lies in --results-path, which is written as a whole; give a place outside"
             )
 
 

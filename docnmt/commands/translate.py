@@ -11,7 +11,7 @@ from docnmt.data.corpus import ParallelCorpus
 from docnmt.errors import UserError
 from docnmt.formats.plain_text import kind_of
 from docnmt.formats.running_text import RunningText, of_sentences
-from docnmt.formats.sentences import splitter
+from docnmt.formats.sentences import splitter, whole_lines
 from docnmt.formats.text import TextLines, is_blank
 from docnmt.models.protocol import TranslationTask
 from docnmt.search.translate import SentenceResult
@@ -96,14 +96,22 @@ def read_document(
 
 def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTask) -> Text:
     """The plain form of a corpus: a sentence a line, empty lines between documents."""
-    form = RunningText.together(of_sentences(_lines(content)))
-    corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
-    translations: list[str | None] = [None] * corpus.num_sentences
+    texts: list[str] = []
     if given is not None:
         kinds = [kind_of(line) for line in _lines(content)]
         for number, (kind, translation) in enumerate(zip(kinds, given, strict=True), 1):
             if kind != "text" and kind_of(translation) not in ("", kind):
                 raise UserError(f"--given: line {number} is '{translation[:40]}', and that of {STDIN} is {kind}")
         texts = [translation for kind, translation in zip(kinds, given, strict=True) if kind == "text"]
-        translations = [None if is_blank(text) else text for text in texts]
+    cut, waiting, translations = whole_lines(), iter(texts), list[str | None]()
+
+    def split(line: str) -> list[str]:
+        """A line with a translation is one sentence, another is cut if it is too long."""
+        translation = next(waiting, "")
+        pieces = cut(line) if is_blank(translation) else [line]
+        translations.extend([None if is_blank(translation) else translation] * len(pieces))
+        return pieces
+
+    form = RunningText.together(of_sentences(_lines(content), split))
+    corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
     return Text(corpus, form, translations, translations)

@@ -8,9 +8,6 @@ from typing import Literal
 
 from docnmt.config import option
 
-#: The forms that a model can have, by the name that `--to` gives them.
-FORMS: tuple[Literal["docnmt", "hf-marian", "ctranslate2"], ...] = ("docnmt", "hf-marian", "ctranslate2")
-
 
 @dataclass(frozen=True)
 class ConvertConfig:

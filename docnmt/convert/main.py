@@ -31,6 +31,8 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")
     check_folder(folder, marker=MARKER, overwrite=config.overwrite)
+    if source.resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{folder}: would take the place of {source}, which is read; give another folder")
     if config.to == "ctranslate2":
         require_ctranslate2()
     sentence = _read(source, config, say)

@@ -12,7 +12,7 @@ import numpy as np
 
 from docnmt.config import to_dict
 from docnmt.data.config import TranslationPreprocessConfig
-from docnmt.data.meta import META, check_files, file_entry, read_meta, write_meta
+from docnmt.data.meta import DROPPED, META, check_files, file_entry, read_meta, write_meta
 from docnmt.data.report import describe_split, statistics
 from docnmt.data.scan import Split
 from docnmt.data.split_folder import SplitFolder, reference_names
@@ -87,19 +87,41 @@ def _merge(
     for part in parts:
         if part.sentence_rows() != rows:
             raise UserError(f"{part.folder}: its {part.split} has other arrays than that of {parts[0].folder}")
-    names = ["names.text"] if all(part.text_if_known("names") is not None for part in parts) else []
-    for name in [*rows, *names]:
+    for name in rows:
         values = [part.rows(name) for part in parts]
         with into.writer(name, values[0][0].dtype) as writer:
             for data, offsets in values:
                 writer.append_rows(data, offsets)
-    into.write_structure(_joined([part.structure() for part in parts], parts))
+    structures = [part.structure() for part in parts]
+    into.write_structure(_joined(structures, parts))
+    names = [part.text_if_known("names") for part in parts]
+    if any(each is not None for each in names):  # the others are documents without a name
+        each_name = (known or [""] * each.num_documents for known, each in zip(names, structures, strict=True))
+        into.write_lines("names", [name for known in each_name for name in known])
+    _merge_dropped(into, parts, [each.num_documents for each in structures])
     facts = Facts(notes=[note for each in counts for note in each["notes"]])
     for each in counts:
         facts.inputs |= each["inputs"]
     sides = [config.source_lang, *reference_names(config.target_lang, counts[0]["references"])]
     reading = Reading((config.source_lang, config.target_lang))
     return Split(into.split, SplitFiles(reading, source=parts[0].folder), into, sides, facts)
+
+
+def _merge_dropped(into: SplitFolder, parts: Sequence[SplitFolder], kept: Sequence[int]) -> None:
+    """What filters left out of training documents, numbered through all parts, `kept` documents each."""
+    if into.split != "train" or not any(DROPPED in part.files for part in parts):
+        return
+    head, rows, before = "", list[str](), 0
+    for part, documents in zip(parts, kept, strict=True):
+        if DROPPED in part.files:
+            head, *own = (part.folder / DROPPED).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+            numbered = [row.split("\t", 1) for row in own]
+            rows += [f"{int(number) + before}\t{rest}" for number, rest in numbered]
+            documents += len(own)
+        before += documents
+    content = "".join(f"{row}\n" for row in [head, *rows]).encode()
+    (into.folder / DROPPED).write_bytes(content)
+    into.files[DROPPED] = file_entry(content)
 
 
 def _joined(structures: Sequence[Structure], parts: Sequence[SplitFolder]) -> Structure:

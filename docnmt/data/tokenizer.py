@@ -125,8 +125,11 @@ class Tokenizer:
         """Where each subword of `encode` begins and ends in the text, white space before a word left out."""
         names = ("encode_as_proto", "encode_as_immutable_proto")  # the second is that of older versions
         cut = next(getattr(self._processor, name) for name in names if hasattr(self._processor, name))
-        found, begin = [], 0
-        for piece in cut(text).pieces:
+        bare = text.lstrip()  # behind white space that it drops SentencePiece counts wrong
+        if self._processor.encode(bare) != self._processor.encode(text):
+            bare = text
+        found, begin = [], len(text) - len(bare)
+        for piece in cut(bare).pieces:
             end = begin + len(piece.surface)
             found.append((end - len(piece.surface.lstrip()), end))
             begin = end

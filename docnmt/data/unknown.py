@@ -52,11 +52,6 @@ class UnknownText:
         )
 
 
-def warn_of_unknown(corpus: ParallelCorpus, tokenizer: Tokenizer) -> None:
-    """Say on stderr how many subwords of the source the model does not know, with some of them, if there are any."""
-    UnknownText(tokenizer).add(corpus)
-
-
 def unknown_characters(lines: list[str], tokenizer: Tokenizer) -> list[str]:
     """The characters of some lines that are no part of any entry, in the order in which they come."""
     known = set("".join(entry for entry in tokenizer.vocabulary() if entry not in SPECIAL))

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from docnmt.errors import UserError
 
-_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 #: Codecs of Python that no file is in; some take the square of its size.
 _NO_TEXT = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
 

@@ -19,10 +19,11 @@ from docnmt.documents.sections import Sections
 from docnmt.documents.segment import Translated
 from docnmt.documents.spliced import Place, Spliced, render
 
-_FRONT_MATTER = re.compile(r"\ufeff?(?:---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z))?", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\ufeff?(?:---[ \t]*\r?\n(?![ \t]*\r?\n).*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z))?", re.DOTALL)
 _END = re.compile(r"\r\n?|\n")
 _RISKY = re.compile(r"([\\`*_\[\]<>&~])")
 _RISKY_START = re.compile(r"^(\s*\d*)([#+\-.):=>|])")
+_CLOSING = re.compile(r"(?<![^ \t])#+[ \t]*\Z")  # at the end of a heading it is no text
 _SECTIONS = {"bullet_list": "ul", "ordered_list": "ol", "tr": "tr"}
 
 
@@ -33,9 +34,14 @@ def _escaped(piece: str) -> str:
 
 @dataclass(frozen=True)
 class _Written(Place):
-    """A segment of Markdown; in a cell `|` is escaped."""
+    """A segment of Markdown and the block that it stands in: in a cell `|` is escaped, in a heading `#` at the end."""
 
-    cell: bool = False
+    block: str = ""
+
+    @property
+    def cell(self) -> bool:
+        """Whether it is one of a table."""
+        return self.block in ("td", "th")
 
 
 class Markdown(Spliced):
@@ -62,10 +68,9 @@ class Markdown(Spliced):
             elif token.type == "html_block" and token.map:
                 yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections)
             elif token.type == "inline" and token.map and token.content.strip():
-                cell = inside[-1] in ("td", "th")
-                lines = self._lines(token, starts, cells if cell else None)
+                lines = self._lines(token, starts, cells if inside[-1] in ("td", "th") else None)
                 try:
-                    yield self._place(token, lines, sections, cell=cell)
+                    yield self._place(token, lines, sections, inside[-1])
                 except Lost:
                     self.left.append(self._line(starts[token.map[0]]))
                 if lines:
@@ -89,12 +94,12 @@ class Markdown(Spliced):
             found.append(Line(at, at + len(text)))
         return found
 
-    def _place(self, token: Token, lines: Sequence[Line], sections: Sections, *, cell: bool) -> Place:
+    def _place(self, token: Token, lines: Sequence[Line], sections: Sections, block: str) -> Place:
         if not lines:
             raise Lost("its lines are not in the file")
         inline = reading(token, self.env, self.source, lines)
         begin, end = lines[0].begin, lines[-1].end
-        return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, cell)
+        return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
 
     def _html(self, token: Token, begin: int, end: int, sections: Sections) -> Iterator[Place]:
         lines = [line.strip() for line in token.content.strip().split("\n")]
@@ -115,6 +120,8 @@ class Markdown(Spliced):
         out = render(place, text, str)
         if not self._reads(out, place, text):
             out = render(place, text, _escaped)
+        if place.block == "heading":
+            out = _CLOSING.sub(r"\\\g<0>", out)
         return out.replace("|", "\\|") if place.cell else out
 
     def _reads(self, out: str, place: _Written, text: Translated) -> bool:

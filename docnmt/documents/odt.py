@@ -47,8 +47,8 @@ class Odt(Office):
             name = local(element)
             if skipped is not None:
                 skipped = None if event == "end" and element is skipped else skipped
-            elif name == "tracked-changes" and event == "start":
-                skipped = element  # what was deleted
+            elif name in ("tracked-changes", "annotation") and event == "start":
+                skipped = element  # what was deleted, comments
             elif name in ("list", "table-row"):
                 sections.together(begins=event == "start")
             elif event == "start" and name in ("p", "h") and etree.QName(element).namespace == _TEXT:

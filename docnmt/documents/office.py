@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
 import zlib
 from abc import abstractmethod
@@ -54,7 +55,9 @@ class Office(Tree):
         try:
             with package.open(part) as file:
                 content = file.read(left + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, OSError) as error:
+        except (
+            zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError, OSError,
+        ) as error:  # fmt: skip
             raise UserError(f"{self.name}: {part} cannot be unpacked: {error}") from error
         if len(content) > left:
             raise UserError(f"{self.name}: unpacks to more than {MAX_BYTES >> 20} MiB; it is not read")

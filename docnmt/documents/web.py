@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from docnmt.documents.html_tokens import Token, tokens
 from docnmt.documents.inline import Inline
@@ -64,7 +64,7 @@ def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterato
         token = found[place]
         last = place
         if token.kind == "start" and (token.kept or token.tag in FIXED or token.tag in SKIPPED):
-            last = ends.get(place, place)
+            last = ends.get(place) or (_left_open(found, place, ends) if token.kept else place)
         if token.kind == "end" and token.tag in FIXED:  # its start is missing
             token = Token("other", token.begin, token.end)
         if token.tag in INLINE or token.tag in FIXED or token.kind in ("text", "other") or token.tag in _IN_LINES:
@@ -91,6 +91,30 @@ def _ends(found: Sequence[Token]) -> dict[int, int]:
         elif token.kind == "end" and waiting.get(token.tag):
             ends[waiting[token.tag].pop()] = number
     return ends
+
+
+def _left_open(found: Sequence[Token], start: int, ends: Mapping[int, int]) -> int:
+    """The last token of an element whose end tag is left out, as HTML allows for some: it ends where the next of its
+    kind begins, or where the element around it ends."""
+    tag = found[start].tag
+    if tag not in _OPEN:
+        return start
+    place = start + 1
+    while place < len(found):
+        token = found[place]
+        follows = token.tag in _OPEN[tag] or (tag == "p" and token.tag not in INLINE | FIXED | _IN_LINES)
+        if token.kind == "end" or (token.kind in ("start", "void") and follows):
+            break
+        place = ends.get(place, place) + 1
+    return place - 1
+
+
+#: Elements whose end tag may be left out, and those that end them; a paragraph is ended by any block.
+_OPEN = {
+    "p": frozenset({"p"}), "li": frozenset({"li"}), "option": frozenset({"option", "optgroup"}),
+    "dt": frozenset({"dt", "dd"}), "dd": frozenset({"dt", "dd"}), "tr": frozenset({"tr"}),
+    "td": frozenset({"td", "th", "tr"}), "th": frozenset({"td", "th", "tr"}),
+}  # fmt: skip
 
 
 def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Place]:

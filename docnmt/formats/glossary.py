@@ -67,7 +67,7 @@ class Glossary:
         for term, target in glossary.items():
             if not all(isinstance(each, str) and each.strip() for each in (term, target)):
                 raise UserError(f"glossary: expected text for a source and a target term, got {term!r}: {target!r}")
-        return cls(dict(glossary))
+        return cls({" ".join(term.split()): " ".join(target.split()) for term, target in glossary.items()})
 
     @cached_property
     def _longest_first(self) -> list[str]:

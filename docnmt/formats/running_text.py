@@ -159,7 +159,7 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
             text = _Open()
         frame = _framed_json(row.line, row.place) if kind == "jsonl" else partial(_tsv_row, row.line)
         text.row([split(line) for line in found], frame)
-        before = document if not whole and (document or any(found)) else None
+        before = document if not whole and (document or any(map(str.strip, found))) else None
         if before is None:
             yield text.close()
             text = _Open()

@@ -52,7 +52,8 @@ class LineLayout:
         """The layout of some of its sentences, in their order; documents that keep none are left out."""
         sentences = self.sentences
         offsets = sorted({bisect_left(kept, offset) for offset in self.document_offsets})
-        return LineLayout(self.path, tuple(sentences[i] for i in kept), tuple(offsets), (True,) * len(kept))
+        names = tuple(self.names[number] for number in self.documents_with(kept)) if self.names else ()
+        return LineLayout(self.path, tuple(sentences[i] for i in kept), tuple(offsets), (True,) * len(kept), names)
 
     def documents_with(self, kept: Sequence[int]) -> list[int]:
         """The documents that have some of these sentences, which are in their order."""

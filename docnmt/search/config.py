@@ -10,7 +10,7 @@ from docnmt.config import above, below, option
 from docnmt.registry import GENERATORS
 
 #: Hypotheses of a sentence at once, and tokens of one: more are a slip of the keyboard, and no answer would come.
-MOST_ROWS, MOST_TOKENS = 10_000, 1 << 20
+MOST_ROWS, MOST_TOKENS, MOST_LENPEN = 10_000, 1 << 20, 10
 #: Samples of a sentence that are compared with each other.
 MOST_COMPARED = 500
 #: Hypotheses of all texts at work at once, where each has so many that `--batch-size` texts would have more.
@@ -35,6 +35,7 @@ class SearchConfig:
         """Contradictions between the values."""
         found = below(self, 0, "lenpen", "max_len_a", "max_len_b", "min_len")
         found += above(self, MOST_TOKENS, "max_len_a", "max_len_b", "min_len")
+        found += above(self, MOST_LENPEN, "lenpen")
         if not found and self.max_len_a == 0 and self.max_len_b < max(self.min_len, 1):
             found.append(
                 f"--max-len-b {self.max_len_b} leaves no room for a sentence of --min-len {self.min_len}; raise it"

@@ -68,7 +68,7 @@ class Embeddings:
         """
         path = folder / "words.txt"
         try:
-            words = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+            words = path.read_bytes().decode().removesuffix("\n").split("\n")  # a word may hold \r
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{path}: cannot be read: {error}") from error
         vectors = [map_npy(folder / f"vectors.{k}.npy") for k in range(len(names))]

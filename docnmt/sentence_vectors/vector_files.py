@@ -64,7 +64,7 @@ def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVector
     Raises:
         UserError: unreadable, truncated or not a vector file, values that are no numbers; names the line or word.
     """
-    entries = _npz if path.suffix == ".npz" else _binary if ".bin" in path.suffixes[-2:] else _text
+    entries = _npz if path.suffix == ".npz" else _binary if path.name.endswith((".bin", ".bin.gz")) else _text
     rows: dict[str, int] = {}
     kept: list[np.ndarray] = []
     notes: list[str] = []

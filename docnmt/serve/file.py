@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import queue
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
@@ -32,6 +33,7 @@ from docnmt.serve.refused import Refused
 from docnmt.serve.service import PATIENCE, Service
 from docnmt.serve.stream import Stream, wanted
 
+_CHARSET = re.compile(r"charset\s*=\s*\"?([^\";\s]*)", re.IGNORECASE)
 #: Sentences that are aligned before the search goes on.
 PAIRS = 8
 #: What is told of a document on its way; None: there is nothing more.
@@ -219,6 +221,9 @@ async def _part(request: Request, body: bytes) -> tuple[str, bytes]:
     async def stream() -> AsyncIterator[bytes]:
         yield body
 
+    charset = _CHARSET.search(request.headers["content-type"])
+    if charset and charset[1].lower() not in ("utf-8", "utf8"):  # Python has codecs that take the square of a size
+        raise Refused(400, "invalid_request", "the form's charset: expected UTF-8")
     parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=1)  # type: ignore[arg-type]
     parser.spool_max_size = len(body) + 1  # in memory
     try:

@@ -100,6 +100,10 @@ def test_a_folder_is_replaced_only_on_request_and_only_if_it_is_ours(
     assert [path.name for path in tmp_path.iterdir()] == ["own"]
     assert (out / "checkpoint_best.safetensors").read_bytes() == before
     monkeypatch.undo()
+    for source in (out, out / "checkpoint_best.safetensors"):
+        assert convert([str(source), str(out), "--to", "hf-marian", "--overwrite"]) == 2
+        assert f"would take the place of {source}, which is read" in capsys.readouterr().err
+    assert (out / "checkpoint_best.safetensors").read_bytes() == before
     assert convert([str(folder), str(out), "--to", "docnmt", "--overwrite", "--source-lang", "eng"]) == 0
     assert load_model(out).header["task_state"]["languages"] == ["eng", "de"]
 

@@ -348,6 +348,13 @@ WRONG: dict[str, tuple[list[str], bytes, int, str]] = {
         2,
         "--explain new/page.html: lies in --results-path, which is written as a whole; give a place outside",
     ),
+    "plot in the results": (
+        ["generate", "data", "--path", "run", "--results-path", "new", "--by", "position", "--plot", "new/plot.png"],
+        b"",
+        2,
+        "--plot new/plot.png: lies in --results-path, which is written as a whole; give a place outside",
+    ),
+    "length penalty": (["translate", "--path", "run", "--lenpen", "1000"], b"", 2, "--lenpen: must be at most 10"),
     "file": (["generate", "data", "--path", "run", "--results-path", "test.en"], b"", 1, "is a file"),
     "foreign folder": (["generate", "data", "--path", "run", "--results-path", "data"], b"", 1, "not written by"),
     "all for nothing": (

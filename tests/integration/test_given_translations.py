@@ -355,6 +355,20 @@ def test_translate_gives_what_generate_gives(run: Run, folder: Path) -> None:  #
     assert out != run(*command, stdin=stdin)[1]
 
 
+def test_long_lines_of_a_corpus_are_cut_unless_they_are_given(run: Run, folder: Path) -> None:  # noqa: F811
+    long = "the dog sees the cat, " * 100
+    (folder / "one.de").write_text("A DOG.\n\n", encoding="utf-8")
+    command = ["translate", "--path", "reader.safetensors", "--input-format", "corpus", *SHORT]
+    status, out, err = run(*command, "--given", "one.de", stdin=f"a dog.\n{long}\n".encode())
+    assert status == 0
+    assert "is cut" in err or "pieces" in err
+    assert out.splitlines()[0] == "A DOG."
+    assert len(out.splitlines()) == 2
+    (folder / "one.de").write_text("\nA LONG ONE.\n", encoding="utf-8")
+    status, out, err = run(*command, "--given", "one.de", stdin=f"a dog.\n{long}\n".encode())
+    assert (status, out.splitlines()[1]) == (0, "A LONG ONE.")
+
+
 def test_given_lines_that_do_not_fit_are_refused(run: Run, folder: Path) -> None:  # noqa: F811
     cases = [
         ("a\n", "text", "--given bad.de: 1 lines, and stdin has 6; expected one for each"),

@@ -91,3 +91,20 @@ def test_a_config_file_may_name_one_corpus(tmp_path: Path, pieces: list[Path]) -
     file = tmp_path / "options.yaml"
     file.write_text(f"source-lang: en\ntarget-lang: de\ntrainpref: {pieces[0]}\nvocab-size: 60\n")
     assert preprocess.main(["--config", str(file), "--destdir", str(tmp_path / "data")]) == 0
+
+
+def test_names_and_what_was_left_out_come_along(tmp_path: Path, pieces: list[Path]) -> None:
+    rows = [{"document_id": name, "source": f"{name} one.", "target": f"{name} eins."} for name in ("a", "a", "b")]
+    (tmp_path / "named.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for side in ("en", "de"):  # its second document repeats the first
+        (tmp_path / f"twice.{side}").write_text("a cat.\na dog.\n\na cat.\na dog.\n\nit sleeps.\n")
+    parts = [str(pieces[0]), str(tmp_path / "named.jsonl"), str(tmp_path / "twice")]
+    one = run(tmp_path, "one", "--trainpref", *parts, "--vocab-size", "60")
+    made = [run(tmp_path, f"m{n}", "--trainpref", part, "--srcdict", str(one)) for n, part in enumerate(parts)]
+    assert_same_data(one, run(tmp_path, "merged", "--merge", *map(str, made)))
+    made[2] = run(tmp_path, "less", "--trainpref", parts[2], "--srcdict", str(one), "--drop-duplicates")
+    merged = run(tmp_path, "merged-less", "--merge", *map(str, made), *map(str, made[2:]))
+    before = sum(json.loads((made[n] / "meta.json").read_text())["splits"]["train"]["documents"] for n in (0, 1))
+    head, *dropped = (merged / "dropped.tsv").read_text().splitlines()
+    assert head == (made[2] / "dropped.tsv").read_text().splitlines()[0]
+    assert [row.split("\t")[0] for row in dropped] == [str(before + 2), str(before + 5)]

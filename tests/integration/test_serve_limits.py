@@ -95,6 +95,11 @@ def test_content_types(start: Start) -> None:
         assert refused(client.post("/translate", content=body, headers={"content-type": kind}))[0] == 415
     for kind in ("application/json", "Application/JSON; charset=utf-8"):
         assert client.post("/translate", content=body, headers={"content-type": kind}).status_code == 200
+    form = 'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nIt.'
+    content = f"--B\r\n{form}\r\n--B--\r\n".encode()
+    for charset, status in (("", 200), ("; charset=UTF-8", 200), ("; charset=punycode", 400)):
+        headers = {"content-type": f"multipart/form-data; boundary=B{charset}"}
+        assert client.post("/translate/file", content=content, headers=headers).status_code == status
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
     assert refused(client.post("/translate", content=body, headers=headers)) == (415, "compressed")
 

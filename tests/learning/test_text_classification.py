@@ -176,6 +176,8 @@ def test_sentencepiece_from_training_texts(folder: Path, tmp_path: Path) -> None
     assert task.vocabulary_size == 20
     restored = TextClassification.restore(task.config, task.state())
     assert restored.vocabulary.encode(["Good film"]) == task.vocabulary.encode(["Good film"])
+    assert preprocess.main([*arguments, *options[:2], "--destdir", str(tmp_path / "as-supported")]) == 0
+    assert 20 <= task_of(tmp_path / "as-supported").vocabulary_size < 8000
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_markdown() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1. *a* # [x] <b> _y_", "# a", "- a", "> a", "a\\*", "`x", "a | b", "+ a", "&amp; <i>"]
+    "text", ["1. *a* # [x] <b> _y_", "# a", "- a", "> a", "a\\*", "`x", "a | b", "+ a", "&amp; <i>", "C #", "##", "C#"]
 )
 @pytest.mark.parametrize("frame", ["word\n", "# word\n", "- word\n", "| word | b |\n|--|--|\n"])
 def test_markdown_escapes_what_would_mean_something(text: str, frame: str) -> None:
@@ -135,6 +135,26 @@ def test_what_markdown_leaves_is_said() -> None:
     found = document("md", text)
     assert [segment.text for segment in found.segments] == ["one"]
     assert list(found.left) == [6, 13]
+
+
+def test_rules_at_the_beginning_are_no_front_matter() -> None:
+    found = document("md", "---\n\none two\n\n---\n\nthree\n")
+    assert [segment.text for segment in found.segments] == ["one two", "three"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<p translate="no">one <b>x</b><p>red',
+        '<ul><li class="notranslate">one<p>two</p><li>red</ul>',
+        '<dl><dt translate="no">one<dd>red</dl><p>red</p>',
+        '<table><tr><td translate="no">one<td>red<tr><th>red</table>',
+        '<div><p translate="no">one</div>red',
+        '<p>red <i translate="no">one</i> red<p>red',
+    ],
+)
+def test_what_is_kept_in_html_needs_no_end_tag(text: str) -> None:
+    assert translate(document("html", text), Model()).decode() == text.replace("red", "RED")
 
 
 def test_markdown_in_deep_lists() -> None:
@@ -251,6 +271,17 @@ def test_docx_parts_words_where_word_does() -> None:
     assert [segment.text for segment in found.segments] == ["Call 555\u20111234 now.\nBefore it\nafter it."]
     again = document("docx", translate(found, Model()))
     assert [segment.text for segment in again.segments] == ["CALL 555\u20111234 NOW.\nBEFORE IT\nAFTER IT."]
+
+
+def test_comments_of_odt_stay() -> None:
+    note = b"<office:annotation><text:p>a comment</text:p></office:annotation>"
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(sample_documents.odt())) as package, zipfile.ZipFile(made, "w") as copy:
+        for name in package.namelist():
+            copy.writestr(name, package.read(name).replace(b"<text:span>", note + b"<text:span>"))
+    written = zipfile.ZipFile(io.BytesIO(translate(document("odt", made.getvalue()), Model()))).read("content.xml")
+    assert note in written
+    assert b"<text:span>SEES IT</text:span>" in written
 
 
 def test_odt() -> None:

@@ -69,6 +69,11 @@ def test_npz_with_shared_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(vectors.vectors, [[0, 1], [1, 0], [0, 1]])
 
 
+def test_a_name_says_the_form_by_its_end(tmp_path: Path) -> None:
+    (tmp_path / "v.bin.txt").write_text("a 1 0\nb 0 1\n")
+    assert list(read_vectors(tmp_path / "v.bin.txt", all_words).rows) == ["a", "b"]
+
+
 def test_only_wanted_words_are_kept(tmp_path: Path) -> None:
     vectors = read_vectors(write(tmp_path, "glove"), lambda word, place: place == 0 or word == "paris")
     assert list(vectors.rows) == ["the", "paris"]

@@ -47,6 +47,12 @@ def test_terms_are_whole_words(sentence: str, found: list[str]) -> None:
     assert Glossary({**terms, "C++": "C-Plusplus", "猫": "Katze"}).found(sentence) == found
 
 
+def test_spaces_around_a_term_say_nothing() -> None:
+    glossary = Glossary.of({" big  cat ": " Kater "})
+    assert glossary is not None
+    assert glossary.found("A big cat, a big category.") == ["Kater"]
+
+
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text("cat\tKatze\n\nthe  dog\tder Hund\ncat\tKatze\n", encoding="utf-8")

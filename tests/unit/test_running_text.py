@@ -93,6 +93,8 @@ def test_documents_without_names() -> None:
     """One up to a row without text, as in docnmt-preprocess; a row with a list is one by itself."""
     rows = [{"src": text} for text in ("a", "b", "", "c")]
     assert sentences(table(jsonl(rows), "jsonl")) == [["a", "b"], ["c"]]
+    rows[2]["src"] = " \t"
+    assert sentences(table(jsonl(rows), "jsonl")) == [["a", "b"], ["c"]]
     whole = table(jsonl([{"src": ["a", "Bed. Cat."]}, {"src": ["d"]}]), "jsonl")
     assert sentences(whole) == [["a", "Bed.", "Cat."], ["d"]]
     assert [json.loads(line)["hypothesis"] for line in echoed(whole)] == ["A\nBED. CAT.", "D"]

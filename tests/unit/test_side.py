@@ -84,6 +84,16 @@ def test_a_text_may_lack_what_the_source_lacks(capsys: pytest.CaptureFixture[str
     assert "short: 2 sentences in 3 lines, but " in capsys.readouterr().err
 
 
+def test_documents_are_matched_by_name_where_an_empty_row_is_missing(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    empty = {"document_id": "a", "source": "s", "target": "", "hypothesis": ""}
+    perfect = [{**row, "hypothesis": row["target"]} for row in ROWS]
+    ref = written(folder / "ref.jsonl", [*ROWS[:2], empty, *ROWS[2:]])
+    sys = written(folder / "sys.jsonl", [*perfect[2:], *perfect[:2]])
+    assert scores(capsys, folder, ref=ref, sys=sys)["s-BLEU"] == pytest.approx(100)
+
+
 def test_what_is_not_scored_keeps_its_number(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     unknown = {"source": "s", "target": "", "hypothesis": "z"}
     rows = [{"document_id": "0", **unknown}, ROWS[0], {"document_id": "a", **unknown}, *ROWS[1:]]

@@ -33,6 +33,14 @@ def test_text_comes_back(tokenizer: Tokenizer) -> None:
         assert "".join(tokenizer.pieces(ids)).replace("▁", " ").strip() == line
 
 
+@pytest.mark.parametrize("space", ["", "  ", "\t ", "\u3000"])
+def test_subwords_stand_where_their_text_does(tokenizer: Tokenizer, space: str) -> None:
+    line = f"{space}{WORDS[0]} {WORDS[1]}"
+    (ids,) = tokenizer.encode([line])
+    pieces = [piece.replace("▁", "") for piece in tokenizer.pieces(ids)]
+    assert [line[begin:end] for begin, end in tokenizer.spans(line)] == pieces
+
+
 def test_special_symbols_have_their_numbers_and_leave_no_text(tokenizer: Tokenizer) -> None:
     assert tokenizer.vocabulary()[:5] == ["<unk>", "<s>", "</s>", "<brk>", "<mask>"]
     assert len(tokenizer.vocabulary()) == tokenizer.vocab_size == SIZE

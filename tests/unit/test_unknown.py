@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import small_system
 
-from docnmt.data.unknown import unknown_characters, warn_of_unknown
+from docnmt.data.unknown import UnknownText, unknown_characters
 
 
 def test_unknown_subwords_are_counted_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     known = small_system.corpus([["the dog sees.", "a cat."]])
-    warn_of_unknown(known, small_system.tokenizer())
+    UnknownText(small_system.tokenizer()).add(known)
     assert capsys.readouterr().err == ""
     corpus = small_system.corpus([["the dog 漢字 sees.", "a cat.", "a 字 \x1b."]])
-    warn_of_unknown(corpus, small_system.tokenizer())
+    UnknownText(small_system.tokenizer()).add(corpus)
     said = capsys.readouterr().err
     unknown = sum(int(token == 0) for token in corpus.source.tokens)
     assert f"warning: {unknown} of {len(corpus.source.tokens)} subwords, in 2 of 3 sentences, are unknown" in said

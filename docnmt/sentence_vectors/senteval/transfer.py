@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any  # JSON
 
@@ -77,10 +80,23 @@ def run_transfer(config: SentEvalConfig) -> str:
             results[task.name] = {**result, "files_sha256": _task_hash(task, folder)}
             print(f"{task.name}: {_figures(result)}", file=sys.stderr, flush=True)
             if path is not None:
-                others = _read_results(path, settings) if path.exists() else {}  # another process may evaluate, too
-                results = others | results
-                write_json(path, {"settings": settings, "tasks": results})
+                with _alone(path.parent):
+                    others = _read_results(path, settings) if path.exists() else {}
+                    results = others | results
+                    write_json(path, {"settings": settings, "tasks": results})
     return "\n".join(f"{task.name}\t{_figures(results[task.name])}" for task in tasks)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Inside, no other process that evaluates writes results into the folder."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def _contents(config: SentEvalConfig) -> dict[str, str]:
