@@ -81,6 +81,8 @@ def workplace(system: Path, tmp_path: Path) -> Path:
         shutil.copytree(system / "data-bin", folder / name)
     for side in ("en", "de"):
         shutil.copy(folder / f"text/test.{side}", folder)
+        for name, corpus in (("news", "train"), ("talks", "valid")):  # two corpora to train on
+            shutil.copy(folder / f"text/{corpus}.{side}", folder / f"text/{name}.{side}")
     (folder / "sentences").mkdir()
     for side in ("en", "de"):
         lines = (folder / f"text/train.{side}").read_text(encoding="utf-8").split("\n")
