@@ -119,6 +119,16 @@ def test_a_file_comes_back_as_it_was(page: Any, tmp_path: Path) -> None:
     assert "`tree`" in text
 
 
+def test_lines_that_stay_are_named(page: Any) -> None:
+    text = b"A cat.\n\n> <div>\n> It sleeps.\n> </div>\n"
+    page.locator("#file").set_input_files({"name": "a.md", "mimeType": "text/plain", "buffer": text})
+    page.get_by_role("button", name="Translate").click()
+    status = page.get_by_role("status")
+    playwright.expect(status).to_contain_text(
+        "markup cannot be told from text there: what begins in line 3", timeout=30_000
+    )
+
+
 def test_everything_works_by_keyboard(page: Any) -> None:
     page.get_by_label("Document").focus()
     page.keyboard.insert_text(TEXT)
