@@ -5,10 +5,9 @@
     python tools/fusion_translation.py --best runs/fusion-translation/choice/sinusoidal.add
 
 Differences are to addition (`--against`) with the same positions, or with `--family` to the same operator with those
-positions, seed by seed: in nats a subword of the dev part (the
-best validation; less is better), by which rate, scale and checkpoint were chosen, too, and in BLEU of the test part's
-sentences. Intervals are Student's t; p-values are of the paired t-test, by Holm over the nats and over the BLEU of the
-table. One seed has neither.
+positions, seed by seed: in nats a subword of the dev part (the best validation; less is better), by which rate, scale
+and checkpoint were chosen, too, and in BLEU of the test part's sentences. Intervals are Student's t; p-values are of
+the paired t-test, by Holm over the nats and over the BLEU of the table. One seed has neither.
 """
 
 from __future__ import annotations

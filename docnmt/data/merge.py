@@ -95,9 +95,9 @@ def _merge(
     structures = [part.structure() for part in parts]
     into.write_structure(_joined(structures, parts))
     names = [part.text_if_known("names") for part in parts]
-    if any(each is not None for each in names):  # the others are documents without a name
-        each_name = (known or [""] * each.num_documents for known, each in zip(names, structures, strict=True))
-        into.write_lines("names", [name for known in each_name for name in known])
+    if any(known is not None for known in names):  # the documents of the others have none
+        filled = [known or [""] * each.num_documents for known, each in zip(names, structures, strict=True)]
+        into.write_lines("names", [name for part in filled for name in part])
     _merge_dropped(into, parts, [each.num_documents for each in structures])
     facts = Facts(notes=[note for each in counts for note in each["notes"]])
     for each in counts:

@@ -126,7 +126,7 @@ class Tokenizer:
         names = ("encode_as_proto", "encode_as_immutable_proto")  # the second is that of older versions
         cut = next(getattr(self._processor, name) for name in names if hasattr(self._processor, name))
         bare = text.lstrip()  # behind white space that it drops SentencePiece counts wrong
-        if self._processor.encode(bare) != self._processor.encode(text):
+        if bare != text and self._processor.encode(bare) != self._processor.encode(text):
             bare = text
         found, begin = [], len(text) - len(bare)
         for piece in cut(bare).pieces:

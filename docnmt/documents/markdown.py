@@ -24,6 +24,7 @@ _END = re.compile(r"\r\n?|\n")
 _RISKY = re.compile(r"([\\`*_\[\]<>&~])")
 _RISKY_START = re.compile(r"^(\s*\d*)([#+\-.):=>|])")
 _CLOSING = re.compile(r"(?<![^ \t])#+[ \t]*\Z")  # at the end of a heading it is no text
+_CELLS = ("td", "th")
 _SECTIONS = {"bullet_list": "ul", "ordered_list": "ol", "tr": "tr"}
 
 
@@ -41,7 +42,7 @@ class _Written(Place):
     @property
     def cell(self) -> bool:
         """Whether it is one of a table."""
-        return self.block in ("td", "th")
+        return self.block in _CELLS
 
 
 class Markdown(Spliced):
@@ -68,7 +69,7 @@ class Markdown(Spliced):
             elif token.type == "html_block" and token.map:
                 yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections)
             elif token.type == "inline" and token.map and token.content.strip():
-                lines = self._lines(token, starts, cells if inside[-1] in ("td", "th") else None)
+                lines = self._lines(token, starts, cells if inside[-1] in _CELLS else None)
                 try:
                     yield self._place(token, lines, sections, inside[-1])
                 except Lost:

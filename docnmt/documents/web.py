@@ -22,6 +22,7 @@ INLINE = frozenset(_INLINE.split())
 #: Elements whose content is not translated, in a line of text.
 _FIXED = "code kbd samp var math svg object audio video canvas map meter progress output button select"
 FIXED = frozenset(_FIXED.split())
+_IN_LINES = INLINE | FIXED | {"br", "img", "wbr", "input"}
 #: … and between lines.
 _SKIPPED = "script style pre textarea template noscript iframe listing xmp plaintext"
 SKIPPED = frozenset(_SKIPPED.split())
@@ -67,7 +68,7 @@ def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterato
             last = ends.get(place) or (_left_open(found, place, ends) if token.kept else place)
         if token.kind == "end" and token.tag in FIXED:  # its start is missing
             token = Token("other", token.begin, token.end)
-        if token.tag in INLINE or token.tag in FIXED or token.kind in ("text", "other") or token.tag in _IN_LINES:
+        if token.tag in _IN_LINES or token.kind in ("text", "other"):
             kind = "fixed" if last > place or token.tag in FIXED else token.kind
             line.append(Token(kind, token.begin, found[last].end, token.tag))
         else:
@@ -76,9 +77,6 @@ def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterato
             sections.element(token.tag, begins=token.kind == "start")
         place = last + 1
     yield from _segment(source, line, sections)
-
-
-_IN_LINES = frozenset({"br", "img", "wbr", "input"})
 
 
 def _ends(found: Sequence[Token]) -> dict[int, int]:
@@ -102,7 +100,7 @@ def _left_open(found: Sequence[Token], start: int, ends: Mapping[int, int]) -> i
     place = start + 1
     while place < len(found):
         token = found[place]
-        follows = token.tag in _OPEN[tag] or (tag == "p" and token.tag not in INLINE | FIXED | _IN_LINES)
+        follows = token.tag in _OPEN[tag] or (tag == "p" and token.tag not in _IN_LINES)
         if token.kind == "end" or (token.kind in ("start", "void") and follows):
             break
         place = ends.get(place, place) + 1

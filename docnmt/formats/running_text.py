@@ -15,7 +15,7 @@ from docnmt.formats.parallel_table import BREAKS, choose_columns, is_header, lab
 from docnmt.formats.plain_text import read_text
 from docnmt.formats.rows import JsonlTable, TsvTable
 from docnmt.formats.structure import Blank, Facts, Sentence
-from docnmt.formats.text import TextLines
+from docnmt.formats.text import TextLines, is_blank
 
 #: What stands for a line break inside of a line.
 BREAK = "\\n"
@@ -159,7 +159,7 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
             text = _Open()
         frame = _framed_json(row.line, row.place) if kind == "jsonl" else partial(_tsv_row, row.line)
         text.row([split(line) for line in found], frame)
-        before = document if not whole and (document or any(map(str.strip, found))) else None
+        before = document if not whole and (document or not all(map(is_blank, found))) else None
         if before is None:
             yield text.close()
             text = _Open()

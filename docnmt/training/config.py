@@ -75,7 +75,7 @@ class TrainingConfig:
     )  # fmt: skip
     finetune_lr_scale: float | None = option(
         None, "the learning rate of the parts that a sentence model has, too, as a share of --lr, as 0.2; 0 freezes "
-        "them); of a new sentence model these are all parameters",
+        "them; of a new sentence model these are all parameters",
     )  # fmt: skip
     finetune_frozen_updates: int | None = option(
         None, "those parts do not change in the first so many updates, in which only the new ones learn", metavar="N"
