@@ -35,7 +35,7 @@ class SearchConfig:
         """Contradictions between the values."""
         found = below(self, 0, "lenpen", "max_len_a", "max_len_b", "min_len")
         found += above(self, MOST_TOKENS, "max_len_a", "max_len_b", "min_len")
-        found += above(self, MOST_LENPEN, "lenpen")
+        found += above(self, MOST_LENPEN, "lenpen") if math.isfinite(self.lenpen) else []  # `build` speaks of infinity
         if not found and self.max_len_a == 0 and self.max_len_b < max(self.min_len, 1):
             found.append(
                 f"--max-len-b {self.max_len_b} leaves no room for a sentence of --min-len {self.min_len}; raise it"
