@@ -15,7 +15,7 @@ from docnmt.commands.config import ModelsConfig
 from docnmt.data.meta import read_meta
 from docnmt.errors import UsageError, UserError
 from docnmt.files import find_checkpoint
-from docnmt.models.protocol import AnyTranslationModel, TranslationModel, TranslationTask
+from docnmt.models.protocol import AnyTranslationModel, TranslationTask, is_translation_model
 from docnmt.modules.linear_attention import LinearSelfAttention
 from docnmt.modules.reduced_precision import (
     BFloat16Linear,
@@ -107,7 +107,7 @@ def open_models(paths: Sequence[str | Path], device: torch.device) -> LoadedMode
     tasks: list[TranslationTask] = []
     for path in files:
         loaded = load_model(path, device=device)
-        if not isinstance(loaded.model, TranslationModel) or not isinstance(loaded.task, TranslationTask):
+        if not is_translation_model(loaded.model) or not isinstance(loaded.task, TranslationTask):
             arch, task = loaded.arch, loaded.header["task"]
             raise UserError(f"{path}: is a '{arch}' for the task '{task}', which writes no text")
         models.append(loaded.model)

@@ -13,7 +13,7 @@ from docnmt.errors import UserError
 from docnmt.files import BEST, find_checkpoint, write_text
 from docnmt.models.architectures import Transformer
 from docnmt.models.config import TransformerConfig
-from docnmt.models.protocol import TranslationModel
+from docnmt.models.protocol import is_translation_model
 from docnmt.tasks.document_translation import DocumentTranslation
 from docnmt.training.checkpoint import save_checkpoint, unique_state
 from docnmt.training.loading import load_model
@@ -61,7 +61,7 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
         assert isinstance(loaded.model_config, TransformerConfig)
         return SentenceModel(file, loaded.model, loaded.model_config, cast(DocumentTranslation, loaded.task))
     why = "it translates no text"
-    if isinstance(loaded.model, TranslationModel):
+    if is_translation_model(loaded.model):
         noun = loaded.model.reading.noun
         why = (
             "its layers are unknown there"

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional.flat import chunk_rows, document_runs
+from docnmt.functional.flat import at_once, chunk_rows, document_runs
 from docnmt.functional.ranking import best_children, ranked_children
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.tree import TreeIndex
@@ -45,7 +45,7 @@ def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
         levels = _levels(keys.tree, documents, keys.layout, t)
         upper = node_k.index_select(0, levels.upper_nodes).transpose(0, 1).contiguous()  # (h, 2·pairs, d_k)
         hidden = q.new_zeros(len(levels.upper_nodes)).masked_fill_(levels.hidden, -torch.inf)
-        step = chunk_rows(_CHUNK // max(1, upper.shape[:2].numel()))
+        step = chunk_rows(at_once(q.device, _CHUNK) // max(1, upper.shape[:2].numel()))
         for start in range(tokens.start, tokens.stop, step):
             rows = slice(start, min(start + step, tokens.stop))
             scores = torch.baddbmm(hidden, q[:, rows], upper.mT)  # (h, rows, 2·pairs)

@@ -19,7 +19,8 @@ from docnmt.functional.top_t import padding, take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.transfer import to_device
 
-_CHUNK = 1 << 20  # relevances held at a time, 4 MB in float32
+# Relevances held at a time: 4 MB in float32, which a CPU's caches hold; on a card 128 MB, as every call costs as much there.
+_CHUNK, _CARD_CHUNK = 1 << 20, 1 << 25
 _ROWS = 480  # queries side by side, at least: fewer heads at a time rather than shorter rows
 _JOINT = 1 << 18  # documents are taken together up to as many relevances, of other documents' sentences included
 
@@ -33,14 +34,15 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
     q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).permute(1, 2, 0)  # (h, d_k, Tq)
     k = keys.sentences.transpose(0, 1).nan_to_num(0, 0, 0)  # (h, Sk, d_k)
     selection = Selection.empty(queries.sentences, policy.top_t)
+    chunk = at_once(q.device, _CHUNK)
     seen = _visible_sentences(queries.layout, keys.layout, policy.visible)
     for tokens, documents in document_runs(queries.layout, keys.layout, heads=len(k)):
         sentences = slice(*keys.layout.document_sentences.host[[documents.start, documents.stop]].tolist())
         n = sentences.stop - sentences.start
         run_keys = functional.pad(k[:, sentences], (0, 0, 0, padding(n)))
         alone = len(documents) == 1
-        some = max(1, min(len(k), _CHUNK // (n * _ROWS)))
-        step = chunk_rows(_CHUNK // (n * some))
+        some = max(1, min(len(k), chunk // (n * _ROWS)))
+        step = chunk_rows(chunk // (n * some))
         for start in range(tokens.start, tokens.stop, step):
             rows = slice(start, min(start + step, tokens.stop))
             n = int(seen.stop[rows].max()) - sentences.start
@@ -122,15 +124,21 @@ def document_runs(
     """(query tokens, documents): documents one by one, or several together that are small."""
     tokens, sentences = query_layout.documents.host.tolist(), key_layout.document_sentences.host.tolist()
     start, number = 0, query_layout.num_documents
+    joint = at_once(query_layout.sentence_offsets.device, _JOINT)
     while start < number:
         stop = start + 1
         while stop < number and (
-            heads * (tokens[stop + 1] - tokens[start]) * (sentences[stop + 1] - sentences[start]) <= _JOINT
+            heads * (tokens[stop + 1] - tokens[start]) * (sentences[stop + 1] - sentences[start]) <= joint
         ):
             stop += 1
         if sentences[start] < sentences[stop]:
             yield slice(tokens[start], tokens[stop]), range(start, stop)
         start = stop
+
+
+def at_once(device: torch.device, on_cpu: int) -> int:
+    """How many relevances are computed at a time."""
+    return on_cpu if device.type == "cpu" else _CARD_CHUNK
 
 
 def chunk_rows(rows: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from torch import Tensor, nn
-from typing_extensions import Self
+from typing_extensions import Self, TypeIs
 
 from docnmt.batch import PackedText, TranslationBatch
 from docnmt.data.tokenizer import Tokenizer
@@ -31,7 +31,6 @@ StateT = TypeVar("StateT", bound=RowState)
 WrittenT = TypeVar("WrittenT")
 
 
-@runtime_checkable
 class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
     """A model that writes text. `MemoryT`: what it keeps of source documents; `StateT`: of live rows; `WrittenT`: of a
     sentence that it has written. Search hands all three back as they are."""
@@ -67,6 +66,22 @@ class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
 
     def train(self, mode: bool = True) -> object:
         """Switch dropout on, or off."""
+
+
+_PARTS = ("reading", "output", "encode", "begin", "remember", "step")
+
+
+def lacking(model: object) -> list[str]:
+    """What `model` lacks of a translation model, by name.
+
+    `isinstance` would not do: since Python 3.12 it does not find the modules that a module holds.
+    """
+    return [part for part in _PARTS if not hasattr(model, part)]
+
+
+def is_translation_model(model: object) -> TypeIs[AnyTranslationModel]:
+    """Whether `model` lacks nothing of one."""
+    return not lacking(model)
 
 
 #: A model whose own types do not matter to who holds it: models of an ensemble differ in them.

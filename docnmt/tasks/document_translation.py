@@ -18,16 +18,13 @@ from docnmt.data.corpus import ParallelCorpus
 from docnmt.data.meta import META, check_files, read_meta
 from docnmt.data.tokenizer import Tokenizer
 from docnmt.errors import UserError
-from docnmt.models.protocol import AnyTranslationModel, TranslationModel
+from docnmt.models.protocol import AnyTranslationModel, is_translation_model, lacking
 from docnmt.reading import ReadingPlan
 from docnmt.structured import read_limited
 from docnmt.tasks.config import DocumentTranslationConfig
 from docnmt.tasks.mixture import Mixture
 from docnmt.tasks.protocol import ModelClass, TaskState
 from docnmt.tasks.translation_data import TrainingData, TranslationDataset, check_training
-
-#: What a translation model has, for a message.
-PROTOCOL = ("reading", "output", "encode", "begin", "remember", "step")
 
 
 class DocumentTranslation:
@@ -134,10 +131,10 @@ class DocumentTranslation:
             UserError: the model, or the folders of `--mix-data`, do not fit the task's configuration.
         """
         model = model_class.build(model_config, self)
-        if not isinstance(model, TranslationModel):
+        if not is_translation_model(model):
             name = getattr(model_class, "__qualname__", type(model_class).__name__)
-            missing = [each for each in PROTOCOL if not hasattr(model, each)]
-            raise UserError(f"model {name}: its build gives no translation model: it lacks {', '.join(missing)}")
+            missing = ", ".join(lacking(model))
+            raise UserError(f"model {name}: its build gives no translation model: it lacks {missing}")
         if self.data_dir is not None:
             tokenizers = (self.source_tokenizer, self.target_tokenizer)
             check_training(self.config, model.reading, tokenizers, self.languages, self.data_dir)

@@ -29,7 +29,8 @@ def attend(tree, query_layout, key_layout, t, select_on="cumulative", backend="d
 
 
 def tree_over(layout) -> SentenceTree:
-    return build_tree(torch.zeros(layout.num_sentences, 2), layout.document_offsets, lambda left, right: left)
+    vectors = torch.zeros(layout.num_sentences, 2, device=layout.document_offsets.device)
+    return build_tree(vectors, layout.document_offsets, lambda left, right: left)
 
 
 def self_attention_inputs(lengths=LENGTHS, seed=0, **shape):

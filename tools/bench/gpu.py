@@ -23,6 +23,7 @@ import torch
 from attention_ways import TOP_T, WORDS, Document, sdpa
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from docnmt.cli.train import parse
@@ -30,7 +31,8 @@ from docnmt.functional import conditional_attention, packed_attention
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.selective import attend, select
 from docnmt.functional.varlen_selective import suits_varlen, varlen_attention
-from docnmt.training.run import prepare, seed_everything
+from docnmt.training.prepare import prepare
+from docnmt.training.run import seed_everything
 from docnmt.training.trainer import open_epoch
 
 #: The goals that are printed beside what was measured.
@@ -165,6 +167,20 @@ def measure_step(data: str, options: list[str], device: torch.device, repeats: i
           f"{SHARE:.0%}: {'reached' if reached >= SHARE * most else 'missed'}")  # fmt: skip
     if device.type == "cuda":
         print(f"- peak memory: {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+        print_kernels(several, updates)
+
+
+def print_kernels(several: Way, updates: int) -> None:
+    """How long the card computes in an update, beside how long it takes; the kernels that take longest."""
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        several()
+        torch.cuda.synchronize()
+    each = sorted(seen.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
+    busy = sum(kernel.self_device_time_total for kernel in each) / updates  # microseconds
+    calls = sum(kernel.count for kernel in each) / updates
+    print(f"- the card computes for {busy / 1e3:,.1f} ms of each, in {calls:,.0f} calls\n\n| ms | calls | kernel |\n| ---: | ---: | --- |")
+    for kernel in each[:12]:
+        print(f"| {kernel.self_device_time_total / updates / 1e3:,.2f} | {kernel.count / updates:,.0f} | `{kernel.key[:90]}` |")
 
 
 def named(device: torch.device) -> str:
