@@ -19,7 +19,7 @@ from docnmt.functional.top_t import padding, take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.transfer import to_device
 
-# Relevances held at a time: 4 MB in float32, which a CPU's caches hold; on a card 128 MB, as every call costs as much there.
+# Relevances held at a time: 4 MB in float32, as a CPU's caches hold; on a card, where every call costs as much, 128 MB.
 _CHUNK, _CARD_CHUNK = 1 << 20, 1 << 25
 _ROWS = 480  # queries side by side, at least: fewer heads at a time rather than shorter rows
 _JOINT = 1 << 18  # documents are taken together up to as many relevances, of other documents' sentences included

@@ -11,11 +11,14 @@ from torch.nn import functional as F
 
 from docnmt.functional.autograd import Context
 
+# What stays in a CPU's caches; on a card every chunk costs some 20 calls, which take as long as their arithmetic.
+_CHUNK, _CARD_SCORES = 1024, 1 << 27
+
 
 def chunked_cross_entropy(
     features: Tensor, weight: Tensor, labels: Tensor, *,
     bias: Tensor | None = None, label_smoothing: float = 0.0, copied: Copied | None = None, ignore_index: int = -100,
-    chunk_tokens: int = 1024, count: int | None = None,
+    chunk_tokens: int | None = None, count: int | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Summed cross-entropy of `features @ weight.T + bias`, in nats.
 
@@ -27,6 +30,7 @@ def chunked_cross_entropy(
         label_smoothing: ε of (1 − ε)·(−log p(label)) + ε·(mean over the vocabulary of −log p).
         copied: what is mixed into the probability of each label, p(label) = (1 − λ)·softmax(scores)(label) + λ·copied;
             smoothing stays with the softmax.
+        chunk_tokens: how many tokens at a time; None: 1,024 on a CPU, on a card as many as have 2^27 scores (512 MB).
         count: how many labels are counted, where the host knows it: then it does not wait for a GPU to say so.
 
     Returns:
@@ -47,6 +51,8 @@ def chunked_cross_entropy(
     if len(counted) < len(labels):
         features, labels = features.index_select(0, counted), labels.index_select(0, counted)
         copied = None if copied is None else copied.select(counted)
+    if chunk_tokens is None:
+        chunk_tokens = _CHUNK if features.device.type == "cpu" else max(_CHUNK, _CARD_SCORES // max(1, len(weight)))
     share, log_copied = (None, None) if copied is None else (copied.share, copied.log_probs)
     loss, nll = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         features, weight, bias, share, log_copied, labels, 1 - label_smoothing, chunk_tokens

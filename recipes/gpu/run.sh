@@ -8,6 +8,7 @@
 # interruption or on the next card, a training where it was stopped. No step begins that the minutes left are too few for,
 # and each is stopped in time for those behind it.
 #   OUT=DIR      another folder (relative to the clone, or absolute)
+#   UPDATES=2000 MORE=800   of the first model, and of each that starts from it
 #   SETTING=toy  very small, on a CPU, to try the script
 #   DOCNMT_ENV, DOCNMT_TORCH, PYTHON: see tools/environment.sh
 set -euo pipefail
@@ -64,7 +65,7 @@ train() { # SYSTEM SHARE UPDATES OPTION …: its log becomes SYSTEM.jsonl when a
     fi
 }
 
-translate_all() { # SYSTEM SHARE: every test set; the scores become SYSTEM.NAME.json
+translate_all() { # SYSTEM SHARE: every test set, one after the other; the scores become SYSTEM.NAME.txt
     local system=$1 share=$2 name number=0
     while read -r name; do
         result "$system.$name.txt" "$share" docnmt-generate "$data" --gen-subset "test${number/#0/}" --device $device \

@@ -8,8 +8,8 @@ work=$out/work # what is large: data and checkpoints; everything else in $out is
 data=$work/data-bin
 case ${SETTING:-gpu} in
     gpu)
-        device=cuda size="" updates=4000 more=2000 vocabulary=16000 words="200 800 3200 8000 12800 25600 51200"
-        tested=(tests) measured=() steps=20 stepped="transformer hier_cond_transformer" systems="start document sentence"
+        device=cuda size="" updates=${UPDATES:-2000} more=${MORE:-800} vocabulary=16000 words="200 800 3200 8000 12800 25600 51200"
+        tested=(tests) measured=() steps=5 stepped="transformer hier_cond_transformer" systems="start document sentence"
         shared=(--max-tokens 25000 --bf16 --lr 7e-4 --warmup-updates 1000 --dropout 0.1 --label-smoothing 0.1)
         shared+=(--validate-interval-updates 500 --log-interval 50)
         ;;

@@ -15,6 +15,7 @@ from torch import Tensor
 from docnmt.cli.train import main
 from docnmt.functional import conditional_attention, nearest
 from docnmt.functional.dispatch_room import Room
+from docnmt.functional.top_t import take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.transfer import to_device, to_host
 
@@ -150,6 +151,18 @@ def test_a_dispatch_with_room_is_the_equation(lengths: list[list[int]], top_t: i
         found = attend(pretended.NAME, "dispatch")
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("candidates", [5, 64, 128, 1024, 4096])
+def test_a_card_keeps_the_same_sentences_among_equal_ones(candidates: int) -> None:
+    scores = torch.randint(0, 9, (3, candidates, 37), generator=torch.Generator().manual_seed(0)).float()
+    scores[0, :, 0] = scores[1, 3:, 1] = -torch.inf
+    values, indices = take_top_t(scores.clone(), 4)
+    with pretended.pretended():
+        found = [x.to("cpu") for x in take_top_t(scores.clone().to(pretended.NAME), 4)]
+    assert torch.equal(found[0], values)
+    kept = values != -torch.inf
+    assert torch.equal(found[1][kept], indices[kept])
 
 
 def test_there_is_room_for_the_tiles_of_long_sentences() -> None:

@@ -178,9 +178,11 @@ def print_kernels(several: Way, updates: int) -> None:
     each = sorted(seen.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
     busy = sum(kernel.self_device_time_total for kernel in each) / updates  # microseconds
     calls = sum(kernel.count for kernel in each) / updates
-    print(f"- the card computes for {busy / 1e3:,.1f} ms of each, in {calls:,.0f} calls\n\n| ms | calls | kernel |\n| ---: | ---: | --- |")
+    print(f"- the card computes for {busy / 1e3:,.1f} ms of each, in {calls:,.0f} calls\n")
+    print("| ms | calls | kernel |\n| ---: | ---: | --- |")
     for kernel in each[:12]:
-        print(f"| {kernel.self_device_time_total / updates / 1e3:,.2f} | {kernel.count / updates:,.0f} | `{kernel.key[:90]}` |")
+        milliseconds = kernel.self_device_time_total / updates / 1e3
+        print(f"| {milliseconds:,.2f} | {kernel.count / updates:,.0f} | `{kernel.key[:90]}` |")
 
 
 def named(device: torch.device) -> str:
