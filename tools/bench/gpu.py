@@ -175,7 +175,8 @@ def print_kernels(several: Way, updates: int) -> None:
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         several()
         torch.cuda.synchronize()
-    each = sorted(seen.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
+    each = [kernel for kernel in seen.key_averages() if kernel.self_device_time_total]  # others are calls on the host
+    each.sort(key=lambda kernel: -kernel.self_device_time_total)
     busy = sum(kernel.self_device_time_total for kernel in each) / updates  # microseconds
     calls = sum(kernel.count for kernel in each) / updates
     print(f"- the card computes for {busy / 1e3:,.1f} ms of each, in {calls:,.0f} calls\n")
