@@ -16,7 +16,7 @@ from docnmt.models.build import Vocabularies, embeddings, encoder_decoder
 from docnmt.models.config import TransformerConfig
 from docnmt.models.decoding import DecoderState, Memory
 from docnmt.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
-from docnmt.models.protocol import TranslationModel, TranslationTask
+from docnmt.models.protocol import TranslationModel, TranslationTask, is_translation_model
 from docnmt.models.sequence_config import StructuredConfig
 from docnmt.modules.attention import (
     CrossAttention,
@@ -108,6 +108,7 @@ __all__ = [
     "build_position",
     "embeddings",
     "encoder_decoder",
+    "is_translation_model",
     "option",
     "packed_attention",
     "register_architecture",

@@ -128,7 +128,7 @@ def _busy() -> list[str]:
     what else the machine does. A few milliseconds.
     """
     threads = torch.get_num_threads()
-    if threads == 1 or torch.cuda.is_available():  # with a GPU, the CPU's products are few and small
+    if threads == 1 or torch.cuda.is_available():  # where a GPU is, it has the large products
         return []
     x, weight = torch.ones(128, 512), torch.ones(512, 512)
     seconds = {}

@@ -26,8 +26,8 @@ from docnmt.layout import DocumentLayout
 from docnmt.transfer import to_device
 
 _WIDE = 128  # nodes of a level above which single keys are gathered
-_CHUNK = 1 << 22  # relevances of the upper levels held at a time
-_DOTS = 1 << 18  # floats of gathered keys at a time: as many as stay in the cache
+_CHUNK = 1 << 22  # relevances of the upper levels held at a time on a CPU
+_DOTS = 1 << 18  # floats of gathered keys at a time on a CPU: as many as stay in the cache
 
 
 def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
@@ -181,12 +181,12 @@ class _Descent:
 
 
 def _dots(queries: Tensor, keys: Tensor, nodes: Tensor) -> Tensor:
-    """queries (h, R, d) · keys (N, h, d) at nodes (c, h, R) → (c, h, R), a cacheful at a time."""
+    """queries (h, R, d) · keys (N, h, d) at nodes (c, h, R) → (c, h, R), a piece at a time."""
     heads, width = len(queries), queries.shape[-1]
     head = torch.arange(heads, device=nodes.device).view(-1, 1)
     index = (nodes * heads + head).flatten(1).T.contiguous()  # (h·R, c)
     flat_q, flat_k = queries.reshape(-1, 1, width), keys.reshape(-1, width)
-    step = max(1, _DOTS // (index.shape[1] * width))
+    step = max(1, at_once(nodes.device, _DOTS) // (index.shape[1] * width))
     dots = [
         flat_k.index_select(0, part.flatten()).view(*part.shape, width).mul_(q).sum(-1)
         for part, q in zip(torch.split(index, step), torch.split(flat_q, step), strict=True)

@@ -19,10 +19,12 @@ from docnmt.functional.top_t import padding, take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.transfer import to_device
 
-# Relevances held at a time: 4 MB in float32, as a CPU's caches hold; on a card, where every call costs as much, 128 MB.
+# Relevances held at a time: 4 MB in float32, as a CPU's caches hold; 128 MB on a card, where calls on few numbers take
+# as long as on many.
 _CHUNK, _CARD_CHUNK = 1 << 20, 1 << 25
 _ROWS = 480  # queries side by side, at least: fewer heads at a time rather than shorter rows
-_JOINT = 1 << 18  # documents are taken together up to as many relevances, of other documents' sentences included
+# Documents are taken together up to as many relevances, other documents' sentences included; a card has `_CARD_CHUNK`.
+_JOINT = 1 << 18
 
 
 def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
@@ -137,7 +139,7 @@ def document_runs(
 
 
 def at_once(device: torch.device, on_cpu: int) -> int:
-    """How many relevances are computed at a time."""
+    """How many numbers are computed at a time: `on_cpu` there, on any other device `_CARD_CHUNK`."""
     return on_cpu if device.type == "cpu" else _CARD_CHUNK
 
 

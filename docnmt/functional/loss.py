@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from docnmt.functional.autograd import Context
 
-# What stays in a CPU's caches; on a card every chunk costs some 20 calls, which take as long as their arithmetic.
+# Tokens at a time; on a card scores, as every chunk costs some 20 calls there.
 _CHUNK, _CARD_SCORES = 1024, 1 << 27
 
 
@@ -30,7 +30,8 @@ def chunked_cross_entropy(
         label_smoothing: ε of (1 − ε)·(−log p(label)) + ε·(mean over the vocabulary of −log p).
         copied: what is mixed into the probability of each label, p(label) = (1 − λ)·softmax(scores)(label) + λ·copied;
             smoothing stays with the softmax.
-        chunk_tokens: how many tokens at a time; None: 1,024 on a CPU, on a card as many as have 2^27 scores (512 MB).
+        chunk_tokens: how many tokens at a time; None: 1,024 on a CPU, on a card as many as have 2^27 scores, 1,024 at
+            least (512 MB in float32, and about twice that with what is computed of them).
         count: how many labels are counted, where the host knows it: then it does not wait for a GPU to say so.
 
     Returns:

@@ -109,15 +109,15 @@ def take_top_t(scores: Tensor, t: int) -> tuple[Tensor, Tensor]:
 def _first(scores: Tensor, best: Tensor) -> Tensor:
     """Index of the first score that equals the best: (..., n, R), (..., 1, R) → (..., 1, R).
 
-    The sign of the difference is 0 there and -1 elsewhere; on a CPU comparing and selecting would be four times slower,
-    and on a card it is the calls that take the time.
+    Where the best is NaN, or nothing is left, any valid index. The sign of the difference is 0 there and -1 elsewhere;
+    on a CPU comparing and selecting would be four times slower. On a card it is the calls that take the time.
     """
     if scores.device.type != "cpu":
         return scores.argmax(-2, keepdim=True)
     n = scores.shape[-2]
     countdown = torch.arange(n - 1, -1, -1, dtype=scores.dtype, device=scores.device).unsqueeze(-1)
     found = (scores - best).sign_().mul_(n).add_(countdown).amax(-2, keepdim=True)
-    return (n - 1 - found).long().clamp_(0, n - 1)  # -inf minus -inf is NaN: any valid index will do
+    return (n - 1 - found).long().clamp_(0, n - 1)  # -inf minus -inf is NaN
 
 
 def _remove_winner(levels: list[Tensor], path: list[Tensor], members: list[Tensor], group: int) -> None:

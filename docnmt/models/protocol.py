@@ -68,13 +68,16 @@ class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
         """Switch dropout on, or off."""
 
 
-_PARTS = ("reading", "output", "encode", "begin", "remember", "step")
+_PARTS = (
+    "reading", "output", "encode", "begin", "remember", "step", "training", "parameters", "train", "__call__",
+)  # fmt: skip
 
 
 def lacking(model: object) -> list[str]:
     """What `model` lacks of a translation model, by name.
 
-    `isinstance` would not do: since Python 3.12 it does not find the modules that a module holds.
+    `isinstance` would not do: since Python 3.12 it looks members up without `__getattr__`, by which a module finds the
+    modules that it holds.
     """
     return [part for part in _PARTS if not hasattr(model, part)]
 

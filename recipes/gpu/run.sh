@@ -50,13 +50,14 @@ result() { # FILE SHARE COMMAND …: what the command prints becomes FILE
     fi
 }
 
-train() { # SYSTEM SHARE UPDATES OPTION …: its log becomes SYSTEM.jsonl when all updates are made
-    local system=$1 limit=$3 seconds found=0
+train() { # SYSTEM SHARE UPDATES RATE OPTION …: its log becomes SYSTEM.jsonl when all updates are made
+    local system=$1 limit=$3 rate=$4 warmup=$(($3 / 6)) seconds found=0
     begins "$system.jsonl" "$2" || return 0
-    shift 3
+    shift 4
     mkdir -p "$work/$system"
     timeout --kill-after=60 "$seconds" docnmt-train "$data" --save-dir "$work/$system/model" --device $device \
-        "${shared[@]}" --max-update "$limit" "$@" > "$out/$system.jsonl.log" 2>&1 || found=$?
+        "${shared[@]}" --max-update "$limit" --lr "$rate" --lr-scheduler cosine --warmup-updates "$warmup" \
+        --lr-period-updates $((limit - warmup)) "$@" > "$out/$system.jsonl.log" 2>&1 || found=$?
     if [ $found = 0 ]; then
         cp "$work/$system/model/train.jsonl" "$out/$system.jsonl"
         rm "$out/$system.jsonl.log"
@@ -81,11 +82,11 @@ for arch in $stepped; do
     result "step-$arch.md" 20 python tools/bench/gpu.py --device $device "${measured[@]}" step --updates $steps \
         "$data" --arch "$arch$size" "${shared[@]}"
 done
-train start 70 "$updates" --arch "transformer$size"
+train start 70 "$updates" 1e-3 --arch "transformer$size"
 if [ -e "$out/start.jsonl" ]; then
-    train document 45 $more --arch "hier_cond_transformer$size" --finetune-from-model "$work/start/model"
+    train document 45 "$more" 4e-4 --arch "hier_cond_transformer$size" --finetune-from-model "$work/start/model"
     if [[ $systems = *sentence* ]]; then
-        train sentence 60 $more --arch "transformer$size" --finetune-from-model "$work/start/model"
+        train sentence 60 "$more" 4e-4 --arch "transformer$size" --finetune-from-model "$work/start/model"
     fi
 fi
 for system in $systems; do

@@ -10,14 +10,14 @@ case ${SETTING:-gpu} in
     gpu)
         device=cuda size="" updates=${UPDATES:-2000} more=${MORE:-800} vocabulary=16000 words="200 800 3200 8000 12800 25600 51200"
         tested=(tests) measured=() steps=5 stepped="transformer hier_cond_transformer" systems="start document sentence"
-        shared=(--max-tokens 25000 --bf16 --lr 7e-4 --warmup-updates 1000 --dropout 0.1 --label-smoothing 0.1)
+        shared=(--max-tokens 25000 --bf16 --dropout 0.1 --label-smoothing 0.1)
         shared+=(--validate-interval-updates 500 --log-interval 50)
         ;;
     toy) # for trying out the script, on a CPU: nothing that it measures says anything of a card
         device=cpu size=_tiny updates=4 more=2 vocabulary=80 words="100 200"
         tested=(tests/unit/test_linear_library.py) measured=(--repeats 1) steps=1 stepped=hier_cond_transformer
         systems="start document"
-        shared=(--max-tokens 200 --embed-dim 16 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --warmup-updates 1 --log-interval 1)
+        shared=(--max-tokens 200 --embed-dim 16 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --log-interval 1)
         ;;
     *) echo "error: SETTING=$SETTING: expected gpu or toy" >&2; exit 2 ;;
 esac

@@ -20,6 +20,7 @@ from docnmt.cli import train
 from docnmt.functional import conditional_attention, packed_attention
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
 from docnmt.functional.selective import select
+from docnmt.functional.top_t import take_top_t
 from docnmt.functional.varlen import takes_varlen
 from docnmt.functional.varlen_selective import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout
@@ -82,6 +83,13 @@ def test_conditional_attention_gives_the_equation_and_its_gradients(width: int, 
     assert_near(found, passes(equation, exactly(inputs)))
     again = passes(attend, inputs)
     assert torch.equal(found[0], again[0])
+
+
+@pytest.mark.parametrize("candidates", [5, 128, 4096])
+def test_the_same_of_equal_relevances_are_kept_as_on_a_cpu(candidates: int) -> None:
+    scores = torch.randint(0, 9, (3, candidates, 300), generator=torch.Generator().manual_seed(0)).float()
+    for ours, theirs in zip(take_top_t(scores.to(DEVICE), 4), take_top_t(scores.clone(), 4), strict=True):
+        assert torch.equal(ours.cpu(), theirs)
 
 
 def test_all_queries_may_keep_the_same_sentences() -> None:

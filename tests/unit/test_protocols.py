@@ -1,29 +1,27 @@
-"""`isinstance` of a protocol says the same in every Python: since 3.12 it does not see what a module holds."""
+"""`isinstance` of a protocol must say the same in every Python; since 3.12 it does not see what a module holds."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
+from pathlib import Path
 
 import pytest
 import small_system
 from typing_extensions import get_protocol_members
 
 import docnmt
-from docnmt.models.protocol import is_translation_model, lacking
+from docnmt.models.protocol import TranslationModel, is_translation_model, lacking
+
+PACKAGE = Path(docnmt.__file__).parent
 
 
 def runtime_protocols() -> list[type]:
     """The protocols of docnmt that `isinstance` may be asked for."""
-    found: dict[str, type] = {}
-    for package in ("models", "tasks", "criterions", "sentence_vectors", "search", "modules"):
-        names = pkgutil.walk_packages([f"{docnmt.__path__[0]}/{package}"], f"docnmt.{package}.")
-        for name in names:
-            for value in vars(importlib.import_module(name.name)).values():
-                if inspect.isclass(value) and getattr(value, "_is_runtime_protocol", False):
-                    found[f"{value.__module__}.{value.__qualname__}"] = value
-    return [value for name, value in sorted(found.items()) if name.startswith("docnmt.")]
+    files = [path for path in sorted(PACKAGE.rglob("*.py")) if "@runtime_checkable" in path.read_text(encoding="utf-8")]
+    names = [".".join(["docnmt", *path.relative_to(PACKAGE).with_suffix("").parts]) for path in files]
+    values = [(name, value) for name in names for value in vars(importlib.import_module(name)).values()]
+    return [x for name, x in values if getattr(x, "_is_runtime_protocol", False) and x.__module__ == name]
 
 
 @pytest.mark.parametrize("protocol", runtime_protocols(), ids=lambda protocol: protocol.__name__)
@@ -44,3 +42,4 @@ def test_a_translation_model_is_found_by_what_it_has() -> None:
     del model.output
     assert lacking(model) == ["output"]
     assert not is_translation_model(model)
+    assert set(lacking(object())) | {"__call__"} == get_protocol_members(TranslationModel)

@@ -158,6 +158,7 @@ def measure_step(data: str, options: list[str], device: torch.device, repeats: i
         several()
     seconds = clock.in_turns({"updates": several}, repeats)["updates"]
     subwords = sum(int(epoch.data.sizes[units].sum()) for units in batches)
+    memory = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
     most, reached = peak(device, clock, repeats), counter.get_total_flops() / seconds
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     print(f"### A training step: {named(device)}, `{' '.join(options)}`\n")
@@ -166,12 +167,12 @@ def measure_step(data: str, options: list[str], device: torch.device, repeats: i
     print(f"- {reached / 1e12:,.2f} of {most / 1e12:,.2f} TFLOP/s: {reached / most:.0%} of the peak; the goal, "
           f"{SHARE:.0%}: {'reached' if reached >= SHARE * most else 'missed'}")  # fmt: skip
     if device.type == "cuda":
-        print(f"- peak memory: {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+        print(f"- peak memory: {memory / 2**30:.1f} GiB")
         print_kernels(several, updates)
 
 
 def print_kernels(several: Way, updates: int) -> None:
-    """How long the card computes in an update, beside how long it takes; the kernels that take longest."""
+    """How long the card works in an update, beside how long it takes; what takes longest: kernels, copies, fills."""
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         several()
         torch.cuda.synchronize()
@@ -179,8 +180,8 @@ def print_kernels(several: Way, updates: int) -> None:
     each.sort(key=lambda kernel: -kernel.self_device_time_total)
     busy = sum(kernel.self_device_time_total for kernel in each) / updates  # microseconds
     calls = sum(kernel.count for kernel in each) / updates
-    print(f"- the card computes for {busy / 1e3:,.1f} ms of each, in {calls:,.0f} calls\n")
-    print("| ms | calls | kernel |\n| ---: | ---: | --- |")
+    print(f"- the card works for {busy / 1e3:,.1f} ms of each, in {calls:,.0f} calls\n")
+    print("| ms | calls | kernel, copy or fill |\n| ---: | ---: | --- |")
     for kernel in each[:12]:
         milliseconds = kernel.self_device_time_total / updates / 1e3
         print(f"| {milliseconds:,.2f} | {kernel.count / updates:,.0f} | `{kernel.key[:90]}` |")
