@@ -5,8 +5,8 @@
 
 `attention`: documents of 25-word sentences, eight heads of width 64, t = 4, forward and backward, in bfloat16: medians
 of ways that take turns. `step`: updates of the data's own batches, their FLOPs as counted by PyTorch (what is computed
-twice counts twice), and the peak as reached by a product of large matrices. Options of `step` that are not named here
-go to docnmt-train. `--device cpu` is for trying it out: float32, processor time.
+twice counts twice), the peak as reached by a product of large matrices, and what the card does longest. Options of
+`step` that are not named here go to docnmt-train. `--device cpu` is for trying it out: float32, processor time.
 """
 
 from __future__ import annotations
