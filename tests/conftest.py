@@ -21,9 +21,15 @@ BROWSER = [
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+    what = "emulate a processor on which a row's float32 products have other last bits in other batches"
+    parser.addoption("--uneven-rows", action="store_true", help=what)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--uneven-rows"):
+        import uneven_rows
+
+        uneven_rows.emulate()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and so would the tests' processes
 
 

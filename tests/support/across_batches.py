@@ -1,0 +1,25 @@
+"""What may be asked of translations of one text in two batches: their bits, where the processor gives the same ones.
+
+Tests that ask it are marked `across_batches`; a test runs them again under an emulated processor (`uneven_rows`).
+"""
+
+from __future__ import annotations
+
+from docnmt.runtime import row_invariant
+from docnmt.search.translate import Translation
+
+#: What the contract allows a score to differ by.
+NEAR = 1e-4
+
+
+def same_translation(one: Translation, other: Translation) -> bool:
+    """Equal to the last bit, or equally good where products depend on the batch."""
+    return one == other if row_invariant() else abs(one.score - other.score) <= NEAR
+
+
+def same_output(one: str, other: str) -> bool:
+    """Equal outputs of a command, or of the same sentences in the same order where products depend on the batch."""
+    if row_invariant():
+        return one == other
+    named = [[line.split("\t")[0] for line in text.splitlines() if line[:2] in ("S-", "D-")] for text in (one, other)]
+    return named[0] == named[1] and len(named[0]) > 0
