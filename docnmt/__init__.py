@@ -3,24 +3,24 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import docnmt.builtin  # noqa: F401 (every registry is filled, for commands and library users alike)
-from docnmt.version import __version__
+import docnmt.registry.builtin  # noqa: F401 (every registry is filled, for commands and library users alike)
+from docnmt.runtime.version import __version__
 
 if TYPE_CHECKING:
+    from docnmt.apps.translator import Translator as Translator
+    from docnmt.apps.translator import load as load
     from docnmt.cli.train import train as train
-    from docnmt.formats.document import Document as Document
-    from docnmt.search.translate import Translation as Translation
-    from docnmt.translator import Translator as Translator
-    from docnmt.translator import load as load
-    from docnmt.user_dir import import_plugins as import_plugins
+    from docnmt.core.formats.document import Document as Document
+    from docnmt.core.search.translate_corpus import Translation as Translation
+    from docnmt.registry.user_dir import import_plugins as import_plugins
 
 #: What needs torch, or much else, is imported when it is first used.
 _HOMES = {
-    "Document": "formats.document",
-    "Translation": "search.translate",
-    "Translator": "translator",
-    "import_plugins": "user_dir",
-    "load": "translator",
+    "Document": "core.formats.document",
+    "Translation": "core.search.translate_corpus",
+    "Translator": "apps.translator",
+    "import_plugins": "registry.user_dir",
+    "load": "apps.translator",
     "train": "cli.train",
 }
 __all__ = ["Document", "Translation", "Translator", "__version__", "import_plugins", "load", "train"]

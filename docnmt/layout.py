@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt.transfer import to_device
+from docnmt.runtime.transfer import to_device
 
 Derived = TypeVar("Derived")
 

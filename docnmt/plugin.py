@@ -4,21 +4,26 @@ Importing this module imports torch, as a model must. CONTRIBUTING.md shows how 
 kind of component.
 """
 
-from docnmt.batch import IGNORE, PackedText, TranslationBatch
-from docnmt.builtin import register_sizes
-from docnmt.config import Condition, option
-from docnmt.criterions.protocol import Criterion
-from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.errors import UsageError, UserError
+from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
+from docnmt.core.criterions.criterion import Criterion
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
+from docnmt.core.models.build_model import Vocabularies, embeddings, encoder_decoder
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.models.decoder_state import DecoderState, Memory
+from docnmt.core.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
+from docnmt.core.models.sequence_config import StructuredConfig
+from docnmt.core.models.translation_model import TranslationModel, TranslationTask, is_translation_model
+from docnmt.core.reading import ReadingPlan
+from docnmt.core.search.beam_search import BeamSearch
+from docnmt.core.search.config import BeamSearchConfig
+from docnmt.core.search.decode import Search
+from docnmt.core.tasks.task import Batch, Dataset, Task, TaskState
 from docnmt.functional import packed_attention
 from docnmt.layout import DocumentLayout, Spans
-from docnmt.models.build import Vocabularies, embeddings, encoder_decoder
-from docnmt.models.config import TransformerConfig
-from docnmt.models.decoding import DecoderState, Memory
-from docnmt.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
-from docnmt.models.protocol import TranslationModel, TranslationTask, is_translation_model
-from docnmt.models.sequence_config import StructuredConfig
-from docnmt.modules.attention import (
+from docnmt.modules.fusion import Fusion, build_fusion
+from docnmt.modules.layers import FeedForward, Layer, Residual
+from docnmt.modules.positions import Position, PositionSettings, build_position
+from docnmt.modules.softmax_attention import (
     CrossAttention,
     CrossKeys,
     KeyValueCache,
@@ -27,11 +32,7 @@ from docnmt.modules.attention import (
     attend,
     round_up,
 )
-from docnmt.modules.fusion import Fusion, build_fusion
-from docnmt.modules.layers import FeedForward, Layer, Residual
-from docnmt.modules.positions import Position, PositionSettings, build_position
 from docnmt.modules.sublayer import Cache, NoCache, Reads, Slots, Step, Sublayer
-from docnmt.reading import ReadingPlan
 from docnmt.registry import (
     FUSIONS,
     MERGES,
@@ -45,10 +46,9 @@ from docnmt.registry import (
     register_position,
     register_task,
 )
-from docnmt.search.beam_search import BeamSearch
-from docnmt.search.config import BeamSearchConfig
-from docnmt.search.decode import Search
-from docnmt.tasks.protocol import Batch, Dataset, Task, TaskState
+from docnmt.registry.builtin import register_sizes
+from docnmt.registry.options import Condition, option
+from docnmt.runtime.errors import UsageError, UserError
 
 __all__ = [
     "BOS",

@@ -17,6 +17,21 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "docnmt"
 
+#: Rooms whose parts have rows of their own; an import of the room itself means the first.
+PARTS = {
+    room: [main, *(path.stem for path in sorted((PACKAGE / room).iterdir()) if path.stem != "__pycache__")]
+    for room, main in (
+        ("runtime", "runtime/tuning"),
+        ("registry", "registry/registry"),
+        ("core", "core/__init__"),
+        ("apps", "apps/__init__"),
+        ("other_tasks", "other_tasks/__init__"),
+    )
+}
+
+#: What an import may name whole, with parts of it behind `import`.
+WHOLE = {"docnmt", *(f"docnmt.{room}" for room in PARTS)}
+
 STYLE = """<style>
 .card { fill: #fbfaf7 } .box { fill: #e8eef5; stroke: #5b7ea4 } .text { fill: #1c2733 } .note { fill: #55616d }
 .line { stroke: #7d8b99; fill: none } .head { fill: #5b7ea4 } .wrong { fill: #c43b2f } .thin { stroke-width: 0.3 }
@@ -31,27 +46,33 @@ text { font-family: system-ui, sans-serif; font-size: 13px }
 
 #: What happens to a batch in training and to a document in translating: what, where, and what comes out.
 TRAINING = (
-    ("read, check, cut into subwords", "data/preprocess.py", "a folder of arrays"),
-    ("map the arrays into memory", "data/corpus.py", "ParallelCorpus"),
-    ("what the model reads and writes at once", "batching/units.py", "Units (U,)"),
-    ("which units meet in a batch", "batching/plan.py", "plan of (seed, epoch)"),
-    ("gather tokens and labels", "batching/collate.py", "TranslationBatch"),
-    ("encode: embeddings, layers, context", "models/encoder_decoder.py", "states (T_source, d)"),
-    ("decode the whole target at once", "models/encoder_decoder.py", "features (T_target, d)"),
-    ("features, output weights, labels", "criterions/cross_entropy.py", "summed loss, tokens"),
-    ("gradient, clipping, step, checkpoint", "training/trainer.py", "checkpoint_last"),
+    ("read, check, cut into subwords", "core/data/translation_folder.py", "a folder of arrays"),
+    ("map the arrays into memory", "core/data/corpus.py", "ParallelCorpus"),
+    ("what the model reads and writes at once", "core/batching/planned_units.py", "Units (U,)"),
+    ("which units meet in a batch", "core/batching/plan.py", "plan of (seed, epoch)"),
+    ("gather tokens and labels", "core/batching/collate.py", "TranslationBatch"),
+    ("encode: embeddings, layers, context", "core/models/encoder_decoder.py", "states (T_source, d)"),
+    ("decode the whole target at once", "core/models/encoder_decoder.py", "features (T_target, d)"),
+    ("features, output weights, labels", "core/criterions/cross_entropy.py", "summed loss, tokens"),
+    ("gradient, clipping, step, checkpoint", "core/training/trainer.py", "checkpoint_last"),
 )
 TRANSLATING = (
-    ("sentences and their structure", "formats/text.py", "documents"),
-    ("the same corpus, from lines", "data/corpus.py", "ParallelCorpus"),
-    ("what the model reads and writes at once", "batching/units.py", "Units (U,)"),
-    ("pack units, hand them to the search", "search/translate.py", "source PackedText"),
-    ("encode once a document", "models/encoder_decoder.py", "Memory"),
-    ("a slot for each unit that is ready", "search/decode.py", "DecoderState"),
-    ("one token a step, every row", "models/encoder_decoder.py", "logits (R, V)"),
-    ("the best hypotheses of each slot", "search/beam_search.py", "tokens, scores"),
-    ("text, in the order of the input", "search/translate.py", "translations"),
+    ("sentences and their structure", "core/formats/text_lines.py", "documents"),
+    ("the same corpus, from lines", "core/data/corpus.py", "ParallelCorpus"),
+    ("what the model reads and writes at once", "core/batching/planned_units.py", "Units (U,)"),
+    ("pack units, hand them to the search", "core/search/translate_corpus.py", "source PackedText"),
+    ("encode once a document", "core/models/encoder_decoder.py", "Memory"),
+    ("a slot for each unit that is ready", "core/search/decode.py", "DecoderState"),
+    ("one token a step, every row", "core/models/encoder_decoder.py", "logits (R, V)"),
+    ("the best hypotheses of each slot", "core/search/beam_search.py", "tokens, scores"),
+    ("text, in the order of the input", "core/search/translate_corpus.py", "translations"),
 )
+
+
+def rooms(page: str) -> list[str]:
+    """The rooms in the first table of architecture.md, top first."""
+    table = page.partition("| room |")[2].partition("\n\n")[0].splitlines()[2:]
+    return [re.findall(r"`([^`]+)`", line)[0].strip("/").removesuffix(".py") for line in table]
 
 
 def rows(page: str) -> list[tuple[list[str], str]]:
@@ -77,7 +98,7 @@ def imports(package: Path) -> list[tuple[str, str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module == package.name:
+            elif isinstance(node, ast.ImportFrom) and node.module in WHOLE:
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 names = [node.module or ""]
@@ -88,15 +109,18 @@ def imports(package: Path) -> list[tuple[str, str]]:
 
 
 def room(place: str) -> str:
-    """The package, or the module beside the packages, to which a file or a dotted name belongs."""
-    return re.split(r"[/.]", place)[0]
+    """The row of the table to which a file or a dotted name belongs: `core/data`, `layout` …"""
+    parts = re.split(r"[/.]", place.removesuffix(".py"))
+    if parts[0] not in PARTS:
+        return parts[0]
+    return "/".join(parts[:2]) if len(parts) > 1 and parts[1] in PARTS[parts[0]] else PARTS[parts[0]][0]
 
 
 def packages(page: str) -> str:
     """The drawing of the packages: in each row, a dot under every package that this one imports."""
     names = [name for row, _ in rows(page) for name in row]
     count = Counter((room(a), room(b)) for a, b in imports(PACKAGE))
-    left, top, cell = 150, 140, 21
+    left, top, cell = 240, 200, 21
     end, shapes = left + cell * len(names), []
     for i, name in enumerate(names):
         x, y = left + cell * i, top + cell * i

@@ -12,39 +12,39 @@ import re
 from pathlib import Path
 
 import docnmt
-from docnmt.config import Setting, settings
+from docnmt.registry.options import Setting, settings
 
 ROOT = Path(__file__).parent.parent
 
 #: Modules and packages whose public names are the API, with what stands in them.
 API = {
-    "docnmt.translator": "Trained models in Python",
+    "docnmt.apps.translator": "Trained models in Python",
     "docnmt.plugin": "What plug-ins build on",
-    "docnmt.reading": "What a model reads at once",
-    "docnmt.units": "Ranges of sentences",
+    "docnmt.core.reading": "What a model reads at once",
+    "docnmt.core.units": "Ranges of sentences",
     "docnmt.layout": "How a row is divided",
-    "docnmt.batch": "Batches",
+    "docnmt.core.batch": "Batches",
     "docnmt.functional": "Equations on tensors",
     "docnmt.modules": "Modules",
-    "docnmt.models": "Architectures",
-    "docnmt.data": "Corpora on disk",
-    "docnmt.batching": "Units and batches",
-    "docnmt.documents": "Documents of many kinds",
-    "docnmt.search": "Search",
-    "docnmt.explain": "What was read",
-    "docnmt.scoring": "Scores",
-    "docnmt.report": "The report page",
-    "docnmt.tasks": "Tasks",
-    "docnmt.criterions": "Criteria",
-    "docnmt.training": "Training",
-    "docnmt.serve": "The service",
-    "docnmt.convert": "Models of other toolkits",
-    "docnmt.classification": "Text classification",
-    "docnmt.sentence_vectors": "Sentence vectors",
+    "docnmt.core.models": "Architectures",
+    "docnmt.core.data": "Corpora on disk",
+    "docnmt.core.batching": "Units and batches",
+    "docnmt.apps.documents": "Documents of many kinds",
+    "docnmt.core.search": "Search",
+    "docnmt.apps.explain": "What was read",
+    "docnmt.core.scoring": "Scores",
+    "docnmt.apps.report": "The report page",
+    "docnmt.core.tasks": "Tasks",
+    "docnmt.core.criterions": "Criteria",
+    "docnmt.core.training": "Training",
+    "docnmt.apps.serve": "The service",
+    "docnmt.apps.convert": "Models of other toolkits",
+    "docnmt.other_tasks.classification": "Text classification",
+    "docnmt.other_tasks.sentence_vectors": "Sentence vectors",
     "docnmt.registry": "Registries",
-    "docnmt.config": "Configurations",
-    "docnmt.runtime": "How this process computes",
-    "docnmt.errors": "Errors",
+    "docnmt.registry.options": "Configurations",
+    "docnmt.runtime.tuning": "How this process computes",
+    "docnmt.runtime.errors": "Errors",
 }
 
 

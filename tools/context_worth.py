@@ -30,12 +30,12 @@ from typing import Any
 import numpy as np
 from contexts import Asked, Reader, losses
 
-from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.commands.config import ModelsConfig
-from docnmt.commands.models import check_vocabulary, load_models
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.errors import UserError
-from docnmt.files import write_json
+from docnmt.apps.commands.config import ModelsConfig
+from docnmt.apps.commands.models import check_vocabulary, load_models
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.registry import builtin  # noqa: F401  (registers every component)
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_json
 
 SAMPLES = 1000
 

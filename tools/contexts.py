@@ -8,17 +8,17 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import torch
 
-from docnmt.batch import IGNORE, TranslationBatch
-from docnmt.batching.collate import collate, unit_sizes
-from docnmt.batching.plan import plan_batches
-from docnmt.batching.units import planned_units
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TextArray, offsets_of, ranges
-from docnmt.errors import UserError
+from docnmt.core.batch import IGNORE, TranslationBatch
+from docnmt.core.batching.collate import collate, unit_sizes
+from docnmt.core.batching.plan import plan_batches
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TextArray, offsets_of, ranges
+from docnmt.core.models.translation_model import AnyTranslationModel
+from docnmt.core.units import Units, last_units
 from docnmt.functional.loss import label_log_probs
-from docnmt.models.protocol import AnyTranslationModel
-from docnmt.progress import Progress
-from docnmt.units import Units, last_units
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.progress import Progress
 
 _PORTION = 1 << 13  # sentences of made-up documents at a time
 _LABELS = 1024  # whose scores of the whole vocabulary are held at a time

@@ -21,12 +21,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from docnmt.documents import ENDINGS, Document, read
-from docnmt.documents.sentences import Sentence, translated
-from docnmt.documents.web import tokens
-from docnmt.documents.xml_file import local, parse
-from docnmt.errors import UserError
-from docnmt.formats.sentences import split_sentences
+from docnmt.apps.documents import ENDINGS, Document, read
+from docnmt.apps.documents.document_sentences import Sentence, translated
+from docnmt.apps.documents.html import tokens
+from docnmt.apps.documents.xml_file import local, parse
+from docnmt.core.formats.split_sentences import split_sentences
+from docnmt.runtime.errors import UserError
 
 COLUMNS = (
     "files",

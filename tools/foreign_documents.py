@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from docnmt.errors import UserError
-from docnmt.files import write_text
-from docnmt.formats.forms import side
-from docnmt.formats.text import TextLines
-from docnmt.scoring.aligned import LineLayout, read_layout
+from docnmt.core.formats.corpus_files import side
+from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.scoring.align_lines import LineLayout, read_layout
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_text
 
 
 def order(layout: LineLayout, seed: int, within: bool) -> list[int]:

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from systems import System, read_log, validations
 
-from docnmt.files import write_json
+from docnmt.runtime.files import write_json
 
 sys.path.append(str(Path(__file__).parent / "fusion_matters"))
 from paired import PairedComparison, compare, holm

@@ -27,7 +27,7 @@ except ImportError:
     sys.exit("learning_time.py: error: needs scipy; pip install -e '.[study]'")
 from systems import first_as_good, read_log, validations
 
-from docnmt.files import write_json
+from docnmt.runtime.files import write_json
 
 #: Cell → seed → update of the first validation that was good enough, or None.
 Reached = dict[str, dict[str, int | None]]

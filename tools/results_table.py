@@ -24,8 +24,8 @@ from typing import Any
 from paired_shares import mcnemar, score_interval
 from systems import BEST, System
 
-from docnmt.errors import UserError
-from docnmt.files import write_json
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_json
 
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 

@@ -37,9 +37,9 @@ import torch
 from torch import Tensor
 from tree_recall import Seen, choices, open_model, pieces, questions
 
-from docnmt.errors import UserError
-from docnmt.files import write_json
-from docnmt.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_json
 
 WORDS = 128  # of a document, drawn at random, beside the question's
 WIDTHS = (1, 2, 4)  # nodes that a tree's search keeps, times t

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from docnmt.training.checkpoint import read_header
+from docnmt.core.training.checkpoint import read_header
 
 BEST = Path("model") / "checkpoint_best.safetensors"
 

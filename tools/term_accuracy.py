@@ -30,10 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.errors import UserError
-from docnmt.files import write_json
-from docnmt.scoring.aligned import LineLayout, read_layout
-from docnmt.search.given import first_of_documents
+from docnmt.core.scoring.align_lines import LineLayout, read_layout
+from docnmt.core.search.given_translations import first_of_documents
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_json
 
 KINDS = ("all", "title", "later", "first", "single")
 LETTERS, SHARE, LEAST = 4, 10, 3  # of a term: letters; one of so many documents may have it, or so many

@@ -18,14 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
-from docnmt.commands.config import ModelsConfig
-from docnmt.commands.models import check_vocabulary, load_models
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.errors import UserError
+from docnmt.apps.commands.config import ModelsConfig
+from docnmt.apps.commands.models import check_vocabulary, load_models
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.modules.fusion import Add, Concat, ContentGate, Fusion, Gate, Ignore, Scale
+from docnmt.registry import builtin  # noqa: F401  (registers every component)
+from docnmt.runtime.errors import UserError
 
 
 def parts(fusion: Fusion, e: Tensor, p: Tensor, offsets: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:

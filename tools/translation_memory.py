@@ -30,13 +30,13 @@ try:
 except ImportError:
     sys.exit("translation_memory.py: error: needs rapidfuzz; pip install 'docnmt[study]'")
 
-from docnmt.errors import UserError
-from docnmt.files import write_text
-from docnmt.formats.forms import side
-from docnmt.scoring.aligned import LineLayout, read_layout
-from docnmt.scoring.evaluation import Scores
-from docnmt.scoring.metrics import METRICS, bleu_tokenizer, evaluate
-from docnmt.search.given import first_of_documents
+from docnmt.core.formats.corpus_files import side
+from docnmt.core.scoring.align_lines import LineLayout, read_layout
+from docnmt.core.scoring.evaluation import Scores
+from docnmt.core.scoring.metrics import METRICS, bleu_tokenizer, evaluate
+from docnmt.core.search.given_translations import first_of_documents
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_text
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 #: Where the characters begin that stand for words; beyond the surrogates, which stand for nothing.

@@ -36,20 +36,20 @@ sys.path.insert(0, str(Path(__file__).parent / "discourse"))
 from lengthen import lengthened
 from make import SEPARATOR
 
-from docnmt.batching.units import last_sentence_units
-from docnmt.commands.config import ModelsConfig
-from docnmt.commands.contrastive import corpus_of
-from docnmt.commands.models import LoadedModels, load_models
-from docnmt.errors import UserError
-from docnmt.files import write_json
-from docnmt.functional import selective
-from docnmt.functional.flat import top_sentences
+from docnmt.apps.commands.config import ModelsConfig
+from docnmt.apps.commands.contrastive_scorer import corpus_of
+from docnmt.apps.commands.models import LoadedModels, load_models
+from docnmt.core.batching.planned_units import last_sentence_units
+from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.tasks.translation_data import TranslationDataset
+from docnmt.functional import select_and_attend as selective
+from docnmt.functional.select_all import top_sentences
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.layout import DocumentLayout
-from docnmt.modules.context import ConditionalAttention
+from docnmt.modules.context_attention import ConditionalAttention
 from docnmt.modules.document_store import ContextKeys, DocumentStore
-from docnmt.scoring.contrastive import ForcedExample
-from docnmt.tasks.translation_data import TranslationDataset
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_json
 
 MEASURES = ("recall", "weight", "flat", "found", "mass")
 WORDS = 512  # of a document, drawn at random, whose choices are compared

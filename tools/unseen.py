@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.meta import read_meta
-from docnmt.data.overlap import HALF, shares_in_training
-from docnmt.data.split_folder import SplitFolder
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.meta import read_meta
+from docnmt.core.data.overlap import HALF, shares_in_training
+from docnmt.core.data.split_folder import SplitFolder
 
 
 def read_documents(path: Path) -> list[list[str]]:

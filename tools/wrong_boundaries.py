@@ -26,11 +26,11 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from docnmt.errors import UserError
-from docnmt.files import write_text
-from docnmt.formats.forms import side
-from docnmt.formats.text import TextLines
-from docnmt.scoring.aligned import read_layout
+from docnmt.core.formats.corpus_files import side
+from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.scoring.align_lines import read_layout
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_text
 
 SEPARATOR = "<SEP>"
 CONTEXTS = ("src_context", "tgt_context")

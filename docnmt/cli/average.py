@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.cli.command import Command
-from docnmt.cli.given import Given
-from docnmt.config import Section, below, option
-from docnmt.files import check_new
+from docnmt.cli.command_line import Given
+from docnmt.registry.options import Section, below, option
+from docnmt.runtime.files import check_new
 
 COMMAND = Command(
     "docnmt-average",
@@ -49,7 +49,7 @@ def main(given: Given) -> None:
     config = COMMAND.resolve(given, [Section("average", AverageConfig)])["average"]
     output = Path(config.output)
     check_new(output, overwrite=config.overwrite)
-    from docnmt.training.averaging import average_checkpoints, last_checkpoints
+    from docnmt.core.training.averaging import average_checkpoints, last_checkpoints
 
     inputs = [Path(name) for name in config.inputs] or last_checkpoints(Path(config.save_dir), config.last)
     average_checkpoints(inputs, output)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from docnmt.classification.config import ClassifyConfig
 from docnmt.cli.command import Command
-from docnmt.cli.given import Given
-from docnmt.config import Section
-from docnmt.files import check_new
+from docnmt.cli.command_line import Given
+from docnmt.other_tasks.classification.config import ClassifyConfig
+from docnmt.registry.options import Section
+from docnmt.runtime.files import check_new
 
 COMMAND = Command(
     "docnmt-classify",
@@ -30,8 +30,8 @@ def main(given: Given) -> None:
     config: ClassifyConfig = COMMAND.resolve(given, [Section("options", ClassifyConfig)])["options"]
     if config.results is not None:
         check_new(Path(config.results), overwrite=config.overwrite)
-    from docnmt.classification.label import classify
-    from docnmt.runtime import tune
+    from docnmt.other_tasks.classification.label import classify
+    from docnmt.runtime.tuning import tune
 
     print(tune(), file=sys.stderr)
     classify(config, sys.stdout)

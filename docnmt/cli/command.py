@@ -16,14 +16,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from docnmt.checksums import skipped
-from docnmt.cli.given import Given, Parser, add_common, add_options
-from docnmt.config import Section, build, flag, underscored, without_effect
-from docnmt.errors import Terminated, UsageError, UserError, printable, shortened
-from docnmt.launch import apart, mute, place
-from docnmt.migrate import elsewhere, gone, migrate_file
-from docnmt.registry import Registry
-from docnmt.user_dir import import_plugins
+from docnmt.cli.command_line import Given, Parser, add_common, add_options
+from docnmt.registry.migrate import elsewhere, gone, migrate_file
+from docnmt.registry.options import Section, build, flag, underscored, without_effect
+from docnmt.registry.registry import Registry
+from docnmt.registry.user_dir import import_plugins
+from docnmt.runtime.checksums import skipped
+from docnmt.runtime.errors import Terminated, UsageError, UserError, printable, shortened
+from docnmt.runtime.launch import apart, mute, place
 
 #: The commands that share their work among the processes of a job; of any other the first process does it all.
 SHARING = ("docnmt-train", "docnmt-generate", "docnmt-embed", "docnmt-score")

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 import docnmt.cli
-from docnmt import builtin  # noqa: F401  (registers every component)
 from docnmt.cli.command import Command
-from docnmt.cli.given import Given, Parser, add_common, add_options
-from docnmt.config import Section, option
-from docnmt.errors import UserError
+from docnmt.cli.command_line import Given, Parser, add_common, add_options
+from docnmt.registry import builtin  # noqa: F401  (registers every component)
+from docnmt.registry.options import Section, option
+from docnmt.runtime.errors import UserError
 
 COMMAND = Command(
     "docnmt-completion",

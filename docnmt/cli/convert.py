@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from docnmt.apps.convert.config import ConvertConfig
 from docnmt.cli.command import Command
-from docnmt.cli.given import Given
-from docnmt.config import Section
-from docnmt.convert.config import ConvertConfig
+from docnmt.cli.command_line import Given
+from docnmt.registry.options import Section
 
 COMMAND = Command(
     "docnmt-convert",
@@ -33,7 +33,7 @@ docnmt-convert runs/sentence fast --to ctranslate2
 def main(given: Given) -> None:
     """Parse and convert."""
     config: ConvertConfig = COMMAND.resolve(given, [Section("convert", ConvertConfig)])["convert"]
-    from docnmt.convert.main import convert
+    from docnmt.apps.convert.convert_model import convert
 
     convert(config, lambda line: print(line, file=sys.stderr, flush=True))
 

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from docnmt.cli.command import Command
-from docnmt.cli.given import Given
-from docnmt.config import Section
-from docnmt.files import check_new
-from docnmt.sentence_vectors.config import EmbedConfig
+from docnmt.cli.command_line import Given
+from docnmt.other_tasks.sentence_vectors.config import EmbedConfig
+from docnmt.registry.options import Section
+from docnmt.runtime.files import check_new
 
 COMMAND = Command(
     "docnmt-embed",
@@ -34,9 +34,9 @@ def main(given: Given) -> None:
     for name in (config.output, config.gates):
         if name:
             check_new(Path(name), overwrite=config.overwrite)
-    from docnmt.ranks import joined
-    from docnmt.runtime import tune
-    from docnmt.sentence_vectors.embed import embed
+    from docnmt.other_tasks.sentence_vectors.write_vectors import embed
+    from docnmt.runtime.ranks import joined
+    from docnmt.runtime.tuning import tune
 
     with joined():
         print(tune(), file=sys.stderr)

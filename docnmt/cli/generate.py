@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from docnmt import builtin  # noqa: F401  (registers every component)
+from docnmt.apps.commands.config import GenerateConfig
 from docnmt.cli.command import Command
+from docnmt.cli.command_line import Given
 from docnmt.cli.generation import parse
-from docnmt.cli.given import Given
-from docnmt.commands.config import GenerateConfig
-from docnmt.config import Section
-from docnmt.scoring.config import ReportConfig
+from docnmt.core.scoring.config import ReportConfig
+from docnmt.registry import builtin  # noqa: F401  (registers every component)
+from docnmt.registry.options import Section
 
 COMMAND = Command(
     "docnmt-generate",
@@ -33,8 +33,8 @@ docnmt-generate data-bin/bible --path runs/bible --generator sampling --temperat
 def main(given: Given) -> None:
     """Parse and translate."""
     config = parse(COMMAND, given, GenerateConfig, Section("report", ReportConfig))
-    from docnmt.commands.generate import generate
-    from docnmt.ranks import joined
+    from docnmt.apps.commands.generate_split import generate
+    from docnmt.runtime.ranks import joined
 
     with joined():
         generate(*(config[name] for name in ("command", "models", "memory", "generation", "search", "report")))

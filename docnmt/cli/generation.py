@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, check_memory_window
 from docnmt.cli.command import Choice, Command
-from docnmt.cli.given import Given
-from docnmt.commands.config import MemoryConfig, ModelsConfig, check_memory_window
-from docnmt.config import Section
-from docnmt.errors import UsageError
-from docnmt.registry import GENERATORS
-from docnmt.search.config import GenerationConfig
+from docnmt.cli.command_line import Given
+from docnmt.core.search.config import GenerationConfig
+from docnmt.registry.options import Section
+from docnmt.registry.registry import GENERATORS
+from docnmt.runtime.errors import UsageError
 
 
 def parse(

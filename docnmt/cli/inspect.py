@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.cli.command import Command
-from docnmt.cli.given import Given
-from docnmt.config import Section, option
-from docnmt.errors import UserError, printable
-from docnmt.files import find_checkpoint
+from docnmt.cli.command_line import Given
+from docnmt.registry.options import Section, option
+from docnmt.runtime.errors import UserError, printable
+from docnmt.runtime.files import find_checkpoint
 
 COMMAND = Command(
     "docnmt-inspect",
@@ -54,16 +54,16 @@ def main(given: Given) -> None:
         verify(path)
         return
     if config["inspect"].card:
-        from docnmt.training.card import model_card
+        from docnmt.core.training.model_card import model_card
 
         print(printable(model_card(find_checkpoint(path))))
         return
     if (path / "meta.json").is_file():
-        from docnmt.data.report import describe_folder
+        from docnmt.core.data.data_report import describe_folder
 
         print(printable(describe_folder(path)))
         return
-    from docnmt.training.describe import describe_checkpoint
+    from docnmt.core.training.describe_run import describe_checkpoint
 
     print(printable(describe_checkpoint(find_checkpoint(path))))
 
@@ -86,11 +86,11 @@ def verify(path: Path) -> None:
 def _verified(path: Path) -> Iterator[tuple[Path, str, bool]]:
     """Each file, what was found, and whether it holds."""
     if (path / "meta.json").is_file():
-        from docnmt.data.meta import verify_folder
+        from docnmt.core.data.meta import verify_folder
 
         yield from verify_folder(path)
         return
-    from docnmt.training.checkpoint import verify_checkpoint
+    from docnmt.core.training.checkpoint import verify_checkpoint
 
     files = sorted(path.glob("checkpoint_*.safetensors")) if path.is_dir() else []
     for file in files or [find_checkpoint(path)]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from docnmt.cli.command import Choice, Command
-from docnmt.cli.given import Given
-from docnmt.config import Section, option
-from docnmt.errors import UsageError, printable
-from docnmt.registry import Registry
+from docnmt.cli.command_line import Given
+from docnmt.registry.options import Section, option
+from docnmt.registry.registry import Registry
+from docnmt.runtime.errors import UsageError, printable
 
 COMMAND = Command(
     "docnmt-preprocess",
@@ -37,18 +37,18 @@ docnmt-preprocess --task text_classification --train train.tsv --valid valid.tsv
 PREPROCESSORS: Registry[Callable[[Any, Callable[[str], None]], None]] = Registry("task to preprocess for")
 PREPROCESSORS.add(
     "document_translation",
-    "docnmt.data.preprocess:preprocess_translation",
-    config="docnmt.data.config:TranslationPreprocessConfig",
+    "docnmt.core.data.translation_folder:preprocess_translation",
+    config="docnmt.core.data.config:TranslationPreprocessConfig",
 )
 PREPROCESSORS.add(
     "text_classification",
-    "docnmt.classification.preprocess:preprocess_classification",
-    config="docnmt.classification.config:ClassificationPreprocessConfig",
+    "docnmt.other_tasks.classification.classification_folder:preprocess_classification",
+    config="docnmt.other_tasks.classification.config:ClassificationPreprocessConfig",
 )
 PREPROCESSORS.add(
     "nli",
-    "docnmt.sentence_vectors.preprocess:preprocess_nli",
-    config="docnmt.sentence_vectors.config:NliPreprocessConfig",
+    "docnmt.other_tasks.sentence_vectors.nli_folder:preprocess_nli",
+    config="docnmt.other_tasks.sentence_vectors.config:NliPreprocessConfig",
 )
 
 

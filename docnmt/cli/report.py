@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from docnmt.apps.report.config import PageConfig
 from docnmt.cli.command import Command
-from docnmt.cli.given import Given
-from docnmt.config import Section
-from docnmt.report.config import PageConfig
+from docnmt.cli.command_line import Given
+from docnmt.registry.options import Section
 
 COMMAND = Command(
     "docnmt-report",
@@ -28,7 +28,7 @@ docnmt-report --ref test.de --sys a.txt b.txt --discourse a.json b.json --out re
 def main(given: Given) -> None:
     """Parse, compute, write, say so."""
     config: PageConfig = COMMAND.resolve(given, [Section("report", PageConfig)])["report"]
-    from docnmt.report.report import write_report
+    from docnmt.apps.report.make_report import write_report
 
     write_report(config)
     print(f"{config.out}: open it in a browser", file=sys.stderr)

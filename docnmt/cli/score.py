@@ -9,15 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from docnmt import builtin  # noqa: F401  (registers every generator)
+from docnmt.apps.commands.config import ModelsConfig
 from docnmt.cli.command import Command
+from docnmt.cli.command_line import Given
 from docnmt.cli.generation import check_one_translation, parse
-from docnmt.cli.given import Given
-from docnmt.commands.config import ModelsConfig
-from docnmt.config import Section, settings
-from docnmt.errors import UsageError
-from docnmt.launch import place
-from docnmt.scoring.config import (
+from docnmt.core.scoring.config import (
     CONTEXT_SEED,
     AnswersConfig,
     ContrastiveConfig,
@@ -26,10 +22,14 @@ from docnmt.scoring.config import (
     ReportConfig,
     ScoreConfig,
 )
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.registry import builtin  # noqa: F401  (registers every generator)
+from docnmt.registry.options import Section, settings
+from docnmt.runtime.errors import UsageError
+from docnmt.runtime.launch import place
 
 if TYPE_CHECKING:
-    from docnmt.scoring.generative import Question
+    from docnmt.core.scoring.generative import Question
 
 COMMAND = Command(
     "docnmt-score",
@@ -78,7 +78,7 @@ def main(given: Given) -> None:
 
 def _shared(work: Callable[[Given], None], given: Given) -> None:
     """Work that the processes of a job divide among them."""
-    from docnmt.ranks import joined
+    from docnmt.runtime.ranks import joined
 
     with joined():
         work(given)
@@ -98,7 +98,7 @@ def _translations(given: Given) -> None:
     """Scores of translations."""
     others = _belongs([*CONTRASTIVE, *GENERATIVE], "without --contrastive FILE or --generative FILE")
     config = COMMAND.resolve(given, TRANSLATION, explain=others)
-    from docnmt.scoring.translation import score_translation
+    from docnmt.core.scoring.score_files import score_translation
 
     _show(score_translation(config["translation"], config["report"]), config["translation"].json)
 
@@ -109,9 +109,9 @@ def _contrastive(given: Given) -> None:
     config = COMMAND.resolve(given, CONTRASTIVE, explain=others)
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
     documents = _documents(asked, models, path)
-    from docnmt.commands.contrastive import scorer
-    from docnmt.scoring.contrastive import judge, with_contexts
-    from docnmt.scoring.contrastive_files import read_contrastive
+    from docnmt.apps.commands.contrastive_scorer import scorer
+    from docnmt.core.scoring.contrastive import judge, with_contexts
+    from docnmt.core.scoring.contrastive_files import read_contrastive
 
     groups = read_contrastive(path, documents=documents)
     if hopeless := sum(group.hopeless for group in groups):
@@ -128,8 +128,8 @@ def _answers(given: Given) -> None:
     """Expected words in translations that are there."""
     others = _belongs([*TRANSLATION, *QUESTIONS, *SEARCH], "with --generative and --sys")
     config = COMMAND.resolve(given, GENERATIVE, explain=others)
-    from docnmt.scoring.generative import GenerativeReport
-    from docnmt.scoring.generative_files import read_answers, read_questions
+    from docnmt.core.scoring.generative import GenerativeReport
+    from docnmt.core.scoring.generative_files import read_answers, read_questions
 
     answers = config["answers"]
     questions = read_questions(Path(config["generative"].generative))
@@ -147,9 +147,9 @@ def _generative(given: Given) -> None:
     check_one_translation(config)
     asked, models, path = config["questions"], config["models"], Path(config["command"].generative)
     documents = _documents(asked, models, path)
-    from docnmt.commands.generative import answers
-    from docnmt.scoring.generative import GenerativeReport
-    from docnmt.scoring.generative_files import in_contexts, read_questions
+    from docnmt.apps.commands.generative_answers import answers
+    from docnmt.core.scoring.generative import GenerativeReport
+    from docnmt.core.scoring.generative_files import in_contexts, read_questions
 
     questions = read_questions(path, documents=documents)
     _note_hopeless(questions)

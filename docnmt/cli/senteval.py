@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from docnmt.cli.command import Command
-from docnmt.cli.given import Given
-from docnmt.config import Section
-from docnmt.sentence_vectors.senteval.config import SentEvalConfig
+from docnmt.cli.command_line import Given
+from docnmt.other_tasks.sentence_vectors.senteval.config import SentEvalConfig
+from docnmt.registry.options import Section
 
 COMMAND = Command(
     "docnmt-senteval",
@@ -29,8 +29,8 @@ docnmt-senteval --data senteval --baseline sif --vectors glove.txt --frequencies
 def main(given: Given) -> None:
     """Parse, evaluate, print the table."""
     config = COMMAND.resolve(given, [Section("senteval", SentEvalConfig)])
-    from docnmt.runtime import tune
-    from docnmt.sentence_vectors.senteval.transfer import run_transfer
+    from docnmt.other_tasks.sentence_vectors.senteval.transfer_tasks import run_transfer
+    from docnmt.runtime.tuning import tune
 
     print(tune(), file=sys.stderr)
     print(run_transfer(config["senteval"]))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from docnmt import builtin  # noqa: F401  (registers every component)
+from docnmt.apps.serve.config import ServeConfig
 from docnmt.cli.command import Command
+from docnmt.cli.command_line import Given
 from docnmt.cli.generation import check_one_translation, parse
-from docnmt.cli.given import Given
-from docnmt.errors import UserError
-from docnmt.serve.config import ServeConfig
+from docnmt.registry import builtin  # noqa: F401  (registers every component)
+from docnmt.runtime.errors import UserError
 
 COMMAND = Command(
     "docnmt-serve",
@@ -33,7 +33,7 @@ def main(given: Given) -> None:
     config = parse(COMMAND, given, ServeConfig)
     check_one_translation(config)
     try:
-        from docnmt.serve.main import serve
+        from docnmt.apps.serve.run_service import serve
     except ModuleNotFoundError as error:
         if error.name and error.name.split(".")[0] == "docnmt":
             raise

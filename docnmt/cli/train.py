@@ -10,17 +10,17 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypedDict
 
-from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.checksums import skipped
 from docnmt.cli.command import Choice, Command
-from docnmt.cli.given import Given
-from docnmt.config import Section, flag
-from docnmt.errors import UsageError, UserError
-from docnmt.models.options import PARTS, chosen_parts, model_config
-from docnmt.optim.config import OptimizationConfig
-from docnmt.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
-from docnmt.training.config import RunConfig, TrainingConfig
-from docnmt.user_dir import import_plugins
+from docnmt.cli.command_line import Given
+from docnmt.core.models.model_options import PARTS, chosen_parts, model_config
+from docnmt.core.optim.config import OptimizationConfig
+from docnmt.core.training.config import RunConfig, TrainingConfig
+from docnmt.registry import builtin  # noqa: F401  (registers every component)
+from docnmt.registry.options import Section, flag
+from docnmt.registry.registry import ALL, ARCHITECTURES, CRITERIA, MODELS, TASKS, Registry
+from docnmt.registry.user_dir import import_plugins
+from docnmt.runtime.checksums import skipped
+from docnmt.runtime.errors import UsageError, UserError
 
 COMMAND = Command(
     "docnmt-train",
@@ -50,7 +50,7 @@ def main(given: Given) -> None:
         print(list_components())
         return
     config = resolve(given)
-    from docnmt.training.main import dry_run, train_command
+    from docnmt.core.training.train_command import dry_run, train_command
 
     if config["run"].dry_run:
         print(dry_run(config))
@@ -91,8 +91,8 @@ def train(data: str | Path, **options: Any) -> Trained:
     config = resolve(given)
     if config["run"].dry_run:
         raise UsageError("--dry-run: docnmt.train() trains; the command docnmt-train shows what a training would be")
-    from docnmt.training.folder import RunFolder
-    from docnmt.training.main import train_command
+    from docnmt.core.training.run_folder import RunFolder
+    from docnmt.core.training.train_command import train_command
 
     with skipped(given.skip_checksums):
         train_command(config)
@@ -234,7 +234,7 @@ def task_of_data(given: Given) -> str | None:
         raise UserError(
             f"{data}: is no data folder, it has no meta.json; give the --destdir of a docnmt-preprocess, or give --task"
         )
-    from docnmt.structured import read_json  # not at the top: --help needs none
+    from docnmt.runtime.structured import read_json  # not at the top: --help needs none
 
     return read_json(path, _Task, "run docnmt-preprocess again")["task"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from docnmt import builtin  # noqa: F401  (registers every component)
+from docnmt.apps.commands.config import TranslateConfig
 from docnmt.cli.command import Command
+from docnmt.cli.command_line import Given
 from docnmt.cli.generation import check_one_translation, parse
-from docnmt.cli.given import Given
-from docnmt.commands.config import TranslateConfig
-from docnmt.errors import UserError
+from docnmt.registry import builtin  # noqa: F401  (registers every component)
+from docnmt.runtime.errors import UserError
 
 COMMAND = Command(
     "docnmt-translate",
@@ -40,12 +40,12 @@ def main(given: Given) -> None:
     check_one_translation(config)
     sections = (config[name] for name in ("command", "models", "memory", "generation", "search"))
     if config["command"].files:
-        from docnmt.commands.documents import translate_files
+        from docnmt.apps.commands.translate_files import translate_files
 
         if sys.stdout is None:
             raise UserError("stdout is closed; expected: docnmt-translate document.docx -o translation.docx ...")
         return translate_files(sys.stdout, *sections)
-    from docnmt.commands.stream import translate_stream
+    from docnmt.apps.commands.translate_stdin import translate_stream
 
     if sys.stdin is None or sys.stdout is None:
         raise UserError("stdin or stdout is closed; expected: docnmt-translate ... < document.txt > translation.txt")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from docnmt.layout import Spans
-from docnmt.transfer import to_device
+from docnmt.runtime.transfer import to_device
 
 #: A span with more queries × keys is a bucket of its own, without padding, and its scores are not kept.
 LONG = 512 * 512

@@ -1,15 +1,15 @@
 """Conditional attention, flat, hierarchical and step by step.
 
 Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", equations 3 to 7 and section 3.3. Each
-function here names the values of one form; `docnmt.functional.selective` computes all of them.
+function here names the values of one form; `docnmt.functional.select_and_attend` computes all of them.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
 
+from docnmt.functional.select_and_attend import selective_attention, selective_attention_step
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy, in_float32
-from docnmt.functional.selective import selective_attention, selective_attention_step
 from docnmt.functional.tree import SentenceTree, cumulative_keys
 from docnmt.layout import DocumentLayout
 

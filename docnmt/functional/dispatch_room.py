@@ -19,7 +19,7 @@ from torch import Tensor
 from docnmt.functional.dispatch_plan import DispatchPlan, TileBatch, heads_at_a_time, query_rows
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout
-from docnmt.transfer import to_device
+from docnmt.runtime.transfer import to_device
 
 _WIDEST, _NARROWEST = 128, 16  # queries of a tile
 _ASSIGNMENTS = 1 << 20  # planned at a time: bounds the memory of their partial results

@@ -1,6 +1,6 @@
 """The values of sentence selection: queries and keys, the policy that says what may be kept, and what was kept.
 
-`docnmt.functional.selective` leads from the first to the last, and from there to the attention's output.
+`docnmt.functional.select_and_attend` leads from the first to the last, and from there to the attention's output.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional.blocks import SentenceBlocks
+from docnmt.functional.sentence_blocks import SentenceBlocks
 from docnmt.functional.top_t import check_t
 from docnmt.functional.tree import TreeIndex, cumulative_keys, on_device
 from docnmt.layout import DocumentLayout

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from docnmt.layout import DocumentLayout, Spans
-from docnmt.transfer import to_device
+from docnmt.runtime.transfer import to_device
 
 
 @dataclass(frozen=True, eq=False)

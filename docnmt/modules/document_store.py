@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from docnmt.functional import SentenceTree
-from docnmt.functional.blocks import SentenceBlocks
-from docnmt.functional.nearest import many_sentences
+from docnmt.functional.select_blocks import many_sentences
 from docnmt.functional.selection import Keys, SelectionPolicy
+from docnmt.functional.sentence_blocks import SentenceBlocks
 from docnmt.layout import DocumentLayout
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from docnmt.modules.positions.tables import Indexed
+from docnmt.modules.positions.position_tables import Indexed
 
 
 class Embedding(nn.Module):

@@ -1,6 +1,7 @@
 """Multi-head linear attention on packed rows: what `--attention linear` puts in the place of softmax attention.
 
-The blocks have the interface of `docnmt.modules.attention`; what they keep while decoding does not grow with the text.
+The blocks have the interface of `docnmt.modules.softmax_attention`; what they keep while decoding does not grow with
+the text.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from docnmt.functional import LinearMemory, LinearState, packed_linear_attention
 from docnmt.layout import Spans
 from docnmt.modules.arguments import check_at_least
 from docnmt.modules.positions import AttentionPosition, RelativeKeys
-from docnmt.modules.record import attended
+from docnmt.modules.record_reads import attended
 from docnmt.modules.sublayer import OfMemories, Reads, Slots, Step, Sublayer
 
 

@@ -13,7 +13,7 @@ from typing_extensions import Self, TypeVar
 
 from docnmt.layout import DocumentLayout
 from docnmt.modules.document_store import ContextKeys, DocumentStore
-from docnmt.runtime import INVARIANT_ROWS
+from docnmt.runtime.tuning import INVARIANT_ROWS
 
 ReadT = TypeVar("ReadT")
 
@@ -184,7 +184,7 @@ class Sublayer(nn.Module, ABC, Generic[RememberedT, CacheT]):
 
 
 class OwnStart(ABC):
-    """A module whose weights start otherwise than by `docnmt.models.encoder_decoder.initialise` alone."""
+    """A module whose weights start otherwise than by `docnmt.core.models.encoder_decoder.initialise` alone."""
 
     @abstractmethod
     def reset_parameters(self) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from docnmt.config import option
+from docnmt.core.tasks.task import TaskState
 from docnmt.registry import register_criterion, register_model, register_task
-from docnmt.tasks.protocol import TaskState
+from docnmt.registry.options import option
 
 
 class Batch(NamedTuple):

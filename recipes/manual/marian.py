@@ -33,7 +33,7 @@ from transformers import (
     set_seed,
 )
 
-from docnmt.data.corpus import ParallelCorpus
+from docnmt.core.data.corpus import ParallelCorpus
 
 END, PAD = 2, 8000
 WARMUP = 500

@@ -12,13 +12,13 @@ import pytest
 import safetensors.torch
 import torch
 
-from docnmt import migrate
 from docnmt.cli.train import main as train
 from docnmt.cli.train import parse
-from docnmt.errors import UsageError, UserError
-from docnmt.migrate import CHANGES, CONFIG_VERSION, TensorChange
-from docnmt.training.checkpoint import load_checkpoint, read_header
-from docnmt.training.loading import load_model
+from docnmt.core.training.checkpoint import load_checkpoint, read_header
+from docnmt.core.training.load_model import load_model
+from docnmt.registry import migrate
+from docnmt.registry.migrate import CHANGES, CONFIG_VERSION, TensorChange
+from docnmt.runtime.errors import UsageError, UserError
 
 V1 = Path(__file__).parent / "v1"
 CONTINUE = ["--config", "resume/config.yaml", "--max-update", "7"]

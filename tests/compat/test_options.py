@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.classification.label import ClassifyConfig
+from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConfig, TranslateConfig
+from docnmt.apps.convert.config import ConvertConfig
+from docnmt.apps.report.config import PageConfig
+from docnmt.apps.serve.config import ServeConfig
 from docnmt.cli import average, completion, embed, inspect, preprocess, score, senteval
 from docnmt.cli.train import CHOSEN
-from docnmt.commands.config import GenerateConfig, MemoryConfig, ModelsConfig, TranslateConfig
-from docnmt.config import NoOptions, Setting, flag, settings
-from docnmt.convert.config import ConvertConfig
-from docnmt.optim.config import OptimizationConfig
-from docnmt.registry import ALL, ARCHITECTURES, GENERATORS, Registry
-from docnmt.report.config import PageConfig
-from docnmt.scoring.config import ReportConfig
-from docnmt.search.config import GenerationConfig
-from docnmt.serve.config import ServeConfig
-from docnmt.training.config import RunConfig, TrainingConfig
+from docnmt.core.optim.config import OptimizationConfig
+from docnmt.core.scoring.config import ReportConfig
+from docnmt.core.search.config import GenerationConfig
+from docnmt.core.training.config import RunConfig, TrainingConfig
+from docnmt.other_tasks.classification.label import ClassifyConfig
+from docnmt.registry.options import NoOptions, Setting, flag, settings
+from docnmt.registry.registry import ALL, ARCHITECTURES, GENERATORS, Registry
 
 FILE = Path(__file__).with_name("options.txt")
 
@@ -93,8 +93,8 @@ def lines() -> Iterator[str]:
 def test_options_are_those_of_the_file() -> None:
     written = FILE.read_text(encoding="utf-8").strip().splitlines()
     assert "\n".join(lines()).strip().splitlines() == written, (
-        "an option appeared, vanished or changed. Is that wanted? Then say in docnmt/migrate.py how files of earlier "
-        "versions are read, and update the list: python tests/compat/test_options.py"
+        "an option appeared, vanished or changed. Is that wanted? Then say in docnmt/registry/migrate.py how files "
+        "of earlier versions are read, and update the list: python tests/compat/test_options.py"
     )
 
 

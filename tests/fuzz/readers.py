@@ -18,36 +18,36 @@ import toy
 from document_readers import add_documents
 from parallel_text import ParallelText
 
-from docnmt.checksums import skipped
-from docnmt.classification.table import read_labelled, read_texts
-from docnmt.cli.given import Given
+from docnmt.apps.convert.json_file import JsonFile
+from docnmt.apps.convert.marian_config import read_config
+from docnmt.apps.report.discourse_results import read_test_sets
+from docnmt.cli.command_line import Given
 from docnmt.cli.train import parse
-from docnmt.convert.json_file import JsonFile
-from docnmt.convert.marian_config import read_config
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.meta import read_meta
-from docnmt.data.report import describe_folder
-from docnmt.data.stored_vocabulary import stored_tokenizers
-from docnmt.data.tokenizer import Tokenizer
-from docnmt.errors import UserError
-from docnmt.formats.forms import Reading, SplitFiles, read_split
-from docnmt.formats.structure import Facts
-from docnmt.report.discourse import read_test_sets
-from docnmt.scoring.contrastive import with_contexts
-from docnmt.scoring.contrastive_files import read_contrastive
-from docnmt.scoring.generative_files import read_questions
-from docnmt.sentence_vectors.embeddings import map_npy
-from docnmt.sentence_vectors.pairs import read_pairs
-from docnmt.sentence_vectors.senteval.baselines import read_frequencies
-from docnmt.sentence_vectors.senteval.corpora import TASKS, read_task
-from docnmt.sentence_vectors.senteval.transfer import _read_results
-from docnmt.sentence_vectors.vector_files import read_vectors
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
-from docnmt.training.checkpoint import load_checkpoint
-from docnmt.training.describe import describe_checkpoint
-from docnmt.training.journal import Journal
-from docnmt.training.loading import load_model
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.data_report import describe_folder
+from docnmt.core.data.meta import read_meta
+from docnmt.core.data.stored_vocabulary import stored_tokenizers
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.formats.corpus_files import Reading, SplitFiles, read_split
+from docnmt.core.formats.structure import Facts
+from docnmt.core.scoring.contrastive import with_contexts
+from docnmt.core.scoring.contrastive_files import read_contrastive
+from docnmt.core.scoring.generative_files import read_questions
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.training.checkpoint import load_checkpoint
+from docnmt.core.training.describe_run import describe_checkpoint
+from docnmt.core.training.journal import Journal
+from docnmt.core.training.load_model import load_model
+from docnmt.other_tasks.classification.labelled_table import read_labelled, read_texts
+from docnmt.other_tasks.sentence_vectors.embeddings import map_npy
+from docnmt.other_tasks.sentence_vectors.pairs import read_pairs
+from docnmt.other_tasks.sentence_vectors.senteval.baselines import read_frequencies
+from docnmt.other_tasks.sentence_vectors.senteval.corpora import TASKS, read_task
+from docnmt.other_tasks.sentence_vectors.senteval.transfer_tasks import _read_results
+from docnmt.other_tasks.sentence_vectors.vector_files import read_vectors
+from docnmt.runtime.checksums import skipped
+from docnmt.runtime.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.functional import conditional_attention
+from docnmt.functional.select_and_attend import choose_backend
 from docnmt.functional.selection import SelectionPolicy
-from docnmt.functional.selective import choose_backend
 from docnmt.layout import DocumentLayout
 
 BACKENDS = ["dense", "padded", "dispatch"]

@@ -15,14 +15,14 @@ import torch
 from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
 from test_joined_units import Numbers, build
 
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
-from docnmt.commands.contrastive import forced_scores
-from docnmt.data.store import TokenArray
-from docnmt.scoring.contrastive import ForcedExample
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.search.translate import SentenceResult, translate_corpus
-from docnmt.units import Units, context_units, document_units
+from docnmt.apps.commands.contrastive_scorer import forced_scores
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.data.store import TokenArray
+from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.units import Units, context_units, document_units
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
 ARCHITECTURES = ["hier_transformer", "cond_transformer", "hier_cond_transformer"]

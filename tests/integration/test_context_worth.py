@@ -16,13 +16,13 @@ from test_joined_units import build
 from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint, log
 
-from docnmt.batching.foreign import foreign_order, in_foreign_documents
-from docnmt.batching.units import planned_units
 from docnmt.cli.train import main as train
-from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.models.start import start_as_sentence_model
-from docnmt.tasks.translation_data import TranslationDataset
+from docnmt.core.batching.foreign import foreign_order, in_foreign_documents
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.models.equal_start import start_as_sentence_model
+from docnmt.core.tasks.translation_data import TranslationDataset
 
 READERS: list[tuple[str, dict[str, Any]]] = [
     ("hier_transformer", {}),

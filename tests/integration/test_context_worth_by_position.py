@@ -16,12 +16,12 @@ import torch
 from test_generation_commands import folder, run  # noqa: F401  (fixtures)
 from test_joined_units import build
 
-from docnmt.commands.contrastive import forced_scores
-from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.errors import UserError
-from docnmt.scoring.contrastive import ForcedExample
-from docnmt.tasks.translation_data import TranslationDataset
+from docnmt.apps.commands.contrastive_scorer import forced_scores
+from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.tasks.translation_data import TranslationDataset
+from docnmt.runtime.errors import UserError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 

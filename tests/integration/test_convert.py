@@ -19,15 +19,15 @@ marian = pytest.importorskip("marian_models", reason="transformers is not instal
 
 import small_system  # noqa: E402
 
-from docnmt.batching.collate import collate  # noqa: E402
-from docnmt.batching.units import planned_units  # noqa: E402
 from docnmt.cli.convert import main as convert  # noqa: E402
-from docnmt.data.corpus import ParallelCorpus  # noqa: E402
-from docnmt.data.tokenizer import BOS, BRK, MASK  # noqa: E402
-from docnmt.search.config import BeamSearchConfig, GenerationConfig  # noqa: E402
-from docnmt.search.translate import translate_corpus  # noqa: E402
-from docnmt.training.checkpoint import load_checkpoint, unique_state  # noqa: E402
-from docnmt.training.loading import LoadedModel, load_model  # noqa: E402
+from docnmt.core.batching.collate import collate  # noqa: E402
+from docnmt.core.batching.planned_units import planned_units  # noqa: E402
+from docnmt.core.data.corpus import ParallelCorpus  # noqa: E402
+from docnmt.core.data.tokenizer import BOS, BRK, MASK  # noqa: E402
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig  # noqa: E402
+from docnmt.core.search.translate_corpus import translate_corpus  # noqa: E402
+from docnmt.core.training.checkpoint import load_checkpoint, unique_state  # noqa: E402
+from docnmt.core.training.load_model import LoadedModel, load_model  # noqa: E402
 
 SOURCES, TARGETS = marian.sentences(200, "source", seed=5), marian.sentences(200, "target", seed=6)
 LIMIT = 12  # subwords of a translation

@@ -16,14 +16,14 @@ from parallel_text import ParallelText
 
 marian = pytest.importorskip("marian_models", reason="transformers is not installed")
 
+from docnmt.apps.convert import convert_model as convert_main  # noqa: E402
 from docnmt.cli.convert import main as convert  # noqa: E402
 from docnmt.cli.inspect import main as inspect  # noqa: E402
 from docnmt.cli.preprocess import main as preprocess  # noqa: E402
 from docnmt.cli.train import main as train  # noqa: E402
 from docnmt.cli.translate import main as translate  # noqa: E402
-from docnmt.convert import main as convert_main  # noqa: E402
-from docnmt.data.meta import read_meta  # noqa: E402
-from docnmt.training.loading import load_model  # noqa: E402
+from docnmt.core.data.meta import read_meta  # noqa: E402
+from docnmt.core.training.load_model import load_model  # noqa: E402
 
 Capture = pytest.CaptureFixture[str]
 

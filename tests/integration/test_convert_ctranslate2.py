@@ -12,17 +12,17 @@ import sentencepiece
 import small_system
 import torch
 
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
 from docnmt.cli.convert import main as convert
-from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.tokenizer import BOS, BRK, EOS, MASK
-from docnmt.models.config import TransformerConfig
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.training.load_model import load_model
 from docnmt.registry import MODELS
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.search.translate import translate_corpus
-from docnmt.training.loading import load_model
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
 

@@ -12,14 +12,14 @@ from test_models import build
 from test_target_context import gold
 from torch import Tensor
 
-from docnmt.batch import IGNORE, TranslationBatch
-from docnmt.criterions.cross_entropy import LabelSmoothedCrossEntropy
-from docnmt.data.tokenizer import EOS
+from docnmt.core.batch import IGNORE, TranslationBatch
+from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
+from docnmt.core.data.tokenizer import EOS
+from docnmt.core.models.equal_start import own_parameters, start_as_sentence_model
 from docnmt.functional import chunked_cross_entropy
-from docnmt.functional.copying import copied_labels
+from docnmt.functional.copy_scores import copied_labels
 from docnmt.functional.loss import Copied, label_log_probs
 from docnmt.layout import DocumentLayout
-from docnmt.models.start import own_parameters, start_as_sentence_model
 
 LAYOUT = DocumentLayout.from_lengths([[3, 2, 0, 4], [5], [2, 1]])
 

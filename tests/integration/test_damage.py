@@ -15,20 +15,20 @@ import small_system
 from parallel_text import ParallelText
 from toy import train, write_toy_data
 
-from docnmt.checksums import skipped
 from docnmt.cli.average import main as average
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.meta import read_meta
-from docnmt.data.stored_vocabulary import stored_tokenizers
-from docnmt.errors import UserError
-from docnmt.sentence_vectors.config import NliConfig
-from docnmt.sentence_vectors.task import Nli
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
-from docnmt.training.checkpoint import load_checkpoint, read_header, save_checkpoint
-from docnmt.training.loading import load_model
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.meta import read_meta
+from docnmt.core.data.stored_vocabulary import stored_tokenizers
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint
+from docnmt.core.training.load_model import load_model
+from docnmt.other_tasks.sentence_vectors.config import NliConfig
+from docnmt.other_tasks.sentence_vectors.nli_task import Nli
+from docnmt.runtime.checksums import skipped
+from docnmt.runtime.errors import UserError
 
 
 @pytest.fixture(scope="module")
@@ -182,8 +182,8 @@ def test_a_bit_of_the_data_of_other_tasks(tmp_path: Path) -> None:
     for task, file in (("text_classification", "train.tsv"), ("nli", "pairs.tsv")):
         paths = ["--train", str(tmp_path / file), "--valid", str(tmp_path / file)]
         assert preprocess(["--task", task, *paths, "--destdir", str(tmp_path / task)]) == 0
-    from docnmt.classification.config import TextClassificationConfig
-    from docnmt.classification.task import TextClassification
+    from docnmt.other_tasks.classification.classification_task import TextClassification
+    from docnmt.other_tasks.classification.config import TextClassificationConfig
 
     class Model:
         position_count = "unit"

@@ -15,15 +15,15 @@ import sample_documents
 import small_system
 import torch
 
+from docnmt.apps.commands import translate_files as documents
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.commands.translate_files import DocumentModel
+from docnmt.apps.documents import Document, read
+from docnmt.apps.documents.document_sentences import Sentence
 from docnmt.cli.translate import main
-from docnmt.commands import documents
-from docnmt.commands.documents import DocumentModel
-from docnmt.commands.models import LoadedModels
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.documents import Document, read
-from docnmt.documents.sentences import Sentence
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
 
 KINDS = sample_documents.KINDS
 

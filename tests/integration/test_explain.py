@@ -15,16 +15,16 @@ from attention_reference import Inputs, selective
 from torch.nn import functional as F
 
 import docnmt
-from docnmt.data.store import TextArray, TokenArray
-from docnmt.explain.alignment import source_pieces
-from docnmt.explain.explanation import Attention
-from docnmt.explain.notes import strongest
-from docnmt.explain.page import ExplainedSentence, write_explanation
-from docnmt.functional.copying import similarities
-from docnmt.modules.context import ConditionalAttention
-from docnmt.modules.record import taking_notes
-from docnmt.search.forced import forced_batches, token_log_probs
-from docnmt.search.memory import TranslationMemory
+from docnmt.apps.explain.attention_alignment import source_pieces
+from docnmt.apps.explain.explain_page import ExplainedSentence, write_explanation
+from docnmt.apps.explain.explanation import Attention
+from docnmt.apps.explain.notes import strongest
+from docnmt.core.data.store import TextArray, TokenArray
+from docnmt.core.search.forced import forced_batches, token_log_probs
+from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.functional.copy_scores import similarities
+from docnmt.modules.context_attention import ConditionalAttention
+from docnmt.modules.record_reads import taking_notes
 
 DOCUMENTS = [*small_system.text(1, 6, seed=4), *small_system.text(1, 3, seed=8)]
 BRIEF: dict[str, Any] = {"max_len_a": 0.4, "max_len_b": 2}
@@ -318,7 +318,7 @@ def test_alignment_takes_the_step_at_which_equal_words_meet(
     right = tuple(place[target[begin:end]] for begin, end in model.models.task.target_tokenizer.spans(target))
     wrong = (*right[1:], 0)
     steps = (wrong, right) if late else (right, wrong)
-    monkeypatch.setattr("docnmt.explain.alignment.source_pieces", lambda *_: steps)
+    monkeypatch.setattr("docnmt.apps.explain.attention_alignment.source_pieces", lambda *_: steps)
     (found,) = model.align([source], [target])
     assert len(found) == len(right)
     assert all(source[slice(*each.source)] == target[slice(*each.target)] for each in found)

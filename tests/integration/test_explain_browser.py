@@ -12,9 +12,9 @@ import small_system
 from colours import faint
 
 import docnmt
-from docnmt.errors import UsageError
-from docnmt.explain.explanation import Explanation
-from docnmt.explain.page import ExplainedSentence, write_explanation
+from docnmt.apps.explain.explain_page import ExplainedSentence, write_explanation
+from docnmt.apps.explain.explanation import Explanation
+from docnmt.runtime.errors import UsageError
 
 NASTY = "<img src=x onerror='window.hacked=1'> the & dög."
 SOURCES = [[NASTY, *small_system.text(1, 6, seed=4)[0]], ["a cat sleeps.", "it sees the river."]]

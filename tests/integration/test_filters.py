@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from docnmt.cli import preprocess
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.meta import read_meta
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.meta import read_meta
 
 Capture = pytest.CaptureFixture[str]
 ENGLISH = [

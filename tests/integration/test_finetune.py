@@ -13,21 +13,21 @@ import torch
 from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint
 
-from docnmt.batch import TranslationBatch
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
-from docnmt.config import to_dict
-from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.errors import UserError
+from docnmt.core.batch import TranslationBatch
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.training.checkpoint import load_checkpoint, save_checkpoint
+from docnmt.core.training.config import TrainingConfig
+from docnmt.core.training.finetune import start_from
+from docnmt.core.training.load_model import load_model
 from docnmt.registry import ARCHITECTURES, MODELS
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.search.translate import translate_corpus
-from docnmt.training.checkpoint import load_checkpoint, save_checkpoint
-from docnmt.training.config import TrainingConfig
-from docnmt.training.finetune import start_from
-from docnmt.training.loading import load_model
+from docnmt.registry.options import to_dict
+from docnmt.runtime.errors import UserError
 
 SIZES: dict[str, Any] = {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2, "ffn_dim": 48}
 #: What models of other toolkits have.

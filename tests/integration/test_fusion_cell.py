@@ -18,9 +18,9 @@ evaluate = pytest.importorskip("evaluate")
 order_tasks = pytest.importorskip("order_tasks")
 origin = pytest.importorskip("origin")
 
-from docnmt.classification.data import LabelledArrays  # noqa: E402
 from docnmt.cli import preprocess  # noqa: E402
-from docnmt.errors import UsageError  # noqa: E402
+from docnmt.other_tasks.classification.labelled_texts import LabelledArrays  # noqa: E402
+from docnmt.runtime.errors import UsageError  # noqa: E402
 
 OPTIONS = [
     "--arch", "fusion_classifier_tiny", "--encoder-layers", "1", "--embed-dim", "16", "--ffn-dim", "16", "--heads", "2",

@@ -24,7 +24,7 @@ results_of = pytest.importorskip("results").Results
 run = pytest.importorskip("run")
 study_of = pytest.importorskip("study")
 
-from docnmt.errors import UserError  # noqa: E402
+from docnmt.runtime.errors import UserError  # noqa: E402
 
 STUDY = """
 data: ag_news

@@ -16,12 +16,12 @@ import small_system
 from across_batches import same_output
 
 from docnmt.cli import generate, preprocess, score, train, translate
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.errors import UserError
-from docnmt.runtime import row_invariant
-from docnmt.tasks.bleu import corpus_bleu
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.tasks.validation_bleu import corpus_bleu
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.tuning import row_invariant
 
 COMMANDS = {m.__name__.rpartition(".")[2]: m for m in (generate, preprocess, score, train, translate)}
 SHORT = ["--max-len-a", "1", "--max-len-b", "2"]
@@ -520,7 +520,8 @@ def test_generate_explains(run: Run, folder: Path, monkeypatch: pytest.MonkeyPat
     assert "read.jsonl" in err
     assert run(*words, "--explain", "read.html", "--quiet")[0] == 0
     with monkeypatch.context() as patched:
-        patched.setattr("docnmt.commands.generate.write_explained", lambda *_: (_ for _ in ()).throw(UserError("no")))
+        refused = "docnmt.apps.commands.generate_split.write_explained"
+        patched.setattr(refused, lambda *_: (_ for _ in ()).throw(UserError("no")))
         assert run(*words, "--explain", "new.html", "--results-path", "kept")[0] == 1
     assert (folder / "kept" / "scores.json").exists()
     assert (folder / "read.html").read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -15,19 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
-from docnmt.batching.collate import collate_source
-from docnmt.batching.units import planned_units
-from docnmt.commands.config import ModelsConfig
-from docnmt.commands.models import LoadedModels, in_half_precision, load_models, open_models
-from docnmt.data.tokenizer import EOS
-from docnmt.errors import UsageError
-from docnmt.modules.reduced_precision import (
-    BFloat16Linear,
-    EightBitLinear,
-    multiplies_eight_bits,
-    replace_linear,
-)
-from docnmt.search.config import (
+from docnmt.apps.commands.config import ModelsConfig
+from docnmt.apps.commands.models import LoadedModels, in_half_precision, load_models, open_models
+from docnmt.core.batching.collate import collate_source
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.data.tokenizer import EOS
+from docnmt.core.search.config import (
     BeamSearchConfig,
     DiverseBeamSearchConfig,
     GenerationConfig,
@@ -35,10 +28,17 @@ from docnmt.search.config import (
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.search.ensemble import Ensemble
-from docnmt.search.mbr import chrf_of_pairs
-from docnmt.search.translate import SentenceResult, translate_corpus
-from docnmt.search.work import groups
+from docnmt.core.search.ensemble import Ensemble
+from docnmt.core.search.mbr import chrf_of_pairs
+from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.search.work import groups
+from docnmt.modules.reduced_precision import (
+    BFloat16Linear,
+    EightBitLinear,
+    multiplies_eight_bits,
+    replace_linear,
+)
+from docnmt.runtime.errors import UsageError
 
 DOCUMENTS = small_system.text(3, 4)
 ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]
@@ -296,16 +296,16 @@ def test_bfloat16_gives_nearly_the_same_scores(arch: str) -> None:
 
 def test_eight_bits_are_refused_where_they_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(small_system.save(tmp_path / "m.safetensors", "transformer_tiny"))
-    monkeypatch.setattr("docnmt.commands.models.pick_device", lambda name: torch.device(name))
+    monkeypatch.setattr("docnmt.apps.commands.models.pick_device", lambda name: torch.device(name))
     with pytest.raises(UsageError, match="--int8 is for a CPU"):
         load_models(ModelsConfig(path, device="cuda", int8=True))
     assert ModelsConfig(path, fp16=True, int8=True).problems() == ["--fp16, --int8: give one of them"]
     with pytest.raises(UsageError, match="--bf16 is for a CPU"):
         load_models(ModelsConfig(path, device="cuda", bf16=True))
-    monkeypatch.setattr("docnmt.commands.models.multiplies_eight_bits", lambda: False)
+    monkeypatch.setattr("docnmt.apps.commands.models.multiplies_eight_bits", lambda: False)
     with pytest.raises(UsageError, match=r"--int8: torch .* has no such products"):
         load_models(ModelsConfig(path, device="cpu", int8=True))
-    monkeypatch.setattr("docnmt.commands.models.multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr("docnmt.apps.commands.models.multiplies_bfloat16", lambda: False)
     with pytest.raises(UsageError, match="--bf16: this processor has no bfloat16 products"):
         load_models(ModelsConfig(path, device="cpu", bf16=True))
 

@@ -20,16 +20,16 @@ from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures
 from test_joined_units import Numbers, build
 from test_target_context import CASES as OWN_TEXT
 
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
-from docnmt.commands.contrastive import forced_scores
-from docnmt.data.store import TokenArray
-from docnmt.scoring.contrastive import ForcedExample
-from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
-from docnmt.search.given import first_of_documents
-from docnmt.search.translate import SentenceResult, translate_corpus
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
+from docnmt.apps.commands.contrastive_scorer import forced_scores
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.data.store import TokenArray
+from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from docnmt.core.search.given_translations import first_of_documents
+from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
 
 DOCUMENTS = [small_system.text(1, 6, seed=seed)[0] for seed in (3, 5, 8)]
 SENTENCES = sum(map(len, DOCUMENTS))

@@ -17,16 +17,16 @@ from torch import Tensor
 from toy import log
 
 from docnmt.cli import train
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.training.load_model import load_model
 from docnmt.functional import conditional_attention, packed_attention
+from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
+from docnmt.functional.select_and_attend import select
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.selective import select
 from docnmt.functional.top_t import take_top_t
 from docnmt.functional.varlen import takes_varlen
-from docnmt.functional.varlen_selective import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.search.translate import translate_corpus
-from docnmt.training.loading import load_model
 
 pytestmark = pytest.mark.gpu
 DEVICE = "cuda"

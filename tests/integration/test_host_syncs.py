@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from docnmt.cli.train import main
-from docnmt.functional import conditional_attention, nearest
+from docnmt.functional import conditional_attention
+from docnmt.functional import select_blocks as nearest
 from docnmt.functional.dispatch_room import Room
 from docnmt.functional.top_t import take_top_t
 from docnmt.layout import DocumentLayout
-from docnmt.transfer import to_device, to_host
+from docnmt.runtime.transfer import to_device, to_host
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "bench"))
 

@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from docnmt.sentence_vectors.search import nearest_cosine
+from docnmt.other_tasks.sentence_vectors.nearest_rows import nearest_cosine
 
 
 def tool(name: str, folder: str = "inferlite") -> ModuleType:

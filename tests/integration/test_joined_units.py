@@ -12,18 +12,18 @@ import pytest
 import small_system
 import torch
 
-from docnmt.batch import TranslationBatch
-from docnmt.batching.collate import collate, structure_positions
-from docnmt.batching.units import planned_units
-from docnmt.commands.contrastive import forced_scores
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.tokenizer import BOS, BRK, EOS
-from docnmt.errors import UserError
+from docnmt.apps.commands.contrastive_scorer import forced_scores
+from docnmt.core.batch import TranslationBatch
+from docnmt.core.batching.collate import collate, structure_positions
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.tokenizer import BOS, BRK, EOS
+from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.units import Units, window_units
 from docnmt.registry import MODELS
-from docnmt.scoring.contrastive import ForcedExample
-from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
-from docnmt.search.translate import SentenceResult, translate_corpus
-from docnmt.units import Units, window_units
+from docnmt.runtime.errors import UserError
 
 DOCUMENTS = small_system.text(4, 4)
 CASES: list[tuple[str, dict[str, Any]]] = [

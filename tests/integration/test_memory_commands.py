@@ -12,13 +12,13 @@ import small_system
 import torch
 from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
 
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
-from docnmt.search.memory import TranslationMemory, with_memory
-from docnmt.search.translate import translate_corpus
-from docnmt.search.work import source_lengths
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
+from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translation_memory import TranslationMemory, with_memory
+from docnmt.core.search.work import source_lengths
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
 
 Run = Callable[..., tuple[int, str, str]]
 

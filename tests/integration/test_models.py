@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-import docnmt.builtin  # noqa: F401  registers the architectures
-from docnmt.batch import PackedText, TranslationBatch
-from docnmt.config import without_effect
+import docnmt.registry.builtin  # noqa: F401  registers the architectures
+from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.layout import DocumentLayout
 from docnmt.registry import MODELS
+from docnmt.registry.options import without_effect
 
 DOCUMENTS = ["hier_transformer", "cond_transformer", "hier_cond_transformer"]
 VARIANTS: list[dict[str, Any]] = [

@@ -18,20 +18,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from toy import assert_same_checkpoint, log
 
-from docnmt.batch import IGNORE, TranslationBatch
-from docnmt.batching.collate import collate_source
-from docnmt.batching.noise import DroppedContexts, HiddenWords, resegmented
-from docnmt.batching.units import planned_units
 from docnmt.cli.train import main as train
-from docnmt.criterions.config import LabelSmoothedCrossEntropyConfig
-from docnmt.criterions.cross_entropy import LabelSmoothedCrossEntropy
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.draws import uniform
-from docnmt.data.tokenizer import BRK, EOS, MASK
+from docnmt.core.batch import IGNORE, TranslationBatch
+from docnmt.core.batching.collate import collate_source
+from docnmt.core.batching.noise import DroppedContexts, HiddenWords, resegmented
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.criterions.config import LabelSmoothedCrossEntropyConfig
+from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.random_draws import uniform
+from docnmt.core.data.tokenizer import BRK, EOS, MASK
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.modules.embedding import WordDropout
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
-from docnmt.tasks.translation_data import TranslationDataset
 
 DOCUMENTS = small_system.text(30, 6)
 

@@ -16,24 +16,24 @@ from test_joined_units import build
 from test_training_translation import LAST, SMALL
 from toy import assert_same_checkpoint, log
 
-from docnmt.batch import IGNORE, TranslationBatch
-from docnmt.batching.foreign import in_foreign_documents
-from docnmt.batching.units import learned_units, planned_units
 from docnmt.cli import generate, score
 from docnmt.cli.train import main as train
-from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.meta import read_meta
-from docnmt.data.store import TextArray
-from docnmt.data.tokenizer import BOS, BRK
-from docnmt.scoring.metrics import evaluate
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.search.given import first_of_documents
-from docnmt.search.memory import TranslationMemory
-from docnmt.search.translate import translate_corpus
-from docnmt.tasks.bleu import corpus_bleu
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.translation_data import TranslationDataset
+from docnmt.core.batch import IGNORE, TranslationBatch
+from docnmt.core.batching.foreign import in_foreign_documents
+from docnmt.core.batching.planned_units import learned_units, planned_units
+from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.meta import read_meta
+from docnmt.core.data.store import TextArray
+from docnmt.core.data.tokenizer import BOS, BRK
+from docnmt.core.scoring.metrics import evaluate
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.given_translations import first_of_documents
+from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.translation_data import TranslationDataset
+from docnmt.core.tasks.validation_bleu import corpus_bleu
 
 Capture = pytest.CaptureFixture[str]
 DOCUMENTS = small_system.text(7, 5, seed=3)

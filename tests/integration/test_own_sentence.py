@@ -8,8 +8,8 @@ import pytest
 import torch
 from test_models import batch, build, scores
 
-from docnmt.batch import PackedText, TranslationBatch
-from docnmt.functional import nearest
+from docnmt.core.batch import PackedText, TranslationBatch
+from docnmt.functional import select_blocks as nearest
 from docnmt.registry import MODELS
 
 TREE = {"merge": "source2token"}

@@ -10,16 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from docnmt import registry
 from docnmt.cli.generate import main as generate
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.train import main as train
 from docnmt.cli.train import parse
-from docnmt.config import below, option
-from docnmt.models.options import model_config
+from docnmt.core.models.model_options import model_config
+from docnmt.core.training.load_model import load_model
 from docnmt.modules.positions import Position, PositionSettings
-from docnmt.registry import MODELS, register_architecture, register_fusion, register_model, register_position
-from docnmt.training.loading import load_model
+from docnmt.registry import MODELS, register_architecture, register_fusion, register_model, register_position, registry
+from docnmt.registry.options import below, option
 
 DATA = Path(__file__).parents[1] / "compat" / "v1" / "data"
 SIZE = ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24"]

@@ -15,15 +15,15 @@ import small_system
 from parallel_text import ParallelText
 
 from docnmt.cli import preprocess
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.encoding import fitting_workers
-from docnmt.data.meta import read_meta
-from docnmt.data.report import describe_folder
-from docnmt.data.tokenizer import Tokenizer
-from docnmt.errors import UserError
-from docnmt.formats.text import TextLines
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.data_report import describe_folder
+from docnmt.core.data.encode_text import fitting_workers
+from docnmt.core.data.meta import read_meta
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.runtime.errors import UserError
 
 Capture = pytest.CaptureFixture[str]
 
@@ -66,9 +66,9 @@ def test_a_corpus_comes_back_as_it_was(text: ParallelText) -> None:
 
 
 def test_the_number_of_workers_changes_no_byte(text: ParallelText, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("docnmt.data.encoding.CHUNK", 7)
-    monkeypatch.setattr("docnmt.data.encoding._WORTH", 4)
-    monkeypatch.setattr("docnmt.data.encoding.processors", lambda: 3)
+    monkeypatch.setattr("docnmt.core.data.encode_text.CHUNK", 7)
+    monkeypatch.setattr("docnmt.core.data.encode_text._WORTH", 4)
+    monkeypatch.setattr("docnmt.core.data.encode_text.processors", lambda: 3)
     assert [fitting_workers(lines) for lines in (5, 55, 56, 1000)] == [1, 1, 2, 3]
     assert text.preprocess() == 0  # by itself as many as fit
     for number in ("1", "2"):

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "inferlite"))
 import probing_tasks
 
 from docnmt.cli import senteval
-from docnmt.errors import UserError
-from docnmt.sentence_vectors.senteval.corpora import LENGTHS, PROBING, read_task
+from docnmt.other_tasks.sentence_vectors.senteval.corpora import LENGTHS, PROBING, read_task
+from docnmt.runtime.errors import UserError
 
 
 @pytest.fixture(scope="module")

@@ -21,12 +21,12 @@ from rank_jobs import torchrun
 from torch.distributed import HashStore
 from toy import log, train, write_toy_data
 
-from docnmt.errors import UserError
-from docnmt.ranks import gone
-from docnmt.ranks.job import Job
-from docnmt.training import lock
-from docnmt.training.checkpoint import load_checkpoint
-from docnmt.training.folder import RunFolder
+from docnmt.core.training import folder_lock as lock
+from docnmt.core.training.checkpoint import load_checkpoint
+from docnmt.core.training.run_folder import RunFolder
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.ranks import lost_ranks as gone
+from docnmt.runtime.ranks.rank import Job
 
 LAST = "checkpoint_last.safetensors"
 OFTEN = ("--save-interval-updates", "10", "--disable-validation", "--log-interval", "1")

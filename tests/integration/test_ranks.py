@@ -18,8 +18,8 @@ from torch.distributed.fsdp import FSDPModule
 from toy import log
 
 from docnmt.cli import preprocess, train
+from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.registry import MODELS
-from docnmt.training.checkpoint import load_checkpoint
 
 TRANSLATION = {
     "transformer": "", "copy_transformer": "", "hier_transformer": "", "cond_transformer": "--top-t 2",

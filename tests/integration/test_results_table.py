@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from docnmt.training.checkpoint import save_checkpoint
+from docnmt.core.training.checkpoint import save_checkpoint
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 

@@ -19,18 +19,18 @@ import torch
 from test_inferlite_tools import tool
 
 from docnmt.cli import embed, preprocess, senteval, train
-from docnmt.errors import UserError
-from docnmt.files import find_checkpoint
+from docnmt.core.training.checkpoint import load_checkpoint, save_checkpoint
+from docnmt.other_tasks.sentence_vectors import write_vectors as embed_command
+from docnmt.other_tasks.sentence_vectors.config import EmbedConfig, NliConfig
+from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
+from docnmt.other_tasks.sentence_vectors.gates import gate_means
+from docnmt.other_tasks.sentence_vectors.nearest_rows import nearest_cosine
+from docnmt.other_tasks.sentence_vectors.nli_task import Nli
+from docnmt.other_tasks.sentence_vectors.senteval import transfer_tasks as transfer
+from docnmt.other_tasks.sentence_vectors.treebank_words import words
 from docnmt.registry import MODELS
-from docnmt.sentence_vectors import embed as embed_command
-from docnmt.sentence_vectors.config import EmbedConfig, NliConfig
-from docnmt.sentence_vectors.encoder import SentenceEncoder
-from docnmt.sentence_vectors.gates import gate_means
-from docnmt.sentence_vectors.search import nearest_cosine
-from docnmt.sentence_vectors.senteval import transfer
-from docnmt.sentence_vectors.task import Nli
-from docnmt.sentence_vectors.words import words
-from docnmt.training.checkpoint import load_checkpoint, save_checkpoint
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import find_checkpoint
 
 NOUNS = ["dog", "cat", "man", "child", "bird", "train"]
 VERBS = ["runs", "sleeps", "sings", "waits"]
@@ -438,7 +438,7 @@ def test_results_that_another_process_adds_are_kept(
 
 def test_several_processes_do_not_share_a_pipe(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr("docnmt.ranks.world", lambda: 2)
+    monkeypatch.setattr("docnmt.runtime.ranks.world", lambda: 2)
     config = EmbedConfig(path=str(plain), input=str(tmp_path / "pipe"), output=str(tmp_path / "new.npy"))
     with pytest.raises(UserError, match="expected a file, of which every process reads its part"):
         embed_command.embed(config, io.StringIO())

@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from docnmt import runtime
+from docnmt.runtime import tuning as runtime
 
 ROOT = Path(__file__).parents[2]
 

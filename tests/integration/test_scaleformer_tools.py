@@ -16,12 +16,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "scaleformer"))
 import loss_by_position
 import neighbours
 
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
-from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.corpus import ParallelCorpus
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.data.corpus import ParallelCorpus
 
 
 def test_the_word_before_decides_and_nothing_else(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import torch
 from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint, log
 
-from docnmt.batching.collate import collate
 from docnmt.cli.train import main as train
-from docnmt.modules.context import ConditionalAttention, tell_update
-from docnmt.units import document_units
+from docnmt.core.batching.collate import collate
+from docnmt.core.units import document_units
+from docnmt.modules.context_attention import ConditionalAttention, tell_update
 
 
 @pytest.mark.parametrize("arch", ["cond_transformer_tiny", "hier_cond_transformer_tiny"])

@@ -12,19 +12,20 @@ import torch
 from torch import nn
 
 from docnmt.cli import senteval
-from docnmt.errors import UserError
-from docnmt.sentence_vectors.embeddings import UNKNOWN, Embeddings
-from docnmt.sentence_vectors.senteval import classification, relatedness, softmax
-from docnmt.sentence_vectors.senteval.baselines import (
+from docnmt.other_tasks.sentence_vectors.embeddings import UNKNOWN, Embeddings
+from docnmt.other_tasks.sentence_vectors.senteval import folds as classification
+from docnmt.other_tasks.sentence_vectors.senteval import relatedness, softmax
+from docnmt.other_tasks.sentence_vectors.senteval.baselines import (
     BagOfWordsBaseline,
     RandomProjections,
     read_frequencies,
     sif_weights,
 )
-from docnmt.sentence_vectors.senteval.classification import PROTOCOLS, Protocol
-from docnmt.sentence_vectors.senteval.corpora import TASKS, TransferTask, read_task
-from docnmt.sentence_vectors.senteval.evaluate import _f1, _features, evaluate
-from docnmt.sentence_vectors.senteval.softmax import Examples, Schedule
+from docnmt.other_tasks.sentence_vectors.senteval.corpora import TASKS, TransferTask, read_task
+from docnmt.other_tasks.sentence_vectors.senteval.evaluate import _f1, _features, evaluate
+from docnmt.other_tasks.sentence_vectors.senteval.folds import PROTOCOLS, Protocol
+from docnmt.other_tasks.sentence_vectors.senteval.softmax import Examples, Schedule
+from docnmt.runtime.errors import UserError
 
 SHORT = Schedule(epoch_size=2, tenacity=2, max_epoch=12, batch_size=16)
 

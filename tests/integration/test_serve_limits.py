@@ -18,15 +18,15 @@ import small_system
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 from starlette.testclient import TestClient
 
-from docnmt.commands.models import LoadedModels
-from docnmt.explain.alignment import aligned, beginnings, read_pairs
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.serve.app import build
-from docnmt.serve.config import ServeConfig
-from docnmt.serve.file import PAIRS, SharedModel
-from docnmt.serve.refused import Refused
-from docnmt.serve.service import Service
-from docnmt.serve.worker import Models
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
+from docnmt.apps.serve.app import build
+from docnmt.apps.serve.config import ServeConfig
+from docnmt.apps.serve.file_route import PAIRS, SharedModel
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.service import Service
+from docnmt.apps.serve.worker import Models
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 
 Start = Callable[..., TestClient]
 
@@ -133,7 +133,7 @@ def test_a_sentence_has_its_limit(start: Start) -> None:
 
 def test_what_has_no_words_has_its_limit_too(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     client = start(max_request_tokens=1000)
-    monkeypatch.setattr("docnmt.serve.asked.AskedDocuments", None)  # which would keep them all
+    monkeypatch.setattr("docnmt.apps.serve.requests.AskedDocuments", None)  # which would keep them all
     for documents in ([[]] * 1001, [[""] * 1000]):
         answer = client.post("/translate", json={"documents": documents})
         assert refused(answer) == (413, "too_long")
@@ -264,7 +264,7 @@ def test_an_error_of_the_search_ends_its_requests_and_not_the_service(
 ) -> None:
     client = start()
     with monkeypatch.context() as patch:
-        patch.setattr("docnmt.serve.shared.encode", lambda *args: 1 / 0)
+        patch.setattr("docnmt.apps.serve.scheduler.encode", lambda *args: 1 / 0)
         assert refused(client.post("/translate", json={"text": "a"})) == (500, "failed")
     assert "ZeroDivisionError" in capsys.readouterr().err
     assert client.post("/translate", json={"text": "a"}).status_code == 200

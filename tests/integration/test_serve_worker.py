@@ -16,15 +16,15 @@ import small_system
 
 pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 
-from docnmt.commands.models import LoadedModels
-from docnmt.data.store import TextArray
-from docnmt.errors import UserError
-from docnmt.explain.explain import explain_translations
-from docnmt.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
-from docnmt.search.memory import TranslationMemory
-from docnmt.search.translate import translate_corpus
-from docnmt.serve.order import Order
-from docnmt.serve.worker import Models, Worker
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.explain.explain import explain_translations
+from docnmt.apps.serve.job import Order
+from docnmt.apps.serve.worker import Models, Worker
+from docnmt.core.data.store import TextArray
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
+from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.runtime.errors import UserError
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_request_that_cannot_begin_anew_ends_and_others_go_on(
     worker.call(ready.wait)
     for client in clients:
         worker.submit(client.order)
-    monkeypatch.setattr("docnmt.search.translate.check_room", mock.Mock(side_effect=UserError("no room")))
+    monkeypatch.setattr("docnmt.core.search.translate_corpus.check_room", mock.Mock(side_effect=UserError("no room")))
     ready.set()
     assert [client.end()[0] for client in clients] == ["failed", "failed"]
     monkeypatch.undo()
@@ -115,7 +115,7 @@ def test_a_fault_of_an_explanation_is_one_requests_alone(worker: Worker, monkeyp
             raise RuntimeError("not to be explained")
         return explain_translations(models, task, corpus, *words, **more)
 
-    monkeypatch.setattr("docnmt.serve.worker.explain_translations", explained)
+    monkeypatch.setattr("docnmt.apps.serve.worker.explain_translations", explained)
     others = [Client(documents, explain=number == 1) for number, documents in enumerate(DOCUMENTS)]
     (how, found, _), *ends = together(worker, [wrong, *others])
     assert (how, found) == ("failed", alone[0][1])

@@ -10,7 +10,8 @@ import pytest
 import small_system
 import torch
 
-from docnmt.search.config import (
+from docnmt.apps.serve.scheduler import Job, SharedSearch
+from docnmt.core.search.config import (
     BeamSearchConfig,
     DiverseBeamSearchConfig,
     GenerationConfig,
@@ -18,12 +19,11 @@ from docnmt.search.config import (
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.search.ensemble import Ensemble
-from docnmt.search.given import given_tokens
-from docnmt.search.hypothesis import Hypothesis
-from docnmt.search.translate import translate_corpus, translation
-from docnmt.search.work import Work
-from docnmt.serve.shared import Job, SharedSearch
+from docnmt.core.search.ensemble import Ensemble
+from docnmt.core.search.given_translations import given_tokens
+from docnmt.core.search.hypothesis import Hypothesis
+from docnmt.core.search.translate_corpus import translate_corpus, translation
+from docnmt.core.search.work import Work
 
 ARCHITECTURES = [
     "transformer_tiny", "concat_transformer_tiny", "doc_transformer_tiny", "hier_transformer_tiny",
@@ -169,7 +169,7 @@ def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:
 
 
 def test_models_whose_caches_know_one_memory_only_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    from docnmt.modules.document_context import SourceKeys
+    from docnmt.modules.context_sublayers import SourceKeys
 
     monkeypatch.delattr(SourceKeys, "any_memory")
     models = [small_system.model("cond_transformer_tiny")]

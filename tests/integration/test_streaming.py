@@ -15,13 +15,13 @@ from typing import BinaryIO
 import pytest
 import small_system
 
-from docnmt.commands import stream
-from docnmt.commands.arriving import Arriving, Gathered
-from docnmt.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
-from docnmt.errors import UserError
-from docnmt.formats.document import Document
-from docnmt.formats.running_text import RunningText
-from docnmt.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig, SearchConfig
+from docnmt.apps.commands import translate_stdin as stream
+from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
+from docnmt.apps.commands.live_input import Arriving, Gathered
+from docnmt.core.formats.document import Document
+from docnmt.core.formats.running_text import RunningText
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig, SearchConfig
+from docnmt.runtime.errors import UserError
 
 SEARCH = BeamSearchConfig(beam=2, max_len_a=1, max_len_b=2)
 #: Longer than any answer takes; only a hang ends by it.
@@ -169,8 +169,8 @@ def test_an_endless_input_takes_constant_memory() -> None:
             return b"the dog sees a cat.\n\n" if self.left else b""
 
     arriving = Arriving(Endless(), name="stdin", idle=gathered.idle)
-    from docnmt.formats.running_text import of_sentences
-    from docnmt.formats.text import TextLines
+    from docnmt.core.formats.running_text import of_sentences
+    from docnmt.core.formats.text_lines import TextLines
 
     for each in of_sentences(TextLines(arriving.blocks(), name="stdin")):
         gathered.add(each)

@@ -12,9 +12,9 @@ import pytest
 import small_system
 from parallel_text import ParallelText
 
-from docnmt.data.subword_process import LONGEST_LINE, pieces, train_in_process
-from docnmt.data.tokenizer import Tokenizer
-from docnmt.errors import UserError
+from docnmt.core.data.subword_process import LONGEST_LINE, pieces, train_in_process
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.runtime.errors import UserError
 
 LINES = [line for document in small_system.text(40, 8, seed=9) for line in document]
 

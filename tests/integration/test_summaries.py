@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from docnmt.cli import preprocess, train
-from docnmt.errors import UserError
-from docnmt.sentence_vectors.encoder import SentenceEncoder
-from docnmt.sentence_vectors.summaries import TranslationSummaries
+from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
+from docnmt.other_tasks.sentence_vectors.translation_summaries import TranslationSummaries
+from docnmt.runtime.errors import UserError
 
 TEXT = "the dog runs .\na cat sleeps .\n\nthe child sings .\na bird waits .\n"
 

@@ -9,8 +9,8 @@ import torch
 from toy import assert_same_checkpoint, log, train, write_toy_data
 
 from docnmt.cli.train import main
-from docnmt.training.checkpoint import load_checkpoint, save_checkpoint
-from docnmt.training.loading import load_model
+from docnmt.core.training.checkpoint import load_checkpoint, save_checkpoint
+from docnmt.core.training.load_model import load_model
 
 
 @pytest.fixture

@@ -17,17 +17,17 @@ from test_joined_units import build
 from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint, log
 
-from docnmt.batching.units import planned_units
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
-from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.store import offsets_of
-from docnmt.search.forced import token_log_probs
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
-from docnmt.tasks.mixture import Mixture
-from docnmt.tasks.translation_data import TranslationDataset
-from docnmt.units import cut_units, resolution_units
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.data.store import offsets_of
+from docnmt.core.search.forced import token_log_probs
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.tasks.mixture import Mixture
+from docnmt.core.tasks.translation_data import TranslationDataset
+from docnmt.core.units import cut_units, resolution_units
 
 
 @pytest.fixture(scope="module")

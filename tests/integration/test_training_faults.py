@@ -14,9 +14,9 @@ import toy
 from toy import assert_same_checkpoint, log, train, write_toy_data
 
 from docnmt.cli.train import main
-from docnmt.training.checkpoint import load_checkpoint
-from docnmt.training.folder import RunFolder
-from docnmt.training.processor import ProcessorTime
+from docnmt.core.training.checkpoint import load_checkpoint
+from docnmt.core.training.processor_time import ProcessorTime
+from docnmt.core.training.run_folder import RunFolder
 
 LAST = "checkpoint_last.safetensors"
 
@@ -155,9 +155,9 @@ def test_one_unit_that_is_too_large(data: Path, tmp_path: Path, capsys: pytest.C
 def test_probing_leaves_the_model_alone(data: Path, tmp_path: Path) -> None:
     """Weights, gradients and the batch norm's running mean are as before; so is resuming, which probes again."""
     from docnmt.cli.train import parse
-    from docnmt.training.prepare import prepare
-    from docnmt.training.probe import largest_batches, probe
-    from docnmt.training.trainer import open_epoch
+    from docnmt.core.training.prepare_run import prepare
+    from docnmt.core.training.probe import largest_batches, probe
+    from docnmt.core.training.trainer import open_epoch
 
     words = [str(data), "--arch", "toy", "--save-dir", str(tmp_path / "run"), "--max-tokens", "40"]
     run = prepare(parse(words))
@@ -183,7 +183,7 @@ def test_another_architecture_names_only_that(data: Path, tmp_path: Path, capsys
 def test_second_training_in_the_same_folder_is_refused(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from docnmt.training.folder import RunFolder
+    from docnmt.core.training.run_folder import RunFolder
 
     with RunFolder(tmp_path / "run").opened():
         assert train(data, tmp_path / "run", "--max-update", "1") == 1
@@ -320,7 +320,7 @@ def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_options_of_one_name_take_a_value_or_none_do() -> None:
     """Else the command line could not be read before it is known which architecture it is for."""
     from docnmt.cli.train import CHOSEN
-    from docnmt.config import settings as settings_of
+    from docnmt.registry.options import settings as settings_of
 
     forms: dict[str, set[tuple[bool, bool]]] = {}
     for registry in CHOSEN.values():
@@ -332,7 +332,7 @@ def test_options_of_one_name_take_a_value_or_none_do() -> None:
 
 @pytest.mark.gpu
 def test_gpu_training_in_bf16_continues_and_loads_on_the_cpu(data: Path, tmp_path: Path) -> None:
-    from docnmt.training.loading import load_model
+    from docnmt.core.training.load_model import load_model
 
     options = ("--device", "cuda", "--bf16")
     assert train(data, tmp_path / "run", *options, "--max-update", "5") == 0
@@ -395,7 +395,7 @@ def test_what_nobody_means_is_said_first(data: Path, tmp_path: Path, capsys: pyt
 def test_a_processor_without_bfloat16_is_said_first(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, has: bool
 ) -> None:
-    monkeypatch.setattr("docnmt.training.main.multiplies_bfloat16", lambda: has)
+    monkeypatch.setattr("docnmt.core.training.train_command.multiplies_bfloat16", lambda: has)
     assert train(data, tmp_path / "run", "--dry-run", "--bf16", "--device", "cpu") == 0
     assert ("this processor has no bfloat16 products" in capsys.readouterr().out) is not has
     assert train(data, tmp_path / "run", "--dry-run", "--device", "cpu") == 0

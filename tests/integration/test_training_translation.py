@@ -12,7 +12,7 @@ from toy import assert_same_checkpoint, log
 from docnmt.cli.inspect import main as inspect
 from docnmt.cli.preprocess import main as preprocess
 from docnmt.cli.train import main as train
-from docnmt.training.loading import load_model
+from docnmt.core.training.load_model import load_model
 
 LAST = "checkpoint_last.safetensors"
 SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"
@@ -73,9 +73,9 @@ def test_tensorboard_shows_translations_and_options(data: Path, tmp_path: Path) 
 
 def test_a_loaded_model_has_the_validation_loss_in_the_log(data: Path, tmp_path: Path) -> None:
     """Two routes to one number: the log's, and the loss of the loaded best model on the validation documents."""
-    from docnmt.criterions.cross_entropy import CrossEntropy
-    from docnmt.tasks.config import DocumentTranslationConfig
-    from docnmt.tasks.document_translation import DocumentTranslation
+    from docnmt.core.criterions.cross_entropy import CrossEntropy
+    from docnmt.core.tasks.config import DocumentTranslationConfig
+    from docnmt.core.tasks.document_translation import DocumentTranslation
 
     run = tmp_path / "run"
     command = [str(data), "--arch", "hier_cond_transformer", *SMALL.split(), "--max-tokens", "150"]

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 import translation_gates
 
 from docnmt.cli import train
-from docnmt.errors import UserError
 from docnmt.registry import FUSIONS
+from docnmt.runtime.errors import UserError
 
 GATES = ["scalar", "vector", "mlp", "constant", "content", "conv"]
 

@@ -17,16 +17,16 @@ from across_batches import same_translation
 from test_generation_commands import SHORT, Run, folder, run  # noqa: F401  (fixtures)
 
 import docnmt
+from docnmt.apps.commands.contrastive_scorer import forced_scores
 from docnmt.cli import inspect, train
-from docnmt.commands.contrastive import forced_scores
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.errors import UsageError, UserError
-from docnmt.formats.document import structure_of
-from docnmt.formats.glossary import Glossary
-from docnmt.formats.structure import StructureBuilder
-from docnmt.scoring.contrastive import ForcedExample
-from docnmt.training.card import model_card
-from docnmt.training.checkpoint import read_header
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.formats.document import structure_of
+from docnmt.core.formats.glossary import Glossary
+from docnmt.core.formats.structure import StructureBuilder
+from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.training.checkpoint import read_header
+from docnmt.core.training.model_card import model_card
+from docnmt.runtime.errors import UsageError, UserError
 
 DOCUMENTS = small_system.text(3, 4, seed=4)
 BRIEF: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 2}

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import tree_recall as tool
 
-from docnmt.functional import nearest
+from docnmt.functional import select_blocks as nearest
 from docnmt.functional.selection import Selection
 
 

@@ -16,17 +16,17 @@ from test_joined_units import build
 from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixture)
 from toy import assert_same_checkpoint, log
 
-from docnmt.batch import IGNORE
-from docnmt.batching.noise import HiddenWords
-from docnmt.batching.plan import plan_batches
 from docnmt.cli.train import main as train
-from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.tokenizer import MASK
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
-from docnmt.tasks.translation_data import TranslationDataset
-from docnmt.units import Units, context_units, document_units
+from docnmt.core.batch import IGNORE
+from docnmt.core.batching.noise import HiddenWords
+from docnmt.core.batching.plan import plan_batches
+from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.tokenizer import MASK
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.tasks.translation_data import TranslationDataset
+from docnmt.core.units import Units, context_units, document_units
 
 MODELS: list[tuple[str, dict[str, Any]]] = [
     ("hier_transformer", {}),

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from varlen_emulation import pretend
 
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
-from docnmt.criterions.cross_entropy import CrossEntropy
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.criterions.cross_entropy import CrossEntropy
 from docnmt.registry import MODELS
 
 #: Options and, for one encoder and one decoder layer, how often each kind of attention takes the way of a card.

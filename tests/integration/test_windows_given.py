@@ -14,15 +14,15 @@ import small_system
 import torch
 from across_batches import NEAR
 
-from docnmt.explain.explain import explain_translations
-from docnmt.search.config import GenerationConfig, GreedyConfig
-from docnmt.search.ensemble import Ensemble
-from docnmt.search.forced import token_log_probs
-from docnmt.search.given import given_tokens
-from docnmt.search.hypothesis import Hypothesis
-from docnmt.search.translate import SentenceResult, Translation, translate_corpus, translation
-from docnmt.search.work import Work
-from docnmt.serve.shared import Job, SharedSearch
+from docnmt.apps.explain.explain import explain_translations
+from docnmt.apps.serve.scheduler import Job, SharedSearch
+from docnmt.core.search.config import GenerationConfig, GreedyConfig
+from docnmt.core.search.ensemble import Ensemble
+from docnmt.core.search.forced import token_log_probs
+from docnmt.core.search.given_translations import given_tokens
+from docnmt.core.search.hypothesis import Hypothesis
+from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus, translation
+from docnmt.core.search.work import Work
 
 DOCUMENTS = [small_system.text(1, 9, seed=seed)[0] for seed in (3, 8, 13)]
 LINES = [line for document in DOCUMENTS for line in document]

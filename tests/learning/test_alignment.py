@@ -10,16 +10,16 @@ import numpy as np
 import small_system
 import torch
 
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
-from docnmt.commands.alignment import with_alignments
-from docnmt.commands.models import LoadedModels
-from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TokenArray
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.commands.print_alignment import with_alignments
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TokenArray
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.registry import MODELS
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.search.translate import translate_corpus
 
 
 def backwards(line: str) -> str:

@@ -19,17 +19,17 @@ import small_system
 import torch
 from test_joined_units import Numbers, assert_steps_equal_the_row, build
 
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
-from docnmt.commands.contrastive import forced_scores
-from docnmt.config import settings
-from docnmt.criterions.cross_entropy import CrossEntropy
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.models.config import TransformerConfig
+from docnmt.apps.commands.contrastive_scorer import forced_scores
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.criterions.cross_entropy import CrossEntropy
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
+from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.registry import MODELS
-from docnmt.scoring.contrastive import ForcedExample
-from docnmt.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
-from docnmt.search.translate import translate_corpus
+from docnmt.registry.options import settings
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer": ("transformer", {}),

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from docnmt.batching.plan import plan_batches
-from docnmt.classification.config import FusionClassifierConfig, TextClassificationConfig
-from docnmt.classification.data import LabelledArrays, TextDataset
-from docnmt.classification.model import FusionClassifier
-from docnmt.classification.preprocess import labelled_arrays, ordered_labels
-from docnmt.classification.task import TextClassification, label_probabilities
-from docnmt.classification.vocabulary import WordVocabulary
 from docnmt.cli import classify, preprocess, train
+from docnmt.core.batching.plan import plan_batches
+from docnmt.other_tasks.classification.classification_folder import labelled_arrays, ordered_labels
+from docnmt.other_tasks.classification.classification_task import TextClassification, label_probabilities
+from docnmt.other_tasks.classification.classifier import FusionClassifier
+from docnmt.other_tasks.classification.config import FusionClassifierConfig, TextClassificationConfig
+from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
+from docnmt.other_tasks.classification.text_vocabulary import WordVocabulary
 
 UNIT, DOCUMENT = SimpleNamespace(position_count="unit"), SimpleNamespace(position_count="document")
 

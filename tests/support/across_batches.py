@@ -5,8 +5,8 @@ Tests that ask it are marked `across_batches`; a test runs them again under an e
 
 from __future__ import annotations
 
-from docnmt.runtime import row_invariant
-from docnmt.search.translate import Translation
+from docnmt.core.search.translate_corpus import Translation
+from docnmt.runtime.tuning import row_invariant
 
 #: What the contract allows a score to differ by.
 NEAR = 1e-4

@@ -24,9 +24,9 @@ import toy  # noqa: F401
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from docnmt import ranks
-from docnmt.training import main as training
-from docnmt.training.run import Run
+from docnmt.core.training import train_command as training
+from docnmt.core.training.run import Run
+from docnmt.runtime import ranks
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import sys
 import threading
 from datetime import timedelta
 
-from docnmt import ranks
-from docnmt.ranks import gone
-from docnmt.ranks.job import Job
+from docnmt.runtime import ranks
+from docnmt.runtime.ranks import lost_ranks as gone
+from docnmt.runtime.ranks.rank import Job
 
 
 def slow(job: Job, own: int) -> None:

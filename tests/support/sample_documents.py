@@ -6,9 +6,9 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from docnmt.documents import Document, read
-from docnmt.documents.sentences import Sentence, translated
-from docnmt.formats.sentences import split_sentences
+from docnmt.apps.documents import Document, read
+from docnmt.apps.documents.document_sentences import Sentence, translated
+from docnmt.core.formats.split_sentences import split_sentences
 
 TXT = "The dog sees %s. The cat walks.\tA tab.\n\n  See http://a.b/c, then {name}.\n42\n"
 MD = """---

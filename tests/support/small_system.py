@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from docnmt import builtin  # noqa: F401
-from docnmt.config import to_dict
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.tokenizer import Tokenizer
-from docnmt.registry import ARCHITECTURES, MODELS
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
-from docnmt.training.checkpoint import save_checkpoint, unique_state
-from docnmt.training.state import TrainingState
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.training.checkpoint import save_checkpoint, unique_state
+from docnmt.core.training.progress_state import TrainingState
+from docnmt.registry import (
+    ARCHITECTURES,
+    MODELS,
+    builtin,  # noqa: F401
+)
+from docnmt.registry.options import to_dict
 
 _VOCABULARY = "the a dog cat house tree sees finds old new in under and then it he they walks sleeps river"
 WORDS = _VOCABULARY.split()

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from docnmt.cli.train import main
-from docnmt.config import option
+from docnmt.core.tasks.task import TaskState
+from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.registry import register_architecture, register_criterion, register_model, register_task
-from docnmt.tasks.protocol import TaskState
-from docnmt.training.checkpoint import load_checkpoint
+from docnmt.registry.options import option
 
 
 @dataclass(frozen=True)

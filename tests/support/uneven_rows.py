@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from docnmt import runtime
+from docnmt.runtime import tuning as runtime
 
 
 def emulate() -> None:

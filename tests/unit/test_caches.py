@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from docnmt.layout import DocumentLayout
-from docnmt.modules.attention import CrossKeys, KeyValueCache, SelfAttention
+from docnmt.modules.softmax_attention import CrossKeys, KeyValueCache, SelfAttention
 from docnmt.modules.sublayer import Reads, Slots, Step
-from docnmt.runtime import INVARIANT_KEYS
+from docnmt.runtime.tuning import INVARIANT_KEYS
 
 
 @torch.inference_mode()

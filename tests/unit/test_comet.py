@@ -12,11 +12,11 @@ import pytest
 from test_scoring import write
 
 from docnmt.cli import score as command
-from docnmt.scoring import agreement
-from docnmt.scoring.bootstrap import paired_bootstrap
-from docnmt.scoring.comet import Comet, windows
-from docnmt.scoring.evaluation import Summed
-from docnmt.scoring.metrics import evaluate
+from docnmt.core.scoring import agreement
+from docnmt.core.scoring.bootstrap import paired_bootstrap
+from docnmt.core.scoring.comet import Comet, windows
+from docnmt.core.scoring.evaluation import Summed
+from docnmt.core.scoring.metrics import evaluate
 
 MODEL = "model.ckpt"
 

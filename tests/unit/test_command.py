@@ -9,8 +9,8 @@ import torch
 
 from docnmt.cli import score
 from docnmt.cli.command import run
-from docnmt.errors import UserError
-from docnmt.launch import Place
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.launch import Place
 
 
 @pytest.mark.parametrize(

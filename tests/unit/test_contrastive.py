@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from docnmt.errors import UserError
-from docnmt.scoring.contrastive import ContrastiveGroup, ForcedExample, judge, with_contexts
-from docnmt.scoring.contrastive_files import read_contrastive
+from docnmt.core.scoring.contrastive import ContrastiveGroup, ForcedExample, judge, with_contexts
+from docnmt.core.scoring.contrastive_files import read_contrastive
+from docnmt.runtime.errors import UserError
 
 HEADER = "group\tcorrect\tsrc_context\tsrc\ttgt_context\ttgt\tphenomenon\tdistance"
 ROWS = (
@@ -228,8 +228,8 @@ def test_a_model_that_ignores_context_stays_at_chance_on_balanced_groups():
 
 
 def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsys):
+    from docnmt.apps.commands import contrastive_scorer as generation
     from docnmt.cli import score as command
-    from docnmt.commands import contrastive as generation
 
     seen = []
 

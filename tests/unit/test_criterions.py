@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.batch import IGNORE
-from docnmt.builtin import CRITERIA
+from docnmt.core.batch import IGNORE
+from docnmt.registry.builtin import CRITERIA
 
 
 class Features(nn.Module):

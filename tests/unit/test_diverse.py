@@ -9,14 +9,14 @@ import pytest
 import torch
 from test_generation_search import A, B, PrefixState, random_model, search, stepper
 
-from docnmt.data.tokenizer import BRK, EOS, UNK
-from docnmt.errors import UsageError
-from docnmt.formats.glossary import Glossary
-from docnmt.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GenerationConfig
-from docnmt.search.decode import run
-from docnmt.search.diverse import DiverseBeamSearch
-from docnmt.search.hypothesis import Hypothesis, Slot
-from docnmt.search.terms import asked_terms
+from docnmt.core.data.tokenizer import BRK, EOS, UNK
+from docnmt.core.formats.glossary import Glossary
+from docnmt.core.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GenerationConfig
+from docnmt.core.search.decode import run
+from docnmt.core.search.diverse import DiverseBeamSearch
+from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.terms import asked_terms
+from docnmt.runtime.errors import UsageError
 
 Found = list[tuple[tuple[int, ...], float]]
 

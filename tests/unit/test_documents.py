@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_documents import KINDS, Model, document, translate
 
-from docnmt.documents import Mark, Segment, Translated, kind_of
-from docnmt.documents.inline import Close, Fixed, Inline, Open, pieces
-from docnmt.documents.project import project
-from docnmt.errors import UserError
+from docnmt.apps.documents import Mark, Segment, Translated, kind_of
+from docnmt.apps.documents.inline import Close, Fixed, Inline, Open, pieces
+from docnmt.apps.documents.project_marks import project
+from docnmt.runtime.errors import UserError
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -441,7 +441,7 @@ def test_damaged_and_hostile_files_are_refused_in_a_line(kind: str, content: byt
 
 
 def test_a_package_is_not_unpacked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from docnmt.documents import office
+    from docnmt.apps.documents import office
 
     monkeypatch.setattr(office, "MAX_BYTES", 1 << 20)
     with pytest.raises(UserError, match="unpacks to more than 1 MiB"):

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from docnmt.models.encoder_decoder import initialise
-from docnmt.modules.context import ConditionalAttention, ContextAttention, SummaryAttention
-from docnmt.modules.target_context import EarlierSentences, EarlierSummaries
+from docnmt.core.models.encoder_decoder import initialise
+from docnmt.modules.context_attention import ConditionalAttention, ContextAttention, SummaryAttention
+from docnmt.modules.target_attention import EarlierSentences, EarlierSummaries
 
 SIZES = {"d_model": 12, "heads": 2, "d_head": 4}
 ATTENTIONS: dict[str, Callable[[bool], ContextAttention]] = {

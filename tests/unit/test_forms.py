@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.errors import UserError
-from docnmt.formats.forms import Reading, find_split, locate, read_split
-from docnmt.formats.structure import Facts, Structure, StructureBuilder
+from docnmt.core.formats.corpus_files import Reading, find_split, locate, read_split
+from docnmt.core.formats.structure import Facts, Structure, StructureBuilder
+from docnmt.runtime.errors import UserError
 
 
 class Corpus:

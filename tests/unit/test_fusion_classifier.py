@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from docnmt.batch import PackedText
-from docnmt.classification.config import FusionClassifierConfig
-from docnmt.classification.model import FusionClassifier
-from docnmt.config import without_effect
+from docnmt.core.batch import PackedText
 from docnmt.layout import DocumentLayout
+from docnmt.other_tasks.classification.classifier import FusionClassifier
+from docnmt.other_tasks.classification.config import FusionClassifierConfig
 from docnmt.registry import FUSIONS, POSITIONS
+from docnmt.registry.options import without_effect
 
 TASK = SimpleNamespace(vocabulary_size=50, labels=("a", "b", "c"))
 SMALL = FusionClassifierConfig(encoder_layers=2, embed_dim=16, heads=4, ffn_dim=32)

@@ -11,13 +11,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.search.beam_search import BeamSearch, Greedy, beam_search
-from docnmt.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GreedyConfig, SamplingConfig, SearchConfig
-from docnmt.search.decode import decode, run
-from docnmt.search.diverse import DiverseBeamSearch
-from docnmt.search.hypothesis import Hypothesis, Slot
-from docnmt.search.sampling import Sampling, truncate
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
+from docnmt.core.search.beam_search import BeamSearch, Greedy, beam_search
+from docnmt.core.search.config import (
+    BeamSearchConfig,
+    DiverseBeamSearchConfig,
+    GreedyConfig,
+    SamplingConfig,
+    SearchConfig,
+)
+from docnmt.core.search.decode import decode, run
+from docnmt.core.search.diverse import DiverseBeamSearch
+from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.sampling import Sampling, truncate
 
 A, B, VOCABULARY = 5, 6, 7
 #: (slot's number, tokens so far) → log-probabilities (VOCABULARY,)

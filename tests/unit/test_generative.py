@@ -10,10 +10,10 @@ import pytest
 from test_scoring import write
 
 from docnmt.cli import score as command
-from docnmt.errors import UserError
-from docnmt.scoring.contrastive import ForcedExample
-from docnmt.scoring.generative import Question
-from docnmt.scoring.generative_files import in_contexts, read_answers, read_questions
+from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.scoring.generative import Question
+from docnmt.core.scoring.generative_files import in_contexts, read_answers, read_questions
+from docnmt.runtime.errors import UserError
 
 
 @pytest.mark.parametrize(

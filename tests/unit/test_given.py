@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.cli import given as module
-from docnmt.cli.given import Given
+from docnmt.cli import command_line as module
+from docnmt.cli.command_line import Given
 from docnmt.cli.train import main as train
-from docnmt.config import NoOptions, Section
-from docnmt.errors import UsageError
-from docnmt.search.config import BeamSearchConfig, SamplingConfig
+from docnmt.core.search.config import BeamSearchConfig, SamplingConfig
+from docnmt.registry.options import NoOptions, Section
+from docnmt.runtime.errors import UsageError
 
 
 def test_the_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.errors import UserError
-from docnmt.formats.glossary import Glossary
-from docnmt.search.beam_search import beam_search
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.search.hypothesis import Slot
-from docnmt.search.terms import Progress, TermFinder, Terms, asked_terms
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
+from docnmt.core.formats.glossary import Glossary
+from docnmt.core.search.beam_search import beam_search
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.hypothesis import Slot
+from docnmt.core.search.terms import Progress, TermFinder, Terms, asked_terms
+from docnmt.runtime.errors import UserError
 
 WORDS = 12
 FIRST = MASK + 1

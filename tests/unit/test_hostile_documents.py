@@ -10,8 +10,8 @@ import zipfile
 import pytest
 from sample_documents import Model, document, translate
 
-from docnmt.documents.html_tokens import tokens
-from docnmt.errors import UserError
+from docnmt.apps.documents.html_tokens import tokens
+from docnmt.runtime.errors import UserError
 
 N = 100_000  # bytes of a file: reading, translating or writing each took from 10 seconds to hours
 SECONDS = 8.0  # of processor time, about ten times what they take

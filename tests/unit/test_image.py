@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from docnmt.commands.config import ModelsConfig
-from docnmt.config import Section
-from docnmt.serve.config import ServeConfig
-from docnmt.serve.guard import OPEN
+from docnmt.apps.commands.config import ModelsConfig
+from docnmt.apps.serve.config import ServeConfig
+from docnmt.apps.serve.middleware import OPEN
+from docnmt.registry.options import Section
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")

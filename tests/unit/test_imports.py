@@ -13,7 +13,8 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import drawings  # noqa: E402  (docs/drawings.py)
 
-TABLE = drawings.rows((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+TABLE = drawings.rows(PAGE)
 LEVEL = {name: i for i, (names, _) in enumerate(TABLE) for name in names}
 
 #: Files that import from a room below theirs, and why this is so. Empty is best.
@@ -22,19 +23,32 @@ BELOW: dict[tuple[str, str], str] = {}
 
 def test_the_table_has_every_room_once() -> None:
     package = ROOT / "docnmt"
-    folders = {path.parent.name for path in package.glob("*/__init__.py")}
-    rooms = folders | {path.stem for path in package.glob("*.py")} - {"__init__"}
-    assert set(LEVEL) == rooms
+    modules = {drawings.room(str(path.relative_to(package))) for path in package.rglob("*.py")}
+    assert set(LEVEL) == {name for name in modules if not name.endswith("__init__")}
     assert sum(len(names) for names, _ in TABLE) == len(LEVEL)
 
 
 def test_rows_import_from_the_rows_above_only() -> None:
     found = set()
     for file, target in drawings.imports(ROOT / "docnmt"):
-        here, there = drawings.room(file).removesuffix(".py"), drawings.room(target)
-        if here != "__init__" and here != there and not LEVEL[there] < LEVEL[here]:
+        here, there = drawings.room(file), drawings.room(target)
+        if not here.endswith("__init__") and here != there and not LEVEL[there] < LEVEL[here]:
             found.add((file, there))
     assert found == set(BELOW)
+
+
+def test_rooms_import_from_the_rooms_above_only() -> None:
+    order = drawings.rooms(PAGE)
+    entries = {path.name for path in (ROOT / "docnmt").iterdir()} - {"__init__.py", "__pycache__", "py.typed"}
+    assert sorted(order) == sorted(name.removesuffix(".py") for name in entries)
+    for file, target in drawings.imports(ROOT / "docnmt"):
+        here, there = file.split("/")[0].removesuffix(".py"), target.split(".")[0]
+        assert here in ("__init__", there) or order.index(there) < order.index(here), f"{file} imports {target}"
+
+
+def test_documents_need_nothing_of_docnmt_but_errors() -> None:
+    targets = {target for file, target in drawings.imports(ROOT / "docnmt") if file.startswith("apps/documents/")}
+    assert {target for target in targets if not target.startswith("apps.documents")} == {"runtime.errors"}
 
 
 @pytest.mark.parametrize(("names", "torch"), TABLE, ids=["+".join(names) for names, _ in TABLE])

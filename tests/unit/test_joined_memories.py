@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from docnmt.layout import DocumentLayout
-from docnmt.modules import context, document_context
-from docnmt.modules.context import ConditionalAttention, ContextAttention, SummaryAttention
-from docnmt.modules.document_context import DecoderContext, SourceKeys
+from docnmt.modules import context_attention as context
+from docnmt.modules import context_sublayers as document_context
+from docnmt.modules.context_attention import ConditionalAttention, ContextAttention, SummaryAttention
+from docnmt.modules.context_sublayers import DecoderContext, SourceKeys
 from docnmt.modules.document_store import ContextKeys, DocumentStore
 from docnmt.modules.sublayer import Reads, Slots, Step
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
-from docnmt.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
-from docnmt.search.hypothesis import Hypothesis
-from docnmt.search.mbr import chrf_of_pairs, mean_utilities, ranking
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
+from docnmt.core.search.hypothesis import Hypothesis
+from docnmt.core.search.mbr import chrf_of_pairs, mean_utilities, ranking
 
 SAMPLES = ["the old dog sees it.", "the old dog", "an old dog sees it", "the old dog sees it.", "", "aaaa aaa a", "x"]
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.data.store import TextArray, TokenArray, offsets_of
-from docnmt.search.memory import TranslationMemory, with_memory
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TextArray, TokenArray, offsets_of
+from docnmt.core.search.translation_memory import TranslationMemory, with_memory
 
 
 def corpus(documents: list[list[list[int]]], name: str) -> ParallelCorpus:

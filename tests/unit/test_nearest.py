@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from docnmt.functional import nearest
-from docnmt.functional.blocks import SentenceBlocks
-from docnmt.functional.flat import top_sentences
-from docnmt.functional.nearest import find_sentences, many_sentences
+from docnmt.functional import select_blocks as nearest
+from docnmt.functional.select_all import top_sentences
+from docnmt.functional.select_and_attend import select, selective_attention, selective_attention_step
+from docnmt.functional.select_blocks import find_sentences, many_sentences
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
-from docnmt.functional.selective import select, selective_attention, selective_attention_step
+from docnmt.functional.sentence_blocks import SentenceBlocks
 from docnmt.layout import DocumentLayout
 
 HEADS, WIDTH = 2, 8

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from docnmt.cli import preprocess
-from docnmt.errors import UserError
-from docnmt.sentence_vectors.config import NliConfig
-from docnmt.sentence_vectors.data import PairDataset
-from docnmt.sentence_vectors.pairs import NLI_LABELS, SentencePairs, read_pairs
-from docnmt.sentence_vectors.task import Nli
-from docnmt.sentence_vectors.words import words
+from docnmt.other_tasks.sentence_vectors.config import NliConfig
+from docnmt.other_tasks.sentence_vectors.nli_task import Nli
+from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS, SentencePairs, read_pairs
+from docnmt.other_tasks.sentence_vectors.sentence_batches import PairDataset
+from docnmt.other_tasks.sentence_vectors.treebank_words import words
+from docnmt.runtime.errors import UserError
 
 PAIRS = [
     ("entailment", "A man sleeps.", "Someone sleeps."),

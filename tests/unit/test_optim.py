@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from docnmt.optim.config import OptimizationConfig
-from docnmt.optim.optimizer import build_optimizer
-from docnmt.optim.schedules import learning_rate, stalls
+from docnmt.core.optim.config import OptimizationConfig
+from docnmt.core.optim.optimizer import build_optimizer
+from docnmt.core.optim.schedules import learning_rate, stalls
 
 ALL: dict[str, dict[str, Any]] = {
     "inverse_sqrt": {}, "cosine": {"lr_period_updates": 100}, "plateau": {}, "constant": {},

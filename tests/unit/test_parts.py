@@ -12,9 +12,9 @@ from sacrebleu.metrics import BLEU
 from test_scoring import corpus, write
 
 from docnmt.cli import score as command
-from docnmt.scoring.evaluation import Evaluation
-from docnmt.scoring.metrics import evaluate
-from docnmt.scoring.parts import PartScores, parts
+from docnmt.core.scoring.evaluation import Evaluation
+from docnmt.core.scoring.metrics import evaluate
+from docnmt.core.scoring.text_parts import PartScores, parts
 
 BY = ["position", "document-length", "sentence-length"]
 

@@ -13,8 +13,8 @@ import pytest
 import small_system
 import torch
 
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
 
 
 @pytest.fixture

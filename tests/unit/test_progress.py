@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from docnmt import progress
-from docnmt.progress import Progress, format_count, format_seconds, waiting
+from docnmt.runtime import progress
+from docnmt.runtime.progress import Progress, format_count, format_seconds, waiting
 
 
 class Terminal(io.StringIO):

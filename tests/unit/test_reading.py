@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from docnmt.modules.attention import SelfAttention
+from docnmt.core.reading import ReadingPlan
 from docnmt.modules.layers import FeedForward, Layer, Residual
-from docnmt.reading import ReadingPlan
+from docnmt.modules.softmax_attention import SelfAttention
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from docnmt.modules.reduced_precision import BFloat16Linear, EightBitLinear, multiplies_eight_bits, replace_linear
-from docnmt.modules.source2token import Source2Token
+from docnmt.modules.sentence_summary import Source2Token
 
 whole_numbers = pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
 

@@ -10,20 +10,21 @@ from types import ModuleType
 
 import pytest
 
-from docnmt import builtin, registry
 from docnmt.cli.train import parse
-from docnmt.config import Section, option
-from docnmt.config.section import build
-from docnmt.errors import UsageError
 from docnmt.registry import (
     Architecture,
     Registry,
+    builtin,
     register_architecture,
     register_criterion,
     register_model,
+    registry,
 )
-from docnmt.user_dir import import_plugins
-from docnmt.user_dir import imported as imported_plugins
+from docnmt.registry.options import Section, option
+from docnmt.registry.options.section import build
+from docnmt.registry.user_dir import import_plugins
+from docnmt.registry.user_dir import imported as imported_plugins
+from docnmt.runtime.errors import UsageError
 
 assert builtin
 

@@ -12,14 +12,14 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from scipy.stats import binomtest
 from translations import documents, noised
 
-from docnmt.errors import UsageError, UserError
-from docnmt.report.charts import HEIGHT, WIDTH, bars, chart
-from docnmt.report.discourse import read_test_sets
-from docnmt.report.measured import Bootstrap, Interval
-from docnmt.report.names import names_of
-from docnmt.report.parts import divisions
-from docnmt.scoring.evaluation import Evaluation
-from docnmt.scoring.metrics import evaluate_systems
+from docnmt.apps.report.charts import HEIGHT, WIDTH, bars, chart
+from docnmt.apps.report.discourse_results import read_test_sets
+from docnmt.apps.report.measure import Bootstrap, Interval
+from docnmt.apps.report.part_scores import divisions
+from docnmt.apps.report.system_names import names_of
+from docnmt.core.scoring.evaluation import Evaluation
+from docnmt.core.scoring.metrics import evaluate_systems
+from docnmt.runtime.errors import UsageError, UserError
 
 SIZES = [1, 2, 3, 5, 9, 17, 4]
 OFFSETS = np.cumsum([0, *SIZES]).tolist()

@@ -12,9 +12,9 @@ import pytest
 from test_scoring import corpus, write
 
 from docnmt.cli import score as command
-from docnmt.errors import UserError
-from docnmt.scoring.aligned import read_layout
-from docnmt.scoring.resegment import divide, read_documents, resegment
+from docnmt.core.scoring.align_lines import read_layout
+from docnmt.core.scoring.resegment import divide, read_documents, resegment
+from docnmt.runtime.errors import UserError
 
 pytest.importorskip("mweralign")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import small_system
 
-from docnmt.errors import UserError
-from docnmt.launch import obtainable_memory
-from docnmt.search import room
-from docnmt.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
-from docnmt.search.room import least_memory
-from docnmt.search.translate import SentenceResult, translate_corpus
+from docnmt.core.search import memory_check as room
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
+from docnmt.core.search.memory_check import least_memory
+from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.launch import obtainable_memory
 
 MEMINFO = "MemTotal:  3000 kB\nMemAvailable:    2000 kB\nSwapFree:  1000 kB\nHugePages_Total:       0\n"
 

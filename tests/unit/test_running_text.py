@@ -14,13 +14,13 @@ import small_system
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docnmt.commands.output import sentences_of_lines
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.errors import UserError
-from docnmt.formats.columns import parse_columns
-from docnmt.formats.running_text import RunningText, of_documents, of_sentences, of_table
-from docnmt.formats.sentences import split_sentences, splitter, whole_lines
-from docnmt.formats.text import TextLines
+from docnmt.apps.commands.output import sentences_of_lines
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.formats.columns import parse_columns
+from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
+from docnmt.core.formats.split_sentences import split_sentences, splitter, whole_lines
+from docnmt.core.formats.text_lines import TextLines
+from docnmt.runtime.errors import UserError
 
 
 def lines(text: str) -> TextLines:

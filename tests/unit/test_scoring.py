@@ -12,11 +12,11 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from docnmt.cli import score as command
-from docnmt.errors import UserError
-from docnmt.scoring.aligned import read_layout
-from docnmt.scoring.bootstrap import format_comparisons, paired_bootstrap
-from docnmt.scoring.consistency import learn_lexicon, lexical_consistency
-from docnmt.scoring.metrics import METRICS, evaluate, evaluate_systems
+from docnmt.core.scoring.align_lines import read_layout
+from docnmt.core.scoring.bootstrap import format_comparisons, paired_bootstrap
+from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
+from docnmt.core.scoring.metrics import METRICS, evaluate, evaluate_systems
+from docnmt.runtime.errors import UserError
 
 WORDS = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "finds", "big", "small", "red", ",", ".", "!"]
 
@@ -130,7 +130,7 @@ def test_a_tokenizer_that_cannot_be_downloaded_is_the_users_error(monkeypatch):
     def offline(*arguments, **options):
         raise OSError("Name or service not known")
 
-    monkeypatch.setattr("docnmt.scoring.metrics.BLEU", offline)
+    monkeypatch.setattr("docnmt.core.scoring.metrics.BLEU", offline)
     with pytest.raises(UserError, match="'flores200' needs a package or a download: Name or service"):
         evaluate(["a"], [["a"]], [0, 1], tokenize="flores200")
 

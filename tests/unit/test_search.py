@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.errors import UserError
-from docnmt.files import replacing
-from docnmt.sentence_vectors import search
-from docnmt.sentence_vectors.bit_report import BitReport
-from docnmt.sentence_vectors.embed import NpyWriter
-from docnmt.sentence_vectors.lines import StoredLines, text_lines
-from docnmt.sentence_vectors.search import FaissIndex
+from docnmt.other_tasks.sentence_vectors import nearest_rows as search
+from docnmt.other_tasks.sentence_vectors.bit_report import BitReport
+from docnmt.other_tasks.sentence_vectors.line_reader import StoredLines, text_lines
+from docnmt.other_tasks.sentence_vectors.nearest_rows import FaissIndex
+from docnmt.other_tasks.sentence_vectors.write_vectors import NpyWriter
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import replacing
 
 
 @settings(max_examples=30, deadline=None)

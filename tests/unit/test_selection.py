@@ -21,14 +21,14 @@ from docnmt.functional import (
     hierarchical_conditional_attention,
     keep_top_t,
 )
+from docnmt.functional.select_and_attend import select, selective_attention, selective_attention_step
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.selective import select, selective_attention, selective_attention_step
 from docnmt.functional.tree import cumulative_keys
 from docnmt.layout import DocumentLayout
-from docnmt.modules.context import ConditionalAttention, SummaryAttention
+from docnmt.modules.context_attention import ConditionalAttention, SummaryAttention
 from docnmt.modules.embedding import WordDropout
-from docnmt.modules.source2token import Source2Token
-from docnmt.modules.target_context import EarlierSentences
+from docnmt.modules.sentence_summary import Source2Token
+from docnmt.modules.target_attention import EarlierSentences
 
 BACKENDS = ["dense", "padded", "dispatch"]
 POLICIES: list[tuple[bool, dict[str, Any]]] = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docnmt.formats.sentences import cut_long, split_sentences, splitter, whole_lines
+from docnmt.core.formats.split_sentences import cut_long, split_sentences, splitter, whole_lines
 
 #: Each case: language and the sentences that must come back from them joined by a space.
 CASES = [

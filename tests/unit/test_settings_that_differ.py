@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docnmt.config import option
-from docnmt.models.start import settings_that_differ
+from docnmt.core.models.equal_start import settings_that_differ
+from docnmt.registry.options import option
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from docnmt.cli import score
-from docnmt.errors import UserError
-from docnmt.formats.columns import Columns
-from docnmt.formats.side import side_lines
-from docnmt.formats.structure import Mark
+from docnmt.core.formats.columns import Columns
+from docnmt.core.formats.corpus_side import side_lines
+from docnmt.core.formats.structure import Mark
+from docnmt.runtime.errors import UserError
 
 ROWS = [
     {"document_id": "a", "source": "one two three four five", "target": "A B C D E F", "hypothesis": "A B C D X F"},

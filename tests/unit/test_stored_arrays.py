@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.data import overlap, store
-from docnmt.data.overlap import shares_seen
-from docnmt.data.report import counted, percentiles
-from docnmt.data.store import RaggedWriter, TextArray, let_go, map_array
+from docnmt.core.data import overlap, store
+from docnmt.core.data.data_report import counted, percentiles
+from docnmt.core.data.overlap import shares_seen
+from docnmt.core.data.store import RaggedWriter, TextArray, let_go, map_array
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=200)
 

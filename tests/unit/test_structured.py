@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from docnmt.config import read_yaml
-from docnmt.errors import UsageError, UserError, printable, shortened
-from docnmt.structured import Count, Open, checked, parse_json, read_json
+from docnmt.registry.options import read_yaml
+from docnmt.runtime.errors import UsageError, UserError, printable, shortened
+from docnmt.runtime.structured import Count, Open, checked, parse_json, read_json
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)

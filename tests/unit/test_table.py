@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from docnmt.classification.table import read_labelled
-from docnmt.errors import UserError
+from docnmt.other_tasks.classification.labelled_table import read_labelled
+from docnmt.runtime.errors import UserError
 
 ROWS = [("1", 'He said "no, thanks"'), ("sport", "a\ttab and Ünïcode \u2028 inside"), ("0", "")]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docnmt.errors import UserError
-from docnmt.formats import text
-from docnmt.formats.text import TextLines, is_blank
+from docnmt.core.formats import text_lines as text
+from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.runtime.errors import UserError
 
 
 def read(data: bytes) -> tuple[list[str], TextLines]:

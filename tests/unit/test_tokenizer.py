@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from docnmt.data.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
-from docnmt.errors import UserError
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK, Tokenizer
+from docnmt.runtime.errors import UserError
 
 TEXT = """letter bicycle lamp window garden river station market winter summer question answer teacher doctor carpet
 neighbour orchestra newspaper telegram mountain harbour lighthouse journey kitchen breakfast umbrella photograph

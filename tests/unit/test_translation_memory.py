@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 pytest.importorskip("rapidfuzz")
 import translation_memory as tool
 
-from docnmt.scoring.metrics import evaluate
+from docnmt.core.scoring.metrics import evaluate
 
 
 def edits(one: list[str], other: list[str]) -> int:

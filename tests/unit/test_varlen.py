@@ -18,11 +18,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from varlen_emulation import EMULATED, pretend
 
 from docnmt.functional import build_tree, conditional_attention, packed_attention, varlen, varlen_plan
+from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
+from docnmt.functional.select_and_attend import dense_attention, select
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
-from docnmt.functional.selective import dense_attention, select
 from docnmt.functional.varlen import FLASH, Sequences, takes_varlen, varlen_packed_attention
 from docnmt.functional.varlen_plan import heads_at_once, plan_varlen
-from docnmt.functional.varlen_selective import suits_varlen, varlen_attention
 from docnmt.layout import DocumentLayout, Spans
 
 Attend = Callable[[Queries, Keys, Selection], Tensor]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from docnmt.commands.alignment import aligned_lines, pharaoh
-from docnmt.explain.alignment import AlignedPiece, word_pairs
-from docnmt.search.translate import SentenceResult, Translation
+from docnmt.apps.commands.print_alignment import aligned_lines, pharaoh
+from docnmt.apps.explain.attention_alignment import AlignedPiece, word_pairs
+from docnmt.core.search.translate_corpus import SentenceResult, Translation
 
 
 def test_words_stand_between_white_space() -> None:

@@ -20,16 +20,16 @@ from docnmt.functional import (
     packed_attention,
     source2token,
 )
-from docnmt.functional.blocks import SentenceBlocks
-from docnmt.functional.dispatch import dispatch_attention
+from docnmt.functional.attend_dispatch import dispatch_attention
+from docnmt.functional.select_and_attend import choose_backend, select, selective_attention_step
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.selective import choose_backend, select, selective_attention_step
+from docnmt.functional.sentence_blocks import SentenceBlocks
 from docnmt.layout import DocumentLayout
-from docnmt.modules.attention import SelfAttention
-from docnmt.modules.context import ConditionalAttention, SummaryEncoder
-from docnmt.modules.document_context import EncoderContext
+from docnmt.modules.context_attention import ConditionalAttention, SummaryEncoder
+from docnmt.modules.context_sublayers import EncoderContext
 from docnmt.modules.layers import FeedForward, Residual, plain_layer
-from docnmt.modules.source2token import build_merge
+from docnmt.modules.sentence_summary import build_merge
+from docnmt.modules.softmax_attention import SelfAttention
 from docnmt.modules.sublayer import Reads
 
 HEADS, WIDTH, WORDS, TOP_T = 8, 64, 25, 4

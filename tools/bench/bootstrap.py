@@ -2,7 +2,7 @@
 
     python tools/bench/bootstrap.py [--trials 2000] [--samples 500]
 
-Differences of documents are drawn from a normal distribution around 0; `docnmt.scoring.bootstrap` says what p is.
+Differences of documents are drawn from a normal distribution around 0; `docnmt.core.scoring.bootstrap` says what p is.
 """
 
 from __future__ import annotations

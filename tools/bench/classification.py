@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.classification.config import FusionClassifierConfig
-from docnmt.classification.data import LabelledArrays, TextDataset
-from docnmt.classification.model import FusionClassifier
-from docnmt.modules.positions.tables import sinusoids
+from docnmt.modules.positions.position_tables import sinusoids
+from docnmt.other_tasks.classification.classifier import FusionClassifier
+from docnmt.other_tasks.classification.config import FusionClassifierConfig
+from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
 from docnmt.registry import ARCHITECTURES
-from docnmt.runtime import tune
+from docnmt.runtime.tuning import tune
 
 VOCABULARY, LABELS = 20_000, 11
 

@@ -17,12 +17,14 @@ import torch
 from measuring import Series, Way, peak_memory
 from torch.nn.functional import cross_entropy
 
-from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.classification.config import FusionClassifierConfig
-from docnmt.classification.data import LabelledArrays, TextDataset
-from docnmt.classification.model import FusionClassifier
-from docnmt.registry import ARCHITECTURES
-from docnmt.runtime import tune
+from docnmt.other_tasks.classification.classifier import FusionClassifier
+from docnmt.other_tasks.classification.config import FusionClassifierConfig
+from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
+from docnmt.registry import (
+    ARCHITECTURES,
+    builtin,  # noqa: F401  (registers every component)
+)
+from docnmt.runtime.tuning import tune
 
 WAYS = ("softmax", "linear")
 VOCABULARY, LABELS = 20_000, 11

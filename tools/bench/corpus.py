@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.data.meta import write_meta
-from docnmt.data.split_folder import SplitFolder
-from docnmt.formats.structure import Structure
-from docnmt.progress import Progress
+from docnmt.core.data.meta import write_meta
+from docnmt.core.data.split_folder import SplitFolder
+from docnmt.core.formats.structure import Structure
+from docnmt.runtime.progress import Progress
 
 CHUNK, VOCABULARY = 1 << 18, 32_000
 WORDS, DOCUMENT = 12, 40  # subwords a sentence and sentences a document, in the mean
@@ -29,8 +29,8 @@ WORDS, DOCUMENT = 12, 40  # subwords a sentence and sentences a document, in the
 OPEN = """
 import resource, sys, time
 from pathlib import Path
-from docnmt.checksums import skipped
-from docnmt.data.corpus import ParallelCorpus
+from docnmt.runtime.checksums import skipped
+from docnmt.core.data.corpus import ParallelCorpus
 def resident():  # MB of this process, pages of mapped files that were touched included
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 before, start = resident(), time.perf_counter()

@@ -21,11 +21,11 @@ from typing import Any
 from peers import Apart, in_turns, installed, random_model, ratio, sentences, spread
 from translators import Pieces, Task, ctranslate2, docnmt, marian
 
-from docnmt.convert.config import ConvertConfig
-from docnmt.convert.main import convert
-from docnmt.errors import UserError
+from docnmt.apps.convert.config import ConvertConfig
+from docnmt.apps.convert.convert_model import convert
+from docnmt.core.training.load_model import load_model
 from docnmt.modules.reduced_precision import BFloat16Linear, EightBitLinear, multiplies_bfloat16, multiplies_eight_bits
-from docnmt.training.loading import load_model
+from docnmt.runtime.errors import UserError
 
 OURS, OURS_INT8, OURS_BF16 = "docnmt", "docnmt --int8", "docnmt --bf16"
 CT2, INT8, MARIAN = "CTranslate2", "CTranslate2 int8", "Hugging Face Marian"

@@ -16,8 +16,8 @@ import generation
 import numpy as np
 import yaml
 
-from docnmt.runtime import tune
-from docnmt.search.hypothesis import Slot
+from docnmt.core.search.hypothesis import Slot
+from docnmt.runtime.tuning import tune
 
 
 def build(name: str) -> Any:

@@ -21,16 +21,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from docnmt import builtin  # noqa: F401
-from docnmt.batch import PackedText
-from docnmt.data.tokenizer import BRK, EOS
+from docnmt.core.batch import PackedText
+from docnmt.core.data.tokenizer import BRK, EOS
+from docnmt.core.search.beam_search import BeamSearch
+from docnmt.core.search.config import BeamSearchConfig
+from docnmt.core.search.decode import decode
+from docnmt.core.search.hypothesis import Hypothesis, Slot
 from docnmt.layout import DocumentLayout
-from docnmt.registry import ARCHITECTURES, MODELS
-from docnmt.runtime import tune
-from docnmt.search.beam_search import BeamSearch
-from docnmt.search.config import BeamSearchConfig
-from docnmt.search.decode import decode
-from docnmt.search.hypothesis import Hypothesis, Slot
+from docnmt.registry import (
+    ARCHITECTURES,
+    MODELS,
+    builtin,  # noqa: F401
+)
+from docnmt.runtime.tuning import tune
 
 VOCABULARY = 8000
 

@@ -27,13 +27,13 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from docnmt.cli.train import parse
+from docnmt.core.training.prepare_run import prepare
+from docnmt.core.training.run import seed_everything
+from docnmt.core.training.trainer import open_epoch
 from docnmt.functional import conditional_attention, packed_attention
+from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
+from docnmt.functional.select_and_attend import attend, select
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
-from docnmt.functional.selective import attend, select
-from docnmt.functional.varlen_selective import suits_varlen, varlen_attention
-from docnmt.training.prepare import prepare
-from docnmt.training.run import seed_everything
-from docnmt.training.trainer import open_epoch
 
 #: The goals that are printed beside what was measured.
 FASTER_FROM, SHARE = 8000, 0.40

@@ -43,10 +43,10 @@ from measuring import (
 )
 from torch import Tensor
 
-from docnmt import runtime
 from docnmt.functional import LinearState, linear_attention, relative_attention_term
 from docnmt.functional.linear import feature_map
 from docnmt.functional.linear_kernel import BLOCK
+from docnmt.runtime import tuning as runtime
 
 HEADS, WIDTH, HORIZON = 8, 64, 16
 SHAPES = [(8, 16), (8, 32), (8, 64), (8, 128), (1, 64), (2, 64), (4, 64), (16, 64)]

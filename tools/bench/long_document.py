@@ -21,13 +21,16 @@ from typing import Any, NamedTuple
 import torch
 from measuring import check_memory_was_missing, limit_memory
 
-from docnmt import builtin as builtin  # registers the architectures
-from docnmt import runtime
-from docnmt.batch import PackedText, TranslationBatch
-from docnmt.criterions.cross_entropy import LabelSmoothedCrossEntropy
+from docnmt.core.batch import PackedText, TranslationBatch
+from docnmt.core.criterions.cross_entropy import LabelSmoothedCrossEntropy
+from docnmt.core.training.probe import peak_memory
 from docnmt.layout import DocumentLayout
-from docnmt.registry import ARCHITECTURES, MODELS
-from docnmt.training.probe import peak_memory
+from docnmt.registry import (
+    ARCHITECTURES,
+    MODELS,
+    builtin,  # noqa: F401  (registers the architectures
+)
+from docnmt.runtime import tuning as runtime
 
 WORDS, VOCABULARY = 25, 8000
 FIRST = 125  # sentences that every architecture can read

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from docnmt import runtime
+from docnmt.runtime import tuning as runtime
 
 Way = Callable[[], object]
 

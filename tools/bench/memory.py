@@ -20,12 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from docnmt.cli.train import parse
-from docnmt.runtime import tune
-from docnmt.training.main import train_command
-from docnmt.training.prepare import prepare
-from docnmt.training.probe import peak_memory, probe
-from docnmt.training.rehearsal import rehearse
-from docnmt.training.trainer import open_epoch
+from docnmt.core.training.prepare_run import prepare
+from docnmt.core.training.probe import peak_memory, probe
+from docnmt.core.training.rehearsal import rehearse
+from docnmt.core.training.train_command import train_command
+from docnmt.core.training.trainer import open_epoch
+from docnmt.runtime.tuning import tune
 
 ARCHITECTURES = (
     "transformer", "copy_transformer", "hier_transformer", "cond_transformer", "hier_cond_transformer",

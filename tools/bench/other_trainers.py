@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from trainers import DROPOUT, FULL, HALF, SMOOTHING, Size
 
-from docnmt.batch import TranslationBatch
-from docnmt.data.tokenizer import BOS
+from docnmt.core.batch import TranslationBatch
+from docnmt.core.data.tokenizer import BOS
 
 #: The subwords of the sentences of a source and of its translation, `</s>` included.
 Sentences: TypeAlias = "tuple[list[np.ndarray], list[np.ndarray]]"

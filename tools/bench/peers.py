@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece
 
-from docnmt.convert.sentence_model import SentenceModel, write_checkpoint
-from docnmt.data.tokenizer import SPECIAL, UNK, Tokenizer
-from docnmt.models.architectures import Transformer
-from docnmt.models.config import TransformerConfig
-from docnmt.tasks.config import DocumentTranslationConfig
-from docnmt.tasks.document_translation import DocumentTranslation
+from docnmt.apps.convert.sentence_model import SentenceModel, write_checkpoint
+from docnmt.core.data.tokenizer import SPECIAL, UNK, Tokenizer
+from docnmt.core.models.architectures import Transformer
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
 
 #: What one program can be asked to do, by name; each takes plain values and gives plain values.
 Ways: TypeAlias = Mapping[str, Callable[..., Any]]

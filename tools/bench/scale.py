@@ -27,11 +27,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from docnmt import ranks
 from docnmt.cli.train import parse
-from docnmt.training.prepare import prepare
-from docnmt.training.run import seed_everything
-from docnmt.training.trainer import open_epoch
+from docnmt.core.training.prepare_run import prepare
+from docnmt.core.training.run import seed_everything
+from docnmt.core.training.trainer import open_epoch
+from docnmt.runtime import ranks
 
 Line = dict[str, float]
 

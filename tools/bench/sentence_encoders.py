@@ -19,14 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.registry import MODELS
-from docnmt.runtime import tune
-from docnmt.sentence_vectors.embeddings import Embeddings, build_embeddings
-from docnmt.sentence_vectors.encoder import SentenceEncoder
-from docnmt.sentence_vectors.lines import text_lines
-from docnmt.sentence_vectors.pairs import NLI_LABELS
-from docnmt.sentence_vectors.words import words
+from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings
+from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
+from docnmt.other_tasks.sentence_vectors.line_reader import text_lines
+from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS
+from docnmt.other_tasks.sentence_vectors.treebank_words import words
+from docnmt.registry import (
+    MODELS,
+    builtin,  # noqa: F401  (registers every component)
+)
+from docnmt.runtime.tuning import tune
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "inferlite, width 1": ("inferlite", {}),

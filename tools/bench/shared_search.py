@@ -18,16 +18,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from docnmt import builtin  # noqa: F401
-from docnmt.commands.models import open_models
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.registry import ARCHITECTURES, MODELS
-from docnmt.runtime import tune
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.search.ensemble import Ensemble
-from docnmt.search.translate import translate_corpus, translation
-from docnmt.search.work import Work
-from docnmt.serve.shared import Job, SharedSearch
+from docnmt.apps.commands.models import open_models
+from docnmt.apps.serve.scheduler import Job, SharedSearch
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.ensemble import Ensemble
+from docnmt.core.search.translate_corpus import translate_corpus, translation
+from docnmt.core.search.work import Work
+from docnmt.registry import (
+    ARCHITECTURES,
+    MODELS,
+    builtin,  # noqa: F401
+)
+from docnmt.runtime.tuning import tune
 
 
 class Untrained(torch.nn.Module):

@@ -17,8 +17,8 @@ from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from docnmt.formats.sentences import splitter
-from docnmt.scoring.aligned import read_layout
+from docnmt.core.formats.split_sentences import splitter
+from docnmt.core.scoring.align_lines import read_layout
 
 Split = Callable[[str], Sequence[str]]
 

@@ -12,11 +12,11 @@ from peers import Ways
 from torch import Tensor
 
 from docnmt.cli.train import parse
-from docnmt.runtime import tune
-from docnmt.training.prepare import prepare
-from docnmt.training.run import Run
-from docnmt.training.trainer import Epoch, open_epoch, set_learning_rate
-from docnmt.training.update import gradient, scale_gradient
+from docnmt.core.training.prepare_run import prepare
+from docnmt.core.training.run import Run
+from docnmt.core.training.trainer import Epoch, open_epoch, set_learning_rate
+from docnmt.core.training.update import gradient, scale_gradient
+from docnmt.runtime.tuning import tune
 
 FULL, HALF = "float32", "bf16"
 SMOOTHING, DROPOUT = 0.1, 0.1

@@ -11,12 +11,12 @@ import torch
 from peers import Ways
 from torch import nn
 
-from docnmt.data.corpus import ParallelCorpus
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.training.load_model import load_model
 from docnmt.modules.reduced_precision import replace_linear
-from docnmt.runtime import tune
-from docnmt.search.config import BeamSearchConfig, GenerationConfig
-from docnmt.search.translate import translate_corpus
-from docnmt.training.loading import load_model
+from docnmt.runtime.tuning import tune
 
 Pieces: TypeAlias = "list[list[str]]"
 

@@ -24,12 +24,12 @@ try:
 except ImportError:
     sys.exit("baseline.py: error: needs scikit-learn; pip install -e '.[study]'")
 
-from docnmt.classification.scores import classification_scores
-from docnmt.classification.table import read_labelled
-from docnmt.classification.vocabulary import tokenise
 from docnmt.cli import command as cli
-from docnmt.errors import UsageError
-from docnmt.files import write_json
+from docnmt.other_tasks.classification.labelled_table import read_labelled
+from docnmt.other_tasks.classification.scores import classification_scores
+from docnmt.other_tasks.classification.text_vocabulary import tokenise
+from docnmt.runtime.errors import UsageError
+from docnmt.runtime.files import write_json
 
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 

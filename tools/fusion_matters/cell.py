@@ -20,10 +20,10 @@ from study import SCORES
 
 from docnmt.cli import command as cli
 from docnmt.cli import train
-from docnmt.errors import UsageError
-from docnmt.files import write_json
-from docnmt.training.loading import load_model
-from docnmt.training.main import train_command
+from docnmt.core.training.load_model import load_model
+from docnmt.core.training.train_command import train_command
+from docnmt.runtime.errors import UsageError
+from docnmt.runtime.files import write_json
 
 SPENT = "processor_seconds.txt"
 

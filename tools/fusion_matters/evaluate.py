@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from gate_values import gate_values
 
-from docnmt.classification.data import LabelledArrays, TextDataset
-from docnmt.classification.scores import classification_scores
-from docnmt.classification.task import TextClassification, label_probabilities
-from docnmt.data.store import TokenArray
-from docnmt.training.loading import LoadedModel
+from docnmt.core.data.store import TokenArray
+from docnmt.core.training.load_model import LoadedModel
+from docnmt.other_tasks.classification.classification_task import TextClassification, label_probabilities
+from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
+from docnmt.other_tasks.classification.scores import classification_scores
 
 #: Shortest input at which accuracy is measured; the next ones are 2, 4, 8 … times as long.
 SHORTEST = 128

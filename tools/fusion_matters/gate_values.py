@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from docnmt.batching.plan import plan_batches
-from docnmt.classification.data import LabelledArrays, TextDataset
+from docnmt.core.batching.plan import plan_batches
+from docnmt.core.training.load_model import LoadedModel
 from docnmt.modules.fusion import Gate, Normed
-from docnmt.training.loading import LoadedModel
+from docnmt.other_tasks.classification.labelled_texts import LabelledArrays, TextDataset
 
 #: Parts of equal length into which `along` divides what is read of a text.
 PARTS = 32

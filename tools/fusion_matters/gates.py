@@ -20,10 +20,10 @@ from gate_values import GateValues, gate_values
 from pyplot import plt
 from tables import markdown
 
-from docnmt.classification.data import LabelledArrays
 from docnmt.cli import command as cli
-from docnmt.errors import UserError
-from docnmt.training.loading import load_model
+from docnmt.core.training.load_model import load_model
+from docnmt.other_tasks.classification.labelled_texts import LabelledArrays
+from docnmt.runtime.errors import UserError
 
 
 def word_table(values: GateValues, words: tuple[str, ...], rows: int = 12, least: int = 20) -> str:

@@ -25,17 +25,17 @@ from study import Study, read_study
 from tables import markdown
 from torch import Tensor
 
-from docnmt.batch import PackedText
-from docnmt.classification.config import FusionClassifierConfig
-from docnmt.classification.data import TextBatch
-from docnmt.classification.model import FusionClassifier
 from docnmt.cli import command as cli
 from docnmt.cli import train
-from docnmt.errors import UsageError
-from docnmt.files import write_json
+from docnmt.core.batch import PackedText
 from docnmt.layout import DocumentLayout
+from docnmt.other_tasks.classification.classifier import FusionClassifier
+from docnmt.other_tasks.classification.config import FusionClassifierConfig
+from docnmt.other_tasks.classification.labelled_texts import TextBatch
 from docnmt.registry import FUSIONS
-from docnmt.runtime import tune
+from docnmt.runtime.errors import UsageError
+from docnmt.runtime.files import write_json
+from docnmt.runtime.tuning import tune
 
 VOCABULARY, LABELS = 5_000, 33
 

@@ -33,10 +33,10 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.classification.table import read_labelled
 from docnmt.cli import command as cli
-from docnmt.errors import UsageError, UserError
-from docnmt.files import write_text
+from docnmt.other_tasks.classification.labelled_table import read_labelled
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.files import write_text
 
 Rows = list[tuple[str, str]]
 SPLITS = ("train", "valid", "test")

@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.cli import command as cli
-from docnmt.errors import UsageError
-from docnmt.files import write_text
+from docnmt.runtime.errors import UsageError
+from docnmt.runtime.files import write_text
 
 Random = np.random.Generator
 Example = tuple[str, list[str]]

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from docnmt.runtime import tune
-from docnmt.version import __version__
+from docnmt.runtime.tuning import tune
+from docnmt.runtime.version import __version__
 
 
 def origin() -> dict[str, Any]:

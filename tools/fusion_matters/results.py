@@ -16,7 +16,7 @@ from scipy_stats import stats
 from study import Study
 from two_way import TwoWay, two_way
 
-from docnmt.errors import UserError
+from docnmt.runtime.errors import UserError
 
 #: What results do not hold that were made before it was measured; such cells stay of use.
 UNKNOWN = {

@@ -6,7 +6,8 @@ A cell is one process, cell.py: `docnmt-train` with the cell's options, then the
 `result.json` in its folder says that it is done, and holds all that report.py reads: checkpoints may be deleted. What
 a study leaves to choose is chosen first, by cells that are validated and never tested. The same command again skips
 what is done and continues a training that was cut short. Ctrl-C and SIGTERM stop the trainings, which save first.
-Cells of one seed share initial weights, order and dropout (see `docnmt.classification.model`), so variants compare in
+Cells of one seed share initial weights, order and dropout (see `docnmt.other_tasks.classification.classifier`), so
+variants compare in
 pairs.
 """
 
@@ -27,10 +28,10 @@ from choice import settled
 from study import RESULT, SCORES, Cell, Study, read_study
 
 from docnmt.cli import command as cli
-from docnmt.data.meta import read_meta
-from docnmt.errors import UsageError, UserError
-from docnmt.files import BEST, LAST, write_json
-from docnmt.progress import Progress
+from docnmt.core.data.meta import read_meta
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.files import BEST, LAST, write_json
+from docnmt.runtime.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from typing import Any
 import yaml
 from variants import flags, grid, settings
 
-from docnmt.errors import UserError
+from docnmt.runtime.errors import UserError
 
 RESULT, SCORES = "result.json", "scores.json"
 NEEDED = {"data", "train", "reference"}

@@ -25,13 +25,13 @@ from published import PUBLISHED, TABLE_1_SD
 from scipy_stats import stats
 from tables import markdown
 
-from docnmt.batching.plan import plan_batches
-from docnmt.classification import model as fusion_classifier
-from docnmt.classification.config import FusionClassifierConfig
-from docnmt.classification.model import FusionClassifier, random_stream
-from docnmt.classification.table import read_labelled
-from docnmt.classification.vocabulary import WordVocabulary
 from docnmt.cli import command as cli
+from docnmt.core.batching.plan import plan_batches
+from docnmt.other_tasks.classification import classifier as fusion_classifier
+from docnmt.other_tasks.classification.classifier import FusionClassifier, random_stream
+from docnmt.other_tasks.classification.config import FusionClassifierConfig
+from docnmt.other_tasks.classification.labelled_table import read_labelled
+from docnmt.other_tasks.classification.text_vocabulary import WordVocabulary
 from docnmt.registry import FUSIONS
 
 TASK = SimpleNamespace(vocabulary_size=2_000, labels=("",) * 11)

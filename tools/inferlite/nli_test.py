@@ -12,13 +12,13 @@ from pathlib import Path
 
 import torch
 
-from docnmt.batching.plan import plan_batches
-from docnmt.errors import UserError
-from docnmt.runtime import tune
-from docnmt.sentence_vectors.config import NliConfig
-from docnmt.sentence_vectors.model import SentencePairModel
-from docnmt.sentence_vectors.task import Nli
-from docnmt.training.loading import load_model
+from docnmt.core.batching.plan import plan_batches
+from docnmt.core.training.load_model import load_model
+from docnmt.other_tasks.sentence_vectors.config import NliConfig
+from docnmt.other_tasks.sentence_vectors.nli_task import Nli
+from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairModel
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.tuning import tune
 
 
 @torch.no_grad()

@@ -21,8 +21,8 @@ try:
 except ImportError:
     sys.exit("ppmi_vectors.py: error: needs scipy; pip install -e '.[study]'")
 
-from docnmt.files import replacing
-from docnmt.sentence_vectors.words import words
+from docnmt.other_tasks.sentence_vectors.treebank_words import words
+from docnmt.runtime.files import replacing
 
 
 def texts(paths: list[Path]) -> Iterator[list[str]]:

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.cli import command as cli
-from docnmt.errors import UsageError, UserError
-from docnmt.files import write_text
-from docnmt.sentence_vectors.senteval.corpora import LENGTHS, PROBING, PROBING_WORDS
-from docnmt.sentence_vectors.words import words
+from docnmt.other_tasks.sentence_vectors.senteval.corpora import LENGTHS, PROBING, PROBING_WORDS
+from docnmt.other_tasks.sentence_vectors.treebank_words import words
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.files import write_text
 
 Sentence = tuple[str, ...]
 Rows = list[tuple[str, Sentence]]

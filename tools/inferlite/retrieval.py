@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.runtime import tune
-from docnmt.sentence_vectors.bit_report import BitReport
-from docnmt.sentence_vectors.encoder import SentenceEncoder
-from docnmt.sentence_vectors.lines import text_lines
-from docnmt.sentence_vectors.search import nearest_cosine, nearest_hamming
-from docnmt.sentence_vectors.words import words
+from docnmt.other_tasks.sentence_vectors.bit_report import BitReport
+from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
+from docnmt.other_tasks.sentence_vectors.line_reader import text_lines
+from docnmt.other_tasks.sentence_vectors.nearest_rows import nearest_cosine, nearest_hamming
+from docnmt.other_tasks.sentence_vectors.treebank_words import words
+from docnmt.runtime.tuning import tune
 
 TOP = 10
 #: Repetitions of a search of all queries, and queries searched one at a time; medians are shown.

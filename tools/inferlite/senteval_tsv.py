@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from docnmt.errors import UserError
-from docnmt.files import write_text
-from docnmt.sentence_vectors.senteval.corpora import TASKS
+from docnmt.other_tasks.sentence_vectors.senteval.corpora import TASKS
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_text
 
 #: A file's path in the new folder → its header and rows.
 Tables = dict[str, tuple[str, list[list[str]]]]

@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from docnmt import builtin  # noqa: F401  (registers every component)
-from docnmt.batch import IGNORE
-from docnmt.batching.collate import collate
-from docnmt.batching.units import planned_units
-from docnmt.commands.config import ModelsConfig
-from docnmt.commands.models import check_vocabulary, load_models
-from docnmt.data.corpus import ParallelCorpus
-from docnmt.errors import UserError
-from docnmt.files import write_json
+from docnmt.apps.commands.config import ModelsConfig
+from docnmt.apps.commands.models import check_vocabulary, load_models
+from docnmt.core.batch import IGNORE
+from docnmt.core.batching.collate import collate
+from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.registry import builtin  # noqa: F401  (registers every component)
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_json
 
 
 @torch.inference_mode()

@@ -3,9 +3,9 @@
 `build_position(name, d_model)` gives both halves of any family by its registered name; at most one of them is there.
 """
 
-from docnmt.modules.positions.attention import Alibi, AttentionPosition, RelativeKeys, Rotary
-from docnmt.modules.positions.build import Position, PositionSettings, build_position
-from docnmt.modules.positions.tables import Learned, MultiLevel, Sinusoidal
+from docnmt.modules.positions.attention_positions import Alibi, AttentionPosition, RelativeKeys, Rotary
+from docnmt.modules.positions.build_position import Position, PositionSettings, build_position
+from docnmt.modules.positions.position_tables import Learned, MultiLevel, Sinusoidal
 
 __all__ = [
     "Alibi",

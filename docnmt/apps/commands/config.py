@@ -1,0 +1,208 @@
+"""What commands that use trained translation models can be told besides their search. No torch here."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+from docnmt.core.formats.columns import parse_columns
+from docnmt.registry.options import below, option
+from docnmt.runtime.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ModelsConfig:
+    """Which models work, where, and with how much context."""
+
+    path: str = option(
+        dataclasses.MISSING,
+        "checkpoint file, or a --save-dir (its best is taken); several, joined by ':', are averaged",
+        metavar="CKPT[:CKPT...]",
+    )
+    device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
+    fp16: bool = option(False, "compute in half precision, on a GPU")
+    int8: bool = option(False, "multiply whole numbers of eight bits, on a CPU: faster, scores differ a little")
+    bf16: bool = option(False, "multiply in bfloat16, on a CPU that has it: faster, scores differ a little")
+    context_window: int | None = option(
+        None,
+        "read a sentence with at most N sentences of its document before it and N after it; models of several "
+        "sentences as one text: N + 1 as one [as trained]",
+        basic=True,
+    )
+
+    def problems(self) -> list[str]:
+        """Values out of range, and contradictions."""
+        found = below(self, 0, "context_window")
+        given = [f"--{name}" for name in ("fp16", "int8", "bf16") if getattr(self, name)]
+        return found + ([f"{', '.join(given)}: give one of them"] if given[1:] else [])
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """Which translation memory is read."""
+
+    memory: str | None = option(
+        None,
+        "before each document, read the most similar training sentences of this folder of docnmt-preprocess with their "
+        "translations, for models that read earlier translations", metavar="DATA", basic=True,
+    )  # fmt: skip
+    memory_context: Literal["true", "foreign"] = option(
+        "true", "foreign: each document gets what resembles the next document's sentences (does the memory matter?)"
+    )
+    memory_sentences: int = option(2, "sentences of --memory for each sentence", metavar="N")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        if self.memory is None:
+            standard = MemoryConfig()
+            names = [
+                name
+                for name in ("memory_context", "memory_sentences")
+                if getattr(self, name) != getattr(standard, name)
+            ]
+            return [f"--{name.replace('_', '-')} has no effect without --memory" for name in names]
+        return below(self, 1, "memory_sentences")
+
+
+def check_memory_window(memory: object, context_window: int | None) -> None:
+    """Refuse a window that would cut a memory off: what it has stands before the document.
+
+    Raises:
+        UsageError: both are given.
+    """
+    if memory is not None and context_window is not None:
+        raise UsageError(
+            "--memory does not go with --context-window: its sentences stand before the document, and a window holds "
+            "neighbours only"
+        )
+
+
+@dataclass(frozen=True)
+class GenerateConfig:
+    """What `docnmt-generate` can be told besides its search."""
+
+    data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
+    gen_subset: str = option("test", "split to translate", metavar="NAME", basic=True)
+    gen_first: int | None = option(None, "translate only the first N documents of the split", metavar="N", basic=True)
+    prefix_references: float = option(
+        0.0,
+        "give the model this share of each document, its first sentences, with their references; only the rest is "
+        "translated and scored",
+        metavar="SHARE", basic=True,
+    )  # fmt: skip
+    explain: str | None = option(
+        None, "also write what the models read for each translation, and what would change without the sentences that "
+        "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
+    )  # fmt: skip
+    print_alignment: bool = option(
+        False, "also print which word of its source each word of a translation stands for: A-i, pairs S-T of words"
+    )
+    results_path: str | None = option(
+        None,
+        "also write hypotheses.txt and scores.json into this folder; with --print-alignment also alignment.txt",
+        metavar="DIR",
+        basic=True,
+    )
+    overwrite: bool = option(
+        False, "replace the results that --results-path holds, and what stands at --plot and --explain"
+    )
+    quiet: bool = option(False, "print the scores only", basic=True)
+    lexical_consistency: bool = option(
+        False, "also how many of the terms that a document repeats are translated the same way each time"
+    )
+    scoring: Literal["sacrebleu", "none"] = option(
+        "sacrebleu", "s-BLEU, d-BLEU, chrF and TER by sacreBLEU, or nothing", basic=True
+    )
+    sacrebleu: bool = option(False, "the same as --scoring sacrebleu")
+    sacrebleu_tokenize: str | None = option(
+        None,
+        "sacreBLEU's tokenizer: 13a, zh, ja-mecab, flores200, char, none … [the target language's]",
+        metavar="NAME",
+    )
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = below(self, 1, "gen_first")
+        if not 0 <= self.prefix_references <= 1:
+            found.append(f"--prefix-references: must be in [0, 1], got {self.prefix_references}")
+        if self.scoring == "none":
+            options = {"--sacrebleu": self.sacrebleu, "--sacrebleu-tokenize": self.sacrebleu_tokenize is not None}
+            found += [f"{name} has no effect with --scoring none" for name, given in options.items() if given]
+        if self.quiet and self.scoring == "none" and self.results_path is None and self.explain is None:
+            found.append("--quiet --scoring none leaves nothing to print; give --results-path")
+        if self.quiet and self.print_alignment and self.results_path is None:
+            found.append("--print-alignment has no effect with --quiet; give --results-path")
+        return found
+
+
+@dataclass(frozen=True)
+class TranslateConfig:
+    """What `docnmt-translate` can be told besides its search."""
+
+    files: tuple[str, ...] = option(
+        (), "documents, by their endings: .txt .md .html .docx .odt .xlf .po .tmx .srt; none: stdin", positional=True,
+        metavar="FILE",
+    )  # fmt: skip
+    output: str | None = option(
+        None, "where the translated document goes, of the same kind; a folder for several [stdout, for one]",
+        metavar="OUT", aliases=["-o"], basic=True,
+    )  # fmt: skip
+    overwrite: bool = option(False, "replace what stands at --output and --explain", basic=True)
+    input_format: Literal["text", "corpus", "lines", "jsonl", "tsv"] = option(
+        "text",
+        "text: one document, lines are split into sentences; corpus: a sentence a line, empty lines between documents; "
+        r"lines: a document a line, `\n` in it (two characters) parts its lines; jsonl, tsv: a sentence, paragraph or "
+        "document a row, which comes back with its translation in a column 'hypothesis'",
+        basic=True,
+    )
+    given: str | None = option(
+        None, "translations that there are already: a line for each line of stdin, empty where there is none. They are "
+        "written as they are, and models that read earlier translations read them", metavar="FILE", basic=True,
+    )  # fmt: skip
+    explain: str | None = option(
+        None, "also write what the models read for each translation, and what would change without the sentences that "
+        "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
+    )  # fmt: skip
+    print_alignment: bool = option(
+        False, "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words"
+    )
+    columns: tuple[str, ...] = option(
+        (), "what the columns of jsonl and tsv are called: source=NAME document=NAME [as in docnmt-preprocess]",
+        metavar="ROLE=NAME",
+    )  # fmt: skip
+    splitter: Literal["rules", "sentencex"] = option(
+        "rules", "what splits lines into sentences: docnmt's rules, made for English and German, or the package "
+        "sentencex, for many languages (docnmt[sentencex])",
+    )  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = parse_columns(self.columns)[1]
+        if self.columns and self.input_format not in ("jsonl", "tsv"):
+            found.append(f"--columns has no effect with --input-format {self.input_format}")
+        if self.splitter != "rules" and self.input_format == "corpus":
+            found.append("--splitter has no effect with --input-format corpus, where a line is a sentence")
+        if self.given is not None and self.input_format not in ("text", "corpus"):
+            found.append(f"--given is for --input-format text and corpus, not for {self.input_format}")
+        if self.print_alignment and (self.files or self.given or self.input_format not in ("text", "corpus")):
+            there = "FILE" if self.files else "--given" if self.given else f"--input-format {self.input_format}"
+            found.append(f"--print-alignment is for stdin in --input-format text or corpus, not for {there}")
+        return found + self._of_files()
+
+    def _of_files(self) -> list[str]:
+        """Contradictions about documents."""
+        if not self.files:
+            overwrite = self.overwrite and self.explain is None
+            options = {"--output": self.output is not None, "--overwrite": overwrite}
+            return [
+                f"{name} has no effect without FILE; stdin goes to stdout" for name, given in options.items() if given
+            ]
+        found = []
+        if self.input_format != "text":
+            found.append(f"--input-format {self.input_format} is for stdin; of files the ending says what they are")
+        if self.given is not None:
+            found.append("--given is for stdin (< FILE); XLIFF, PO and TMX hold their translations themselves")
+        if self.output is None and len(self.files) > 1:
+            found.append(f"{len(self.files)} files: give a folder for their translations with -o DIR")
+        return found

@@ -1,0 +1,70 @@
+"""`--explain`: what was read for translations that a command made, as a page or as JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.explain.explain import explain_translations
+from docnmt.apps.explain.explain_page import ExplainedSentence, check_suffix, write_explanation
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.translate_corpus import SentenceResult, Translation
+from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.runtime.files import check_new
+
+
+def check_explain(name: str | None, *, overwrite: bool) -> None:
+    """Before long work: can `--explain` be written?
+
+    Raises:
+        UserError: it has another ending, or there is such a file already.
+    """
+    if name is not None:
+        check_suffix(Path(name))
+        check_new(Path(name), overwrite=overwrite)
+
+
+def explained(
+    loaded: LoadedModels,
+    corpus: ParallelCorpus,
+    results: Iterable[SentenceResult],
+    *,
+    given: Sequence[str | None] | None,
+    memory: TranslationMemory | None,
+    context_window: int | None,
+) -> list[list[ExplainedSentence]]:
+    """The documents of a corpus, each sentence with its best translation and what was read for it.
+
+    Args:
+        results: of all sentences that are not given. given, memory, context_window: as they were translated with.
+    """
+    found = {result.number: result.nbest[0] for result in results}
+    tokenizer = loaded.task.target_tokenizer
+    translations = [
+        found[n] if n in found else Translation.of_given((given or ())[n] or "", tokenizer)
+        for n in range(corpus.num_sentences)
+    ]
+    offsets = corpus.document_offsets
+    explanations = explain_translations(
+        loaded.models, loaded.task, corpus, [each.pieces for each in translations],
+        numbers=np.arange(corpus.num_sentences) - np.repeat(offsets[:-1], np.diff(offsets)),
+        given=given, memory=memory, context_window=context_window,
+    )  # fmt: skip
+    sentences = [
+        ExplainedSentence(source, replace(translation, explanation=explanation))
+        for source, translation, explanation in zip(corpus.source_text, translations, explanations, strict=True)
+    ]
+    return [sentences[begin:end] for begin, end in pairwise(offsets.tolist())]
+
+
+def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequence[ExplainedSentence]]) -> None:
+    """Write `--explain`."""
+    write_explanation(
+        Path(name), documents, tokenizer=loaded.task.source_tokenizer, languages=loaded.task.languages,
+        models=[str(each) for each in loaded.paths],
+    )  # fmt: skip

@@ -1,0 +1,222 @@
+"""What `docnmt-generate` does: translate a split, print it, score it, keep it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConfig
+from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
+from docnmt.apps.commands.memory_option import open_memory
+from docnmt.apps.commands.models import LoadedModels, check_vocabulary, load_models
+from docnmt.apps.commands.output import lines, progress_of, write_lines
+from docnmt.apps.commands.print_alignment import Aligned, pharaoh, with_alignments
+from docnmt.apps.commands.speed import Speed
+from docnmt.apps.commands.untranslated import Rest
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.scoring.config import ReportConfig
+from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
+from docnmt.core.scoring.score_report import TranslationReport, check_wanted, report_on
+from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.given_translations import first_of_documents
+from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.registry.options import to_dict
+from docnmt.runtime import ranks
+from docnmt.runtime.errors import UsageError
+from docnmt.runtime.files import check_folder, check_new, replacing_folder, write_json
+from docnmt.runtime.progress import how_many
+
+#: The file that shows a results folder to be ours.
+SCORES = "scores.json"
+
+
+def generate(
+    config: GenerateConfig,
+    models: ModelsConfig,
+    memory: MemoryConfig,
+    options: GenerationConfig,
+    search: SearchConfig,
+    wanted: ReportConfig,
+    *,
+    out: TextIO | None = None,
+) -> None:
+    """Translate a split and print what `docnmt.apps.commands.output` describes, then the scores.
+
+    Raises:
+        UserError: checkpoint, data and results folder do not fit; found before anything is translated.
+    """
+    out = sys.stdout if out is None else out
+    _check_places(config, wanted.plot)
+    loaded = load_models(models)
+    check_vocabulary(loaded, Path(config.data))
+    corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
+    if config.gen_first is not None:
+        corpus = corpus.first_documents(config.gen_first)
+    given = _given(corpus, config)
+    rest = Rest.of(corpus, given)
+    references = [rest.texts(each) for each in corpus.references]
+    scored = config.scoring == "sacrebleu" and len(references) > 0 and len(scored_sentences(references)) > 0
+    score = _scoring(loaded, rest, config, wanted, references if scored else [])
+    window = models.context_window
+    read: dict[str, Any] = {"given": given, "memory": open_memory(memory, loaded), "context_window": window}
+    found, speed = _translate(loaded, corpus, options, search, read, config, None if config.quiet else out)
+    if ranks.rank():
+        return
+    results = [result for result, _ in found]
+    texts = [result.text for result in results]
+    report = score(texts)
+    if report is not None:
+        _say(report, config, corpus, out)
+    print(speed, file=sys.stderr)
+    if config.results_path is not None:
+        parts = {"context_window": window, "memory": to_dict(memory)}
+        parts |= {"generation": to_dict(options), "search": to_dict(search)}
+        content = _content(loaded, config, report, speed, parts)
+        _write(config, Path(config.results_path), rest, texts, [pharaoh(each[0]) for _, each in found if each], content)
+    if config.explain is not None:  # last: it takes long, and what went before is kept where it fails
+        write_explained(config.explain, loaded, explained(loaded, corpus, results, **read))
+
+
+def _say(report: TranslationReport, config: GenerateConfig, corpus: ParallelCorpus, out: TextIO) -> None:
+    """The scores, and of what part of the split they are."""
+    print(report, file=out, flush=True)
+    if config.gen_first is not None:
+        print(f"(of the first {how_many(corpus.num_documents, 'document')})", file=out)
+    if config.prefix_references:
+        print(f"(without the first {config.prefix_references:g} of each document, which was given)", file=out)
+
+
+def _content(
+    loaded: LoadedModels, config: GenerateConfig, report: TranslationReport | None, speed: Speed, parts: dict[str, Any]
+) -> dict[str, Any]:
+    """What scores.json says: scores, of what part of the split, speed, and the settings, `parts` among them."""
+    of = {"prefix_references": config.prefix_references, "gen_first": config.gen_first}
+    settings = {"models": [str(path) for path in loaded.paths], "data": config.data, "split": config.gen_subset}
+    return {
+        **({} if report is None else report.to_dict()),
+        **{name: value for name, value in of.items() if value},
+        "speed": speed.to_dict(),
+        "settings": {**settings, **parts},
+    }
+
+
+def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] | None:
+    """The references that `--prefix-references` gives; says of how many documents they are all."""
+    if not config.prefix_references:
+        return None
+    if not corpus.references:
+        raise UsageError(f"--prefix-references: split {config.gen_subset} has no reference to give")
+    offsets = corpus.document_offsets
+    given = first_of_documents(corpus.references[0], offsets.tolist(), config.prefix_references)
+    if whole := int((np.diff(Rest.of(corpus, given).document_offsets) == 0).sum()):
+        print(f"note: {whole:,} of {corpus.num_documents:,} documents are given whole, not translated", file=sys.stderr)
+    return given
+
+
+def _scoring(
+    loaded: LoadedModels, rest: Rest, config: GenerateConfig, wanted: ReportConfig, references: Sequence[Sequence[str]]
+) -> Callable[[Sequence[str]], TranslationReport | None]:
+    """How translations of the rest will be scored; whatever that needs is looked for now, before the work.
+
+    Args:
+        references: of the rest; none where nothing is scored.
+    """
+    if not references:
+        if config.quiet and config.results_path is None and config.explain is None:
+            raise UsageError(
+                f"--quiet: nothing would be left of the translation of {config.gen_subset}, which is not scored; give "
+                "--results-path"
+            )
+        options = {
+            "--paired": wanted.paired, "--by": wanted.by, "--per-document": wanted.per_document,
+            "--per-sentence": wanted.per_sentence, "--comet": wanted.comet,
+            "--lexical-consistency": config.lexical_consistency,
+        }  # fmt: skip
+        split = f"split {config.gen_subset}, which has no reference"
+        if rest.corpus.references:
+            split = f"--prefix-references {config.prefix_references:g}, which leaves nothing to score"
+        why = "--scoring none" if config.scoring == "none" else split
+        if problems := [f"{name} has no effect with {why}" for name, value in options.items() if value]:
+            raise UsageError(problems)
+        return lambda texts: None
+    tokenize = config.sacrebleu_tokenize or bleu_tokenizer(loaded.task.target_lang)
+    evaluate(["."], [["."]], [0, 1], tokenize=tokenize)
+    check_wanted(wanted)
+    if wanted.plot is not None:
+        check_new(Path(wanted.plot), overwrite=config.overwrite)
+    layout = rest.layout(Path(config.data) / config.gen_subset)
+    other = None if wanted.paired is None else layout.align(Path(wanted.paired))
+    return lambda texts: report_on(
+        layout,
+        texts,
+        references,
+        other,
+        tokenize=tokenize,
+        wanted=wanted,
+        consistency=config.lexical_consistency,
+    )
+
+
+def _translate(
+    loaded: LoadedModels,
+    corpus: ParallelCorpus,
+    options: GenerationConfig,
+    search: SearchConfig,
+    read: dict[str, Any],
+    config: GenerateConfig,
+    out: TextIO | None,
+) -> tuple[list[Aligned], Speed]:
+    """All translations, printed as they come, and how long that took."""
+    kept: list[Aligned] = []
+    start = time.perf_counter()
+    with progress_of(corpus, out) as progress:
+        found = translate_corpus(loaded.models, loaded.task, corpus, options, search, progress=progress, **read)
+        asked = config.print_alignment and not ranks.rank()  # the others print nothing
+        for result, aligned in with_alignments(loaded, corpus, found, wanted=asked):
+            kept.append((result, aligned))
+            if out is not None:
+                reference = corpus.references[0][result.number] if corpus.references else ""
+                words = [pharaoh(pairs) for pairs in aligned]
+                print(*lines(result, corpus.source_text[result.number], reference or None, words), sep="\n", file=out)
+    tokens = sum(len(result.nbest[0].pieces) + 1 for result, _ in kept)
+    return kept, Speed(time.perf_counter() - start, len(kept), tokens)
+
+
+def _check_places(config: GenerateConfig, plot: str | None) -> None:
+    """Refuse, before any work is done, places where results, explanation or plot cannot be written.
+
+    Raises:
+        UserError: something is there, or explanation or plot would lie in the folder of results.
+    """
+    if config.results_path is not None:
+        check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
+    check_explain(config.explain, overwrite=config.overwrite)
+    for name, file in (("--explain", config.explain), ("--plot", plot)):
+        if config.results_path and file and Path(file).resolve().is_relative_to(Path(config.results_path).resolve()):
+            raise UsageError(
+                f"{name} {file}: lies in --results-path, which is written as a whole; give a place outside"
+            )
+
+
+def _write(
+    config: GenerateConfig, folder: Path, rest: Rest, texts: Sequence[str], aligned: Sequence[str],
+    content: dict[str, Any],
+) -> None:  # fmt: skip
+    """hypotheses.txt, and alignment.txt if asked for, line by line the source file, and scores.json; all or none.
+
+    Where this is not the whole split, also its source and references: its lines are those of no other file.
+    """
+    files = {"hypotheses.txt": texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
+    if config.gen_first is not None or len(rest) < rest.corpus.num_sentences:
+        files["source.txt"] = rest.texts(rest.corpus.source_text)
+        files |= {f"reference{n or ''}.txt": rest.texts(each) for n, each in enumerate(rest.corpus.references)}
+    with replacing_folder(folder, marker=SCORES, overwrite=config.overwrite) as temporary:
+        for name, sentences in files.items():
+            with (temporary / name).open("w", encoding="utf-8") as file:
+                write_lines(rest.lines(), iter(sentences), file)
+        write_json(temporary / SCORES, content)

@@ -1,0 +1,177 @@
+"""The models of a `--path`: one checkpoint, or several that translate together."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from docnmt.apps.commands.config import ModelsConfig
+from docnmt.core.data.meta import read_meta
+from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask, is_translation_model
+from docnmt.core.training.load_model import load_model
+from docnmt.modules.linear_attention import LinearSelfAttention
+from docnmt.modules.reduced_precision import (
+    BFloat16Linear,
+    EightBitLinear,
+    multiplies_bfloat16,
+    multiplies_eight_bits,
+    replace_linear,
+)
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.files import find_checkpoint
+from docnmt.runtime.tuning import pick_device, row_invariant, tune
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModels:
+    """Models in evaluation mode on one device, and the task they share."""
+
+    paths: tuple[Path, ...]
+    models: tuple[AnyTranslationModel, ...]
+    task: TranslationTask
+
+    @property
+    def reads_context(self) -> bool:
+        """Whether one of them reads other sentences than the one that it translates."""
+        return any(model.reading.reads_context for model in self.models)
+
+
+def load_models(config: ModelsConfig) -> LoadedModels:
+    """The models of `--path`; sets how the process computes (`docnmt.runtime.tuning`) and says where that may show.
+
+    Raises:
+        UserError: as `open_models`; UsageError: a window of context is asked for, and no model reads context; or
+            device or models cannot compute in the precision that is asked for.
+    """
+    paths = [find_checkpoint(part) for part in split_path(config.path)]
+    print(tune(), file=sys.stderr)
+    device = pick_device(config.device)
+    _check_precision(config, device)
+    if device.type == "cpu" and not row_invariant(torch.bfloat16 if config.bf16 else torch.float32):
+        digits = "scores from the third digit on" if config.bf16 else "the last digits of scores"
+        print(f"note: on this machine the batch size can change {digits}", file=sys.stderr)
+    loaded = open_models(paths, device)
+    if config.fp16:
+        in_half_precision(loaded)
+    if config.int8 or config.bf16:
+        for model in loaded.models:
+            assert isinstance(model, nn.Module)
+            replace_linear(model, EightBitLinear if config.int8 else BFloat16Linear)
+    if config.context_window and not loaded.reads_context:
+        raise UsageError(f"--context-window has no effect: {config.path} reads every sentence by itself")
+    return loaded
+
+
+def _check_precision(config: ModelsConfig, device: torch.device) -> None:
+    """
+    Raises:
+        UsageError: the device does not compute in the precision that is asked for.
+    """
+    if config.fp16 and device.type == "cpu":
+        raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, or with --int8 or --bf16")
+    if (config.int8 or config.bf16) and device.type != "cpu":
+        raise UsageError(f"{'--int8' if config.int8 else '--bf16'} is for a CPU (--device cpu); on a GPU give --fp16")
+    if config.bf16 and not multiplies_bfloat16():
+        raise UsageError("--bf16: this processor has no bfloat16 products and would be slower; leave --bf16 out")
+    if config.int8 and not multiplies_eight_bits():
+        raise UsageError(f"--int8: torch {torch.__version__} has no such products on this processor; leave --int8 out")
+
+
+def in_half_precision(loaded: LoadedModels) -> None:
+    """Weights, keys and values become float16; softmax and scores stay in float32.
+
+    Raises:
+        UsageError: a model has sums that float16 cannot hold.
+    """
+    for path, model in zip(loaded.paths, loaded.models, strict=True):
+        assert isinstance(model, nn.Module)
+        if any(isinstance(module, LinearSelfAttention) for module in model.modules()):
+            raise UsageError(f"--fp16: {path} has linear attention, whose sums need float32; leave --fp16 out")
+        model.half()
+
+
+def open_models(paths: Sequence[str | Path], device: torch.device) -> LoadedModels:
+    """The models of these checkpoints and folders of checkpoints, on a device.
+
+    Raises:
+        UserError: a checkpoint is missing, damaged, no translation model, or of another vocabulary than the first.
+    """
+    files = tuple(find_checkpoint(path) for path in paths)
+    models: list[AnyTranslationModel] = []
+    tasks: list[TranslationTask] = []
+    for path in files:
+        loaded = load_model(path, device=device)
+        if not is_translation_model(loaded.model) or not isinstance(loaded.task, TranslationTask):
+            arch, task = loaded.arch, loaded.header["task"]
+            raise UserError(f"{path}: is a '{arch}' for the task '{task}', which writes no text")
+        models.append(loaded.model)
+        tasks.append(loaded.task)
+        _check(files[0], tasks[0], path, loaded.task)
+    readers = [n for n, model in enumerate(models) if model.reading.whole_documents] or [0]
+    for n in readers:  # the task says where documents are cut
+        limits = tasks[readers[0]].max_doc_tokens, tasks[n].max_doc_tokens
+        if limits[0] != limits[1]:
+            raise UserError(
+                f"{files[readers[0]]} and {files[n]} were trained with --max-doc-tokens {limits[0]} and {limits[1]} "
+                "and would read different pieces of a document; translate with each by itself"
+            )
+    return LoadedModels(files, tuple(models), tasks[readers[0]])
+
+
+def split_path(path: str) -> list[str]:
+    """`a:b` → a and b; a path that exists with its colons is one.
+
+    Raises:
+        UsageError: there is nothing between the colons.
+    """
+    parts = [path] if path and Path(path).exists() else path.split(":")
+    if "" in parts:
+        raise UsageError(f"--path '{path}': expected checkpoints joined by ':', got an empty name")
+    return parts
+
+
+def vocabularies(task: TranslationTask) -> tuple[str, str]:
+    """Short hashes of both sides' tokenizers: equal hashes, equal token numbers."""
+    sides = (task.source_tokenizer, task.target_tokenizer)
+    source, target = (hashlib.sha256(tokenizer.to_bytes()).hexdigest()[:12] for tokenizer in sides)
+    return source, target
+
+
+def _check(first_path: Path, first: TranslationTask, path: Path, task: TranslationTask) -> None:
+    ours, theirs = vocabularies(first), vocabularies(task)
+    if ours != theirs:
+        raise UserError(
+            f"{first_path} and {path} have different vocabularies ({ours[0]}, {theirs[0]}) and cannot translate "
+            "together; train both on the data of one docnmt-preprocess, or with --srcdict"
+        )
+    if first.languages != task.languages:
+        raise UserError(f"{first_path} translates {_direction(first)} and {path} {_direction(task)}: not together")
+
+
+def _direction(task: TranslationTask) -> str:
+    return "-".join(task.languages)
+
+
+def check_vocabulary(models: LoadedModels, data: Path) -> None:
+    """Refuse data that was preprocessed with another vocabulary than the models', or for another direction.
+
+    Raises:
+        UserError: it names both; or the data is another task's.
+    """
+    if (task := read_meta(data)["task"]) != "document_translation":
+        raise UserError(f"{data}: was preprocessed for --task {task}, and these models translate")
+    other = models.task.of_folder(data)
+    ours, theirs = vocabularies(models.task), vocabularies(other)
+    if ours != theirs:
+        raise UserError(
+            f"{models.paths[0]} was trained with another vocabulary ({ours[0]}) than that of {data} ({theirs[0]}); "
+            f"give the folder that it was trained on, or preprocess this text with --srcdict {models.paths[0]}"
+        )
+    if _direction(models.task) != _direction(other):
+        raise UserError(f"{models.paths[0]} translates {_direction(models.task)}, and {data} is {_direction(other)}")

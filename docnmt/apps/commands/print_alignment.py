@@ -1,0 +1,52 @@
+"""`--print-alignment`: which word of its source each word of a translation stands for, document by document."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.explain.attention_alignment import Span, aligned, read_pairs, word_pairs
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.translate_corpus import SentenceResult
+
+#: A result, and for each of its translations the pairs of words; none where nobody asks.
+Aligned = tuple[SentenceResult, list[list[Span]]]
+
+
+def with_alignments(
+    loaded: LoadedModels, corpus: ParallelCorpus, found: Iterator[SentenceResult], *, wanted: bool = True
+) -> Iterator[Aligned]:
+    """Results in the order of the corpus, each document when it is complete; not `wanted`: each at once, without.
+
+    What a document's alignments are depends on this document alone.
+    """
+    if not wanted:
+        yield from ((result, []) for result in found)
+        return
+    offsets = corpus.document_offsets.tolist()
+    for _, group in groupby(found, lambda result: bisect_right(offsets, result.number)):
+        results = list(group)
+        pairs = [(corpus.source_text[result.number], each.text) for result in results for each in result.nbest]
+        pieces = aligned(read_pairs(loaded.models[0], loaded.task, pairs))
+        words = (word_pairs(*pair, each) for pair, each in zip(pairs, pieces, strict=True))
+        yield from ((result, list(islice(words, len(result.nbest)))) for result in results)
+
+
+def pharaoh(pairs: Iterable[Span]) -> str:
+    """`0-0 1-2`: the numbers of a word of the source and of the target, pair by pair."""
+    return " ".join(f"{source}-{target}" for source, target in pairs)
+
+
+def aligned_lines(counts: Iterable[int], sources: Sequence[str], found: Iterator[Aligned]) -> Iterator[str]:
+    """For each of `counts` a line of so many sentences: translation, ` ||| `, pairs of words, counted in the line."""
+    for count in counts:
+        texts: list[str] = []
+        pairs: list[Span] = []
+        read = written = 0
+        for result, (words, *_) in islice(found, count):
+            pairs += [(read + source, written + target) for source, target in words]
+            texts += [result.text] if result.text else []
+            read, written = read + len(sources[result.number].split()), written + len(result.text.split())
+        yield f"{' '.join(texts)} ||| {pharaoh(pairs)}" if count else ""

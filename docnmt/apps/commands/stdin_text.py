@@ -1,0 +1,117 @@
+"""Text of stdin as sentences: with translations that are given, and what puts those of the others beside them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.formats.plain_text import kind_of
+from docnmt.core.formats.running_text import RunningText, of_sentences
+from docnmt.core.formats.split_sentences import splitter, whole_lines
+from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.core.models.translation_model import TranslationTask
+from docnmt.core.search.translate_corpus import SentenceResult
+from docnmt.runtime.errors import UserError
+
+STDIN = "stdin"
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """Running text as a corpus.
+
+    Attributes:
+        form: what puts the translations of its sentences together again.
+        given: for each sentence its translation, or None. printed: what is written for it, if it is given.
+    """
+
+    corpus: ParallelCorpus
+    form: RunningText
+    given: Sequence[str | None]
+    printed: Sequence[str | None]
+
+    def written(self, results: Iterator[SentenceResult]) -> Iterator[str]:
+        """What is written for each sentence; `results` are of those that are not given."""
+        for text in self.printed:
+            yield next(results).text if text is None else text
+
+
+def beside(content: bytes, path: Path) -> list[str]:
+    """The lines of `--given`.
+
+    Raises:
+        UserError: they are not as many as those of stdin, or one of them translates an empty line.
+    """
+    lines, given = list(_lines(content)), list(TextLines(path))
+    if len(given) != len(lines):
+        raise UserError(
+            f"--given {path}: {len(given):,} lines, and {STDIN} has {len(lines):,}; expected one for each, empty where "
+            "there is no translation yet"
+        )
+    for number, (line, translation) in enumerate(zip(lines, given, strict=True), 1):
+        if is_blank(line) and not is_blank(translation):
+            raise UserError(f"--given {path}:{number}: '{translation[:40]}' translates an empty line of {STDIN}")
+    return given
+
+
+def _lines(content: bytes, name: str = STDIN) -> TextLines:
+    return TextLines(io.BytesIO(content), name=name)
+
+
+def read_document(
+    content: bytes, given: Sequence[str] | None, rules: str, task: TranslationTask, *, name: str = STDIN
+) -> Text:
+    """One document, its lines split into sentences.
+
+    A line whose translation is given is split where both have equally many sentences, else it is read as one sentence.
+
+    Raises:
+        UserError: the text, which messages call `name`, is not clean UTF-8; its line is named.
+    """
+    sentences: list[str] = []
+    texts: list[str | None] = []
+    printed: list[str | None] = []
+    counts: list[int] = []
+    split, split_target = splitter(rules, task.source_lang), splitter(rules, task.target_lang)
+    lines = list(_lines(content, name))
+    for line, translation in zip(lines, given or [""] * len(lines), strict=True):
+        found = split(line)
+        if is_blank(translation):
+            texts += [None] * len(found)
+            printed += [None] * len(found)
+        else:
+            parts = split_target(translation)
+            if len(parts) != len(found):
+                found, parts = [" ".join(line.split())], [" ".join(translation.split())]
+            texts += parts
+            printed += [translation, *[""] * (len(found) - 1)]
+        sentences += found
+        counts.append(len(found))
+    corpus = ParallelCorpus.from_lines([sentences], task.source_tokenizer)
+    return Text(corpus, RunningText.of(counts), texts, printed)
+
+
+def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTask) -> Text:
+    """The plain form of a corpus: a sentence a line, empty lines between documents."""
+    texts: list[str] = []
+    if given is not None:
+        kinds = [kind_of(line) for line in _lines(content)]
+        for number, (kind, translation) in enumerate(zip(kinds, given, strict=True), 1):
+            if kind != "text" and kind_of(translation) not in ("", kind):
+                raise UserError(f"--given: line {number} is '{translation[:40]}', and that of {STDIN} is {kind}")
+        texts = [translation for kind, translation in zip(kinds, given, strict=True) if kind == "text"]
+    cut, waiting, translations = whole_lines(), iter(texts), list[str | None]()
+
+    def split(line: str) -> list[str]:
+        """A line with a translation is one sentence, another is cut if it is too long."""
+        translation = next(waiting, "")
+        pieces = cut(line) if is_blank(translation) else [line]
+        translations.extend([None if is_blank(translation) else translation] * len(pieces))
+        return pieces
+
+    form = RunningText.together(of_sentences(_lines(content), split))
+    corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
+    return Text(corpus, form, translations, translations)

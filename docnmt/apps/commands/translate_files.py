@@ -1,0 +1,202 @@
+"""What `docnmt-translate FILE…` does: documents in, documents of the same kind out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
+from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
+from docnmt.apps.commands.memory_option import open_memory
+from docnmt.apps.commands.models import LoadedModels, load_models
+from docnmt.apps.commands.output import progress_of
+from docnmt.apps.documents import Document, kind_of, read
+from docnmt.apps.documents.document_sentences import Sentence, Translate, translated
+from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
+from docnmt.apps.explain.explain_page import ExplainedSentence
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.formats.glossary import Glossary
+from docnmt.core.formats.split_sentences import splitter
+from docnmt.core.formats.structure import Structure, StructureBuilder
+from docnmt.core.models.translation_model import TranslationTask
+from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.terms import opened_glossary
+from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.registry.options import same_path
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.files import check_new, check_readable, replacing
+
+
+def translate_files(
+    out: TextIO,
+    config: TranslateConfig,
+    models: ModelsConfig,
+    memory: MemoryConfig,
+    options: GenerationConfig,
+    search: SearchConfig,
+) -> None:
+    """Translate every file; each translation is written whole or not at all, to `out` where no name was given.
+
+    Raises:
+        UserError: the models cannot be loaded, a file is damaged, or a translation cannot be written.
+    """
+    jobs = _jobs(config)
+    check_explain(config.explain, overwrite=config.overwrite)
+    for source, target in jobs:
+        for path in filter(None, (source, target)):
+            if same_path(config.explain, str(path)):
+                raise UsageError(f"--explain {config.explain}: is {path}, a document; give another name")
+    loaded = load_models(models)
+    for source, _ in jobs[1:]:  # a damaged one is found before the first is translated
+        _document(source, loaded)
+    pages: list[list[ExplainedSentence]] = []
+    glossary, known = opened_glossary(options), open_memory(memory, loaded)
+    model = DocumentModel(loaded, known, models.context_window, options, search, glossary, out)
+    for source, target in jobs:
+        if config.explain is not None:
+            pages.append([])
+            model = replace(model, page=pages[-1])
+        document = _document(source, loaded)
+        if document.left:
+            lines = ", ".join(map(str, document.left))
+            why = "stays as it is: its markup cannot be told from its text"
+            print(f"note: {source}: what begins in line {lines} {why}", file=sys.stderr)
+        content = translate_document(document, model, rules=config.splitter)
+        if target is None:
+            out.flush()
+            out.buffer.write(content)
+            out.buffer.flush()
+        else:
+            with replacing(target) as temporary:
+                temporary.write_bytes(content)
+    if config.explain is not None:
+        write_explained(config.explain, loaded, pages)
+
+
+def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
+    """Each file and where its translation goes, checked before any work.
+
+    Raises:
+        UserError: a file cannot be read or is of no known kind, or a translation of it cannot be written.
+    """
+    sources = [Path(name) for name in config.files]
+    for source in sources:
+        kind_of(source.name)
+        check_readable(source)
+    if config.output is None:
+        return [(source, None) for source in sources]
+    out = Path(config.output)
+    if len(sources) > 1 or out.is_dir() or config.output.endswith("/"):
+        if out.exists() and not out.is_dir():
+            raise UserError(f"{out}: is a file; several documents go into a folder, choose another name")
+        targets = [out / source.name for source in sources]
+    else:
+        targets = [out]
+        if kind_of(out.name) != kind_of(sources[0].name):
+            raise UsageError(f"-o {out}: a document keeps its kind, and {sources[0]} is .{kind_of(sources[0].name)}")
+    if len(set(targets)) < len(targets):
+        twice = next(target for target in targets if targets.count(target) > 1)
+        raise UsageError(f"-o {out}: two of the files would be {twice}; translate them into two folders")
+    for target in targets:
+        check_new(target, overwrite=config.overwrite)
+    return list(zip(sources, targets, strict=True))
+
+
+def _document(path: Path, loaded: LoadedModels) -> Document:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    task = loaded.task
+    return read(content, kind_of(path.name), name=str(path), source_lang=task.source_lang, target_lang=task.target_lang)
+
+
+class Model(Translate, Protocol):
+    """What translates sentences, and from which language to which."""
+
+    @property
+    def languages(self) -> tuple[str, str]: ...
+
+    def align(self, pairs: Sequence[tuple[str, str]], /) -> Sequence[Sequence[Span]]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentModel:
+    """Models that translate the sentences of one document at a time.
+
+    Attributes:
+        out: where results go, if that may be a terminal, which then shows no progress.
+        page: takes what was read for each sentence of the document; None: nobody asks.
+    """
+
+    loaded: LoadedModels
+    memory: TranslationMemory | None
+    context_window: int | None
+    options: GenerationConfig
+    search: SearchConfig
+    glossary: Glossary | None = None
+    out: TextIO | None = None
+    page: list[ExplainedSentence] | None = None
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """From which to which."""
+        return self.loaded.task.languages
+
+    def __call__(self, sentences: Sequence[Sentence]) -> Iterator[str]:
+        """The translation of each sentence that is not given, in order; given ones are read."""
+        task = self.loaded.task
+        corpus = corpus_of(sentences, task)
+        given = [sentence.given for sentence in sentences]
+        read: dict[str, Any] = {"given": given, "memory": self.memory, "context_window": self.context_window}
+        kept: list[SentenceResult] | None = [] if self.page == [] else None  # what is asked once more is parts of them
+        with progress_of(corpus, self.out) as progress:
+            for result in translate_corpus(
+                self.loaded.models, task, corpus, self.options, self.search, glossary=self.glossary,
+                progress=progress, **read,
+            ):  # fmt: skip
+                if kept is not None:
+                    kept.append(result)
+                yield result.text
+        if self.page is not None and kept is not None:
+            (document,) = explained(self.loaded, corpus, kept, **read)
+            self.page.extend(document)
+
+    def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
+        """For sentences and their translations, the characters where subwords begin that stand for each other.
+
+        Each pair is read by itself: what memory it takes does not depend on the document.
+        """
+        return [*map(beginnings, aligned(read_pairs(self.loaded.models[0], self.loaded.task, pairs)))]
+
+
+def corpus_of(sentences: Sequence[Sentence], task: TranslationTask) -> ParallelCorpus:
+    """The sentences of one document, with the levels that the task's models know."""
+    corpus = ParallelCorpus.from_lines([[sentence.text for sentence in sentences]], task.source_tokenizer)
+    known = getattr(task, "known_levels", 0)  # a plug-in's task need not know
+    if known and sentences:
+        corpus = replace(corpus, levels=_structure(sentences, known).levels)
+    return corpus
+
+
+def _structure(sentences: Sequence[Sentence], known: int) -> Structure:
+    """The inner `known` of the levels above the sentences, each counted inside the one around it."""
+    builder = StructureBuilder()
+    for sentence in sentences:
+        builder.sentence(sentence.units[-known:])
+    return builder.build()
+
+
+def translate_document(document: Document, model: Model, *, rules: str = "rules") -> bytes:
+    """A document's translation.
+
+    Args:
+        rules: what divides text into sentences, as `--splitter`.
+    """
+    source, target = (splitter(rules, language) for language in model.languages)
+    return document.write(translated(document, model, split=source, split_target=target, align=model.align))

@@ -1,0 +1,187 @@
+"""What `docnmt-translate` does with stdin: text in, text out, row by row, each document when it is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
+from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
+from docnmt.apps.commands.live_input import TOGETHER, Arriving, Gathered
+from docnmt.apps.commands.memory_option import open_memory
+from docnmt.apps.commands.models import LoadedModels, load_models
+from docnmt.apps.commands.output import stream_progress
+from docnmt.apps.commands.print_alignment import aligned_lines, with_alignments
+from docnmt.apps.commands.stdin_text import STDIN, Text, beside, read_corpus, read_document
+from docnmt.apps.explain.explain_page import ExplainedSentence
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.unknown_text import UnknownText
+from docnmt.core.formats.columns import parse_columns
+from docnmt.core.formats.running_text import RunningText, of_documents, of_sentences, of_table
+from docnmt.core.formats.split_sentences import splitter, whole_lines
+from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.models.translation_model import TranslationTask
+from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.terms import opened_glossary
+from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
+from docnmt.core.search.work import source_lengths
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.progress import Progress
+
+
+def translate_stream(
+    source: BinaryIO,
+    out: TextIO,
+    config: TranslateConfig,
+    models: ModelsConfig,
+    memory: MemoryConfig,
+    options: GenerationConfig,
+    search: SearchConfig,
+) -> None:
+    """Translate a whole stream; every line of it becomes one line of `out`, written as soon as it is ready.
+
+    A document is translated when it is closed and nothing more comes, or when much has come; `--given`, and a memory of
+    the next document, wait for the end.
+
+    Raises:
+        UserError: the models cannot be loaded, or a text is not clean UTF-8 in the format that it should have, its line
+            is named; or `--given` does not fit the stream.
+    """
+    check_explain(config.explain, overwrite=config.overwrite)
+    loaded = load_models(models)
+    recalled = open_memory(memory, loaded)
+    read: dict[str, Any] = {"memory": recalled, "context_window": models.context_window}
+    with stream_progress(out) as progress:
+        translating = _Translating(
+            loaded, options, search, read, out, progress,
+            explain=config.explain is not None, align=config.print_alignment,
+        )  # fmt: skip
+        if config.input_format == "text" or config.given is not None:
+            content = _content(source)
+            given = None if config.given is None else beside(content, Path(config.given))
+            if config.input_format == "text":
+                text = read_document(content, given, config.splitter, loaded.task)
+            else:
+                text = read_corpus(content, given, loaded.task)
+            translating.translate(text, ends=True)
+        else:
+            whole = recalled is not None and recalled.foreign
+            _translate_arriving(source, config, translating, loaded.task, most=None if whole else TOGETHER)
+        translating.unknown.warn()
+    if config.explain is not None:
+        write_explained(config.explain, loaded, translating.pages)
+
+
+class _Translating:
+    """What translates the parts of a stream, one after the other.
+
+    Attributes:
+        unknown: text that the models do not know. pages: documents as `--explain` shows them.
+    """
+
+    def __init__(
+        self, loaded: LoadedModels, options: GenerationConfig, search: SearchConfig, read: dict[str, Any],
+        out: TextIO, progress: Progress | None, *, explain: bool, align: bool,
+    ) -> None:  # fmt: skip
+        self._loaded, self._options, self._search, self._read = loaded, options, search, read
+        self._out, self._progress, self._explain, self._align = out, progress, explain, align
+        self._glossary = opened_glossary(options)
+        self._sentences = self._subwords = 0
+        self.unknown = UnknownText(loaded.task.source_tokenizer)
+        self.pages: list[list[ExplainedSentence]] = []
+
+    def translate(self, text: Text, *, ends: bool, share: float | None = None) -> None:
+        """Translate and write a part.
+
+        Args:
+            ends: it is the last. share: of the stream, that has been read.
+        """
+        corpus, loaded, read = text.corpus, self._loaded, {"given": text.given, **self._read}
+        self.unknown.add(corpus)
+        self._subwords += int(source_lengths(corpus).sum())
+        if self._progress is not None:
+            self._progress.total = self._subwords if ends else None if share is None else int(self._subwords / share)
+        results: list[SentenceResult] = []
+
+        def kept(found: Iterator[SentenceResult]) -> Iterator[SentenceResult]:
+            for result in found:
+                if self._explain:
+                    results.append(result)
+                yield result
+
+        found = translate_corpus(
+            loaded.models, loaded.task, corpus, self._options, self._search, glossary=self._glossary,
+            before=self._sentences, progress=None if self._progress is None else self._progress.update, **read,
+        )  # fmt: skip
+        for line in self._lines(text, kept(found)):
+            print(line, file=self._out, flush=True)
+        self._sentences += corpus.num_sentences
+        if self._explain:
+            self.pages += explained(loaded, corpus, results, **read)
+
+    def _lines(self, text: Text, found: Iterator[SentenceResult]) -> Iterator[str]:
+        """The lines of a part of the stream, with their alignments if these are asked for."""
+        if not self._align:
+            return text.form.joined(text.written(found))
+        aligned = with_alignments(self._loaded, text.corpus, found)
+        return aligned_lines(chain.from_iterable(text.form.rows), text.corpus.source_text, aligned)
+
+
+def _translate_arriving(
+    source: BinaryIO, config: TranslateConfig, translating: _Translating, task: TranslationTask, *, most: int | None
+) -> None:
+    """Translate documents as they come; `most` as of `Gathered`."""
+
+    def translate(form: RunningText) -> None:
+        corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
+        nothing = [None] * corpus.num_sentences
+        share = None if not arriving.size else arriving.read / arriving.size
+        translating.translate(Text(corpus, form, nothing, nothing), ends=arriving.ended, share=share)
+
+    gathered = Gathered(translate, most=most)
+    arriving = Arriving(source, name=STDIN, idle=gathered.idle)
+    lines = TextLines(_plain(arriving.blocks()), name=STDIN)
+    for part in _parts(lines, config, task):
+        gathered.add(part)
+    gathered.flush()
+
+
+def _parts(lines: TextLines, config: TranslateConfig, task: TranslationTask) -> Iterator[RunningText]:
+    """The documents of a stream, each when it is closed."""
+    if config.input_format == "corpus":
+        return of_sentences(lines, whole_lines())
+    split = splitter(config.splitter, task.source_lang)
+    if config.input_format == "lines":
+        return of_documents(lines, split)
+    return of_table(lines, config.input_format, parse_columns(config.columns)[0], task.source_lang, split)
+
+
+def _content(source: BinaryIO) -> bytes:
+    """All of a stream.
+
+    Raises:
+        UserError: it cannot be read, or is no text.
+    """
+    try:
+        return b"".join(_plain(iter([source.read()])))
+    except OSError as error:
+        raise UserError(f"{STDIN}: cannot be read: {error.strerror or error}") from error
+
+
+def _plain(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
+    """The blocks of a stream.
+
+    Raises:
+        UserError: it is a package of office software or compressed.
+    """
+    first = next(blocks, b"")
+    if first.startswith(b"PK\x03\x04"):
+        raise UserError(
+            f"{STDIN}: is a ZIP file, such as DOCX or ODT; give it as a file: docnmt-translate IN.docx -o OUT.docx"
+        )
+    if first.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+        raise UserError(f"{STDIN}: is compressed; unpack it first: zcat FILE.gz | docnmt-translate ...")
+    yield first
+    yield from blocks

@@ -1,0 +1,123 @@
+"""Between the vocabulary of a Marian folder and docnmt's tokenizers.
+
+A Marian folder has a SentencePiece model for each language and a table, piece → row of the embeddings. A docnmt
+tokenizer is one SentencePiece model whose numbers are the rows. So the models are written anew with all pieces of the
+table, in one order for both languages; each goes on to cut text into its own. That is exact for unigram models, which
+OPUS-MT has. A BPE model can cut a word otherwise where a piece of the other language is a step towards one of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+from sentencepiece import sentencepiece_model_pb2 as sentencepiece
+
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK, Tokenizer
+from docnmt.runtime.errors import UserError
+
+#: The target language before a source text, `>>deu<< A text`. Transformers cuts it off by itself; SentencePiece finds
+#: it if the piece includes the space that it puts before a text.
+_LANGUAGE = re.compile(r"▁?(>>.+<<)")
+
+_Piece = sentencepiece.ModelProto.SentencePiece
+#: A score below those of all pieces: BPE, which merges by scores, comes to such an entry when nothing else is left.
+_LAST = -1e6
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The vocabulary of one side.
+
+    Attributes:
+        names: the pieces by docnmt's numbers, V of them.
+        rows: of each the row in Marian's matrices; -1 where it has none (`<brk>`, `<mask>`).
+    """
+
+    names: list[str]
+    rows: list[int]
+
+
+def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int) -> Entries:
+    """docnmt's numbers for the entries of a Marian table: the special ones first, the others in its order.
+
+    `<s>` is the row `pad`, with which Marian's decoder begins.
+
+    Raises:
+        KeyError: `unk` or `eos` is no entry.
+    """
+    special = [table[unk], pad, table[eos], table.get(SPECIAL[BRK], -1), table.get(SPECIAL[MASK], -1)]
+    others = sorted((row, name) for name, row in table.items() if row not in special)
+    return Entries([*SPECIAL, *(_own_name(name) for _, name in others)], [*special, *(row for row, _ in others)])
+
+
+def marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
+    """The table of a docnmt vocabulary for Marian, and docnmt's number of each of its rows.
+
+    `</s>` is row 0 and `<unk>` row 1, as in OPUS-MT. `<pad>`, with which the decoder begins, is row 2: transformers has
+    one number for it where source and target have a table each.
+    """
+    order = [EOS, UNK, BOS, *range(BRK, len(names))]
+    pad = next(name for name in ("<pad>", SPECIAL[BOS]) if name not in names[len(SPECIAL) :])
+    found = [pad if number == BOS else _LANGUAGE.sub(r"\1", names[number]) for number in order]
+    return {name: row for row, name in enumerate(found)}, order
+
+
+def _own_name(name: str) -> str:
+    if name in SPECIAL or not name:  # an entry that happens to be called so; SentencePiece wants names once
+        return f"<{name}>"
+    return _LANGUAGE.sub(r"▁\1", name)
+
+
+def of_language(path: Path, names: list[str]) -> tuple[Tokenizer, int]:
+    """A language's tokenizer with the vocabulary `names`, and how many pieces of its model are not among them.
+
+    A model that has this vocabulary already stays as it is, byte for byte.
+
+    Raises:
+        UserError: the file is no SentencePiece model, or one without pieces.
+    """
+    content = path.read_bytes()
+    model = sentencepiece.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except DecodeError as error:
+        raise UserError(f"{path}: is not a SentencePiece model, or a damaged one") from error
+    if not model.pieces:
+        raise UserError(f"{path}: has no pieces; was its download interrupted?")
+    left_out = 0
+    if [piece.piece for piece in model.pieces] != names:
+        own = {piece.piece: piece for piece in model.pieces if piece.type not in (_Piece.UNKNOWN, _Piece.CONTROL)}
+        left_out = len(own.keys() - set(names))
+        content = _rewritten(model, [own.get(name) or _other(number, name) for number, name in enumerate(names)])
+    try:
+        return Tokenizer.from_bytes(content), left_out
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _other(number: int, name: str) -> sentencepiece.ModelProto.SentencePiece:
+    """An entry that the language's own model has not: text is never cut into it, but it can be written as text."""
+    if number < len(SPECIAL):
+        kind = _Piece.UNKNOWN if number == UNK else _Piece.CONTROL
+    else:
+        kind = _Piece.USER_DEFINED if _LANGUAGE.fullmatch(name) else _Piece.UNUSED
+    return _Piece(piece=name, score=_LAST if kind == _Piece.UNUSED else 0.0, type=kind)
+
+
+def _rewritten(model: sentencepiece.ModelProto, pieces: list[sentencepiece.ModelProto.SentencePiece]) -> bytes:
+    """The same model with other entries, and with nothing in place of an unknown word, as transformers writes it."""
+    made = sentencepiece.ModelProto(
+        pieces=pieces, trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec
+    )
+    if model.HasField("denormalizer_spec"):
+        made.denormalizer_spec.CopyFrom(model.denormalizer_spec)
+    spec = made.trainer_spec
+    spec.vocab_size, spec.unk_surface = len(pieces), ""
+    spec.unk_id, spec.bos_id, spec.eos_id, spec.pad_id = UNK, BOS, EOS, -1
+    spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL[UNK], SPECIAL[BOS], SPECIAL[EOS]
+    content: bytes = made.SerializeToString()
+    return content

@@ -1,0 +1,196 @@
+"""The parameters of a sentence `transformer` under the names that transformers' MarianMTModel has for them, and back.
+
+Both compute the same function. Marian encodes a position as all sines, then all cosines, docnmt as sines and cosines in
+turns. Nothing else in a Transformer depends on the order of its features, so they change places in every matrix, and no
+number changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from docnmt.core.models.config import TransformerConfig
+from docnmt.modules.positions.position_tables import sinusoids
+from docnmt.runtime.errors import UserError
+
+#: docnmt's modules of a layer, and those of Marian's whose rows they hold, one after the other.
+_ENCODER_LAYER = {
+    "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "attention.output": ("self_attn.out_proj",),
+    "attention_residual.norm": ("self_attn_layer_norm",),
+    "feed_forward.inner": ("fc1",),
+    "feed_forward.output": ("fc2",),
+    "feed_forward_residual.norm": ("final_layer_norm",),
+}
+_DECODER_LAYER = {
+    **_ENCODER_LAYER,
+    "cross.query": ("encoder_attn.q_proj",),
+    "cross.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
+    "cross.output": ("encoder_attn.out_proj",),
+    "cross_residual.norm": ("encoder_attn_layer_norm",),
+}
+#: Modules that read the model's features, which are their columns; of the others they are the rows.
+_READING = (".qkv", ".query", ".key_value", ".inner")
+
+#: Marian's.
+SHARED, ENCODER, DECODER, HEAD, BIAS = (
+    "model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight",
+    "final_logits_bias",
+)  # fmt: skip
+_POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+#: docnmt's; the last three only where they are not the one before, or not there.
+SOURCE, TARGET = "encoder.embedding.tokens.weight", "decoder.embedding.tokens.weight"
+OUTPUT, OUTPUT_BIAS = "output.weight", "output.bias"
+
+#: What the output layer's bias is for entries that Marian has not: e^-20 times as probable as one without any weights,
+#: and near enough for training to raise it.
+ABSENT = -20.0
+
+
+def _modules(config: TransformerConfig) -> Iterator[tuple[str, list[str]]]:
+    """Each of docnmt's modules, and Marian's modules in it."""
+    sides = {"encoder": (config.encoder_layers, _ENCODER_LAYER), "decoder": (config.decoder_layers, _DECODER_LAYER)}
+    for side, (layers, table) in sides.items():
+        for layer in (f"{side}.layers.{number}" for number in range(layers)):
+            for own, theirs in table.items():
+                yield f"{layer}.{own}", [f"model.{layer}.{name}" for name in theirs]
+
+
+def _reordered(module: str, weight: Tensor, bias: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+    """A module's weight and bias with the model's features in another order."""
+    return (weight[:, order], bias) if module.endswith(_READING) else (weight[order], bias[order])
+
+
+def from_marian(
+    config: TransformerConfig,
+    tensors: Mapping[str, Tensor],
+    *,
+    rows: tuple[Sequence[int], Sequence[int]],
+    shared: bool,
+    tied: bool,
+) -> dict[str, Tensor]:
+    """docnmt's parameters, in single precision. Of source, target and output matrix those that are equal are one.
+
+    Args:
+        config: has the sizes.
+        rows: of each of docnmt's source and target entries the row in Marian's matrices, or -1.
+        shared, tied: what Marian's configuration says of source and target embeddings, and of target and output.
+
+    Raises:
+        UserError: a tensor is missing, has another shape, or is none of a translation model.
+    """
+    left = {name: tensor.float() for name, tensor in tensors.items()}
+    _check_positions(left, config.embed_dim)
+    order = torch.arange(config.embed_dim).view(2, -1).t().flatten()  # docnmt's feature j is Marian's order[j]
+    of_entries = (rows[0], rows[1], rows[1])
+    matrices = zip(_matrices(left, shared, tied, config.embed_dim), of_entries, strict=True)
+    source, target, output = (_at(name, matrix, own)[:, order] for (name, matrix), own in matrices)
+    bias = left.pop(BIAS, torch.zeros(1, 1 + max(rows[1])))
+    bias = _at(BIAS, bias.flatten(), rows[1], absent=ABSENT)
+    found = {SOURCE: source}
+    found |= {} if torch.equal(source, target) else {TARGET: target}
+    found |= {} if torch.equal(output, target) else {OUTPUT: output}
+    found |= {OUTPUT_BIAS: bias} if bias.any() else {}
+    for module, names in _modules(config):
+        weight = torch.cat([_take(left, f"{name}.weight", config) for name in names])
+        its_bias = torch.cat([_take(left, f"{name}.bias", config) for name in names])
+        found[f"{module}.weight"], found[f"{module}.bias"] = _reordered(module, weight, its_bias, order)
+    if left:
+        raise UserError(f"tensor '{sorted(left)[0]}' is none that a MarianMTModel of this config.json has")
+    return found
+
+
+def to_marian(
+    config: TransformerConfig, own: Mapping[str, Tensor], orders: tuple[Sequence[int], Sequence[int]]
+) -> dict[str, Tensor]:
+    """Marian's parameters; `own` are those of a model of that configuration, shared ones once.
+
+    Args:
+        orders: of each of Marian's source and target rows docnmt's entry.
+    """
+    order = torch.arange(config.embed_dim).view(-1, 2).t().flatten()  # Marian's feature i is docnmt's order[i]
+    target = own.get(TARGET, own[SOURCE])
+    output = own.get(OUTPUT, target)
+    source, target, output = (
+        matrix[list(rows)][:, order]
+        for matrix, rows in zip((own[SOURCE], target, output), (*orders, orders[1]), strict=True)
+    )
+    if config.tie_output:
+        found = {SHARED: source} if config.share_embeddings else {ENCODER: source, DECODER: target}
+    else:
+        found = {ENCODER: source, DECODER: target, HEAD: output}
+    found[BIAS] = own.get(OUTPUT_BIAS, torch.zeros(len(output)))[list(orders[1])][None]  # (1, V)
+    for module, names in _modules(config):
+        weight, bias = _reordered(module, own[f"{module}.weight"], own[f"{module}.bias"], order)
+        for kind, tensor in (("weight", weight), ("bias", bias)):
+            found |= {f"{name}.{kind}": part for name, part in zip(names, tensor.chunk(len(names)), strict=True)}
+    return {name: tensor.clone() for name, tensor in found.items()}  # files have no two tensors of one memory
+
+
+def _matrices(left: dict[str, Tensor], shared: bool, tied: bool, width: int) -> list[tuple[str, Tensor]]:
+    """Source embeddings, target embeddings and output matrix, each with its name; all are removed from `left`.
+
+    A file has a shared matrix under one of its names, or under several. Where output and embeddings are tied,
+    transformers takes all names for one matrix; else each part has the matrix of its own name.
+    """
+    if shared and tied:
+        names: list[tuple[str, ...]] = [(SHARED, ENCODER, DECODER, HEAD)] * 3
+    elif tied:
+        names = [(ENCODER,), (DECODER, HEAD), (DECODER, HEAD)]
+    else:
+        names = [(ENCODER, SHARED), (DECODER, SHARED), (HEAD,)]
+    found = []
+    for group in names:
+        there = [name for name in group if name in left]
+        if not there:
+            raise UserError(f"tensor '{group[0]}' is missing")
+        if tied and any(not torch.equal(left[there[0]], left[name]) for name in there[1:]):
+            raise UserError(f"'{there[0]}' and '{there[1]}' differ, and by tie_word_embeddings in config.json are one")
+        if left[there[0]].shape[1:] != (width,):
+            raise UserError(f"'{there[0]}' has the shape {tuple(left[there[0]].shape)}, expected (entries, {width})")
+        found.append((there[0], left[there[0]]))
+    for name in (SHARED, ENCODER, DECODER, HEAD):
+        left.pop(name, None)
+    return found
+
+
+def unused_rows(tensors: Mapping[str, Tensor], rows: tuple[Sequence[int], Sequence[int]]) -> int:
+    """How many rows of Marian's matrices are of no entry of the vocabulary; `rows` as for `from_marian`."""
+    used = [len(set(own) - {-1}) for own in rows]
+    sides = ((SHARED, used[0]), (ENCODER, used[0]), (DECODER, used[1]), (HEAD, used[1]))
+    return max(len(tensors[name]) - count for name, count in sides if name in tensors)
+
+
+def _at(name: str, matrix: Tensor, rows: Sequence[int], absent: float = 0.0) -> Tensor:
+    """These rows of a matrix or vector; -1 is one of `absent`."""
+    if max(rows) >= len(matrix):
+        raise UserError(f"'{name}' has {len(matrix):,} rows, and the vocabulary an entry of number {max(rows):,}")
+    return torch.cat([matrix, matrix.new_full((1, *matrix.shape[1:]), absent)])[list(rows)]
+
+
+def _take(left: dict[str, Tensor], name: str, config: TransformerConfig) -> Tensor:
+    """A tensor of a layer, removed from `left`, checked against the sizes."""
+    d, inner = config.embed_dim, config.ffn_dim
+    module, _, kind = name.rpartition(".")
+    module = module.rpartition(".")[2]
+    shape = {"fc1": (inner, d), "fc2": (d, inner)}.get(module, (d,) if module.endswith("_norm") else (d, d))
+    shape = shape if kind == "weight" else shape[:1]
+    if name not in left:
+        raise UserError(f"tensor '{name}' is missing")
+    if left[name].shape != shape:
+        raise UserError(f"tensor '{name}' has the shape {tuple(left[name].shape)}, by config.json it is {shape}")
+    return left.pop(name)
+
+
+def _check_positions(left: dict[str, Tensor], width: int) -> None:
+    """Tables of positions, where a file has them, are sines and cosines; they are removed."""
+    for name in _POSITIONS:
+        table = left.pop(name, None)
+        if table is not None and (
+            table.shape[1:] != (width,)
+            or not torch.allclose(table, sinusoids(len(table), width, concatenated=True).float(), atol=2e-3)
+        ):
+            raise UserError(f"'{name}' has learned positions; only Marian's sines and cosines can be converted")

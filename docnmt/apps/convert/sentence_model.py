@@ -1,0 +1,100 @@
+"""A model of sentences between two forms, and docnmt's own form of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from docnmt.core.models.architectures import Transformer
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.models.translation_model import is_translation_model
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.core.training.checkpoint import save_checkpoint, unique_state
+from docnmt.core.training.load_model import load_model
+from docnmt.core.training.progress_state import TrainingState
+from docnmt.registry.options import to_dict
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import BEST, find_checkpoint, write_text
+
+#: The options of the model as a `--config` file. A run's folder has config.yaml; this one is no place to train in.
+OPTIONS = "model.yaml"
+#: Those that a model must have to start from another one; positions may be of more levels, the rest may differ.
+_OF_WEIGHTS = (
+    "encoder_layers", "decoder_layers", "embed_dim", "heads", "ffn_dim", "dropout", "activation", "norm",
+    "share_embeddings", "tie_output", "output_bias", "scale_embeddings", "position_fusion",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceModel:
+    """A `transformer` with its weights, its options, and the task that has its languages and tokenizers.
+
+    `path` is where it was read, for messages.
+    """
+
+    path: Path
+    model: Transformer
+    config: TransformerConfig
+    task: DocumentTranslation
+
+    def __str__(self) -> str:
+        c, task = self.config, self.task
+        sizes = dict.fromkeys((task.source_vocabulary_size, task.target_vocabulary_size))
+        return (
+            f"transformer {'-'.join(task.languages)}, {c.encoder_layers}+{c.decoder_layers} layers, width "
+            f"{c.embed_dim}, {c.heads} heads, vocabulary {' and '.join(f'{size:,}' for size in sizes)}"
+        )
+
+
+def read_checkpoint(path: Path, form: str) -> SentenceModel:
+    """The model of a docnmt checkpoint or save-dir, to be written as `form`.
+
+    Raises:
+        UserError: it cannot be read, or is no `transformer`, which alone the other forms can express.
+    """
+    file = find_checkpoint(path)
+    loaded = load_model(file)
+    if type(loaded.model) is Transformer:
+        assert isinstance(loaded.model_config, TransformerConfig)
+        return SentenceModel(file, loaded.model, loaded.model_config, cast(DocumentTranslation, loaded.task))
+    why = "it translates no text"
+    if is_translation_model(loaded.model):
+        noun = loaded.model.reading.noun
+        why = (
+            "its layers are unknown there"
+            if noun == "sentence"
+            else f"it reads a {noun}, and models there read a sentence"
+        )
+    raise UserError(
+        f"{file}: a '{loaded.header['model']}' cannot be exported to {form}: {why}; export a 'transformer', such as "
+        "the sentence model that a document model started from"
+    )
+
+
+def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
+    """A checkpoint, and the options of its model as a `--config` for models that start from it."""
+    state = sentence.task.state()
+    sections = {"task": to_dict(sentence.task.config), "model": to_dict(sentence.config)}
+    header = {
+        "arch": "transformer",
+        "model": "transformer",
+        "criterion": "label_smoothed_cross_entropy",
+        "task": "document_translation",
+        "config": {"run": {}, "training": {}, "optimization": {}, "criterion": {}, **sections},
+        "task_state": state.json,
+        "progress": TrainingState().to_json(),
+        "fingerprint": "",
+        "threads": 1,
+        "device": "cpu",
+        "scores": {},
+    }
+    weights = {f"model.{name}": tensor for name, tensor in unique_state(sentence.model).items()}
+    save_checkpoint(folder / BEST, header, weights | state.tensors)
+    options = {name.replace("_", "-"): getattr(sentence.config, name) for name in _OF_WEIGHTS}
+    head = (
+        "# what a model needs that starts from this one: docnmt-train DATA --config FILE --finetune-from-model FOLDER\n"
+    )
+    write_text(folder / OPTIONS, head + yaml.safe_dump(options, sort_keys=False))

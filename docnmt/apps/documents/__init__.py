@@ -1,0 +1,8 @@
+"""Documents of many kinds as segments of text, and the same documents with other text."""
+
+from __future__ import annotations
+
+from docnmt.apps.documents.kinds import ENDINGS, kind_of, read
+from docnmt.apps.documents.segment import Document, Mark, Segment, Translated
+
+__all__ = ["ENDINGS", "Document", "Mark", "Segment", "Translated", "kind_of", "read"]

@@ -1,0 +1,190 @@
+"""DOCX: the paragraphs of WordprocessingML, with those of headers, footers, notes and text boxes.
+
+Word divides a paragraph into runs for many reasons. Here neighbours of equal look are one, and the look that most of
+the text has is no mark at all; replacing run by run, as `python-docx` offers it, cannot do that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+
+from lxml import etree
+
+from docnmt.apps.documents.docx_runs import Op, flat, value, weight
+from docnmt.apps.documents.elements import empty
+from docnmt.apps.documents.inline import Close, Fixed, Inline, Open, pieces
+from docnmt.apps.documents.office import Office
+from docnmt.apps.documents.sections import Sections
+from docnmt.apps.documents.segment import Segment, Translated
+from docnmt.apps.documents.xml_file import Element, local, parse
+from docnmt.apps.documents.xml_tree import Unit
+from docnmt.runtime.errors import UserError
+
+#: About how many bytes the looks of all text may take together: a translation may have a copy for each of its pieces.
+_LOOKS = 1 << 30
+_PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
+
+
+class Docx(Office):
+    """A text of Word."""
+
+    def _parts(self, names: Iterable[str]) -> list[str]:
+        return sorted(name for name in names if _PARTS.fullmatch(name))
+
+    def _units(self) -> Iterator[Unit]:
+        with self._opened() as package:
+            self._looks = 0
+            self._headings, self._lists = set[str](), set[str]()
+            if "word/styles.xml" in package.namelist():
+                styles = parse(self._content(package, "word/styles.xml", 1 << 26), f"{self.name}: word/styles.xml")
+                self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
+                self._lists = set(_styles(styles, r"(?i)list\b"))
+        yield from super()._units()
+
+    def _part(self, root: Element, part: str) -> Iterator[Unit]:
+        sections, listed = Sections(), False
+        for event, element in etree.iterwalk(root, events=("start", "end")):
+            name = local(element)
+            if name == "tr":
+                if listed:  # a table ends the list before it
+                    sections.together(begins=False)
+                    listed = False
+                sections.together(begins=event == "start")
+            if name != "p" or event == "end" or etree.QName(element).namespace != etree.QName(root).namespace:
+                continue
+            look = element.find("{*}pPr")
+            style = "" if look is None else next((value(e, "val") for e in look.iterfind("{*}pStyle")), "")
+            in_list = style in self._lists or (look is not None and look.find("{*}numPr") is not None)
+            if in_list != listed:
+                sections.together(begins=in_list)
+                listed = in_list
+            if style in self._headings:
+                sections.heading()
+            yield self._unit(element, part, sections.units)
+            sections.paragraph()
+
+    def _unit(self, paragraph: Element, part: str, units: tuple[str, str]) -> Unit:
+        ops = flat(paragraph)
+        self._looks += weight(ops)
+        if self._looks > _LOOKS:
+            raise UserError(f"{self.name}: {part}: the formats of its text would fill the memory; it is not read")
+        sizes: Counter[str] = Counter()
+        looks: dict[str, Element | None] = {}
+        for op in ops:
+            if op.kind == "text":
+                sizes[op.key] += len(op.text)
+                looks.setdefault(op.key, op.look)
+        base = max(sizes, key=lambda key: sizes[key], default="")
+        inline = _read(ops, base)
+        segment = inline.segment(units=units)
+        return Unit(segment, partial(_fill, paragraph, segment, inline, looks.get(base)), part)
+
+
+def _styles(root: Element, pattern: str) -> Iterator[str]:
+    """The styles whose names, which are English whatever language Word speaks, begin like this."""
+    for style in root.iter("{*}style"):
+        name = style.find("{*}name")
+        if name is not None and re.match(pattern, value(name, "val")):
+            yield value(style, "styleId")
+
+
+@dataclass
+class _Payload:
+    """How a mark is written: elements before and behind it; the run that `before` stood in; the element that it fills;
+    the look of its runs."""
+
+    before: Sequence[Element] = ()
+    behind: Sequence[Element] = ()
+    run: Element | None = None
+    shell: Element | None = None
+    inner: Element | None = None
+    look: Element | None = None
+
+
+def _read(ops: Sequence[Op], base: str) -> Inline[_Payload]:
+    """The text and marks of a paragraph most of which looks like `base`."""
+    inline: Inline[_Payload] = Inline()
+    now = base
+    for op in ops:
+        if op.kind == "text":
+            if op.text.strip() and op.key != now:
+                if now != base:
+                    inline.close()
+                if op.key != base:
+                    inline.open(_Payload(look=_look(op)))
+                now = op.key
+            inline.text(op.text)
+        elif op.kind == "fixed":
+            inline.fixed(_Payload(op.elements, run=op.run, look=op.look), op.text)
+        elif op.kind == "break":
+            inline.hard(_Payload(op.elements, run=op.run, look=op.look))
+        else:
+            if now != base:
+                inline.close()
+                now = base
+            if op.kind == "open":
+                inline.open(_Payload(op.elements, op.behind, shell=op.shell, inner=op.inner))
+            else:
+                inline.close()
+    return inline
+
+
+def _look(op: Op) -> Element:
+    """A run's properties, empty ones where it has none."""
+    return op.look if op.look is not None else etree.Element(f"{op.prefix}rPr")
+
+
+def _fill(
+    paragraph: Element, segment: Segment, inline: Inline[_Payload], base: Element | None, found: Translated
+) -> None:
+    """Puts a translation into a paragraph, whose properties stay."""
+    look = paragraph.find("{*}pPr")
+    empty(paragraph)
+    if look is not None:
+        paragraph.append(look)
+    prefix = paragraph.tag.rpartition("p")[0]
+    parents, looks = [paragraph], [base]
+    for piece in pieces(segment.marks, found):
+        if isinstance(piece, str):
+            parents[-1].append(_run(piece, looks[-1], prefix))
+            continue
+        payload = inline.payloads[piece.number]
+        if isinstance(piece, Fixed):
+            parents[-1].extend(payload.before if payload.run is None else [_alone(payload)])
+        elif isinstance(piece, Open):
+            parents[-1].extend(payload.before)
+            if payload.shell is not None and payload.inner is not None:
+                empty(payload.inner)
+                parents[-1].append(payload.shell)
+                parents.append(payload.inner)
+            looks.append(payload.look if payload.look is not None else looks[-1])
+        elif isinstance(piece, Close):
+            looks.pop()
+            if payload.shell is not None:
+                parents.pop()
+            parents[-1].extend(payload.behind)
+
+
+def _alone(payload: _Payload) -> Element:
+    """What stood in a run, in a run of its own."""
+    assert payload.run is not None
+    run = etree.Element(payload.run.tag, {str(key): str(value) for key, value in payload.run.attrib.items()})
+    if payload.look is not None:
+        run.append(deepcopy(payload.look))
+    run.extend(payload.before)
+    return run
+
+
+def _run(text: str, look: Element | None, prefix: str) -> Element:
+    run = etree.Element(f"{prefix}r")
+    if look is not None and len(look):
+        run.append(deepcopy(look))
+    written = etree.SubElement(run, f"{prefix}t")
+    written.text = text
+    written.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+    return run

@@ -1,0 +1,148 @@
+"""A paragraph of WordprocessingML as a flat list: text with its look, what does not change, and what is around text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lxml import etree
+
+from docnmt.apps.documents.xml_file import SHOWN, Element, local, shown_in, text_in
+
+#: Elements around runs.
+_AROUND = frozenset({"hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo", "sdt"})
+#: What Word keeps for itself and makes anew: marks of the spelling checker, where pages broke when it was last shown.
+_PASSING = frozenset({"proofErr", "lastRenderedPageBreak", "softHyphen"})
+_PROPERTIES = frozenset({"pPr", "rPr", "sdtPr", "sdtEndPr"})
+#: Properties of a run that do not show.
+_UNSEEN = frozenset({"lang", "noProof", "szCs", "bCs", "iCs"})
+
+
+@dataclass
+class Op:
+    """A step through a paragraph: `text`, `fixed`, `break`, or `open` and `close` of something around text.
+
+    Attributes:
+        text: of `text`; of `fixed` what is seen of it. key, look: how its run looks, as a string and as properties.
+        elements: what is written for it, or before what is inside; behind: … behind it.
+        run: the one that `elements` stand in, if they are what is in it. shell, inner: the element around, and the one
+            in it that holds the text. prefix: the namespace of the paragraph.
+    """
+
+    kind: str
+    text: str = ""
+    key: str = ""
+    look: Element | None = None
+    elements: Sequence[Element] = ()
+    behind: Sequence[Element] = ()
+    shell: Element | None = None
+    inner: Element | None = None
+    run: Element | None = None
+    prefix: str = ""
+
+
+def flat(parent: Element) -> list[Op]:
+    """What stands in a paragraph, or in an element around runs, step by step."""
+    ops: list[Op] = []
+    children = [child for child in parent if local(child) not in _PROPERTIES | _PASSING]
+    ends = _field_ends(children)
+    place = 0
+    while place < len(children):
+        child = children[place]
+        if (end := ends.get(place)) is not None:
+            ops += _field(children[place : end + 1])
+            place = end + 1
+            continue
+        name = local(child)
+        if name == "r":
+            ops += _run(child)
+        elif name in _AROUND:
+            inner = child.find("{*}sdtContent") if name == "sdt" else child
+            if inner is None or any(local(each) == "p" for each in inner):
+                ops.append(Op("fixed", elements=[child]))
+            else:
+                ops += [Op("open", shell=child, inner=inner), *flat(inner), Op("close")]
+        else:
+            shown = shown_in(child, "t") if name == "fldSimple" else ""
+            ops.append(Op("fixed", shown, elements=[child]))
+        place += 1
+    return ops
+
+
+def _run(run: Element) -> list[Op]:
+    """The text of a run, and what else is in it, each in a run of its own."""
+    look = run.find("{*}rPr")
+    key, ops = _key(look), []
+    prefix = run.tag.rpartition("r")[0]
+    for child in run:
+        name = local(child)
+        if name == "rPr" or name in _PASSING:
+            continue
+        if name == "t":
+            ops.append(Op("text", child.text or "", key, look, prefix=prefix))
+            continue
+        if name == "noBreakHyphen":
+            ops.append(Op("text", "\u2011", key, look, prefix=prefix))
+            continue
+        breaks = name in ("tab", "ptab", "cr", "br")
+        ops.append(Op("break" if breaks else "fixed", elements=[child], look=look, run=run))
+    return ops
+
+
+def weight(ops: Sequence[Op]) -> int:
+    """About how many bytes of memory the runs of a paragraph take if each step has one that looks like the largest."""
+    looks = {id(op.look): op.look for op in ops if op.look is not None}
+    runs = {id(op.run): op.run for op in ops if op.run is not None}
+    sizes = [*(sum(map(_size, look.iter())) for look in looks.values()), *map(_size, runs.values())]
+    return len(ops) * max(sizes, default=0)
+
+
+def _size(element: Element) -> int:
+    return 100 + sum(len(value) for value in element.attrib.values())
+
+
+def _key(look: Element | None) -> str:
+    """A run's look as a string, without what does not show."""
+    if look is None:
+        return ""
+    seen = [
+        str(etree.tostring(child, encoding="unicode", with_tail=False)) for child in look if local(child) not in _UNSEEN
+    ]
+    return "".join(sorted(seen))
+
+
+def _field_ends(children: Sequence[Element]) -> dict[int, int]:
+    """For each run that begins a field, by number, the one that ends it, if it ends among these."""
+    ends: dict[int, int] = {}
+    depth, begun = 0, list[tuple[int, int]]()  # how deep it was before each field that has no end yet
+    for number, child in enumerate(children):
+        before = depth
+        for char in child.iter("{*}fldChar") if local(child) == "r" else ():
+            depth += {"begin": 1, "end": -1}.get(value(char, "fldCharType"), 0)
+        while begun and depth <= begun[-1][0]:
+            ends[begun.pop()[1]] = number
+        if depth > before:
+            begun.append((before, number))
+    return ends
+
+
+def _field(children: Sequence[Element]) -> list[Op]:
+    """A field: a link's text is text, anything else is kept and shown."""
+    code = "".join(text_in(child, "instrText") for child in children)
+    divided = next((n for n, c in enumerate(children) if _has(c, "separate")), None)
+    if divided is not None and code.split()[:1] == ["HYPERLINK"]:
+        inside: list[Op] = []
+        for child in children[divided + 1 : -1]:
+            inside += _run(child) if local(child) == "r" else [Op("fixed", elements=[child])]
+        return [Op("open", elements=children[: divided + 1], behind=children[-1:]), *inside, Op("close")]
+    shown = "" if divided is None else "".join(shown_in(c, "t") for c in children[divided:])[:SHOWN]
+    return [Op("fixed", shown, elements=children)]
+
+
+def _has(run: Element, kind: str) -> bool:
+    return any(value(char, "fldCharType") == kind for char in run.iter("{*}fldChar"))
+
+
+def value(element: Element, name: str) -> str:
+    """An attribute, whatever its namespace; "" if there is none."""
+    return next((str(value) for key, value in element.attrib.items() if etree.QName(key).localname == name), "")

@@ -1,0 +1,62 @@
+"""The kinds of documents, by the endings of their files."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import PurePath
+
+from docnmt.apps.documents.segment import Document
+from docnmt.runtime.errors import UserError
+
+#: For each ending the kind, its class, and the package that it needs.
+_KINDS: dict[str, tuple[str, str, str]] = {
+    "txt": ("docnmt.apps.documents.plain", "PlainText", ""),
+    "md": ("docnmt.apps.documents.markdown", "Markdown", "markdown_it"),
+    "html": ("docnmt.apps.documents.html", "Html", ""),
+    "docx": ("docnmt.apps.documents.docx", "Docx", "lxml"),
+    "odt": ("docnmt.apps.documents.odt", "Odt", "lxml"),
+    "xlf": ("docnmt.apps.documents.xliff", "Xliff", "lxml"),
+    "po": ("docnmt.apps.documents.po", "Po", "translate"),
+    "tmx": ("docnmt.apps.documents.tmx", "Tmx", "lxml"),
+    "srt": ("docnmt.apps.documents.subtitles", "Subtitles", "srt"),
+}
+#: The kind of each ending of a file's name.
+ENDINGS: dict[str, str] = {
+    **{f".{kind}": kind for kind in _KINDS},
+    ".text": "txt", ".markdown": "md", ".htm": "html", ".xhtml": "html", ".xliff": "xlf", ".pot": "po",
+}  # fmt: skip
+
+
+def kind_of(name: str) -> str:
+    """The kind of a document, by the ending of its file's name.
+
+    Raises:
+        UserError: no document has this ending; it lists those that have.
+    """
+    kind = ENDINGS.get(PurePath(name).suffix.lower())
+    if kind is None:
+        raise UserError(
+            f"{name or 'no name'}: expected a document, by its ending one of {' '.join(f'.{kind}' for kind in _KINDS)}"
+        )
+    return kind
+
+
+def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang: str) -> Document:
+    """A document.
+
+    Args:
+        kind: as `kind_of` says. name: what messages call it. source_lang, target_lang: ISO codes; files of both
+            languages say which is which.
+
+    Raises:
+        UserError: it is damaged, not of this kind, or not in these languages; or a package is missing.
+    """
+    module, title, package = _KINDS[kind]
+    try:
+        if package:
+            importlib.import_module(package)
+        found = getattr(importlib.import_module(module), title)
+    except ImportError as error:
+        raise UserError(f"{name}: .{kind} needs an extra: pip install 'docnmt[documents]'") from error
+    document: Document = found(content, name=name, languages=(source_lang, target_lang))
+    return document

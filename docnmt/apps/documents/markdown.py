@@ -1,0 +1,140 @@
+"""Markdown (CommonMark with tables and struck-out text): paragraphs, headings, items and cells are segments.
+
+`markdown-it-py` says what is what, and in which lines of the file. Inside of a line each of its tokens is found again
+in order (`markdown_inline`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from markdown_it.token import Token
+
+from docnmt.apps.documents import html as web
+from docnmt.apps.documents.html_tokens import tokens
+from docnmt.apps.documents.markdown_inline import Env, Line, Lost, parser, reading
+from docnmt.apps.documents.sections import Sections
+from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.splice import Place, Spliced, render
+
+_FRONT_MATTER = re.compile(r"\ufeff?(?:---[ \t]*\r?\n(?![ \t]*\r?\n).*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z))?", re.DOTALL)
+_END = re.compile(r"\r\n?|\n")
+_RISKY = re.compile(r"([\\`*_\[\]<>&~])")
+_RISKY_START = re.compile(r"^(\s*\d*)([#+\-.):=>|])")
+_CLOSING = re.compile(r"(?<![^ \t])#+[ \t]*\Z")  # at the end of a heading it is no text
+_CELLS = ("td", "th")
+_SECTIONS = {"bullet_list": "ul", "ordered_list": "ol", "tr": "tr"}
+
+
+def _escaped(piece: str) -> str:
+    """Text that is no markup, also where it begins a line, as behind a hard break."""
+    return _RISKY_START.sub(r"\1\\\2", _RISKY.sub(r"\\\1", piece))
+
+
+@dataclass(frozen=True)
+class _Written(Place):
+    """A segment of Markdown and the block that it stands in: in a cell `|` is escaped, in a heading `#` at the end."""
+
+    block: str = ""
+
+    @property
+    def cell(self) -> bool:
+        """Whether it is one of a table."""
+        return self.block in _CELLS
+
+
+class Markdown(Spliced):
+    """A text in Markdown, with HTML between and front matter, which is left alone."""
+
+    def _places(self) -> Iterator[Place]:
+        begin = _FRONT_MATTER.match(self.source).end()  # type: ignore[union-attr]  # it matches nothing, too
+        self.parser, sections = parser(), Sections()
+        self.left: list[int] = []
+        self.env: Env = {}
+        starts = [begin, *(match.end() for match in _END.finditer(self.source, begin)), len(self.source)]
+        inside: list[str] = []  # the blocks around
+        cells = 0  # where the row is read
+        for token in self.parser.parse(self.source[begin:], self.env):
+            name = token.type.rpartition("_")[0]
+            if token.nesting:
+                inside.append(name) if token.nesting > 0 else inside.pop()
+                if name == "heading" and token.nesting > 0:
+                    sections.heading()
+                elif name in _SECTIONS:
+                    sections.together(begins=token.nesting > 0)
+                if name == "tr" and token.map:
+                    cells = starts[token.map[0]]
+            elif token.type == "html_block" and token.map:
+                yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections)
+            elif token.type == "inline" and token.map and token.content.strip():
+                lines = self._lines(token, starts, cells if inside[-1] in _CELLS else None)
+                try:
+                    yield self._place(token, lines, sections, inside[-1])
+                except Lost:
+                    self.left.append(self._line(starts[token.map[0]]))
+                if lines:
+                    cells = lines[-1].end
+                    sections.paragraph()
+
+    def _lines(self, token: Token, starts: Sequence[int], cell: int | None) -> list[Line]:
+        """Where the lines of a paragraph stand in the file; none if they do not, as with tabs inside of a quotation."""
+        assert token.map is not None
+        found = []
+        for number, content in enumerate(token.content.split("\n")):
+            begin, end = starts[token.map[0] + number], starts[token.map[0] + number + 1]
+            text = content.strip()
+            if cell is not None:
+                text = text.replace("|", "\\|")
+                at = self.source.find(text, cell, end)
+            else:
+                at = self.source.rfind(text, begin, end)
+            if at < 0:
+                return []
+            found.append(Line(at, at + len(text)))
+        return found
+
+    def _place(self, token: Token, lines: Sequence[Line], sections: Sections, block: str) -> Place:
+        if not lines:
+            raise Lost("its lines are not in the file")
+        inline = reading(token, self.env, self.source, lines)
+        begin, end = lines[0].begin, lines[-1].end
+        return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
+
+    def _html(self, token: Token, begin: int, end: int, sections: Sections) -> Iterator[Place]:
+        lines = [line.strip() for line in token.content.strip().split("\n")]
+        begin = self.source.index(lines[0], begin, end)  # behind the mark of a list or quotation
+        part = self.source[begin:end]
+        if [line.strip() for line in _END.split(part.strip())] == lines:
+            for place in web.segments(part, list(tokens(part)), sections):
+                yield replace(place, begin=begin + place.begin, end=begin + place.end)
+        elif any(web.segments(token.content, list(tokens(token.content)), Sections())):  # marks between the lines
+            self.left.append(self._line(begin))
+
+    def _line(self, place: int) -> int:
+        return len(_END.findall(self.source, 0, place)) + 1
+
+    def _render(self, place: Place, text: Translated) -> str:
+        if not isinstance(place, _Written):
+            return render(place, text, web.escape)
+        out = render(place, text, str)
+        if not self._reads(out, place, text):
+            out = render(place, text, _escaped)
+        if place.block == "heading":
+            out = _CLOSING.sub(r"\\\g<0>", out)
+        return out.replace("|", "\\|") if place.cell else out
+
+    def _reads(self, out: str, place: _Written, text: Translated) -> bool:
+        """Whether what is written is read again as what was meant."""
+        blocks = self.parser.parse(re.sub(r"\n[ \t>]+", "\n", out), self.env)
+        if [token.type for token in blocks] != ["paragraph_open", "inline", "paragraph_close"]:
+            return False
+        content = blocks[1].content
+        ends = [match.start() for match in re.finditer("\n", content)]
+        lines = [Line(b, e) for b, e in zip([0, *(e + 1 for e in ends)], [*ends, len(content)], strict=True)]
+        try:
+            again = reading(blocks[1], self.env, content, lines).segment()
+        except Lost:
+            return False
+        return again.text.split() == text.text.split() and len(again.marks) == len(place.segment.marks)

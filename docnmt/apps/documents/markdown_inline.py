@@ -1,0 +1,202 @@
+"""A paragraph of Markdown, token by token.
+
+`markdown-it-py` does not say where its inline tokens stand. They are found again in order: how each was written follows
+from its kind, and where links end is noted while they are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, MutableMapping, Sequence
+from typing import Any, NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline, image, link
+from markdown_it.token import Token
+
+from docnmt.apps.documents.begin_and_end import DEEPEST, matched
+from docnmt.apps.documents.html_tokens import VOID
+from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.splice import Raw
+
+_BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
+_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+_TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
+_ENDS = "docnmt_ends"
+
+Env = MutableMapping[str, Any]  # markdown-it's own type: rules keep there what they like
+
+
+class Lost(Exception):
+    """The tokens of a paragraph are not what stands in it."""
+
+
+class Line(NamedTuple):
+    """Where a line of a paragraph stands in the file, without what is around it."""
+
+    begin: int
+    end: int
+
+
+def parser() -> MarkdownIt:
+    """CommonMark with tables and struck-out text, whose tokens keep how they were written."""
+    made = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
+    made.disable(["text_join", "fragments_join"])
+    for name, rule in (("link", link), ("image", image)):
+        made.inline.ruler.at(name, _noting(rule))
+    return made
+
+
+def _noting(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """A rule that also notes where what it has read ends."""
+
+    def noting(state: StateInline, silent: bool) -> bool:
+        begin = state.pos
+        found = rule(state, silent)
+        if found:
+            state.env.setdefault(_ENDS, {})[state.src, begin] = state.pos
+        return found
+
+    return noting
+
+
+def reading(token: Token, env: Env, source: str, lines: Sequence[Line]) -> Inline[Raw]:
+    """The text and marks of a paragraph whose `lines` stand in `source`.
+
+    Raises:
+        Lost: they cannot be told.
+    """
+    return _Reader(token, env, source, lines).inline
+
+
+class _Reader:
+    """Goes through the content of a paragraph and its tokens at once."""
+
+    def __init__(self, token: Token, env: Env, source: str, lines: Sequence[Line]) -> None:
+        self.inline: Inline[Raw] = Inline()
+        self.content, self.place = token.content, 0
+        self.ends: dict[tuple[str, int], int] = env.get(_ENDS, {})
+        self.source, self.lines, self.line = source, lines, 0
+        self.children = [child for child in token.children or [] if child.type != "text" or child.content]
+        self.tags = _pairs(self.children)
+        self.closing = set(self.tags.values())
+        self.ended = _ended(self.children)
+        self.raws = self._raws()
+        number = 0
+        while number < len(self.children):
+            number = self._child(number)
+
+    def _raws(self) -> list[str]:
+        """How each token is written."""
+        raws, links, place = [], [], 0
+        for child in self.children:
+            content = self.content
+            if child.type == "text":
+                begin = content.find(child.content, place)
+                if begin < 0:
+                    raise Lost(f"'{child.content}' is not there")
+                raw = content[place : begin + len(child.content)]
+            elif child.type in ("softbreak", "hardbreak"):
+                match = _BREAK.match(content, place)
+                raw = match[0] if match else ""
+            elif child.type == "code_inline":
+                match = _CODE.match(content, place)
+                raw = match[0] if match else ""
+            elif child.type == "image":
+                raw = content[place : self.ends.get((content, place), place)]
+            elif child.type == "link_open":
+                links.append(self.ends.get((content, place), place))
+                raw = "<" if child.markup == "autolink" else "["
+            elif child.type == "link_close":
+                end = links.pop()
+                raw = ">" if child.markup == "autolink" else content[place:end]
+            else:
+                raw = child.content if child.type == "html_inline" else child.markup
+            raws.append(raw)
+            place += len(raw)
+        if place != len(self.content):
+            raise Lost(f"{len(self.content)} characters, of which {place} were found again")
+        return raws
+
+    def _child(self, number: int) -> int:
+        """Adds a token; returns the next one."""
+        child, raw = self.children[number], self.raws[number].replace("\n", " ")
+        after = number + 1
+        if child.type in ("text", "text_special"):
+            self.inline.text(child.content)
+        elif child.type == "softbreak":
+            self.inline.text(" ")
+        elif child.type == "hardbreak":
+            self.inline.hard((self._break(number), ""))
+        elif child.type == "code_inline":
+            self.inline.fixed((raw, ""), child.content)
+        elif child.type == "link_open" and child.markup == "autolink":
+            after = self._closing(number) + 1
+            shown = "".join(self.raws[number + 1 : after - 1])
+            self.inline.fixed((f"<{shown}>", ""), shown)
+        elif child.nesting > 0:
+            if self.inline.depth >= DEEPEST:
+                raise Lost("formats inside of each other without end")
+            end = self._closing(number)
+            self.inline.open((raw, self._end(number, end)))
+        elif child.nesting < 0 or number in self.closing:
+            self.inline.close()
+        elif number in self.tags:
+            self.inline.open((raw, self.raws[self.tags[number]]))
+        elif child.type == "html_inline" and _name(child) == "br":
+            self.inline.hard((raw, ""))
+        else:
+            self.inline.fixed((raw, ""))
+        self.line += sum(each.count("\n") for each in self.raws[number:after])
+        return after
+
+    def _end(self, number: int, end: int) -> str:
+        """How a format ends; a link that is known by its text keeps this as its name."""
+        raw = self.raws[end].replace("\n", " ")
+        if self.children[number].type == "link_open" and raw in ("]", "][]"):
+            return f"][{''.join(self.raws[number + 1 : end])}]".replace("\n", " ")
+        return raw
+
+    def _break(self, number: int) -> str:
+        """A break as it stands in the file, with the marks of quotations and lists in the next line."""
+        line = self.lines[self.line]
+        begin = line.end - (1 if "\\" in self.raws[number] else 0)
+        return self.source[begin : self.lines[self.line + 1].begin]
+
+    def _closing(self, number: int) -> int:
+        """The token that ends what a token begins."""
+        if (end := self.ended.get(number)) is None:
+            raise Lost(f"nothing ends {self.children[number].type}")
+        return end
+
+
+def _ended(children: Sequence[Token]) -> dict[int, int]:
+    """For each token that begins something the one that ends it, by number."""
+    ended: dict[int, int] = {}
+    begun: list[int] = []
+    for number, child in enumerate(children):
+        if child.nesting > 0:
+            begun.append(number)
+        elif child.nesting < 0 and begun:
+            ended[begun.pop()] = number
+    return ended
+
+
+def _pairs(children: Sequence[Token]) -> dict[int, int]:
+    """Tags of HTML and their ends, by number, where both stand in the same format."""
+    steps: list[tuple[int, Hashable]] = []
+    around = [-1]
+    for number, child in enumerate(children):
+        if child.nesting:
+            around.append(number) if child.nesting > 0 else around.pop()
+        tag = _TAG.match(child.content) if child.type == "html_inline" else None
+        if tag is None or tag[2].lower() in VOID or child.content.endswith("/>"):
+            steps.append((0, ""))
+        else:
+            steps.append((-1 if tag[1] else 1, (around[-1], tag[2].lower())))
+    return matched(steps)
+
+
+def _name(child: Token) -> str:
+    match = _TAG.match(child.content)
+    return match[2].lower() if match else ""

@@ -1,0 +1,178 @@
+"""Where the marks of a sentence stand in its translation."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+
+from docnmt.apps.documents.segment import BREAK, Mark
+from docnmt.apps.documents.word_pairs import equal_and_near, words
+
+Span = tuple[int, int]
+
+
+def project(
+    marks: Sequence[Mark],
+    source: str,
+    target: str,
+    alignment: Collection[Span] = (),
+    *,
+    placed: Mapping[int, Span] | None = None,
+    whole: tuple[Sequence[Span], Sequence[Span]] = ((), ()),
+) -> tuple[Span, ...]:
+    """For each mark of a text the part of its translation that it covers.
+
+    A format covers the words that those which it covered are aligned with, as many in a row as are more than others
+    between them. It stays inside of the one that it was inside of, and apart from its neighbours. What covers nothing
+    stands behind the word that it stood behind, or before the word it stood before.
+
+    Args:
+        alignment: pairs of characters, one of each side, in words that stand for each other; of words that it leaves
+            out `equal_and_near` says it.
+        placed: where marks are that cover fixed text. whole: parts of both sides, in order, that are one word each.
+    """
+    placed = placed or {}
+    if source == target:
+        return tuple((mark.begin, mark.end) for mark in marks)
+    sides = _Sides(source, target, alignment, whole)
+    spans = [placed.get(number) or sides.part(mark) for number, mark in enumerate(marks)]
+    held = _held(marks, spans, placed)
+    _apart(marks, spans, held)
+    _inward(marks, spans, placed)
+    return tuple(spans)
+
+
+class _Sides:
+    """A text, its translation and which words of them belong together."""
+
+    def __init__(
+        self, source: str, target: str, alignment: Collection[Span], whole: tuple[Sequence[Span], Sequence[Span]]
+    ) -> None:
+        self.source, self.target = source, target
+        self.lines = [[match.end() for match in re.finditer(BREAK, text)] for text in (source, target)]  # but the first
+        self.here, self.there = words(source, whole[0]), words(target, whole[1])
+        pairs = {(_word(self.here, i), _word(self.there, j)) for i, j in alignment}
+        known = {i for i, j in pairs if j >= 0}
+        if len(known - {-1}) < len(self.here):
+            near = equal_and_near([source[b:e] for b, e in self.here], [target[b:e] for b, e in self.there])
+            pairs |= {(i, j) for i, j in near if i not in known}
+        self.partners: dict[int, list[int]] = {}
+        self.sources: dict[int, list[int]] = {}
+        for i, j in sorted(pairs):
+            if i >= 0 and j >= 0:
+                self.partners.setdefault(i, []).append(j)
+                self.sources.setdefault(j, []).append(i)
+
+    def part(self, mark: Mark) -> Span:
+        """What a mark covers of the translation."""
+        first = bisect_right(self.here, mark.begin, key=lambda word: word[1])
+        last = bisect_right(self.here, mark.end - 1, key=lambda word: word[0])
+        if mark.begin >= mark.end or first >= last:
+            return (self._place(mark.begin, first),) * 2
+        if mark.begin <= self.here[0][0] and mark.end >= self.here[-1][1]:
+            return 0, len(self.target)
+        ours = {j for i in range(first, last) for j in self.partners.get(i, ())}
+        if not ours:
+            return (self._place(mark.begin, first),) * 2
+        near = range(min(ours), max(ours) + 1)
+        others = {j for j in near if any(not first <= i < last for i in self.sources.get(j, ()))}
+        begin, end = _most(near, ours, others)
+        inside = mark.begin - self.here[first][0], self.here[last - 1][1] - mark.end  # of a word, as in H<sub>2</sub>O
+        before = inside[0] if self._like(first, begin) else 0
+        behind = inside[1] if self._like(last - 1, end - 1) else 0
+        return self.there[begin][0] + max(before, 0), self.there[end - 1][1] - max(behind, 0)
+
+    def _like(self, here: int, there: int) -> bool:
+        """Whether two words are the same but for case, so that their characters stand for each other."""
+        one, other = self.source[slice(*self.here[here])], self.target[slice(*self.there[there])]
+        return len(one) == len(other) and one.casefold() == other.casefold()
+
+    def _place(self, at: int, after: int) -> int:
+        """Where something stands that stood at a place of the source, before the word `after`."""
+        if after == 0:
+            return 0
+        if after == len(self.here):
+            return len(self.target)
+        if self.source[at - 1] == BREAK:
+            return self.lines[1][bisect_right(self.lines[0], at) - 1]  # the translation has as many
+        if self.source[at - 1].isspace():
+            found = [self.there[j][0] for j in self.partners.get(after, ())]
+            if found:
+                return min(found)
+        found = [self.there[j][1] for j in self.partners.get(after - 1, ())]
+        return max(found, default=round(at * len(self.target) / len(self.source)) if not self.there else 0)
+
+
+def _word(found: Sequence[Span], place: int) -> int:
+    """The word that a character stands in, -1 if in none."""
+    number = bisect_right(found, place, key=lambda word: word[0]) - 1
+    return number if number >= 0 and place < found[number][1] else -1
+
+
+def _most(near: Sequence[int], ours: Collection[int], others: Collection[int]) -> Span:
+    """The range of words with the most of ours more than of others that begins and ends with one of ours, the longest
+    of several."""
+    best, chosen, total, begin = -1, (near[0], near[0] + 1), 0, None
+    for place in near:
+        if begin is None or total < 0:
+            if place not in ours:
+                continue
+            total, begin = 0, place
+        total += (place in ours) - (place in others)
+        if place in ours and total >= best:
+            best, chosen = total, (begin, place + 1)
+    return chosen
+
+
+def _held(marks: Sequence[Mark], spans: list[Span], placed: Mapping[int, Span]) -> dict[int, Span]:
+    """Widens formats to those inside of them; for each, the part with all fixed text that it must keep."""
+    held = dict(placed)
+    for number in range(len(marks) - 1, -1, -1):
+        parent = marks[number].parent
+        if parent < 0:
+            continue
+        if number in held:
+            held[parent] = _hull(held[parent], held[number]) if parent in held else held[number]
+        if spans[number][0] < spans[number][1]:
+            empty = spans[parent][0] == spans[parent][1]
+            spans[parent] = spans[number] if empty else _hull(spans[parent], spans[number])
+    return held
+
+
+def _hull(one: Span, other: Span) -> Span:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _apart(marks: Sequence[Mark], spans: list[Span], held: Mapping[int, Span]) -> None:
+    """Cuts formats of the same parent so that they do not overlap."""
+    inside: dict[int, list[int]] = {}
+    for number, mark in enumerate(marks):
+        if not mark.fixed:
+            inside.setdefault(mark.parent, []).append(number)
+    for numbers in inside.values():
+        numbers.sort(key=lambda number: (spans[number], number))
+        for one, other in pairwise(numbers):
+            if spans[one][1] > spans[other][0]:
+                cut = spans[other][0]
+                if one in held:
+                    cut = max(cut, min(held[one][1], spans[one][1]))
+                spans[one] = spans[one][0], max(cut, spans[one][0])
+                spans[other] = spans[one][1], max(spans[other][1], spans[one][1])
+
+
+def _inward(marks: Sequence[Mark], spans: list[Span], placed: Mapping[int, Span]) -> None:
+    """Cuts formats to the one around them; what covers nothing stays inside of it and in its order."""
+    last: dict[int, int] = {}
+    for number, mark in enumerate(marks):
+        if number in placed:
+            continue
+        begin, end = spans[number]
+        if mark.parent >= 0:
+            low, high = spans[mark.parent]
+            begin, end = min(max(begin, low), high), min(max(end, low), high)
+        if mark.fixed:
+            begin = end = max(begin, last.get(mark.parent, 0))
+            last[mark.parent] = begin
+        spans[number] = begin, end

@@ -1,0 +1,101 @@
+"""A segment's sentences, as they are divided for a model, and what is not to change in them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.documents.segment import BREAK, Segment
+from docnmt.apps.documents.untranslatable import between, fixed_spans, has_words
+
+Split = Callable[[str], list[str]]
+
+
+@dataclass
+class Part:
+    """A sentence of a segment: `segment.text[begin:end]`.
+
+    Attributes:
+        number: the segment's. fixed: what does not change in it, in order. given: its translation, if there is one.
+        text: the translation, None as long as there is none. placed: where `fixed` stands in it. pairs: characters that
+            belong together.
+    """
+
+    segment: Segment
+    begin: int
+    end: int
+    fixed: list[Span] = field(default_factory=list)
+    given: str | None = None
+    text: str | None = None
+    placed: list[Span] = field(default_factory=list)
+    pairs: list[Span] = field(default_factory=list)
+    number: int = 0
+
+    @property
+    def source(self) -> str:
+        """The sentence."""
+        return self.segment.text[self.begin : self.end]
+
+
+def parts_of(segment: Segment, split: Split, split_target: Split) -> list[Part]:
+    """The sentences of a segment."""
+    whole = Part(segment, 0, len(segment.text), _fixed(segment))
+    if segment.translation is not None:
+        return _given(segment, split, split_target)
+    if not segment.text.strip():
+        return []
+    if not has_words(segment.text, whole.fixed):
+        line = " ".join(segment.text.split())
+        return [Part(Segment(line, units=segment.units), 0, len(line), given=line)]
+    found: list[Part] = []
+    begins = [begin for begin, _ in whole.fixed]
+    line_begin = 0
+    for line in segment.text.split(BREAK):
+        begin = line_begin
+        for sentence in split(line):
+            place = segment.text.index(sentence, begin)
+            begin = place + len(sentence)
+            around = bisect_left(begins, place) - 1
+            if found and around >= 0 and found[-1].end < whole.fixed[around][1]:  # it does not end inside of it
+                found[-1].end = begin
+            else:
+                found.append(Part(segment, place, begin))
+        line_begin += len(line) + 1
+    for part in found:
+        inside = whole.fixed[bisect_left(begins, part.begin) : bisect_left(begins, part.end)]
+        part.fixed = [(b - part.begin, e - part.begin) for b, e in inside if e <= part.end]
+        if not has_words(part.source, part.fixed):
+            part.given = part.source
+    return found
+
+
+def _given(segment: Segment, split: Split, split_target: Split) -> list[Part]:
+    """A segment with its translation: as sentences if both have equally many, else as one."""
+    target = segment.translation or ""
+    sources, targets = (
+        [sentence for line in text.split(BREAK) for sentence in divide(line)]
+        for text, divide in ((segment.text, split), (target, split_target))
+    )
+    if not sources or not targets:
+        return []
+    if len(sources) != len(targets):
+        sources, targets = [" ".join(segment.text.split())], [" ".join(target.split())]
+    parts = []
+    for source, given in zip(sources, targets, strict=True):
+        alone = Segment(source, units=segment.units)
+        parts.append(Part(alone, 0, len(source), given=given))
+    return parts
+
+
+def _fixed(segment: Segment) -> list[Span]:
+    """What does not change in a segment: what its format says, and what is found between."""
+    marked = sorted({(m.begin, m.end) for m in segment.marks if m.fixed and m.begin < m.end})
+    spans, place = [], 0
+    for text, mark in zip(between(segment.text, marked), [*marked, None], strict=True):
+        spans += [(place + begin, place + end) for begin, end in fixed_spans(text)]
+        if mark is not None:
+            spans.append(mark)
+            place = mark[1]
+    return [(begin, end) for begin, end in spans if segment.text[begin:end] != BREAK]

@@ -1,0 +1,81 @@
+"""Formats that are text: segments are places of the source, and all between them stays byte for byte."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from docnmt.apps.documents.inline import Close, pieces
+from docnmt.apps.documents.segment import Document, Segment, Translated
+from docnmt.apps.documents.text_file import decode, replaced
+from docnmt.runtime.errors import UserError
+
+#: How a mark is written: before and behind what it covers; of something fixed, the first is all of it.
+Raw = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A segment and where it stands: `source[begin:end]`; `raws` are its marks as they are written."""
+
+    segment: Segment
+    begin: int
+    end: int
+    raws: Sequence[Raw] = ()
+
+
+class Spliced(Document):
+    """A text whose segments are replaced where they stand."""
+
+    encoding = "utf-8"
+
+    def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:
+        super().__init__(content, name=name, languages=languages)
+        self.source = self._decoded()
+        self.places = [place for place in self._places() if place.segment.text.strip()]
+        self.segments = [place.segment for place in self.places]
+
+    def _decoded(self) -> str:
+        return decode(self.content, self.name, encoding=self.encoding)
+
+    @abstractmethod
+    def _places(self) -> Iterable[Place]:
+        """The segments in order."""
+
+    def _render(self, place: Place, text: Translated) -> str:
+        """What is written for a segment."""
+        return render(place, text, str)
+
+    def _write(self, changed: Mapping[int, Translated]) -> bytes:
+        changes = []
+        for number, text in sorted(changed.items()):
+            place = self.places[number]
+            changes.append((place.begin, place.end, self._render(place, text)))
+        return self._encoded(replaced(self.source, changes))
+
+    def _encoded(self, text: str) -> bytes:
+        try:
+            return text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            missing = text[error.start]
+            raise UserError(
+                f"{self.name}: is in {error.encoding}, which has no '{missing}'; convert the file to UTF-8 first"
+            ) from error
+
+
+def render(place: Place, text: Translated, escape: Callable[[str], str]) -> str:
+    """A translation with its marks as they are written; signs of emphasis around nothing would be text."""
+    out = []
+    nothing = {number for number, raw in enumerate(place.raws) if raw[0] == raw[1] and not _covers(text, number)}
+    for piece in pieces(place.segment.marks, text):
+        if isinstance(piece, str):
+            out.append(escape(piece))
+        elif piece.number not in nothing:
+            out.append(place.raws[piece.number][isinstance(piece, Close)])
+    return "".join(out)
+
+
+def _covers(text: Translated, number: int) -> bool:
+    begin, end = text.spans[number]
+    return begin < end

@@ -1,0 +1,74 @@
+"""SRT: a subtitle is a segment; its lines are one text, which is divided into as many again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import srt
+
+from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.splice import Place, Spliced, render
+from docnmt.apps.documents.tagged import balanced, read
+from docnmt.runtime.errors import UserError
+
+#: A line that begins so is another speaker's, or a song.
+_ANOTHER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\})*[-–—♪♫#*•]")
+#: What a line may begin with: tags, codes that say where it is shown, and a dash, if that is no sign of a number.
+_BEGIN = re.compile(r"^(?:<[^<>]*>|\{\\[^{}]*\}|[^\S\n])*(?:[-–—]+(?!\d)[^\S\n]*)?(?=\S)", re.MULTILINE)
+_LEAD = re.compile(r"<[^<>]*>|(\{\\[^{}]*\}|[-–—]+)[^\S\n]*")
+#: The expression of `srt` takes the square of such a number's length, and more.
+_DIGITS = 100
+_TEXT = re.compile(r"\S")
+_LONG = re.compile(rf"[0-9]{{{_DIGITS + 1}}}")
+#: A shorter text is one line.
+_LINE = 42
+
+
+class Subtitles(Spliced):
+    """Subtitles with their times, which stay."""
+
+    def _places(self) -> Iterator[Place]:
+        for number, match in enumerate(self._found()):
+            begin, end = match.span(5)
+            raw = match[5]
+            begin, end = begin + len(raw) - len(raw.lstrip()), end - (len(raw) - len(raw.rstrip()))
+            if begin < end:
+                text = self.source[begin:end]
+                inline = read(text, _hard, list(_leads(text)))
+                yield Place(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
+
+    def _found(self) -> Iterator[re.Match[str]]:
+        """Each subtitle, by the expression of `srt`, which is asked only where the one before has ended: its `parse`
+        would look for the next one everywhere behind."""
+        if long := _LONG.search(self.source):
+            raise self._refused(long.start(), f"a number of more than {_DIGITS} digits, which takes too long to read")
+        place = len(self.source) - len(self.source.lstrip("\ufeff"))
+        while text := _TEXT.search(self.source, place):
+            match = srt.SRT_REGEX.match(self.source, place)
+            if match is None:
+                message = "expected a subtitle: number, times (00:00:01,000 --> 00:00:02,000) and text"
+                raise self._refused(text.start(), message)
+            yield match
+            place = match.end()
+
+    def _refused(self, place: int, message: str) -> UserError:
+        return UserError(f"{self.name}:{self.source.count(chr(10), 0, place) + 1}: {message}")
+
+    def _render(self, place: Place, text: Translated) -> str:
+        source = self.source[place.begin : place.end]
+        soft = source.count("\n") - sum(raw.count("\n") for raw, _ in place.raws)
+        if soft > 0 and len(text.text) > _LINE:
+            text = balanced(text, soft + 1)
+        out = render(place, text, str)
+        return out.replace("\n", "\r\n") if "\r\n" in source and "\r\n" not in out else out
+
+
+def _leads(text: str) -> Iterator[tuple[int, int]]:
+    """Codes and dashes at the beginnings of lines, which stay there."""
+    for begin in _BEGIN.finditer(text):
+        yield from (lead.span() for lead in _LEAD.finditer(text, *begin.span()) if lead[1])
+
+
+def _hard(space: re.Match[str]) -> bool:
+    return "\n" in space[0] and _ANOTHER.match(space.string, space.end()) is not None

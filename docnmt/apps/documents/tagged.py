@@ -1,0 +1,86 @@
+"""Text in which tags stand as text: messages of PO files, subtitles."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+from docnmt.apps.documents.begin_and_end import matched
+from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.segment import BREAK, Translated
+from docnmt.apps.documents.splice import Raw
+
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:\s[^<>]*)?(/?)>")
+_BEGIN = frozenset("-–—♪♫#*•")  # what would seem to begin something at the beginning of a line
+_SPACE = re.compile(r"\s+")
+
+
+def add(
+    inline: Inline[Raw], source: str, hard: Callable[[re.Match[str]], bool], place: int = 0, end: int | None = None
+) -> None:
+    """Adds `source[place:end]`, whose white space is a break where `hard` says so."""
+    end = len(source) if end is None else end
+    for match in _SPACE.finditer(source, place, end):
+        inline.text(source[place : match.start()])
+        if hard(match):
+            inline.hard((match[0], ""))
+        else:
+            inline.text(" ")
+        place = match.end()
+    inline.text(source[place:end])
+
+
+def read(source: str, hard: Callable[[re.Match[str]], bool], fixed: Sequence[tuple[int, int]] = ()) -> Inline[Raw]:
+    """The text and marks of a message: tags that open and close are formats, other tags are seen as they are; a model
+    does not see what stands at `fixed`."""
+    inline: Inline[Raw] = Inline()
+    tags = list(_TAG.finditer(source))
+    ends = matched(map(_step, tags))
+    closing = set(ends.values())
+    stops = [(*match.span(), number) for number, match in enumerate(tags) if number in ends or number in closing]
+    place = 0
+    for begin, end, number in sorted([*stops, *((begin, end, -1) for begin, end in fixed)]):
+        add(inline, source, hard, place, begin)
+        place = end
+        if number < 0:
+            inline.fixed((source[begin:end], ""))
+        elif number in ends:
+            inline.open((source[begin:end], tags[ends[number]][0]))
+        else:
+            inline.close()
+    add(inline, source, hard, place)
+    return inline
+
+
+def _step(tag: re.Match[str]) -> tuple[int, str]:
+    closes, alone = bool(tag[1]), bool(tag[3])
+    return -closes if closes else not alone, tag[2]
+
+
+def wrapped(text: Translated, width: int) -> Translated:
+    """The same with lines of at most so many characters, where words allow it: spaces become line breaks."""
+    characters = list(text.text)
+    begin = 0
+    space: int | None = None  # the last one in this line
+    for place, character in enumerate(characters):
+        if character == BREAK:
+            if space is not None and place - begin > width:
+                characters[space] = BREAK
+            begin, space = place + 1, None
+        elif character == " " and text.text[place + 1 : place + 2] not in _BEGIN:
+            if space is not None and place - begin > width:
+                characters[space] = BREAK
+                begin = space + 1
+            space = place
+    if space is not None and len(characters) - begin > width:
+        characters[space] = BREAK
+    return Translated("".join(characters), text.spans)
+
+
+def balanced(text: Translated, lines: int) -> Translated:
+    """The same in at most so many lines, the longest of which is as short as can be."""
+    there = text.text.count(BREAK)
+    widths = range(len(text.text) // lines, len(text.text))  # in wider lines there are never more of them
+    wide = bisect_left(widths, True, key=lambda width: wrapped(text, width).text.count(BREAK) - there < lines)
+    return wrapped(text, widths.start + wide)

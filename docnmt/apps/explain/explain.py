@@ -1,0 +1,185 @@
+"""What models read for translations that are known: one pass over each document, and one without each sentence."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from docnmt.apps.explain.excerpt import Excerpt, excerpts, taken
+from docnmt.apps.explain.explanation import Attention, Explanation, Without
+from docnmt.apps.explain.notes import UnitNotes
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TokenArray
+from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
+from docnmt.core.search.forced import forced_batches, token_log_probs
+from docnmt.core.search.given_translations import given_tokens
+from docnmt.core.search.translation_memory import TranslationMemory, with_memory
+from docnmt.modules.record_reads import recording
+
+#: Sentences, the most read ones, without which a translation is scored again.
+WITHOUT = 3
+#: Subwords that are scored at once.
+_MAX_TOKENS = 8000
+
+
+def explain_translations(
+    models: Sequence[AnyTranslationModel],
+    task: TranslationTask,
+    corpus: ParallelCorpus,
+    pieces: Sequence[Sequence[str]],
+    *,
+    numbers: np.ndarray,
+    given: Sequence[str | None] | None = None,
+    memory: TranslationMemory | None = None,
+    context_window: int | None = None,
+) -> list[Explanation | None]:
+    """For each sentence of a corpus the explanation of its translation, or None where that was given.
+
+    Args:
+        pieces: of the translations that were searched; of those that were given they do not count.
+        numbers: (S,) what each sentence is called in its document.
+        given, memory, context_window: as `translate_corpus` had them.
+    """
+    entries = {piece: number for number, piece in enumerate(task.target_tokenizer.vocabulary())}
+    tokens = [[entries[piece] for piece in each] for each in pieces]
+    rows = np.arange(corpus.num_sentences)
+    told: Sequence[str | None] = [None] * len(tokens) if given is None else given
+    if memory is not None:
+        corpus, told, rows = with_memory(corpus, told, memory)
+    encoded = given_tokens(told, corpus.num_sentences, task.target_tokenizer)
+    written = [encoded[n] if n in encoded else tokens[row] for n, row in enumerate(rows.tolist())]
+    target = TokenArray.from_lists(written, task.target_tokenizer.vocab_size)
+    wanted = [n for n, row in enumerate(rows.tolist()) if row >= 0 and n not in encoded]
+    found = explain(
+        models, task, replace(corpus, target=target), wanted, given=encoded, numbers=_numbers(corpus, rows, numbers),
+        context_window=context_window,
+    )  # fmt: skip
+    by_row = {int(rows[n]): each for n, each in found.items()}
+    return [by_row.get(row) for row in range(len(tokens))]
+
+
+def _numbers(corpus: ParallelCorpus, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """What sentences are called where some, whose row is -1, are of a memory: these count backwards from -1."""
+    if not len(rows):
+        return numbers
+    first = np.repeat(corpus.document_offsets[:-1], np.diff(corpus.document_offsets))
+    before = np.cumsum(np.append(0, rows < 0))[np.append(first, 0)[:-1]]  # of the memory, in earlier documents
+    after = np.cumsum(rows < 0) - before  # of the memory, in this document up to here
+    whole = np.zeros(len(rows), dtype=np.int64)
+    np.maximum.at(whole, first, after)
+    return np.asarray(np.where(rows < 0, after - 1 - whole[first], numbers[rows]))
+
+
+@torch.inference_mode()
+def explain(
+    models: Sequence[AnyTranslationModel],
+    task: TranslationTask,
+    corpus: ParallelCorpus,
+    wanted: Collection[int],
+    *,
+    given: Collection[int],
+    numbers: np.ndarray,
+    context_window: int | None,
+) -> dict[int, Explanation]:
+    """Explanations of the translations of sentences `wanted` of a corpus.
+
+    A document without a sentence is scored as if it had been written so; positions count anew.
+
+    Args:
+        corpus: with all translations as its target side.
+        given: the sentences whose translations were given, not searched.
+        numbers: (S,) what each sentence is called in its document.
+        context_window: as in search.
+    """
+    documents = [
+        excerpts(corpus, given, wanted, given_text=model.reading.given_text, window=context_window) for model in models
+    ]
+    # an excerpt of given translations holds what is within the window, and is read whole
+    windows = [None if model.reading.given_text else context_window for model in models]
+    passes = list(zip(models, documents, windows, strict=True))
+    found: dict[int, Explanation] = {}
+    for number, (model, own, window) in enumerate(passes):
+        for sentence, explanation in _read(model, number, task, corpus, own, window):
+            found[sentence] = _together(found.get(sentence), explanation)
+    asked = {sentence: list(each.others)[:WITHOUT] for sentence, each in found.items()}
+    log_probs = _averaged([_scores(model, task, corpus, own, asked, window) for model, own, window in passes])
+    for sentence, each in found.items():
+        without = tuple(Without(other, log_probs[sentence, other]) for other in asked[sentence])
+        found[sentence] = _renamed(replace(each, log_probs=log_probs[sentence, None], without=without), numbers)
+    return found
+
+
+def _together(before: Explanation | None, each: Explanation) -> Explanation:
+    """What several models read for a sentence; `before`: those before this one."""
+    if before is None:
+        return each
+    return replace(before, decoder=before.decoder + each.decoder, encoder=before.encoder + each.encoder)
+
+
+def _read(
+    model: AnyTranslationModel, number: int, task: TranslationTask, corpus: ParallelCorpus,
+    documents: Sequence[Excerpt], context_window: int | None,
+) -> Iterator[tuple[int, Explanation]]:  # fmt: skip
+    """What one model reads, document by document; sentences are called by their numbers in the corpus."""
+    for document in documents:
+        excerpt, names = taken(corpus, [document])
+        for units, batch in forced_batches(model, task, excerpt, max_tokens=1, context_window=context_window):
+            with recording() as notes:
+                model(batch)
+            unit = UnitNotes.of(model, excerpt, units, batch)
+            found = [each for each in (unit.attention(note, number) for note in notes) if each is not None]
+            for place in range(int(units.kept[0]), int(units.last[0])):
+                if (sentence := int(names[place])) in document.scored:
+                    explanation = unit.explanation(place, found, task)
+                    yield sentence, _renamed(explanation, names)
+
+
+def _scores(
+    model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, documents: Sequence[Excerpt],
+    asked: Mapping[int, Sequence[int]], context_window: int | None,
+) -> dict[tuple[int, int | None], np.ndarray]:  # fmt: skip
+    """log p of the pieces of each sentence in its document, and without each sentence that is `asked` about."""
+    variants: list[tuple[Excerpt, int | None]] = [(document, None) for document in documents]
+    for document in documents:
+        missing = defaultdict(set)
+        for sentence in document.scored:
+            for other in asked[sentence]:
+                missing[other].add(sentence)
+        variants += [(document.without(other, scored), other) for other, scored in sorted(missing.items())]
+    excerpt, names = taken(corpus, [document for document, _ in variants])
+    found = token_log_probs([model], task, excerpt, max_tokens=_MAX_TOKENS, context_window=context_window)
+    owners = np.repeat(np.arange(len(variants)), np.diff(excerpt.document_offsets))
+    scores = {}
+    for sentence, owner, log_probs in zip(names.tolist(), owners.tolist(), found, strict=True):
+        document, other = variants[owner]
+        if sentence in document.scored:
+            scores[sentence, other] = log_probs
+    return scores
+
+
+def _averaged(
+    scores: Sequence[dict[tuple[int, int | None], np.ndarray]],
+) -> dict[tuple[int, int | None], np.ndarray]:
+    """The logarithms of the models' mean probabilities."""
+    return {key: np.logaddexp.reduce([each[key] for each in scores]) - math.log(len(scores)) for key in scores[0]}
+
+
+def _renamed(explanation: Explanation, names: np.ndarray) -> Explanation:
+    """With sentence `n` called `names[n]` wherever it stands."""
+
+    def _of(attentions: tuple[Attention, ...]) -> tuple[Attention, ...]:
+        return tuple(replace(each, sentences=names[each.sentences]) for each in attentions)
+
+    return replace(
+        explanation,
+        number=int(names[explanation.number]),
+        decoder=_of(explanation.decoder),
+        encoder=_of(explanation.encoder),
+        leaves=tuple(names[list(explanation.leaves)].tolist()),
+        without=tuple(replace(each, sentence=int(names[each.sentence])) for each in explanation.without),
+    )

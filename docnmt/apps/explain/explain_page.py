@@ -1,0 +1,187 @@
+"""Explanations for people and for programs: one self-contained page, or a line of JSON for each sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from docnmt.apps.explain.explanation import Attention, Explanation
+from docnmt.apps.pages.html_page import SHARED, self_contained, template
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.search.translate_corpus import Translation
+from docnmt.runtime.errors import UsageError
+from docnmt.runtime.files import write_text
+from docnmt.runtime.progress import how_many
+
+#: Weights that the page leaves out; JSON has all.
+LEAST = 0.005
+#: A word that consists of more subwords is shown as these: a script without spaces.
+_PIECES = 8
+SUFFIXES = (".html", ".jsonl")
+
+
+@dataclass(frozen=True)
+class ExplainedSentence:
+    """A sentence of a document and its translation, with its explanation; None where it was given, or is empty."""
+
+    source: str
+    translation: Translation
+
+
+def check_suffix(path: Path) -> None:
+    """Before long work: is it a kind of file that can be written?
+
+    Raises:
+        UsageError: it is none.
+    """
+    if path.suffix not in SUFFIXES:
+        raise UsageError(f"--explain {path}: expected a name that ends in {' or '.join(SUFFIXES)}")
+
+
+def write_explanation(
+    path: Path, documents: Sequence[Sequence[ExplainedSentence]], *, tokenizer: Tokenizer, languages: tuple[str, str],
+    models: Sequence[str],
+) -> None:  # fmt: skip
+    """Write what was read for each sentence of some documents: `.html` a page, `.jsonl` a line for each sentence.
+
+    Args:
+        tokenizer: of the source. languages: from which to which. models: what the models are called.
+    """
+    check_suffix(path)
+    if path.suffix == ".jsonl":
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in json_rows(documents)))
+        return
+    data: dict[str, Any] = {
+        "languages": languages,
+        "models": list(models),
+        "heads": _heads(documents),
+        "documents": [
+            {"sentences": [_shown(number, each, tokenizer) for number, each in enumerate(document)]}
+            for document in documents
+        ],
+    }
+    sentences = sum(map(len, documents))
+    summary = f"{how_many(sentences, 'sentence')} in {how_many(len(documents), 'document')}, {' to '.join(languages)}"
+    content: dict[str, Any] = {
+        "title": "What the translation read",
+        "summary": f"{summary}, by {', '.join(models)}",
+        "least": LEAST,
+    }
+    package = "docnmt.apps.explain"
+    style, script = template(SHARED, "page.css") + template(package, "explain.css"), template(package, "explain.js")
+    write_text(path, self_contained(package, "docnmt explanation", style, script, content, data))
+
+
+def json_rows(documents: Sequence[Sequence[ExplainedSentence]]) -> Iterator[dict[str, Any]]:
+    """A row for each sentence: texts, pieces, and what each head read at each piece."""
+    for place, document in enumerate(documents):
+        for number, each in enumerate(document):
+            found, explanation = each.translation, each.translation.explanation
+            row: dict[str, Any] = {"document": place, "sentence": number, "source": each.source}
+            row |= {"translation": found.text, "score": round(found.score, 6), "pieces": list(found.pieces)}
+            yield row | ({} if explanation is None else explanation_dict(explanation))
+
+
+def explanation_dict(explanation: Explanation) -> dict[str, Any]:
+    """An explanation as plain JSON types; weights have five places."""
+    probabilities = explanation.log_probs
+    return {
+        "source_pieces": list(explanation.source),
+        "log_probs": [] if probabilities is None else _rounded(probabilities),
+        "decoder": [_attention(each, 0.0) for each in explanation.decoder],
+        "encoder": [_attention(each, 0.0) for each in explanation.encoder],
+        "others": {str(sentence): round(weight, 5) for sentence, weight in explanation.others.items()},
+        "paths": {str(leaf): explanation.path(leaf) for leaf in explanation.leaves},
+        "without": [{"sentence": each.sentence, "log_probs": _rounded(each.log_probs)} for each in explanation.without],
+    }
+
+
+def _attention(attention: Attention, least: float) -> dict[str, Any]:
+    """Of each piece and head the entries [sentence, weight], or [sentence, weight, piece of it], above a weight."""
+    found: dict[str, Any] = {name: getattr(attention, name) for name in ("block", "layer", "model", "tree")}
+    found["rows"] = _rows(attention, least)
+    if attention.share is not None:
+        found["share"] = _rounded(attention.share)
+    return found
+
+
+def _rows(attention: Attention, least: float) -> list[list[list[list[float]]]]:
+    places = attention.places
+    columns = [attention.sentences, np.round(attention.weights, 5), *([] if places is None else [places])]
+    return [
+        [
+            [list(entry) for entry in zip(*(column[piece, head].tolist() for column in columns), strict=True)
+             if entry[1] > least]
+            for head in range(attention.weights.shape[1])
+        ]
+        for piece in range(attention.weights.shape[0])
+    ]  # fmt: skip
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [round(value, 5) for value in values.tolist()]
+
+
+def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[str, Any]:
+    """What the page's script reads of a sentence."""
+    explanation = each.translation.explanation
+    found: dict[str, Any] = {"number": number, "source": each.source, "target": each.translation.text}
+    if explanation is None or not explanation.decoder:
+        given = bool(each.translation.pieces)
+        words = {"source_words": [], "target_words": _words(each.translation.pieces, None)}
+        return found | words | {"given": given, "encoder": [], "decoder": [], "leaves": [], "without": []}
+    spans = tokenizer.spans(each.source)
+    texts = [each.source[a:b] for a, b in spans] if len(spans) == len(explanation.source) else None
+    attentions = {
+        side: [_attention(each, LEAST) for each in getattr(explanation, side)] for side in ("decoder", "encoder")
+    }
+    probabilities = explanation.log_probs
+    return {
+        **found,
+        **attentions,
+        "given": False,
+        "source_words": _words(explanation.source, texts),
+        "target_words": _words(explanation.target, None),
+        "leaves": list(explanation.leaves),
+        "log_probs": [] if probabilities is None else _rounded(probabilities),
+        "without": [[other.sentence, _rounded(other.log_probs)] for other in explanation.without],
+    }
+
+
+def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str, int, int, bool]]:
+    """Pieces as words: text, first piece, the one after the last, and whether a space stands before.
+
+    Args:
+        texts: of each piece as it stands in the sentence, without spaces; None: what the piece spells.
+    """
+    bounds = [n for n, piece in enumerate(pieces) if piece.startswith("▁") or not n] + [len(pieces)]
+    found = []
+    for begin, end in pairwise(bounds):
+        parts = [(begin, end)] if end - begin <= _PIECES else [(n, n + 1) for n in range(begin, end)]
+        for first, last in parts:
+            spelt = (
+                "".join(pieces[first:last]).replace("▁", " ").strip() if texts is None else "".join(texts[first:last])
+            )
+            if spelt:
+                found.append((spelt.replace("<unk>", "⁇"), first, last, pieces[first].startswith("▁")))
+    return found
+
+
+def _heads(documents: Sequence[Sequence[ExplainedSentence]]) -> list[tuple[str, str]]:
+    """Every head by the name that the script has for it, and how it is called."""
+    found: dict[str, str] = {}
+    for each in (sentence for document in documents for sentence in document):
+        explanation = each.translation.explanation
+        for side in () if explanation is None else (explanation.decoder, explanation.encoder):
+            for one in side:
+                for head in range(one.weights.shape[1]):
+                    label = f"{one.block}, layer {one.layer + 1}, head {head + 1}"
+                    label += f", model {one.model + 1}" if one.model else ""
+                    found.setdefault(f"{one.model}.{one.block}.{one.layer}.{head}", label)
+    return list(found.items())

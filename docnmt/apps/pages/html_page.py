@@ -1,0 +1,68 @@
+"""Pages of one HTML file with their style, scripts and data inside, which ask nothing of the network.
+
+Jinja escapes whatever is put into the templates; the texts are JSON in the page, which the scripts set as text. The
+content security policy names the style and the script by their hashes, so that nothing else on the page could run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from docnmt.runtime.version import __version__
+
+#: Whose templates all pages share: their head, their style.
+SHARED = "docnmt.apps.pages"
+
+
+def beginning(generator: str) -> str:
+    """With what every page begins that this program has made."""
+    return f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="generator" content="{generator}'
+
+
+def self_contained(
+    package: str, generator: str, style: str, script: str, content: dict[str, object], data: dict[str, object]
+) -> str:
+    """A page by the template `page.html` of a package, with everything inside.
+
+    Args:
+        generator: the program. content: what the template names. data: what the script reads.
+    """
+    loader = ChoiceLoader([PackageLoader(package), PackageLoader(SHARED)])
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("page.html").render(
+        **content,
+        head=Markup(beginning(generator)),
+        version=__version__,
+        policy=Markup(
+            f"default-src 'none'; img-src data:; style-src {source_hash(style)}; script-src {source_hash(script)}; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(_json(data)),
+    )
+
+
+@cache
+def template(package: str, name: str) -> str:
+    """A file of a package's templates."""
+    return files(package).joinpath("templates").joinpath(name).read_text(encoding="utf-8")
+
+
+def source_hash(text: str) -> str:
+    """How a content security policy names a style or a script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _json(value: object) -> str:
+    """JSON that cannot end the element that it stands in: no `<` is left in it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,47 @@
+"""What the scripts of the page read: every column of text, and the scores by which rows are ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from docnmt.apps.report.config import PageConfig
+from docnmt.apps.report.report_texts import Texts
+from docnmt.core.scoring.evaluation import Evaluation
+
+#: Metrics whose smaller values are the better ones.
+LOWER_IS_BETTER = ("TER",)
+
+
+def columns(texts: Texts, config: PageConfig) -> Iterator[tuple[str, str | None, Sequence[str]]]:
+    """Of every column its name, its language and its S sentences: the source, the references, the systems."""
+    if texts.source is not None:
+        yield "Source", config.source_lang, texts.source
+    for number, reference in enumerate(texts.references, 1):
+        yield f"Reference {number}" if len(texts.references) > 1 else "Reference", config.target_lang, reference
+    for name, sentences in texts.systems.items():
+        yield name, config.target_lang, sentences
+
+
+def page_data(texts: Texts, systems: Mapping[str, Evaluation], config: PageConfig) -> dict[str, Any]:
+    """Plain JSON types."""
+    of_documents = [system.of_documents() for system in systems.values()]
+    return {
+        "columns": [
+            {"name": name, "lang": language, "text": list(sentences)}
+            for name, language, sentences in columns(texts, config)
+        ],
+        "systems": list(texts.systems),
+        "offsets": list(texts.document_offsets),
+        "lower_is_better": LOWER_IS_BETTER,
+        "sentences": {"chrF": [_rounded(system.of_sentences("chrF")) for system in systems.values()]},
+        "documents": {
+            metric: [_rounded(scores[metric] for scores in documents) for documents in of_documents]
+            for metric in next(iter(systems.values())).metrics
+        },
+    }
+
+
+def _rounded(scores: Iterable[float]) -> list[float]:
+    """Two digits after the point: nobody reads more."""
+    return [round(score, 2) for score in scores]

@@ -1,0 +1,244 @@
+"""POST /translate/file: a document of any kind that docnmt-translate reads, and the same kind back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import queue
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from docnmt.apps.commands.translate_files import corpus_of, translate_document
+from docnmt.apps.documents import Document, kind_of, read
+from docnmt.apps.documents.document_sentences import Sentence
+from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.explain.attention_alignment import ReadPair, aligned, beginnings, read_pairs
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.job import Event, Order
+from docnmt.apps.serve.json_lines import Stream, wanted
+from docnmt.apps.serve.request_body import media_type, parameters
+from docnmt.apps.serve.service import PATIENCE, Service
+from docnmt.core.search.translate_corpus import Translation
+from docnmt.runtime.errors import UserError
+
+_CHARSET = re.compile(r"charset\s*=\s*\"?([^\";\s]*)", re.IGNORECASE)
+#: Sentences that are aligned before the search goes on.
+PAIRS = 8
+#: What is told of a document on its way; None: there is nothing more.
+Told = Callable[[dict[str, Any] | None], None]
+
+
+class SharedModel:
+    """What translates the sentences of one document in the search that all share; used by a thread of its own.
+
+    Args:
+        accept: refuses what is too long. told: hears the sentences, and each translation as it is ready.
+    """
+
+    def __init__(self, service: Service, deadline: float, accept: Callable[[Any], None], told: Told) -> None:
+        self._service, self._deadline, self._accept, self._told = service, deadline, accept, told
+        self._events: queue.SimpleQueue[Event | str] = queue.SimpleQueue()
+        self._begun = self._gone = False
+        self.languages: tuple[str, str] = service.task.languages
+
+    def leave(self) -> None:
+        """Nobody waits any more."""
+        self._gone = True
+        self._events.put("gone")
+
+    def __call__(self, sentences: Sequence[Sentence]) -> Iterator[str]:
+        """The translation of each sentence that is not given, in order."""
+        corpus, given = corpus_of(sentences, self._service.task), [sentence.given for sentence in sentences]
+        first, self._begun = not self._begun, True
+        if first:  # what cannot be translated so is translated once more in parts
+            self._accept(corpus)
+            places = self._open(sentences)
+        if all(sentence.given is not None for sentence in sentences):
+            return  # nothing would ever answer
+        order = Order(corpus, given, self._events.put, self._deadline)
+        self._service.submit(order)
+        found: dict[int, Translation] = {}
+        try:
+            for number, sentence in enumerate(sentences):
+                while sentence.given is None and number not in found:
+                    ready, translation = self._next()
+                    found[ready] = translation
+                    if first:
+                        self._told({**places[ready], "text": translation.text, "score": translation.score})
+                if sentence.given is None:
+                    yield found[number].text
+        finally:
+            self._service.worker.cancel(order)
+        event = self._wait()
+        if event != "done":
+            raise self._service.refused(event) if isinstance(event, str) else AssertionError("a sentence too many")
+
+    def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
+        """As `DocumentModel.align`, in the thread that owns the model, which goes on for others between a few pairs."""
+        worker, found = self._service.worker, list[ReadPair]()
+        for first in range(0, len(pairs), PAIRS):
+            if self._gone:
+                raise self._service.refused("gone")
+            if time.monotonic() > self._deadline:
+                raise self._service.refused("late")
+            few = partial(read_pairs, worker.loaded.models[0], worker.loaded.task, pairs[first : first + PAIRS])
+            found += worker.call(few).result()
+        return [*map(beginnings, aligned(found))]
+
+    def _open(self, sentences: Sequence[Sentence]) -> list[dict[str, int]]:
+        """Tell what is read, by segments; where each sentence stands."""
+        lines = [list(group) for _, group in groupby(sentences, lambda sentence: sentence.segment)]
+        self._told({"source": [[sentence.text for sentence in line] for line in lines]})
+        places = [{"line": n, "sentence": m} for n, line in enumerate(lines) for m in range(len(line))]
+        for sentence, place in zip(sentences, places, strict=True):
+            if sentence.given is not None:
+                self._told({**place, "text": sentence.given})
+        return places
+
+    def _next(self) -> tuple[int, Translation]:
+        event = self._wait()
+        if self._gone or not isinstance(event, tuple):
+            raise self._service.refused("gone" if self._gone else str(event))
+        return event
+
+    def _wait(self) -> Event | str:
+        try:
+            return self._events.get(timeout=max(self._deadline + PATIENCE - time.monotonic(), 0))
+        except queue.Empty:
+            return "late"
+
+
+class TranslateFile:
+    """The route."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        service, request = self._service, Request(scope, receive)
+        with service.place() as deadline:
+            name, kind, content = await self._file(request)
+            streamed = Stream(send, deadline) if wanted(request) else None
+            events = self._events(request, name, kind, content, deadline)
+            if streamed is None:
+                *_, file = [event async for event in events]
+                headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+                if file["untranslated"]:
+                    headers["docnmt-untranslated-lines"] = ", ".join(map(str, file["untranslated"]))
+                await Response(file["content"], headers=headers, media_type=TYPES[kind])(scope, receive, send)
+                return
+            await streamed.begin()
+            last: dict[str, Any] = {}
+            try:
+                with service.told_of_the_end():
+                    async for event in events:
+                        if "content" in event:
+                            whole = base64.b64encode(event["content"]).decode()
+                            last = {"done": True, "file": {**event, "name": name, "content": whole}}
+                        else:
+                            await streamed.write(event)
+            except Refused as refused:
+                request.state.log["error"] = refused.code
+                last = refused.content
+            await streamed.end(last)
+
+    async def _file(self, request: Request) -> tuple[str, str, bytes]:
+        """The file's name, which is never opened, its kind and its content."""
+        asked = parameters(request, "name", "kind")
+        name, kind = asked.get("name", ""), asked.get("kind")
+        body = await self._service.body(request)
+        if media_type(request) == "multipart/form-data":
+            name, body = await _part(request, body)
+        try:
+            kind = kind_of(name) if kind is None else kind_of(f"document.{kind}")
+        except UserError as error:
+            raise Refused(415, "unknown_kind", f"{error}; say it with ?name=letter.docx or ?kind=docx") from None
+        return PurePath(name.replace("\\", "/")).name or f"document.{kind}", kind, body
+
+    async def _events(
+        self, request: Request, name: str, kind: str, content: bytes, deadline: float
+    ) -> AsyncIterator[dict[str, Any]]:
+        """What is read, each translation, and last the `content` with the lines that are `untranslated` (`left`)."""
+        service, loop = self._service, asyncio.get_running_loop()
+        waiting: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+
+        def told(event: dict[str, Any] | None) -> None:
+            """Of the document's thread, to this one."""
+            loop.call_soon_threadsafe(waiting.put_nowait, event)
+
+        model = SharedModel(service, deadline, lambda corpus: service.accept(request, corpus), told)
+
+        def work() -> tuple[bytes, list[int]]:
+            """All of it."""
+            try:
+                source, target = model.languages
+                document: Document = read(content, kind, name=name, source_lang=source, target_lang=target)
+                service.accept_segments(document.segments)
+                return translate_document(document, model, rules=service.config.splitter), [*document.left]
+            except UserError as error:
+                raise Refused(400, "invalid_file", str(error)) from None
+            finally:
+                told(None)
+
+        working = loop.run_in_executor(service.threads, work)
+        watching = asyncio.ensure_future(_gone(request, model))
+        try:
+            while (event := await waiting.get()) is not None:
+                if "score" in event:  # it was not given
+                    service.metrics.sentences.inc()
+                yield event
+            translated, left = await working
+            yield {"content": translated, "untranslated": left}
+        finally:
+            watching.cancel()
+            model.leave()
+            working.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it
+
+
+async def _gone(request: Request, model: SharedModel) -> None:
+    """Notice that the client goes."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    model.leave()
+
+
+async def _part(request: Request, body: bytes) -> tuple[str, bytes]:
+    """Name and content of the one file of a form."""
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield body
+
+    charset = _CHARSET.search(request.headers["content-type"])
+    if charset and charset[1].lower() not in ("utf-8", "utf8"):  # Python has codecs that take the square of a size
+        raise Refused(400, "invalid_request", "the form's charset: expected UTF-8")
+    parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=1)  # type: ignore[arg-type]
+    parser.spool_max_size = len(body) + 1  # in memory
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError) as error:
+        raise Refused(400, "invalid_request", f"the form is not as expected: {error}") from None
+    files = [value for value in form.values() if isinstance(value, UploadFile)]
+    if len(files) != 1:
+        raise Refused(400, "invalid_request", "expected a form with one file")
+    return files[0].filename or "", await files[0].read()
+
+
+#: The media type of each kind.
+TYPES: dict[str, str] = {
+    "txt": "text/plain", "md": "text/markdown", "html": "text/html", "po": "text/x-gettext-translation",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "tmx": "application/x-tmx+xml",
+    "odt": "application/vnd.oasis.opendocument.text", "xlf": "application/xliff+xml", "srt": "application/x-subrip",
+}  # fmt: skip

@@ -1,0 +1,38 @@
+"""What the service's threads tell each other of a request: what is asked for, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from docnmt.apps.serve.scheduler import Job
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.translate_corpus import Translation
+
+#: How a request ended: its sentences are all there, or it failed.
+Ending = Literal["done", "failed", "late"]
+#: What a request is told: a sentence's number and its best translation, or how it ended.
+Event = tuple[int, Translation] | Ending
+
+
+@dataclass(eq=False)
+class Order:
+    """A request as its client knows it.
+
+    Attributes:
+        tell: called in the worker's thread, of each event. deadline: by `time.monotonic`.
+        explain: what each sentence is called in its document, where what was read is wanted, too: when all is
+            translated, each sentence is told once more with it.
+        found: what was told. job: its sentences on their way. entered: they are in the search, or were.
+    """
+
+    corpus: ParallelCorpus
+    given: Sequence[str | None] | None
+    tell: Callable[[Event], None]
+    deadline: float
+    explain: Sequence[int] | None = None
+    found: dict[int, Translation] = field(default_factory=dict, init=False)
+    job: Job | None = field(default=None, init=False)
+    entered: bool = field(default=False, init=False)
+    cancelled: bool = field(default=False, init=False)

@@ -1,0 +1,175 @@
+"""What a request asks for: JSON to sentences, and translations to the answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import msgspec
+
+from docnmt.apps.commands.stdin_text import Text, read_document
+from docnmt.apps.explain.explanation import Explanation
+from docnmt.apps.serve.http_error import Refused
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.formats.text_lines import half_character, is_blank
+from docnmt.core.models.translation_model import TranslationTask
+from docnmt.runtime.errors import UserError
+
+
+class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /translate: either documents, lists of sentences, or one document as running text."""
+
+    documents: list[list[str]] | None = None
+    text: str | None = None
+    explain: bool = False
+
+
+class Asked(ABC):
+    """A request's sentences, and what is made of their translations.
+
+    Attributes:
+        corpus: the sentences that have text. given: their translations where there are some.
+        numbers: what each sentence is called in its document. explain: what was read is wanted, too.
+    """
+
+    corpus: ParallelCorpus
+    numbers: Sequence[int]
+    explain: bool = False
+    given: Sequence[str | None] | None = None
+
+    def opening(self) -> dict[str, Any] | None:
+        """What a stream says first."""
+        return None
+
+    @abstractmethod
+    def place(self, number: int) -> dict[str, int]:
+        """Where sentence `number` of the corpus stands in the request."""
+
+    @abstractmethod
+    def answer(self, texts: Sequence[str]) -> dict[str, Any]:
+        """The whole answer, of the translations of the corpus's sentences."""
+
+    @abstractmethod
+    def shaped(self, values: Sequence[Any]) -> list[list[Any]]:
+        """Values of the corpus's sentences as the request has them: by documents, or by lines; None without text."""
+
+
+class AskedDocuments(Asked):
+    """Documents as lists of sentences; one without text has an empty translation, and no other sentence reads it."""
+
+    def __init__(self, documents: list[list[str]], task: TranslationTask) -> None:
+        for number, document in enumerate(documents, 1):
+            for place, sentence in enumerate(document, 1):
+                if problem := _problem(sentence):
+                    raise UserError(f"documents: sentence {place} of document {number} {problem}")
+        self._shape = [len(document) for document in documents]
+        self._places = [
+            (number, place)
+            for number, document in enumerate(documents)
+            for place, sentence in enumerate(document)
+            if not is_blank(sentence)
+        ]
+        self.numbers = [place for _, place in self._places]
+        kept = [[sentence for sentence in document if not is_blank(sentence)] for document in documents]
+        self.corpus = ParallelCorpus.from_lines(kept, task.source_tokenizer)
+
+    def place(self, number: int) -> dict[str, int]:
+        """The document and the sentence in it."""
+        document, sentence = self._places[number]
+        return {"document": document, "sentence": sentence}
+
+    def answer(self, texts: Sequence[str]) -> dict[str, Any]:
+        """The documents' shape, a translation in place of every sentence."""
+        return {"documents": [[text or "" for text in document] for document in self.shaped(texts)]}
+
+    def shaped(self, values: Sequence[Any]) -> list[list[Any]]:
+        """By documents."""
+        documents: list[list[Any]] = [[None] * sentences for sentences in self._shape]
+        for (document, sentence), value in zip(self._places, values, strict=True):
+            documents[document][sentence] = value
+        return documents
+
+
+class AskedText(Asked):
+    """One document of running text, which is read as docnmt-translate reads its stdin."""
+
+    name: ClassVar[str] = "text"
+
+    def __init__(self, text: str, rules: str, task: TranslationTask) -> None:
+        if problem := half_character(text):
+            raise UserError(f"text: has {problem}")
+        self._ends = text.endswith("\n")
+        self._text: Text = read_document(text.encode(), None, rules, task, name=self.name)
+        self.corpus = self._text.corpus
+        self.numbers = range(self.corpus.num_sentences)
+        counts = [sum(counts) for counts in self._text.form.rows]
+        self._begins = list(accumulate(counts, initial=0))
+        self._line_of = [line for line, count in enumerate(counts) for _ in range(count)]
+
+    def opening(self) -> dict[str, Any]:
+        """The sentences of each line."""
+        return {"source": self.shaped(list(self.corpus.source_text))}
+
+    def shaped(self, values: Sequence[Any]) -> list[list[Any]]:
+        """By lines."""
+        return [list(values[a:b]) for a, b in zip(self._begins, self._begins[1:], strict=False)]
+
+    def place(self, number: int) -> dict[str, int]:
+        """The line and the sentence in it."""
+        line = self._line_of[number]
+        return {"line": line, "sentence": number - self._begins[line]}
+
+    def answer(self, texts: Sequence[str]) -> dict[str, Any]:
+        """A line for each line; the last one ends as it did."""
+        joined = "".join(f"{line}\n" for line in self._text.form.joined(iter(texts)))
+        return {"text": joined if self._ends else joined[:-1]}
+
+
+def parse(body: bytes, rules: str, task: TranslationTask, *, most: int) -> Asked:
+    """The request in a JSON body.
+
+    Args:
+        most: documents and sentences together, which are at most as many as their subwords.
+
+    Raises:
+        Refused: it is no JSON, not of this form, too much, or a text is not clean.
+    """
+    try:
+        wanted = msgspec.json.decode(body, type=TranslateRequest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(400, "invalid_request", f"the body is not as expected: {error}") from None
+    there = len(wanted.documents or ()) + sum(map(len, wanted.documents or ()))
+    if there > most:
+        message = (
+            f"{there:,} documents and sentences; expected at most {most:,} (--max-request-tokens): send it in parts"
+        )
+        raise Refused(413, "too_long", message)
+    try:
+        if (wanted.documents is None) == (wanted.text is None):
+            raise UserError('the body must have either "documents" or "text"')
+        asked: Asked
+        if wanted.documents is not None:
+            asked = AskedDocuments(wanted.documents, task)
+        else:
+            asked = AskedText(wanted.text or "", rules, task)
+        asked.explain = wanted.explain
+        return asked
+    except UserError as error:
+        raise Refused(400, "invalid_text", str(error)) from None
+
+
+def reads(explanation: Explanation) -> dict[str, Any]:
+    """What was read for a sentence: its pieces; for each what each head reads, sentences of the document (from 0, those
+    of a memory before it from -1 backwards) and weights; and the other sentences by their mean weight."""
+    heads = [[each._asdict() for each in piece] for piece in explanation.reads]
+    return {"pieces": explanation.target, "heads": heads, "others": list(explanation.others.items())}
+
+
+def _problem(sentence: str) -> str | None:
+    if (half := half_character(sentence)) is not None:
+        return f"has {half}"
+    if "\n" in sentence or "\r" in sentence:
+        return 'has a line break; one entry is one sentence, running text belongs into "text"'
+    return "has a NUL character; remove it" if "\0" in sentence else None

@@ -1,0 +1,142 @@
+"""docnmt-serve: load, listen, and stop in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from docnmt.apps.commands.config import MemoryConfig, ModelsConfig
+from docnmt.apps.commands.memory_option import open_memory
+from docnmt.apps.commands.models import load_models
+from docnmt.apps.serve.app import build
+from docnmt.apps.serve.config import ServeConfig
+from docnmt.apps.serve.service import Service
+from docnmt.apps.serve.worker import Models
+from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.runtime.errors import UserError
+
+#: Seconds in which a connection must have sent the head of a request, and read what is left of an answer.
+IDLE = 15.0
+#: Seconds in which requests that are broken off at the end may say so.
+FAREWELL = 2.0
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's, which also closes connections that send nothing or do not read."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self._seen = self.cycle
+        self.loop.call_later(IDLE, self._look)
+
+    def _look(self) -> None:
+        if self.transport.is_closing():
+            self.transport.abort()
+            return
+        waits = self.cycle is None or self.cycle.response_complete
+        if waits and self.cycle is self._seen:
+            self.transport.close()
+        self._seen = self.cycle
+        self.loop.call_later(IDLE, self._look)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which says where it listens and tells the service of the end."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, where: str) -> None:
+        super().__init__(config)
+        self._service, self._where = service, where
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets)
+        print(f"docnmt-serve: listening on {self._where}", file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn, which knows SIGTERM and SIGINT; SIGHUP, too, unless it is ignored (nohup)."""
+        before = signal.getsignal(signal.SIGHUP)
+        with super().capture_signals():
+            if before != signal.SIG_IGN:
+                signal.signal(signal.SIGHUP, self.handle_exit)
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGHUP, before)  # uvicorn raises what came once more
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take nothing new, finish what is at work; what is broken off says so."""
+        self._service.stopping = True
+        await super().shutdown(sockets)
+        if left := set(self.server_state.tasks):
+            await asyncio.wait(left, timeout=FAREWELL)
+
+
+def serve(
+    config: ServeConfig, models: ModelsConfig, memory: MemoryConfig, options: GenerationConfig, search: SearchConfig
+) -> None:
+    """Serve until a signal comes.
+
+    Raises:
+        UserError: the models cannot be loaded, the address is taken, or the token's file is not as it should be.
+    """
+    token = None if config.token_file is None else read_token(Path(config.token_file))
+    listening = listen(config.host, config.port)
+    loaded = load_models(models)
+    recalled = open_memory(memory, loaded)
+    service = Service(Models(loaded, options, search, models.context_window, recalled), config)
+    host, port = listening.getsockname()[:2]
+    settings = uvicorn.Config(
+        build(service, token=token), http=_Protocol, ws="none", lifespan="off", interface="asgi3", log_config=None,
+        access_log=False, server_header=False, proxy_headers=False, timeout_graceful_shutdown=round(config.grace),
+        limit_concurrency=4 * config.queue_length + 64,
+    )  # fmt: skip
+    server = _Server(settings, service, f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    try:
+        server.run(sockets=[listening])
+    finally:
+        service.worker.stop()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket with this address, which does not listen yet.
+
+    Raises:
+        UserError: the address is taken or none of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise UserError(f"--host {host} --port {port}: cannot listen there: {error.strerror or error}") from error
+    bound.set_inheritable(False)
+    return bound
+
+
+def read_token(path: Path) -> str:
+    """The secret in a file.
+
+    Raises:
+        UserError: it cannot be read, others than its owner may read it, or it is empty or no single word.
+    """
+    try:
+        mode, token = path.stat().st_mode, path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--token-file {path}: cannot be read: {error}") from error
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UserError(f"--token-file {path}: others may read it; chmod 600 {path}")
+    if len(token) < 16 or not token.isascii() or token.split() != [token]:
+        raise UserError(f"--token-file {path}: expected one word of at least 16 ASCII characters: openssl rand -hex 24")
+    return token

@@ -1,0 +1,34 @@
+"""The page: one file without addresses, whose style and script the browser knows by their hashes."""
+
+from __future__ import annotations
+
+import html
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from docnmt.apps.pages.html_page import source_hash, template
+from docnmt.apps.serve.service import Service
+
+
+class Page:
+    """Made once."""
+
+    def __init__(self, service: Service) -> None:
+        style, script, whole = (template("docnmt.apps.serve", f"page.{kind}") for kind in ("css", "js", "html"))
+        task = service.task
+        self._content = (
+            whole.replace("{source}", html.escape(task.source_lang))
+            .replace("{target}", html.escape(task.target_lang))
+            .replace("{most}", str(service.config.max_body))
+            .replace("{style}", style)
+            .replace("{script}", script)
+        )
+        self._policy = (
+            f"default-src 'none'; style-src {source_hash(style)}; script-src {source_hash(script)}; "
+            "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+
+    async def show(self, request: Request) -> Response:
+        """GET /."""
+        return HTMLResponse(self._content, headers={"content-security-policy": self._policy})

@@ -1,0 +1,233 @@
+"""The thread that owns the model: requests come in at any time, sentences go out as they are ready."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.explain.explain import explain_translations
+from docnmt.apps.serve.job import Ending, Order
+from docnmt.apps.serve.scheduler import Job, SharedSearch
+from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.ensemble import Ensemble
+from docnmt.core.search.hypothesis import Hypothesis
+from docnmt.core.search.terms import asked_terms
+from docnmt.core.search.translate_corpus import translation, work_of
+from docnmt.core.search.translation_memory import TranslationMemory
+
+
+@dataclass(frozen=True, eq=False)
+class Models:
+    """All that turns sentences into work.
+
+    Attributes:
+        window: as `--context-window`. memory: as of `--memory`.
+    """
+
+    loaded: LoadedModels
+    options: GenerationConfig
+    search: SearchConfig
+    window: int | None = None
+    memory: TranslationMemory | None = None
+
+
+ResultT = TypeVar("ResultT")
+
+
+class Worker:
+    """Starts the thread; `stop` ends it."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._terms = asked_terms(models.options, models.loaded.task.target_tokenizer)
+        self._shared = SharedSearch(Ensemble(models.loaded.models), models.options, models.search)
+        self._changed = threading.Condition()
+        self._new: list[Order] = []
+        self._calls: list[tuple[Future[Any], Callable[[], Any]]] = []
+        self._orders: list[Order] = []  # of the thread alone, as the next
+        self._suspects: list[Order] = []  # were at work when the search failed; each is tried again by itself
+        self._stopped = self._ended = False
+        self._thread = threading.Thread(target=self._run, name="docnmt-search", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """The thread is at work, or waits for some."""
+        return self._thread.is_alive()
+
+    @property
+    def slots(self) -> int:
+        """Texts at work."""
+        return self._shared.slots
+
+    def submit(self, order: Order) -> None:
+        """Take a request in; any thread may call this. It can take a moment: call it from no event loop."""
+        order.job = self._job(order)
+        with self._changed:
+            self._new.append(order)
+            self._changed.notify()
+
+    def cancel(self, order: Order) -> None:
+        """Nobody waits for it any more; nothing happens where it has ended."""
+        with self._changed:
+            order.cancelled = True
+            self._changed.notify()
+
+    @property
+    def loaded(self) -> LoadedModels:
+        """The models, which only the thread may use."""
+        return self._models.loaded
+
+    def call(self, function: Callable[[], ResultT]) -> Future[ResultT]:
+        """Let the thread call something between two steps; the result is an error where the thread has ended."""
+        future: Future[ResultT] = Future()
+        with self._changed:
+            if self._ended:
+                future.set_exception(_over())
+            else:
+                self._calls.append((future, function))
+                self._changed.notify()
+        return future
+
+    def stop(self) -> None:
+        """End the thread after the step that it is at."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _job(self, order: Order) -> Job:
+        models, task = self._models, self._models.loaded.task
+        work, own_numbers = work_of(
+            models.loaded.models, task, order.corpus, models.options, models.search,
+            finder=self._terms, given=order.given, memory=models.memory, window=models.window,
+        )  # fmt: skip
+        numbers = own_numbers.tolist()
+
+        def deliver(number: int, found: list[Hypothesis]) -> None:
+            """The best translation of a sentence."""
+            if numbers[number] not in order.found:  # it is where the order began anew
+                best = order.found[numbers[number]] = translation(found[0], task.target_tokenizer)
+                order.tell((numbers[number], best))
+
+        return Job(work, deliver)
+
+    def _run(self) -> None:
+        try:
+            with torch.inference_mode():
+                while self._take():
+                    self._enter()
+                    self._step()
+                    self._finish()
+        finally:  # nobody waits for a thread that has ended
+            with self._changed:
+                self._ended = True
+                calls, self._calls = self._calls, []
+            for future, _ in calls:
+                future.set_exception(_over())
+
+    def _enter(self) -> None:
+        """Put what waits into the search; as long as there are suspects, one of them alone."""
+        if self._suspects and self._shared.jobs:
+            return
+        for order in self._suspects[:1] or self._orders:
+            if not order.entered and order.job is not None:
+                order.entered = True
+                if order.job.left:
+                    self._shared.add(order.job)
+
+    def _step(self) -> None:
+        """One step of the search. Where it fails, the request that it failed for does: each of those that were at work
+        begins anew, by itself, and one that fails then has ended."""
+        try:
+            self._shared.step()
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            self._shared.reset()
+            failed = [order for order in self._orders if order.entered and order.job is not None and order.job.left]
+            if len(failed) == 1:
+                self._end(failed, "failed")
+                return
+            for order in failed:
+                self._again(order)
+
+    def _again(self, order: Order) -> None:
+        """It begins anew; where that fails, as for want of memory, it has ended."""
+        try:
+            order.entered, order.job = False, self._job(order)
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            self._end([order], "failed")
+        else:
+            self._suspects.append(order)
+
+    def _finish(self) -> None:
+        """Tell the end to those who are no longer in the search; a fault of an explanation is that request's alone."""
+        at_work = set(self._shared.jobs)
+        for order in [order for order in self._orders if order.entered and order.job not in at_work]:
+            try:
+                self._explain(order)
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+                self._end([order], "failed")
+            else:
+                self._end([order], "done")
+
+    def _explain(self, order: Order) -> None:
+        """Tell what was read for each sentence; everybody else waits."""
+        if order.explain is None or not order.found or (order.job and order.job.left):
+            return
+        models, corpus, task = self._models, order.corpus, self._models.loaded.task
+        pieces = [order.found[n].pieces if n in order.found else () for n in range(corpus.num_sentences)]
+        explanations = explain_translations(
+            models.loaded.models, task, corpus, pieces, numbers=np.asarray(order.explain), given=order.given,
+            memory=models.memory, context_window=models.window,
+        )  # fmt: skip
+        for number, explanation in enumerate(explanations):
+            if explanation is not None:
+                order.tell((number, replace(order.found[number], explanation=explanation)))
+
+    def _take(self) -> bool:
+        """Wait for work; take what is new, let go what is gone or late. False where the end has come."""
+        with self._changed:
+            while not (self._new or self._orders or self._calls or self._stopped):
+                self._changed.wait()
+            new, self._new = self._new, []
+            calls, self._calls = self._calls, []
+            stopped = self._stopped
+        for future, function in calls:
+            try:
+                future.set_result(function())
+            except Exception as error:
+                future.set_exception(error)
+        self._orders += new
+        gone = [order for order in self._orders if order.cancelled]
+        late = [order for order in self._orders if not order.cancelled and order.deadline < time.monotonic()]
+        for order in gone + late:
+            assert order.job is not None
+            self._shared.remove(order.job)
+        self._end(gone, None)
+        self._end(late, "late")
+        return not stopped
+
+    def _end(self, orders: Sequence[Order], how: Ending | None) -> None:
+        """Let go of orders and tell them so; None: nobody listens."""
+        self._orders = [order for order in self._orders if order not in orders]
+        self._suspects = [order for order in self._suspects if order not in orders]
+        for order in orders:
+            if how is not None:
+                order.tell(how if how != "done" or (order.job and not order.job.left) else "failed")
+
+
+def _over() -> RuntimeError:
+    return RuntimeError("the search has ended")

@@ -1,0 +1,294 @@
+"""Trained models as a library: texts in, translations out, as the commands give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from docnmt.apps.commands.config import MemoryConfig, check_memory_window
+from docnmt.apps.commands.memory_option import open_memory
+from docnmt.apps.commands.models import LoadedModels, open_models
+from docnmt.apps.explain.attention_alignment import aligned, read
+from docnmt.apps.explain.explain import explain_translations
+from docnmt.apps.explain.explanation import Explanation
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TokenArray
+from docnmt.core.formats.document import Document
+from docnmt.core.formats.glossary import Glossary
+from docnmt.core.formats.in_memory import Documents, InMemory, OneDocument
+from docnmt.core.formats.split_sentences import splitter as sentence_splitter
+from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.forced import token_log_probs
+from docnmt.core.search.translate_corpus import Translation, translate_corpus
+from docnmt.core.search.translation_memory import TranslationMemory
+from docnmt.registry.options import Section, build
+from docnmt.registry.options.keywords import named_options, unknown_options
+from docnmt.registry.registry import GENERATORS
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.tuning import pick_device, tune
+
+#: Of a sentence without text.
+EMPTY = Translation("", (), 0.0, ())
+
+
+@named_options
+def load(path: str | Path | Sequence[str | Path], *, device: str = "cpu") -> Translator:
+    """Load a checkpoint or a folder of checkpoints (its best), or several, whose probabilities are then averaged.
+
+    Sets how this process computes (`docnmt.runtime.tune`), as the commands do; `DOCNMT_TUNE=off` in the environment
+    prevents it.
+
+    Args:
+        device: cpu, cuda, cuda:1 …; auto takes cuda where there is one.
+
+    Raises:
+        UserError: a checkpoint is missing or damaged, or the models do not translate together.
+    """
+    expected = "load: expected a checkpoint, a folder of checkpoints or a list of such, got"
+    if not isinstance(path, (str, Path, Sequence)):
+        raise UserError(f"{expected} {type(path).__name__}")
+    paths = [path] if isinstance(path, (str, Path)) else list(path)
+    if not paths:
+        raise UserError(f"{expected} none")
+    if wrong := [each for each in paths if not isinstance(each, (str, Path))]:
+        raise UserError(f"{expected} one with {type(wrong[0]).__name__} in it")
+    tune()
+    return Translator(open_models(paths, pick_device(device)))
+
+
+class Translator:
+    """One or several models that translate. Several threads may use one.
+
+    Attributes:
+        models: with their task.
+    """
+
+    def __init__(self, models: LoadedModels) -> None:
+        self.models = models
+
+    @overload
+    def translate(
+        self, documents: OneDocument, *, beam: int = 5, explain: bool = False,
+        given: Sequence[str | None] | None = None, memory: TranslationMemory | str | Path | None = None,
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None, context_window: int | None = None,
+        splitter: str = "rules", **options: Any,
+    ) -> list[Translation]: ...  # fmt: skip
+    @overload
+    def translate(
+        self, documents: Documents, *, beam: int = 5, explain: bool = False,
+        given: Sequence[Sequence[str | None]] | None = None, memory: TranslationMemory | str | Path | None = None,
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None, context_window: int | None = None,
+        splitter: str = "rules", **options: Any,
+    ) -> list[list[Translation]]: ...  # fmt: skip
+    def translate(
+        self,
+        documents: OneDocument | Documents,
+        *,
+        beam: int = 5,
+        explain: bool = False,
+        given: Sequence[Any] | None = None,
+        memory: TranslationMemory | str | Path | None = None,
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None,
+        context_window: int | None = None,
+        splitter: str = "rules",
+        **options: Any,
+    ) -> list[Translation] | list[list[Translation]]:
+        """Translate one document, or several: a translation in place of every sentence.
+
+        A sentence without text has an empty translation, which no other sentence reads.
+
+        Args:
+            documents: a text, which is split into sentences (its line breaks end one, too); a list of sentences; a
+                `Document`; or, for several, a list of lists or `Document`s.
+            beam: hypotheses that live at every step.
+            explain: also say what was read for each, and what would change without the sentences that were read most
+                (`Translation.reads`, `Translation.explanation`).
+            given: in the shape of `documents`, for each sentence its translation, or None where there is none yet.
+                They are returned as they are, with a score of 0, and models that read translations read them.
+            memory: a data folder, whose similar sentences are read before each document (docnmt-translate `--memory`).
+            glossary: what source terms are called in the target: a mapping, or a file (docnmt-translate `--glossary`).
+            context_window: read a sentence with at most so many of its document before it and after it.
+            splitter: what splits a text: `rules` or `sentencex`.
+            options: further options of docnmt-translate's groups generation and search, but for `--nbest`: `lenpen`,
+                `max_len_a`, `batch_size`, `generator` and that generator's own.
+
+        Raises:
+            UserError: documents or options are not of this kind; the sentence or the option is named.
+        """
+        generation, search = _search(beam, options)
+        task = self.models.task
+        asked = InMemory.of(documents, "documents", sentence_splitter(splitter, task.source_lang))
+        there = asked.partners(given, "given")
+        read: dict[str, Any] = {
+            "given": None if given is None else [there[n] for n in asked.kept],
+            "memory": self._memory(memory, context_window),
+            "context_window": self._window(context_window),
+        }
+        corpus = self._corpus(asked)
+        results = translate_corpus(
+            self.models.models, task, corpus, generation, search, glossary=Glossary.of(glossary), **read
+        )
+        found = {
+            n: Translation.of_given(text, task.target_tokenizer) for n, text in enumerate(there) if text is not None
+        }
+        found |= {n: next(results).nbest[0] for n in asked.kept if there[n] is None}
+        if explain:
+            pieces = [found[n].pieces for n in asked.kept]
+            explanations = self._explanations(asked, corpus, pieces, **read)
+            found = {n: replace(found.get(n, EMPTY), explanation=each) for n, each in enumerate(explanations)}
+        shaped: list[Translation] | list[list[Translation]] = asked.shaped(
+            [found.get(n, EMPTY) for n in range(len(there))]
+        )
+        return shaped
+
+    @overload
+    def score(  # type: ignore[overload-overlap]  # a str is a sequence of str
+        self, sources: Document | Sequence[str], targets: Document | Sequence[str], *, lenpen: float = 1.0,
+        context_window: int | None = None, max_tokens: int = 8000,
+    ) -> list[float]: ...  # fmt: skip
+    @overload
+    def score(
+        self, sources: Documents, targets: Documents, *, lenpen: float = 1.0,
+        context_window: int | None = None, max_tokens: int = 8000,
+    ) -> list[list[float]]: ...  # fmt: skip
+    @named_options
+    def score(
+        self,
+        sources: Document | Sequence[str] | Documents,
+        targets: Document | Sequence[str] | Documents,
+        *,
+        lenpen: float = 1.0,
+        context_window: int | None = None,
+        max_tokens: int = 8000,
+    ) -> list[float] | list[list[float]]:
+        """Score given translations: natural log-probability / (subwords + 1) ** lenpen, as `Translation.score`.
+
+        Each sentence is scored in its document. Models that read translations read the others of `targets`.
+
+        Args:
+            sources, targets: of one shape: sentences of a document, or several such lists.
+            lenpen: 0 leaves the sum, which is what docnmt-score `--contrastive` compares.
+            context_window: as in `translate`.
+            max_tokens: subwords that are scored at once; a larger document is scored by itself.
+
+        Raises:
+            UserError: the shapes differ, a sentence without text has a translation, or an option is wrong.
+        """
+        generation, chosen = _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})
+        asked, texts = self._pairs(sources, targets)
+        corpus = self._corpus(asked, [texts[n] for n in asked.kept])
+        log_probs = token_log_probs(
+            self.models.models, self.models.task, corpus, max_tokens=generation.max_tokens,
+            context_window=self._window(context_window),
+        )  # fmt: skip
+        found = {
+            n: float(each.sum() / len(each) ** chosen.lenpen) for n, each in zip(asked.kept, log_probs, strict=True)
+        }
+        shaped: list[float] | list[list[float]] = asked.shaped([found.get(n, 0.0) for n in range(len(texts))])
+        return shaped
+
+    @named_options
+    def explain(self, sources: Document | Sequence[str] | Documents, targets: Any) -> Any:
+        """What would be read for given translations, which are taken for the model's own, as `translate` explains.
+
+        Args:
+            sources, targets: of one shape, as in `score`.
+
+        Returns:
+            `Explanation`s in that shape.
+        """
+        asked, texts = self._pairs(sources, targets)
+        tokenizer = self.models.task.target_tokenizer
+        pieces = [tokenizer.pieces(tokens) for tokens in tokenizer.encode([texts[n] for n in asked.kept])]
+        return asked.shaped(self._explanations(asked, self._corpus(asked), pieces))
+
+    @named_options
+    def align(self, sources: Document | Sequence[str] | Documents, targets: Any) -> Any:
+        """Which subword of its source each subword of a translation stands for, by the first model's cross attention.
+
+        Args:
+            sources, targets: of one shape, as in `score`.
+
+        Returns:
+            For each sentence, in that shape, a list of `AlignedPiece`s: begin and end in the source and in the
+            translation, in the order of the translation. It is empty for models without cross attention.
+        """
+        asked, texts = self._pairs(sources, targets)
+        kept = [texts[n] for n in asked.kept]
+        corpus = self._corpus(asked, kept)
+        pairs = read(self.models.models[0], self.models.task, corpus, [asked.sentences[n] for n in asked.kept], kept)
+        found = dict(zip(asked.kept, aligned(pairs), strict=True))
+        return asked.shaped([found.get(n, []) for n in range(len(texts))])
+
+    def _pairs(self, sources: object, targets: object) -> tuple[InMemory, list[str]]:
+        """Sources, and a translation for each sentence.
+
+        Raises:
+            UserError: the shapes differ, or there is a translation of a sentence without text.
+        """
+        asked = InMemory.of(sources, "sources")
+        texts = asked.partners(targets, "targets")
+        if None in texts:
+            raise UserError(f"targets: sentence {texts.index(None)} is None; expected a text")
+        return asked, [text or "" for text in texts]
+
+    def _explanations(
+        self, asked: InMemory, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], **read: Any
+    ) -> list[Explanation]:
+        """Of all sentences; of those without text, or given, nothing was read."""
+        numbers = np.array([asked.places[n] for n in asked.kept], dtype=np.int64)
+        found = explain_translations(self.models.models, self.models.task, corpus, pieces, numbers=numbers, **read)
+        whole = dict(zip(asked.kept, found, strict=True))
+        return [whole.get(n) or Explanation(place, (), ()) for n, place in enumerate(asked.places)]
+
+    def _corpus(self, asked: InMemory, translations: Sequence[str] | None = None) -> ParallelCorpus:
+        """The sentences that have text, and their translations."""
+        corpus = ParallelCorpus.from_documents(asked.read, self.models.task.source_tokenizer)
+        if translations is None:
+            return corpus
+        tokenizer = self.models.task.target_tokenizer
+        return replace(corpus, target=TokenArray.from_lists(tokenizer.encode(translations), tokenizer.vocab_size))
+
+    def _window(self, context_window: int | None) -> int | None:
+        """
+        Raises:
+            UserError: it is no number of sentences, or no model reads others than the one that it translates.
+        """
+        whole = isinstance(context_window, int) and not isinstance(context_window, bool)
+        if context_window is not None and not (whole and context_window >= 0):
+            raise UserError(f"context_window: must be a whole number of at least 0, got {context_window!r}")
+        if context_window and not self.models.reads_context:
+            raise UserError("context_window: has no effect: the model reads every sentence by itself")
+        return context_window
+
+    def _memory(
+        self, memory: TranslationMemory | str | Path | None, context_window: int | None
+    ) -> TranslationMemory | None:
+        check_memory_window(memory, context_window)
+        if memory is None or isinstance(memory, TranslationMemory):
+            return memory
+        return open_memory(MemoryConfig(memory=str(memory)), self.models)
+
+
+def _search(beam: int, options: dict[str, Any]) -> tuple[GenerationConfig, SearchConfig]:
+    """The options of generation, by the classes that are the command line.
+
+    Raises:
+        UsageError: an option that is not known, or its value is wrong.
+    """
+    name = options.get("generator", GenerationConfig.generator)
+    if name not in GENERATORS:
+        raise UsageError(f"generator: no generator named '{name}'; there are {', '.join(GENERATORS.names())}")
+    sections = [Section("generation", GenerationConfig), Section("search", GENERATORS.config(name))]
+    known = {setting.name for section in sections for setting in section.settings} - {"nbest", "glossary"}
+    if unknown := options.keys() - known:
+        named = signature(Translator.translate).parameters.values()
+        there = known | {each.name for each in named if each.kind == Parameter.KEYWORD_ONLY}
+        raise unknown_options(unknown, there)
+    resolved = build(sections, {}, {"beam": beam, **options}, lambda key: "")
+    return resolved["generation"], resolved["search"]

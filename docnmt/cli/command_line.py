@@ -1,0 +1,145 @@
+"""The input of a command: the words typed and the `--config` file, each read once."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from docnmt.registry.options import Section, Setting, convert, flag, read_yaml, underscored
+from docnmt.runtime.errors import UsageError
+from docnmt.runtime.version import __version__
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are `UsageError`s; options that are not given leave no value."""
+
+    def __init__(self, prog: str, *, usage: str | None = None, description: str | None = None) -> None:
+        super().__init__(
+            prog, usage, description, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False,
+            allow_abbrev=False, argument_default=argparse.SUPPRESS,
+        )  # fmt: skip
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage and ending the process."""
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+class Given:
+    """The words of a command line, sorted out step by step, and the options of its `--config` file.
+
+    Attributes:
+        help: which options `--help` is to show, None without it.
+        user_dir: the folder of plug-ins.
+        debug: whether tracebacks are wanted.
+        skip_checksums: whether what is read is not compared with its checksums.
+        typed: what was typed, by field name: strings, lists of them, and true or false.
+        config: the path of the `--config` file. file: what it says, by its own keys.
+        rest: the words that are not understood yet.
+        parsed: whether `parse` was called.
+
+    Raises:
+        UsageError: the file cannot be read, or names plug-ins.
+    """
+
+    def __init__(self, prog: str, words: Sequence[str]) -> None:
+        parser = Parser(prog)
+        add_common(parser)
+        known, self.rest = parser.parse_known_args(list(words))
+        common = vars(known)
+        self.prog = prog
+        self.help: Literal["basic", "all"] | None = common.get("help")
+        self.config: str | None = common.get("config")
+        self.file = read_yaml(Path(common["config"])) if "config" in common else {}
+        if "user_dir" in map(underscored, self.file):  # it runs code, and so must be seen where it is asked for
+            raise UsageError(f"--config {common['config']}: user-dir is for the command line only: --user-dir DIR")
+        ours = {underscored(key): self.file.pop(key) for key in list(self.file) if underscored(key) in _IN_FILES}
+        self.user_dir: str | None = common.get("user_dir")
+        switches = {name: convert(value, bool) for name, value in ours.items()}
+        if wrong := [name for name, value in switches.items() if value is None]:
+            expected = f"expected true or false, got {ours[wrong[0]]!r}"
+            raise UsageError(f"--config {self.config}: {flag(wrong[0])}: {expected}")
+        self.debug = bool(common.get("debug", switches.get("debug")))
+        self.skip_checksums = bool(common.get("skip_checksums", switches.get("skip_checksums")))
+        self.typed: dict[str, Any] = {}
+        self.parsed = False
+
+    def choose(self, *names: str) -> None:
+        """Read these options, each of one value, before it is known which others there are: they decide it."""
+        parser = Parser(self.prog)
+        for name in names:
+            parser.add_argument(flag(name))
+        self._take(parser)
+
+    def parse(self, sections: Sequence[Section]) -> None:
+        """Read the options of all sections that may apply; of two of one name the first says how it is read."""
+        parser = Parser(self.prog)
+        add_options(parser, sections)
+        self._take(parser)
+        self.parsed = True
+
+    def _take(self, parser: Parser) -> None:
+        known, self.rest = parser.parse_known_args(self.rest)
+        self.typed |= vars(known)
+
+    def get(self, name: str) -> object:
+        """The value of a field as it is given, unchecked: a string as typed, whatever the file has, or None."""
+        in_file = {underscored(key): value for key, value in self.file.items()}
+        return self.typed.get(name, in_file.get(name))
+
+
+#: The common options that a `--config` file may have, too.
+_IN_FILES = ("debug", "skip_checksums")
+
+
+def add_common(parser: Parser) -> argparse._ArgumentGroup:
+    """The options that every command has, as a group of their own."""
+    common = parser.add_argument_group("common")
+    common.add_argument("-h", "--help", action="store_const", const="basic", help="show the options that matter most")
+    common.add_argument("--help-all", dest="help", action="store_const", const="all", help="show all options")
+    common.add_argument("--version", action="version", version=f"docnmt {__version__}", help="show the version")
+    common.add_argument("--config", metavar="FILE.yaml", help="options by name; typed ones win")
+    common.add_argument("--user-dir", metavar="DIR", help="import plug-ins from this folder first")
+    common.add_argument(
+        "--skip-checksums", action="store_true", help="do not compare data folders and checkpoints with their checksums"
+    )
+    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return common
+
+
+def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = False) -> int:
+    """The options of sections, a group each; with `basic` only those that are marked so. Returns how many were not."""
+    seen: set[str] = set()
+    left = 0
+    for section in sections:
+        own = section.settings
+        marked = [s for s in own if s.required or s.option.positional or s.option.basic]
+        shown = marked if basic and any(setting.option.basic for setting in own) else own
+        left += len(own) - len(shown)
+        group = parser.add_argument_group(section.name)
+        for setting in sorted(shown, key=lambda setting: not setting.required):
+            if setting.name not in seen:  # an option two sections share is given once and reaches both
+                _add_option(group, setting, section.values.get(setting.name, setting.default))
+            seen.add(setting.name)
+    return left
+
+
+def _add_option(group: argparse._ArgumentGroup, setting: Setting, default: object) -> None:
+    about = setting.option
+    shown = "" if setting.required or default in (None, "", (), False) else f" [{default}]"
+    required = " (required)" if setting.required and not about.positional else ""
+    help = (about.help + shown + required).replace("%", "%%")
+    if about.positional:
+        nargs = "*" if setting.several else "?"
+        group.add_argument(setting.name, metavar=about.metavar, help=help, nargs=nargs)
+        return
+    names = [setting.flag, *about.aliases]
+    if setting.kind is bool:
+        group.add_argument(*names, dest=setting.name, action=argparse.BooleanOptionalAction, help=help)
+        return
+    metavar = about.metavar or {int: "N", float: "F", str: "TEXT"}[setting.kind]
+    if setting.choices is not None and about.metavar is None:
+        metavar = "{" + ",".join(map(str, setting.choices)) + "}"
+    several = "+" if setting.several else None
+    group.add_argument(*names, dest=setting.name, metavar=metavar, nargs=several, help=help)

@@ -1,0 +1,222 @@
+"""From ranges of sentences to the packed tensors that a model reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.core.batch import IGNORE, PackedText, TranslationBatch
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TokenArray, offsets_of, ranges
+from docnmt.core.data.tokenizer import BOS, BRK, EOS
+from docnmt.core.reading import ReadingPlan
+from docnmt.core.units import Units
+from docnmt.layout import DocumentLayout
+
+
+def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> TranslationBatch:
+    """The units `chosen` (U,) of a plan, in that order, as a training batch.
+
+    Of a sentence without a translation the target has the token that begins it, and no label: nothing is learned of it.
+    Nor have sentences before `units.kept` a label.
+
+    Raises:
+        ValueError: the corpus has no target side.
+    """
+    if corpus.target is None:
+        raise ValueError("a training batch needs a target side, and this corpus has none")
+    target, labels = (_joined_target if plan.joined else _target)(corpus, corpus.target, units, chosen, plan)
+    return TranslationBatch(
+        source=collate_source(corpus, units, chosen, plan),
+        target=target,
+        labels=labels,
+        units=torch.from_numpy(np.asarray(chosen, dtype=np.int64)),
+    )
+
+
+def _joined_target(
+    corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
+) -> tuple[PackedText, Tensor]:
+    """What the units write, one sequence each, and its labels (T,)."""
+    first, last = units.first[chosen], units.last[chosen]
+    sentences, layout = ranges(first, last), offsets_of(last - first)
+    structure = structure_positions(corpus, sentences, count=plan.positions)
+    packed = partial(pack_joined, side, sentences, layout, structure, running=plan.positions == "sequence")
+    lengths = side.offsets[sentences + 1] - side.offsets[sentences] + 1
+    learned = torch.from_numpy(np.repeat(_counted(corpus, units.kept[chosen], sentences, layout), lengths))
+    return packed(begin=True), packed(begin=False).tokens.masked_fill(~learned, IGNORE)
+
+
+def _target(
+    corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
+) -> tuple[PackedText, Tensor]:
+    """A sentence for each that the units read, and labels (T,) of those that they write.
+
+    The others have no tokens, or, where the model reads its own text, tokens without labels.
+    """
+    sentences, written = read_sentences(units, chosen)
+    layout = offsets_of((units.source_last - units.source_first)[chosen])
+    structure = structure_positions(corpus, sentences, count=plan.positions)
+    packed = partial(pack, side, sentences, layout, structure, empty=None if plan.reads_translations else ~written)
+    target, labels = packed(begin=True), packed(begin=False).tokens
+    learned = written & _counted(corpus, units.kept[chosen], sentences, layout)
+    return target, labels.masked_fill(~torch.from_numpy(learned)[target.layout.sentence_of_token], IGNORE)
+
+
+def _counted(corpus: ParallelCorpus, kept: np.ndarray, sentences: np.ndarray, layout: np.ndarray) -> np.ndarray:
+    """(S,) bool: which sentences of units `layout` (U+1,) have a translation and stand at or behind `kept` (U,)."""
+    return np.asarray(corpus.has_partner(sentences) & (sentences >= np.repeat(kept, np.diff(layout))))
+
+
+def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> PackedText:
+    """The source side of the units `chosen` of a plan: what search encodes."""
+    first, last = units.source_first[chosen], units.source_last[chosen]
+    sentences, layout = ranges(first, last), offsets_of(last - first)  # (S,) of the corpus; (U+1,)
+    structure = structure_positions(corpus, sentences, count=plan.positions)
+    if not plan.joined:
+        return pack(corpus.source, sentences, layout, structure, begin=False)
+    running = plan.positions == "sequence"
+    options = {"running": running, "breaks": plan.source_breaks}
+    source = pack_joined(corpus.source, sentences, layout, structure, begin=False, **options)
+    written = (units.last - units.first)[chosen]
+    ends = layout[1:] - 1
+    place = ends[:, None] - np.maximum(written[:, None] - 1 - np.arange(written.max(initial=1)), 0)  # (U, n)
+    return replace(source, begins=torch.from_numpy(structure[place]))
+
+
+def read_sentences(units: Units, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(S,) the source sentences that the units `chosen` read, and (S,) bool, which of them they also write."""
+    lengths = (units.source_last - units.source_first)[chosen]
+    sentences = ranges(units.source_first[chosen], units.source_last[chosen])
+    first, last = (np.repeat(each[chosen], lengths) for each in (units.first, units.last))
+    return sentences, (first <= sentences) & (sentences < last)
+
+
+def pack(
+    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
+    *, begin: bool, empty: np.ndarray | None = None,
+) -> PackedText:  # fmt: skip
+    """Sentences of one side in one row, each closed by `</s>` or, with `begin`, opened by `<s>` instead.
+
+    Args:
+        sentences: (S,) numbers in the corpus. documents: (D+1,) offsets into them.
+        structure: (S, 4) positions of each sentence's first token; the word index is counted on from there.
+        empty: (S,) sentences of which no token is taken; None: all have theirs.
+    """
+    full = slice(None) if empty is None else ~empty
+    first, last = np.asarray(side.offsets[sentences])[full], np.asarray(side.offsets[sentences + 1])[full]
+    lengths = np.zeros_like(sentences)
+    lengths[full] = last - first + 1
+    offsets = offsets_of(lengths)
+    tokens = np.full(int(offsets[-1]), BOS if begin else EOS, dtype=np.int64)
+    words = np.ones(len(tokens), dtype=bool)
+    words[(offsets[:-1] if begin else offsets[1:] - 1)[full]] = False
+    tokens[words] = side.tokens[ranges(first, last)]
+    positions = np.repeat(structure, lengths, axis=0)
+    positions[:, 0] += np.arange(len(tokens)) - np.repeat(offsets[:-1], lengths)
+    layout = DocumentLayout(torch.from_numpy(offsets), torch.from_numpy(documents))
+    return PackedText(torch.from_numpy(tokens), layout, torch.from_numpy(positions))
+
+
+def pack_joined(
+    side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
+    *, begin: bool, running: bool, breaks: bool = True,
+) -> PackedText:  # fmt: skip
+    """As `pack`, but each document is one sequence: `<brk>` opens or closes a sentence inside it, and positions go on
+    saying which sentence a token stands in.
+
+    Args:
+        running: the word index counts along the sequence instead.
+        breaks: without, nothing stands in the place of `<brk>`.
+    """
+    text = pack(side, sentences, documents, structure, begin=begin)
+    tokens, positions, offsets = text.tokens, text.positions, text.layout.sentence_offsets
+    inner = torch.ones(len(sentences), dtype=torch.bool)
+    inner[torch.from_numpy(documents[:-1] if begin else documents[1:] - 1)] = False  # the ends of the sequence
+    tokens[(offsets[:-1] if begin else offsets[1:] - 1)[inner]] = BRK
+    starts = offsets[text.layout.document_offsets]
+    if not breaks:
+        kept = tokens != BRK
+        tokens, positions = tokens[kept], positions[kept]
+        starts = starts - torch.nn.functional.pad((~kept).cumsum(0), (1, 0))[starts]
+    layout = DocumentLayout(starts, torch.arange(len(documents)))
+    if running:
+        starts = layout.sentence_offsets[:-1].index_select(0, layout.sentence_of_token)
+        positions[:, 0] = torch.arange(layout.num_tokens) - starts
+    return PackedText(tokens, layout, positions)
+
+
+def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count: str) -> np.ndarray:
+    """(S, 4) int64: word, sentence, paragraph and section index of the first token of each of `sentences`.
+
+    `count="unit"`: each index counts inside its parent unit (the default); `"document"`: each counts from the
+    document's start; `"mixed"`: so does the word's, the others inside their parent unit (PE135,4,2 of Trankova and
+    Rykunov, section 1.2); `"sequence"`: as `"unit"`, for joined units whose word index `pack_joined` sets. A target
+    sentence takes its source line's, the word index included.
+    An unknown level is -1. Cutting a document changes no position.
+    """
+    offsets = corpus.document_offsets
+    document = np.searchsorted(offsets, sentences, side="right") - 1
+    positions = np.full((len(sentences), 4), -1, dtype=np.int64)
+    inner = "document" if count == "document" else "unit"
+    for number in np.unique(document):
+        rows = np.flatnonzero(document == number)
+        begin, end = int(offsets[number]), int(offsets[number + 1])
+        inside = _document_structure(corpus.levels[begin:end], end - begin, inner)
+        if count in ("document", "mixed"):
+            lengths = np.diff(corpus.source.offsets[begin : end + 1]) + 1
+            inside[:, 0] = np.cumsum(lengths) - lengths
+        positions[rows] = inside[sentences[rows] - begin]
+    return positions
+
+
+def _document_structure(levels: np.ndarray, sentences: int, count: str) -> np.ndarray:
+    """(n, 4) positions in one document, given its (n, K) levels, outermost first: the last two are used."""
+    positions = np.full((sentences, 4), -1, dtype=np.int64)
+    positions[:, 0] = 0
+    index = np.arange(sentences, dtype=np.int64)
+    new = np.zeros(sentences, dtype=bool)  # where the unit of the level at hand, or a unit around it, begins
+    known = levels.shape[1]
+    for depth in range(known):
+        new[1:] |= np.diff(levels[:, depth]) != 0
+        column = 2 + known - 1 - depth  # paragraph 2, section 3; units around sections have no column
+        if column <= 3:
+            unknown = count == "unit" or bool((levels[:, depth] < 0).all())  # only other documents have this level
+            positions[:, column] = levels[:, depth] if unknown else np.cumsum(new)
+    positions[:, 1] = index
+    if count == "unit" and known:
+        starts = np.maximum.accumulate(np.where(new, index, 0))
+        positions[:, 1] = index - starts
+    return positions
+
+
+def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
+    """(S,) subwords of each sentence, `</s>` included, on the longer side: what `--max-tokens` bounds."""
+    source = np.diff(corpus.source.offsets)
+    if corpus.target is None:
+        return np.asarray(source + 1)
+    return np.asarray(np.maximum(source, np.diff(corpus.target.offsets)) + 1)
+
+
+def unit_sizes(corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> np.ndarray:
+    """(U,) max(source, target) subwords of each unit, the end of every sentence included; those that are only read,
+    too."""
+    source = source_costs(corpus, units)
+    if corpus.target is None:
+        return source
+    reads = (units.source_first, units.source_last) if plan.reads_translations else (units.first, units.last)
+    return np.asarray(np.maximum(source, _costs(corpus.target, *reads)))
+
+
+def source_costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
+    """(U,) subwords of the source that each unit reads, the end of every sentence included."""
+    return _costs(corpus.source, units.source_first, units.source_last)
+
+
+def _costs(side: TokenArray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    offsets = np.asarray(side.offsets)
+    return np.asarray(offsets[last] - offsets[first] + last - first)

@@ -1,0 +1,112 @@
+"""Noise on training text. Every draw is a function of its seeds and of what it falls on, whatever stands beside it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from docnmt.core.batch import PackedText, TranslationBatch
+from docnmt.core.batching.collate import read_sentences
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.random_draws import uniform
+from docnmt.core.data.store import TextArray, TokenArray, offsets_of, ranges
+from docnmt.core.data.subword_sampling import SubwordSampler
+from docnmt.core.data.tokenizer import MASK, Tokenizer
+from docnmt.core.units import Units
+from docnmt.layout import DocumentLayout
+from docnmt.runtime.progress import Progress
+
+#: Lines whose subwords are drawn at a time; no draw depends on it.
+CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class HiddenWords:
+    """How often a source word is replaced by `<mask>`.
+
+    Attributes:
+        own: in the sentences that the unit translates. context: in those that it only reads.
+        seeds: of the draws; each also depends on the unit's number and the word's place in it.
+        breaks: whether a token stands between the sentences of a unit (`ReadingPlan.source_breaks`).
+    """
+
+    own: float
+    context: float
+    seeds: tuple[int, ...]
+    breaks: bool = True
+
+    def hide(self, text: PackedText, corpus: ParallelCorpus, units: Units, chosen: np.ndarray) -> PackedText:
+        """The source side of the units `chosen` with words hidden; the end of a sentence stays."""
+        if not self.own and not self.context:
+            return text
+        sentences, written = read_sentences(units, chosen)
+        lengths = np.diff(corpus.source.offsets)[sentences] + 1  # with the token that ends each
+        own = np.repeat(written, lengths)
+        reads = (units.source_last - units.source_first)[chosen]
+        unit_tokens = np.add.reduceat(lengths, offsets_of(reads)[:-1])
+        draws = uniform(self.seeds, np.repeat(chosen, unit_tokens), ranges(np.zeros_like(unit_tokens), unit_tokens))
+        hidden = draws < np.where(own, self.own, self.context)
+        ends = np.cumsum(lengths) - 1
+        hidden[ends] = False
+        if not self.breaks:
+            hidden = np.delete(hidden, np.delete(ends, np.cumsum(reads) - 1))
+        return replace(text, tokens=text.tokens.masked_fill(torch.from_numpy(hidden), MASK))
+
+
+@dataclass(frozen=True)
+class DroppedContexts:
+    """How often a unit is read without context.
+
+    Attributes:
+        share: of the units. seeds: of the draws; each also depends on the unit's number.
+    """
+
+    share: float
+    seeds: tuple[int, ...]
+
+    def drop(self, batch: TranslationBatch, chosen: np.ndarray) -> TranslationBatch:
+        """The batch of the units `chosen`, a document each; every sentence of those drawn is a document by itself."""
+        if not self.share:
+            return batch
+        dropped = uniform(self.seeds, chosen) < self.share
+        return replace(batch, source=_alone(batch.source, dropped), target=_alone(batch.target, dropped))
+
+
+def _alone(text: PackedText, dropped: np.ndarray) -> PackedText:
+    """Every sentence of the documents `dropped` (D,) is a document; tokens and positions stay."""
+    documents = text.layout.document_sentences
+    sentences = np.flatnonzero(np.repeat(dropped, documents.lengths))
+    offsets = torch.from_numpy(np.union1d(documents.host, sentences))
+    return replace(text, layout=DocumentLayout(text.layout.sentence_offsets, offsets))
+
+
+def resegmented(
+    corpus: ParallelCorpus, tokenizers: tuple[Tokenizer, Tokenizer], alpha: float, seeds: Sequence[int]
+) -> ParallelCorpus:
+    """The corpus with other subwords of the same text on both sides, drawn anew (Kudo 2018)."""
+    texts = (corpus.source_text, corpus.references[0])
+    with Progress(2 * corpus.num_sentences, "drawing subwords", unit="lines") as bar:
+        source, target = (
+            _drawn(text, _sampler(tokenizer, alpha), [*seeds, side], bar)
+            for side, (text, tokenizer) in enumerate(zip(texts, tokenizers, strict=True))
+        )
+    return replace(corpus, source=source, target=target)
+
+
+@functools.lru_cache(maxsize=2)
+def _sampler(tokenizer: Tokenizer, alpha: float) -> SubwordSampler:
+    """The sampler of a side, which learns words: the next epoch goes on with it."""
+    return SubwordSampler(tokenizer, alpha)
+
+
+def _drawn(text: TextArray, sampler: SubwordSampler, seeds: Sequence[int], bar: Progress) -> TokenArray:
+    parts = []
+    for first in range(0, len(text), CHUNK):
+        parts.append(sampler.draw(text[first : first + CHUNK], first, seeds))
+        bar.update(len(parts[-1]))
+    lengths = np.concatenate([part.lengths() for part in parts])
+    return TokenArray(np.concatenate([part.tokens for part in parts]), offsets_of(lengths))

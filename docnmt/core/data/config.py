@@ -1,0 +1,205 @@
+"""Options of `docnmt-preprocess` for translation. Imports neither NumPy nor SentencePiece."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from docnmt.core.formats.columns import Columns, parse_columns
+from docnmt.registry.options import Condition, above, flag, option, settings
+
+#: What `--vocab-size` is when nobody says.
+DEFAULT_VOCAB_SIZE = 8000
+#: What has an effect only where a vocabulary is trained.
+VOCABULARY_OPTIONS = (
+    "vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "subword_sample",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TranslationPreprocessConfig:
+    """Parallel documents: PREFIX.SRC and PREFIX.TGT, a sentence a line, an empty line between documents."""
+
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(
+            ("joined_dictionary", "columns", "one_sided", "long_policy", "max_sentence_tokens", "max_document_tokens"),
+            "reads_text", (True,), "text to read: --merge takes the folders as they are",
+        ),
+    )  # fmt: skip
+
+    source_lang: str = option(
+        dataclasses.MISSING, "source language: the ending of its files", metavar="SRC", aliases=("-s",)
+    )
+    target_lang: str = option(dataclasses.MISSING, "target language likewise", metavar="TGT", aliases=("-t",))
+    destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR", basic=True)
+    trainpref: tuple[str, ...] = option(
+        (),
+        "training files without their ending, or a table: .tsv, .jsonl or .parquet, also .gz or .zst; several stand "
+        "one after the other in the training split; needed unless --srcdict is given",
+        metavar="PREFIX",
+        basic=True,
+    )
+    validpref: tuple[str, ...] = option((), "validation files: split valid, valid1, ...", metavar="PREFIX", basic=True)
+    testpref: tuple[str, ...] = option(
+        (), "test files: split test, test1, ...; may have no target side", metavar="PREFIX", basic=True
+    )
+    columns: tuple[str, ...] = option(
+        (),
+        "what the columns of tables are called: source=NAME target=NAME document=NAME, also paragraph and section; "
+        "NAME,NAME: several of them; 1, 2, …: by number, where there is no header [the names that known corpora use]",
+        metavar="ROLE=NAME",
+        basic=True,
+    )
+    one_sided: Literal["error", "read", "skip"] | None = option(
+        None,
+        "what happens to source sentences without a translation. read: they stay as context, and are neither "
+        "trained on nor scored; skip: they are left out. Translations without a source are left out in both cases "
+        "[error; in tables read]",
+    )
+    drop_duplicates: bool = option(False, "leave out training documents that repeat an earlier one on both sides")
+    drop_overlap: bool = option(
+        False, "leave out training documents of which at least half stands in the validation or test data"
+    )
+    max_length_ratio: float | None = option(
+        None, "leave out training documents whose one side has more than this many times the characters of the other",
+        metavar="R",
+    )  # fmt: skip
+    min_language_share: float | None = option(
+        None, "leave out training documents of which less than this share of a side is in its language, by py3langid "
+        "(docnmt[langid]). All that is left out is listed in dropped.tsv in the data folder", metavar="SHARE",
+    )  # fmt: skip
+    merge: tuple[str, ...] = option(
+        (), "instead put data folders of one vocabulary together that were made piece by piece, their training text in "
+        "this order; each other split must stand in one of them", metavar="FOLDER",
+    )  # fmt: skip
+    overwrite: bool = option(False, "replace the folder if docnmt-preprocess wrote it", basic=True)
+    workers: int | None = option(
+        None, "processes that cut text into subwords; the result does not depend on it [as many as there are "
+        "processors that this one may use, fewer for little text]", basic=True,
+    )  # fmt: skip
+
+    vocab_size: int | None = option(
+        None, "entries of the vocabulary, the five special ones included "
+        f"[{DEFAULT_VOCAB_SIZE}, or as many as the text supports]", metavar="N", basic=True,
+    )  # fmt: skip
+    joined_dictionary: bool = option(True, "one vocabulary for both languages", basic=True)
+    srcdict: str | None = option(
+        None, "take the vocabulary of both languages from a data folder, a checkpoint (or --save-dir) or a .model "
+        "file; with --no-joined-dictionary the source's", metavar="PATH", basic=True,
+    )  # fmt: skip
+    tgtdict: str | None = option(None, "with --no-joined-dictionary, the target's likewise", metavar="PATH")
+    subword_model: Literal["unigram", "bpe"] = option("unigram", "kind of SentencePiece model")
+    character_coverage: float = option(1.0, "share of the training text's characters to have in the vocabulary")
+    byte_fallback: bool = option(False, "spell characters that are not in the vocabulary in UTF-8 bytes")
+    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = option(
+        "nmt_nfkc",
+        "SentencePiece's normalisation of the text before it is cut; raw text and references stay as they are",
+    )
+    user_defined_symbols: tuple[str, ...] = option(
+        (), "entries of the vocabulary that are never cut, such as language tags (<2de>), wherever the text has them",
+        metavar="SYMBOL",
+    )  # fmt: skip
+    subword_sample: int = option(
+        500_000,
+        "train the vocabulary on at most N lines of a side, spread evenly over the training text; "
+        "SentencePiece takes about 25 bytes of memory for each byte of them",
+        metavar="N",
+    )
+
+    long_policy: Literal["error", "split", "truncate", "skip"] = option(
+        "error", "what happens to sentences and documents above the limits below. split: sentences at spaces, on both "
+        "sides into equally many pieces; documents at sentence ends. truncate: the rest is cut off. skip: left out on "
+        "both sides. Test sets are never changed: too long is an error under 'error' and else kept with a warning",
+    )  # fmt: skip
+    max_sentence_tokens: int = option(1024, "longest sentence, in subwords of its longer side", metavar="N", basic=True)
+    max_document_tokens: int | None = option(
+        None, "longest document, likewise; by default any, as docnmt-train --max-doc-tokens cuts at sentence ends",
+        metavar="N",
+    )  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Contradictions."""
+        found = []
+        if not self.trainpref and self.srcdict is None and not self.merge:
+            found.append("--trainpref is required (or --srcdict, to preprocess with a vocabulary that exists)")
+        if not (self.trainpref or self.merge or self.joined_dictionary or self.tgtdict is not None):
+            found.append("--no-joined-dictionary without --trainpref needs --tgtdict as well as --srcdict")
+        if self.merge and (self.trainpref or self.validpref or self.testpref or self.srcdict or self.tgtdict):
+            found.append(
+                "--merge takes everything from its folders: give no --trainpref, --validpref, --testpref, --srcdict"
+            )
+        if not (self.merge or self.trainpref or self.validpref or self.testpref):
+            found.append("nothing to do: give --trainpref, --validpref or --testpref")
+        if self.source_lang == self.target_lang:
+            found.append(f"--source-lang and --target-lang are both '{self.source_lang}', so their files are the same")
+        if self.tgtdict is not None and self.joined_dictionary:
+            found.append(
+                "--tgtdict has no effect with a joined dictionary: give --no-joined-dictionary, or only --srcdict"
+            )
+        for name in ("workers", "vocab_size", "subword_sample", "max_sentence_tokens", "max_document_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                found.append(f"--{name.replace('_', '-')}: expected at least 1, got {value}")
+        found += above(self, 1 << 24, "vocab_size")
+        found += self._of_symbols() + parse_columns(self.columns)[1]
+        if self.table_columns().hypothesis:
+            found.append("--columns hypothesis=…: has no effect here; it belongs to docnmt-score")
+        found += [f"{name} has no effect without --trainpref" for name in self.filters() if not self.trainpref]
+        if self.drop_overlap and not (self.validpref or self.testpref):
+            found.append("--drop-overlap has no effect without --validpref or --testpref")
+        if self.max_length_ratio is not None and not self.max_length_ratio >= 1:
+            found.append(f"--max-length-ratio: expected at least 1, got {self.max_length_ratio}")
+        if self.min_language_share is not None and not 0 < self.min_language_share <= 1:
+            found.append(f"--min-language-share: expected a share above 0 and at most 1, got {self.min_language_share}")
+        if not 0 < self.character_coverage <= 1:
+            found.append(f"--character-coverage: expected a share between 0 and 1, got {self.character_coverage}")
+        return found
+
+    def _of_symbols(self) -> list[str]:
+        """What is wrong with `--user-defined-symbols`."""
+        symbols, name = self.user_defined_symbols, "--user-defined-symbols"
+        found = [
+            f"{name} {symbol!r}: expected a symbol without white space"
+            for symbol in symbols
+            if symbol.split() != [symbol]
+        ]
+        if len(set(symbols)) < len(symbols):
+            found.append(f"{name}: a symbol is given twice")
+        if symbols and not self.trains_vocabulary:
+            found.append(f"{name} has no effect: no vocabulary is trained here")
+        return found
+
+    def useless(self) -> list[str]:
+        """The options of a vocabulary that are given where none is trained."""
+        usual = {each.name: each.default for each in settings(type(self))}
+        names = [] if self.trains_vocabulary else VOCABULARY_OPTIONS
+        return [flag(name) for name in names if getattr(self, name) != usual[name]]
+
+    @property
+    def trains_vocabulary(self) -> bool:
+        """Whether a vocabulary is trained here, for one side at least."""
+        taken = self.srcdict is not None and (self.joined_dictionary or self.tgtdict is not None)
+        return self.reads_text and not taken
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether text is read, instead of data folders put together."""
+        return not self.merge
+
+    def table_columns(self) -> Columns:
+        """`--columns`, parsed."""
+        return parse_columns(self.columns)[0]
+
+    def filters(self) -> list[str]:
+        """The options by which training documents are left out."""
+        names = ("drop_duplicates", "drop_overlap", "max_length_ratio", "min_language_share")
+        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
+
+    def prefixes(self) -> dict[str, tuple[str, ...]]:
+        """The prefixes of each split; commas separate those of different splits too, as in fairseq."""
+        splits = {"train": self.trainpref} if self.trainpref else {}
+        for name, given in (("valid", self.validpref), ("test", self.testpref)):
+            prefixes = [prefix for item in given for prefix in item.split(",")]
+            splits |= {name + (str(number) if number else ""): (prefix,) for number, prefix in enumerate(prefixes)}
+        return splits

@@ -1,0 +1,123 @@
+"""A parallel corpus: two sides' tokens, one structure, the raw text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from docnmt.core.data.meta import check_files, read_meta
+from docnmt.core.data.split_folder import SplitFolder, reference_names
+from docnmt.core.data.store import TextArray, TokenArray
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.formats.document import Document, structure_of
+from docnmt.core.formats.plain_text import read_text
+from docnmt.core.formats.structure import Facts, Structure, StructureBuilder
+from docnmt.core.formats.text_lines import TextLines
+from docnmt.runtime.errors import UserError
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelCorpus(Structure):
+    """Sentences, their translations if there are any, and the documents they stand in.
+
+    Attributes:
+        source: subwords of the S source sentences. target: of their (first) translations.
+        source_text: the source sentences as they were given. references: every reference likewise.
+        labels: further columns of levels.tsv, tab-separated, a line a sentence.
+        document_names: where the input names its documents.
+    """
+
+    source: TokenArray
+    target: TokenArray | None
+    source_text: TextArray
+    references: list[TextArray] = field(default_factory=list)
+    labels: TextArray | None = None
+    document_names: Sequence[str] | None = None
+
+    def has_partner(self, sentences: np.ndarray) -> np.ndarray:
+        """(n,) bool: which of these sentences have a translation on the target side; others are only read."""
+        if not self.references:
+            return np.ones(len(sentences), dtype=bool)
+        offsets = self.references[0].offsets
+        return np.asarray(offsets[sentences + 1] > offsets[sentences])
+
+    def first_documents(self, count: int) -> ParallelCorpus:
+        """Its first documents, all if it has no more."""
+        documents = min(count, self.num_documents)
+        sentences = int(self.document_offsets[documents])
+        behind = self.blank_lines[-1] if documents == self.num_documents else 0
+        target, labels, names = self.target, self.labels, self.document_names
+        return replace(
+            self,
+            document_offsets=self.document_offsets[: documents + 1],
+            blank_lines=np.append(self.blank_lines[:documents], behind).astype(np.int32),
+            levels=self.levels[:sentences],
+            source=self.source.first(sentences),
+            target=None if target is None else target.first(sentences),
+            source_text=self.source_text.first(sentences),
+            references=[each.first(sentences) for each in self.references],
+            labels=None if labels is None else labels.first(sentences),
+            document_names=None if names is None else names[:documents],
+        )
+
+    @classmethod
+    def open(cls, folder: Path, split: str) -> ParallelCorpus:
+        """A split of a data folder, mapped into memory, which does not depend on its size.
+
+        Its files are read once, at the speed of memory, to compare them with their checksums (not with
+        `docnmt.runtime.checksums.skipped`).
+
+        Raises:
+            UserError: not such a folder, no such split, or damaged files.
+        """
+        folder = Path(folder)
+        meta = read_meta(folder)
+        if split not in meta["splits"]:
+            raise UserError(f"{folder}: no split '{split}'; there are {', '.join(meta['splits'])}")
+        if meta["task"] != "document_translation":
+            raise UserError(f"{folder}: made for the task {meta['task']}, not for translation")
+        source, target = meta["source_lang"], meta["target_lang"]
+        check_files(folder, meta, f"{split}.")
+        files = SplitFolder(folder, split, meta["files"])
+        structure, sizes = files.structure(), meta["vocabulary"]
+        rows = structure.num_sentences
+        names = reference_names(target, meta["splits"][split]["references"])
+        return cls(
+            **vars(structure),
+            source=files.tokens(source, rows=rows, below=sizes["source"]),
+            target=files.tokens(target, rows=rows, below=sizes["target"]) if names else None,
+            source_text=files.text(source, rows=rows),
+            references=[files.text(name, rows=rows) for name in names],
+            labels=files.text_if_known("labels", rows=rows),
+            document_names=files.text_if_known("names", rows=structure.num_documents),
+        )
+
+    @classmethod
+    def from_lines(cls, documents: Sequence[Sequence[str]], tokenizer: Tokenizer) -> ParallelCorpus:
+        """Source documents in memory, each a list of sentences; an empty document is kept."""
+        return cls.from_documents([Document(tuple(document)) for document in documents], tokenizer)
+
+    @classmethod
+    def from_documents(cls, documents: Sequence[Document], tokenizer: Tokenizer) -> ParallelCorpus:
+        """Source documents in memory, with their structure; an empty document is kept."""
+        lines = [sentence for document in documents for sentence in document.sentences]
+        return cls._of_source(structure_of(documents), lines, tokenizer)
+
+    @classmethod
+    def from_text(cls, lines: TextLines, tokenizer: Tokenizer) -> ParallelCorpus:
+        """One side in plain text (empty lines or `<d>` between documents, `<p>` between paragraphs), in memory.
+
+        Raises:
+            UserError: the text is not clean; the line is named.
+        """
+        facts, builder = Facts(), StructureBuilder()
+        texts = [sentence.texts[0] for sentence in builder.sentences(read_text([lines], facts))]
+        return cls._of_source(builder.build(known=facts.levels), texts, tokenizer)
+
+    @classmethod
+    def _of_source(cls, structure: Structure, lines: list[str], tokenizer: Tokenizer) -> ParallelCorpus:
+        source = TokenArray.from_lists(tokenizer.encode(lines), tokenizer.vocab_size)
+        return cls(**vars(structure), source=source, target=None, source_text=TextArray.from_lines(lines))

@@ -1,0 +1,167 @@
+"""Training documents that are left out on request: duplicates, texts of the tests, unequal lengths, other languages."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from docnmt.core.data.config import TranslationPreprocessConfig
+from docnmt.core.data.first_pass import Split
+from docnmt.core.data.meta import DROPPED, file_entry
+from docnmt.core.data.overlap import HALF, shares_seen
+from docnmt.core.data.rewrite_split import rewrite
+from docnmt.core.formats.corpus_files import places_of
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.progress import Progress
+
+#: Characters whose language is told together; shorter sentences are joined.
+_BLOCK = 100
+
+
+class Reason(NamedTuple):
+    """Why a document is left out: the kind, for counts, and the case."""
+
+    kind: str
+    case: str
+
+
+def drop_documents(
+    train: Split, held_out: Sequence[Split], config: TranslationPreprocessConfig, say: Callable[[str], None]
+) -> list[str]:
+    """Leave out the training documents that the configuration asks for, and list them in `dropped.tsv`.
+
+    Returns the notes that were also said.
+
+    Raises:
+        UserError: nothing would be left, or a language cannot be told.
+    """
+    if not config.filters():
+        return []
+    offsets, names = train.files.structure().document_offsets, train.files.text_if_known("names")
+    reasons = _reasons(train, held_out, config)
+    if len(reasons) == len(offsets) - 1:
+        raise UserError(f"{train.input.paths[0]}: every document would be left out ({' '.join(config.filters())})")
+    numbers = sorted(reasons)
+    places = places_of(train.input, [int(offsets[number]) for number in numbers])
+    rows = ["document\tplace\tname\tsentences\treason"]
+    for number, place in zip(numbers, places, strict=True):
+        name = "" if names is None else " ".join(names[number].split())  # a cell of a TSV file
+        rows.append(f"{number + 1}\t{place}\t{name}\t{offsets[number + 1] - offsets[number]}\t{reasons[number].case}")
+    content = "".join(f"{row}\n" for row in rows).encode()
+    (train.files.folder / DROPPED).write_bytes(content)
+    train.files.files[DROPPED] = file_entry(content)
+    left = np.repeat([number not in reasons for number in range(len(offsets) - 1)], np.diff(offsets))
+    train.left = np.flatnonzero(left)
+    rewrite(train.files, {sentence: [] for sentence in np.flatnonzero(~left).tolist()}, None)
+    counts = Counter(reason.kind for reason in reasons.values())
+    why = ", ".join(f"{counts[kind]:,} {what}" for kind, what in _asked(config).items())
+    note = f"train: {len(reasons):,} of {len(offsets) - 1:,} documents are left out (listed in {DROPPED}): {why}"
+    say(note)
+    return [note]
+
+
+def _asked(config: TranslationPreprocessConfig) -> dict[str, str]:
+    """What the filters that are asked for find, in the order in which they look."""
+    return {
+        kind: what
+        for option, kind, what in (
+            (config.drop_overlap, "overlap", "stand in the validation or test data"),
+            (config.drop_duplicates, "duplicate", "duplicates"),
+            (config.max_length_ratio, "length", f"of a length ratio above {config.max_length_ratio}"),
+            (config.min_language_share, "language", f"with less than {config.min_language_share} in their languages"),
+        )
+        if option
+    }
+
+
+def _reasons(train: Split, held_out: Sequence[Split], config: TranslationPreprocessConfig) -> dict[int, Reason]:
+    """The documents to leave out, each with the first reason that was found."""
+    source, target = train.sides[:2]
+    texts, offsets = (train.files.text(source), train.files.text(target)), train.files.structure().document_offsets
+    found: dict[int, Reason] = {}
+    if config.drop_overlap:
+        shares = shares_seen(texts[0], offsets, [split.files.text(source) for split in held_out])
+        for number in np.flatnonzero(shares >= HALF).tolist():
+            found[number] = Reason("overlap", f"{shares[number]:.0%} of it in validation or test data")
+    tell = _language_teller((source, target)) if config.min_language_share else None
+    seen: dict[bytes, int] = {}
+    with Progress(len(offsets) - 1, "filtering train", unit="documents") as bar:
+        for number, (begin, end) in enumerate(pairwise(offsets.tolist())):
+            document = texts[0][begin:end], texts[1][begin:end]
+            reason = _duplicate(document, number, seen) if config.drop_duplicates and number not in found else None
+            if reason is None and config.max_length_ratio:
+                reason = _unequal(document, config.max_length_ratio)
+            if reason is None and tell is not None and config.min_language_share:
+                reason = _foreign(document, (source, target), tell, config.min_language_share)
+            if reason is not None:
+                found.setdefault(number, reason)
+            bar.update(1)
+    return found
+
+
+Document = tuple[list[str], list[str]]
+
+
+def _duplicate(document: Document, number: int, seen: dict[bytes, int]) -> Reason | None:
+    """Whether all its words, on both sides, are those of an earlier document."""
+    words = "\0".join("\n".join(" ".join(line.split()) for line in side) for side in document)
+    first = seen.setdefault(hashlib.blake2b(words.encode(), digest_size=16).digest(), number)
+    return None if first == number else Reason("duplicate", f"duplicate of document {first + 1}")
+
+
+def _unequal(document: Document, limit: float) -> Reason | None:
+    """Whether the sides of its sentences that have a translation are too unequal in length."""
+    pairs = [(one, other) for one, other in zip(*document, strict=True) if other]
+    source, target = (sum(len(line.strip()) for line in side) for side in zip(*pairs, strict=True)) if pairs else (1, 1)
+    ratio = max(source, target) / max(min(source, target), 1)
+    return Reason("length", f"length ratio {ratio:.2f}") if ratio > limit else None
+
+
+def _foreign(document: Document, languages: tuple[str, str], tell: Callable[[str], str], least: float) -> Reason | None:
+    """Whether too little of a side is in its language, by characters."""
+    for side, language in zip(document, languages, strict=True):
+        right = total = 0
+        for block in _blocks(side):
+            total += len(block)
+            right += len(block) * (tell(block) == _code(language))
+        if total and right / total < least:
+            return Reason("language", f"{right / total:.0%} of it in {language}")
+    return None
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[str]:
+    """Runs of lines of at least `_BLOCK` characters; the last one may be shorter."""
+    block = ""
+    for line in filter(None, lines):
+        block = f"{block} {line}" if block else line
+        if len(block) >= _BLOCK:
+            yield block
+            block = ""
+    if block:
+        yield block
+
+
+def _language_teller(languages: Sequence[str]) -> Callable[[str], str]:
+    """What gives the ISO 639-1 code of a text's language.
+
+    Raises:
+        UserError: py3langid is not installed, or does not know one of the languages.
+    """
+    try:
+        import py3langid
+    except ImportError as error:
+        raise UserError("--min-language-share needs an extra: pip install 'docnmt[langid]'") from error
+    known = {code for code, _ in py3langid.rank("")}
+    if unknown := [language for language in languages if _code(language) not in known]:
+        raise UserError(f"--min-language-share: py3langid does not know the language '{unknown[0]}'")
+    return lambda text: str(py3langid.classify(text)[0])
+
+
+def _code(language: str) -> str:
+    return re.split("[-_]", language.lower())[0]

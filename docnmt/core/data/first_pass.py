@@ -1,0 +1,89 @@
+"""First pass over a split: check all files together, write the raw text and learn the structure."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from docnmt.core.data.split_folder import SplitFolder, reference_names
+from docnmt.core.data.store import RaggedWriter
+from docnmt.core.formats.corpus_files import SplitFiles, locate, read_split
+from docnmt.core.formats.structure import Facts, StructureBuilder
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.progress import Progress
+
+_CHUNK = 4096
+
+
+@dataclass
+class Split:
+    """A split that was read: where its files are and what was found.
+
+    `sides` are the source's language and the names of the references; the first two are cut into subwords. `left` are
+    the sentences of the input that are left, by their numbers; None: all.
+    """
+
+    name: str
+    input: SplitFiles
+    files: SplitFolder
+    sides: list[str] = field(default_factory=list)
+    facts: Facts = field(default_factory=Facts)
+    left: np.ndarray | None = None
+
+    @property
+    def is_test(self) -> bool:
+        """Its sentences and documents must stay as they are."""
+        return self.name.startswith("test")
+
+    def place(self, sentence: int) -> str:
+        """Where a sentence stands in the input, for messages."""
+        return locate(self.input, sentence if self.left is None else int(self.left[sentence]))
+
+
+def scan(split: Split, source_lang: str, target_lang: str) -> None:
+    """Read all files of a split once and write raw text and structure to its folder.
+
+    Raises:
+        UserError: a file is not clean, the sides do not fit together, or there is no target side where it is needed.
+    """
+    total = sum(_size(path) for path in split.input.paths)
+    builder = StructureBuilder()
+    writers: list[RaggedWriter] = []
+    with Progress(total, f"reading {split.name}", unit="bytes") as bar, contextlib.ExitStack() as files:
+        sentences = builder.sentences(read_split(split.input, split.facts, bar.update))
+        while chunk := list(itertools.islice(sentences, _CHUNK)):
+            if not writers:
+                references = len(chunk[0].texts) - 1
+                _check_references(split, references)
+                split.sides = [source_lang, *reference_names(target_lang, references)]
+                texts = [*split.sides, *(["labels"] if split.facts.labels else [])]
+                writers = [files.enter_context(split.files.writer(f"{side}.text", "u1")) for side in texts]
+            columns = [*zip(*(sentence.texts for sentence in chunk), strict=True), [row.labels for row in chunk]]
+            for writer, lines in zip(writers, columns, strict=False):
+                writer.append_lines(lines)
+    if builder.names:
+        split.files.write_lines("names", builder.names)
+    split.files.write_structure(builder.build(known=split.facts.levels))
+
+
+def _check_references(split: Split, count: int) -> None:
+    """
+    Raises:
+        UserError: training or validation data without a target side, or training data with several.
+    """
+    where = split.input.paths[0]
+    if not count and not split.is_test:
+        raise UserError(f"{where}: no target side; {split.name} data needs one, only test data may have none")
+    if split.name == "train" and count > 1:
+        raise UserError(f"{where}: {count} references; training data has one target side")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -1,0 +1,84 @@
+"""What a SentencePiece model file says: its kind, and the pieces with their scores.
+
+The Python package does not tell the kind of a model, and reading the file by its own schema needs another package. The
+file is a Protocol Buffers message; of its fields the few that are needed here are read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from docnmt.runtime.errors import UserError
+
+#: Values of the schema: kinds of models, and of pieces.
+UNIGRAM, BPE = 1, 2
+NORMAL, USER_DEFINED, BYTE = 1, 4, 6
+
+
+class Piece(NamedTuple):
+    """An entry of the vocabulary; `kind` is NORMAL or another one of the schema's."""
+
+    text: str
+    score: float
+    kind: int
+
+
+class Model(NamedTuple):
+    """`kind` is UNIGRAM, BPE or another one of the schema's; `pieces` by number."""
+
+    kind: int
+    pieces: list[Piece]
+
+
+def read_model(data: bytes) -> Model:
+    """The content of a model file that SentencePiece has read without complaint."""
+    kind, pieces = UNIGRAM, []
+    for field, value in _fields(data):
+        if field == 1 and isinstance(value, bytes):
+            pieces.append(_piece(value))
+        elif field == 2 and isinstance(value, bytes):  # what it was trained with
+            kind = next((int(number) for name, number in _fields(value) if name == 3), UNIGRAM)
+    return Model(kind, pieces)
+
+
+def _piece(data: bytes) -> Piece:
+    text, score, kind = "", 0.0, NORMAL
+    for field, value in _fields(data):
+        if field == 1 and isinstance(value, bytes):
+            text = value.decode()
+        elif field == 2 and isinstance(value, bytes):
+            score = struct.unpack("<f", value)[0]
+        elif field == 3:
+            kind = int(value)
+    return Piece(text, score, kind)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The number and value of each field of a message: a whole number, or bytes."""
+    place = 0
+    while place < len(data):
+        tag, place = _varint(data, place)
+        kind = tag & 7
+        if kind == 0:
+            number, place = _varint(data, place)
+            yield tag >> 3, number
+            continue
+        if kind not in (1, 2, 5):
+            raise UserError(f"the SentencePiece model has a field of kind {kind}, which this version cannot read")
+        size = {1: 8, 5: 4}.get(kind, 0)
+        if kind == 2:
+            size, place = _varint(data, place)
+        yield tag >> 3, data[place : place + size]
+        place += size
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """A whole number in groups of seven bits, lowest first, and where it ends."""
+    number = shift = 0
+    while True:
+        byte = data[place]
+        number, shift, place = number | (byte & 0x7F) << shift, shift + 7, place + 1
+        if byte < 0x80:
+            return number, place

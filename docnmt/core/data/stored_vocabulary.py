@@ -1,0 +1,73 @@
+"""A vocabulary that exists: of a data folder, of a trained model, or a SentencePiece model by itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import safetensors
+
+from docnmt.core.data.meta import META, check_files, read_meta
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.runtime.checksums import Seal
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import find_checkpoint
+
+
+def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
+    """The tokenizer of each language in a data folder, a checkpoint or a --save-dir; equal ones are one object.
+
+    A .model file is for all languages. A joined vocabulary that has the first language is for the others, too.
+
+    Raises:
+        UserError: there is no vocabulary, it is damaged, or it has none of a language.
+    """
+    where, models = _models(path, languages)
+    if len(set(models.values())) == 1 and languages[0] in models:
+        models = dict.fromkeys(languages, models[languages[0]])
+    if missing := [language for language in languages if language not in models]:
+        raise UserError(f"{where}: no vocabulary of '{missing[0]}' there; it has {', '.join(models) or 'none'}")
+    try:
+        made = {model: Tokenizer.from_bytes(model) for model in {models[language] for language in languages}}
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
+    return [made[models[language]] for language in languages]
+
+
+def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, bytes]]:
+    """By language the SentencePiece models, and the file that says whose they are."""
+    try:
+        if (path / META).is_file():
+            meta = read_meta(path)
+            sides = meta.get("tokenizers", {}).items()
+            check_files(path, meta, *(name for _, name in sides))
+            return path / META, {meta[f"{side}_lang"]: (path / name).read_bytes() for side, name in sides}
+        if path.is_dir() or path.suffix == ".safetensors":
+            file = find_checkpoint(path)
+            return file, _of_checkpoint(file)
+        return path, dict.fromkeys(languages, path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _of_checkpoint(file: Path) -> dict[str, bytes]:
+    """The tokenizers of a translation model; without torch, so only what they need is read and checked."""
+    try:
+        with safetensors.safe_open(file, framework="numpy") as content:
+            metadata = content.metadata() or {}
+            header = json.loads(metadata["docnmt"])
+            seal, languages = Seal.read(file, metadata, header), header["task_state"]["languages"]
+            sides = ("source", "target" if "tokenizer.target" in content.keys() else "source")  # noqa: SIM118
+            models = [_tensor(file, content, f"tokenizer.{side}", seal) for side in sides]
+            return dict(zip(languages, models, strict=True))
+    except (safetensors.SafetensorError, LookupError, ValueError, TypeError, RecursionError) as error:
+        raise UserError(f"{file}: is no checkpoint of a translation model: {error}") from error
+
+
+def _tensor(file: Path, content: safetensors.safe_open, name: str, seal: Seal | None) -> bytes:
+    """The bytes of a tensor, compared with their checksum."""
+    array: np.ndarray = content.get_tensor(name)
+    if seal is not None:
+        seal.check(file, name, array.dtype.name, array.shape, np.ascontiguousarray(array))
+    return array.tobytes()

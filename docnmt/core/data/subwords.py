@@ -1,0 +1,71 @@
+"""The vocabularies of a data folder: trained on the training side, or taken from elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from docnmt.core.data.config import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
+from docnmt.core.data.store import TextArray
+from docnmt.core.data.stored_vocabulary import stored_tokenizers
+from docnmt.core.data.subword_process import train_in_process
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.runtime.progress import waiting
+
+
+def make_tokenizers(
+    config: TranslationPreprocessConfig, training: Sequence[TextArray], say: Callable[[str], None]
+) -> dict[str, Tokenizer]:
+    """The tokenizer of each language; one object where both are the same.
+
+    Args:
+        training: the raw training text, source and target; empty without a training split.
+
+    Raises:
+        UserError: the text does not support the size, or the vocabulary to be reused is none.
+    """
+    source, target = config.source_lang, config.target_lang
+    if not config.joined_dictionary:
+        return {
+            source: _stored(config.srcdict, source) or _trained(config, training[:1], say),
+            target: _stored(config.tgtdict, target) or _trained(config, training[1:], say),
+        }
+    if config.srcdict is not None:
+        return dict(zip((source, target), stored_tokenizers(Path(config.srcdict), source, target), strict=True))
+    return dict.fromkeys((source, target), _trained(config, training, say))
+
+
+def _stored(path: str | None, language: str) -> Tokenizer | None:
+    """The vocabulary of `--srcdict` or `--tgtdict`, if it was given."""
+    return None if path is None else stored_tokenizers(Path(path), language)[0]
+
+
+def _trained(config: TranslationPreprocessConfig, texts: Sequence[TextArray], say: Callable[[str], None]) -> Tokenizer:
+    total = sum(len(text) for text in texts)
+    used = sum(min(len(text), config.subword_sample) for text in texts)
+    sampled = "" if used == total else f" of {total:,} (--subword-sample)"
+    size = config.vocab_size or DEFAULT_VOCAB_SIZE
+    with waiting(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}"):
+        tokenizer = train_in_process(
+            itertools.chain.from_iterable(_sample(text, config.subword_sample) for text in texts),
+            vocab_size=size,
+            exact=config.vocab_size is not None,
+            model_type=config.subword_model,
+            character_coverage=config.character_coverage,
+            byte_fallback=config.byte_fallback,
+            normalization=config.normalization,
+            user_defined_symbols=config.user_defined_symbols,
+        )
+    if tokenizer.vocab_size < size:
+        say(f"the text supports a vocabulary of {tokenizer.vocab_size:,} subwords only")
+    return tokenizer
+
+
+def _sample(text: TextArray, limit: int) -> Iterator[str]:
+    """At most `limit` lines, spread evenly."""
+    if len(text) <= limit:
+        return iter(text)
+    return (text[int(i)] for i in np.linspace(0, len(text) - 1, limit).astype(np.int64))

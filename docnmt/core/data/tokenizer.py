@@ -1,0 +1,163 @@
+"""Subwords: a thin, reproducible wrapper of SentencePiece."""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import sentencepiece
+
+from docnmt.runtime.errors import UserError
+
+#: `<brk>` and `<mask>` are control symbols, as `<s>` and `</s>` are: no text is ever encoded to them.
+UNK, BOS, EOS, BRK, MASK = 0, 1, 2, 3, 4
+SPECIAL = ("<unk>", "<s>", "</s>", "<brk>", "<mask>")
+
+#: SentencePiece's models depend on its number of training threads; a fixed one makes the same text give the same model.
+_TRAINING_THREADS = 4
+
+
+class Tokenizer:
+    """A SentencePiece model whose first five entries are `SPECIAL`."""
+
+    def __init__(self, model: bytes) -> None:
+        self._model = model
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, OSError) as error:
+            raise UserError("this is not a SentencePiece model, or a damaged one") from error
+        found = tuple(self._processor.id_to_piece(i) for i in range(min(len(SPECIAL), self.vocab_size)))
+        if found != SPECIAL:
+            raise UserError(
+                f"the tokenizer's first entries must be {' '.join(SPECIAL)}, these are {' '.join(found)}; "
+                "it was not trained by docnmt-preprocess"
+            )
+
+    @classmethod
+    def train(
+        cls,
+        lines: Iterable[str],
+        vocab_size: int,
+        *,
+        exact: bool = True,
+        model_type: Literal["unigram", "bpe"] = "unigram",
+        character_coverage: float = 1.0,
+        byte_fallback: bool = False,
+        normalization: str = "nmt_nfkc",
+        user_defined_symbols: Sequence[str] = (),
+    ) -> Tokenizer:
+        """Train on lines of text. The same lines in the same order give the same model, byte for byte.
+
+        Args:
+            vocab_size: entries, the five special ones included.
+            exact: exactly so many; otherwise as many of them as the text supports.
+            character_coverage: share of the text's characters to have in the vocabulary.
+            byte_fallback: spell unknown characters in UTF-8 bytes, for 256 entries of the vocabulary.
+            normalization: a SentencePiece rule (`nmt_nfkc`, `nfkc`, `nmt_nfkc_cf`, `nfkc_cf`, `identity`).
+            user_defined_symbols: entries behind the special ones that are never cut, wherever a text has them.
+
+        Raises:
+            UserError: the text is too small or too varied for the size; the message names the sizes that work. Or a
+                symbol is one of the special ones.
+        """
+        if taken := set(SPECIAL) & set(user_defined_symbols):
+            raise UserError(f"--user-defined-symbols {' '.join(sorted(taken))}: every vocabulary has it, and no text")
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                vocab_size=vocab_size,
+                hard_vocab_limit=exact,
+                model_type=model_type,
+                character_coverage=character_coverage,
+                byte_fallback=byte_fallback,
+                normalization_rule_name=normalization,
+                num_threads=_TRAINING_THREADS,
+                max_sentence_length=1 << 30,  # the default drops lines of more than 4,192 bytes without a word
+                unk_id=UNK,
+                bos_id=BOS,
+                eos_id=EOS,
+                pad_id=-1,
+                control_symbols=list(SPECIAL[BRK:]),
+                user_defined_symbols=list(user_defined_symbols),
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise UserError(_training_problem(str(error), vocab_size)) from error
+        return cls(model.getvalue())
+
+    @classmethod
+    def from_bytes(cls, model: bytes) -> Tokenizer:
+        """The tokenizer that `to_bytes` gave.
+
+        Raises:
+            UserError: damaged, or not a model with `SPECIAL` at its beginning.
+        """
+        return cls(model)
+
+    def to_bytes(self) -> bytes:
+        """The SentencePiece model file's content."""
+        return self._model
+
+    @functools.cached_property
+    def vocab_size(self) -> int:
+        """V, the number of entries, special ones included."""
+        return int(self._processor.get_piece_size())
+
+    def vocabulary(self) -> list[str]:
+        """Every entry, by number."""
+        return [self._processor.id_to_piece(i) for i in range(self.vocab_size)]
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """The subwords of each line, without `<s>` and `</s>`."""
+        different = list(dict.fromkeys(lines))  # contexts come once for each variant
+        result: list[list[int]] = self._processor.encode(different, num_threads=1)
+        if len(different) == len(lines):
+            return result
+        tokens = dict(zip(different, result, strict=True))
+        return [tokens[line] for line in lines]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each subword of `encode` begins and ends in the text, white space before a word left out."""
+        names = ("encode_as_proto", "encode_as_immutable_proto")  # the second is that of older versions
+        cut = next(getattr(self._processor, name) for name in names if hasattr(self._processor, name))
+        bare = text.lstrip()  # behind white space that it drops SentencePiece counts wrong
+        if bare != text and self._processor.encode(bare) != self._processor.encode(text):
+            bare = text
+        found, begin = [], len(text) - len(bare)
+        for piece in cut(bare).pieces:
+            end = begin + len(piece.surface)
+            found.append((end - len(piece.surface.lstrip()), end))
+            begin = end
+        return found
+
+    def normalize(self, lines: Sequence[str]) -> list[str]:
+        """Each line as it is cut: normalised, `▁` for spaces and in front."""
+        return [self._processor.normalize(line) for line in lines]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of subwords; control symbols leave none."""
+        text: str = self._processor.decode([int(i) for i in ids])
+        return text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The entries with these numbers, as they stand in the vocabulary."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+def _training_problem(message: str, vocab_size: int) -> str:
+    if match := re.search(r"value <= (\d+)", message):
+        return f"--vocab-size {vocab_size} is more than this text supports: the largest that works is {match[1]}"
+    if match := re.search(r"required_chars\D*(\d+) vs (\d+)", message):
+        smallest = int(match[2]) + 1
+        return (
+            f"--vocab-size {vocab_size} is too small: the text's characters alone need {smallest}; "
+            "raise it or lower --character-coverage"
+        )
+    if vocab_size < len(SPECIAL):
+        return f"--vocab-size {vocab_size} is too small: the special entries alone are {len(SPECIAL)}"
+    return f"SentencePiece cannot be trained on this text: {' '.join(message.split())}"

@@ -1,0 +1,82 @@
+"""`docnmt-preprocess` for translation: text → a data folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from docnmt.core.data.config import TranslationPreprocessConfig
+from docnmt.core.data.encode_text import Encoder, fitting_workers
+from docnmt.core.data.filters import drop_documents
+from docnmt.core.data.first_pass import Split, scan
+from docnmt.core.data.long_policy import apply_long_policy
+from docnmt.core.data.merge import finish_folder, merge_folders
+from docnmt.core.data.meta import META
+from docnmt.core.data.overlap import overlap_with_training
+from docnmt.core.data.split_folder import SplitFolder
+from docnmt.core.data.store import token_dtype
+from docnmt.core.data.subwords import make_tokenizers
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.formats.corpus_files import Reading, find_splits
+from docnmt.core.formats.table_rows import KINDS
+from docnmt.runtime.errors import UsageError
+from docnmt.runtime.files import check_folder, replacing_folder
+from docnmt.runtime.progress import Progress
+
+
+def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[str], None]) -> None:
+    """Write the data folder of parallel documents; `say` is given the report line by line.
+
+    Everything is checked before the folder appears, and it appears whole or not at all.
+
+    Raises:
+        UserError: a file is missing, damaged or does not fit the others (file and line are named), a sentence is too
+            long under `--long-policy error`, or the folder may not be written.
+    """
+    destination = Path(config.destdir)
+    if useless := config.useless():
+        say(f"note: {', '.join(useless)}: no effect, as no vocabulary is trained here")
+    if config.merge:
+        merge_folders(config, say)
+        return
+    check_folder(destination, marker=META, overwrite=config.overwrite)
+    reading = Reading((config.source_lang, config.target_lang), config.table_columns(), config.one_sided)
+    inputs = {name: find_splits(prefixes, reading) for name, prefixes in config.prefixes().items()}
+    parts = [part for found in inputs.values() for part in (found, *found.following)]
+    if config.columns and not any(part.tables for part in parts):
+        raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
+    with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
+        files: dict[str, dict[str, Any]] = {}
+        splits = [Split(name, found, SplitFolder(folder, name, files)) for name, found in inputs.items()]
+        for split in splits:
+            scan(split, config.source_lang, config.target_lang)
+            for note in split.facts.notes:
+                say(note)
+        train = None
+        if splits[0].name == "train":
+            train = splits[0].files
+            splits[0].facts.notes += drop_documents(splits[0], splits[1:], config, say)
+        training = [] if train is None else [train.text(side) for side in splits[0].sides]
+        tokenizers = make_tokenizers(config, training, say)
+        _encode(splits, tokenizers, config.workers)
+        for split in splits:
+            split.facts.notes += apply_long_policy(split, tokenizers, config, say)
+        if train is not None:
+            for split in splits[1:]:
+                split.facts.notes += overlap_with_training(split.files, train, config.source_lang, say)
+        finish_folder(folder, splits, files, tokenizers, config, say)
+    say(f"{destination}: written")
+
+
+def _encode(splits: list[Split], tokenizers: dict[str, Tokenizer], workers: int | None) -> None:
+    """Second pass: cut the source and the first reference of every split into subwords."""
+    lines = sum(len(each.files.text(side)) for each in splits for side in each.sides[:2])
+    with Encoder(tokenizers, workers or fitting_workers(lines)) as encoder:
+        for split, side in [(each, side) for each in splits for side in each.sides[:2]]:
+            text, dtype = split.files.text(side), token_dtype(tokenizers[side].vocab_size)
+            label = f"cutting {split.name}.{side}"
+            with split.files.writer(f"{side}.tokens", dtype) as writer, Progress(len(text), label, unit="lines") as bar:
+                for sentences in encoder.encode(text, side):
+                    writer.append(sentences.tokens, sentences.lengths())
+                    bar.update(len(sentences))

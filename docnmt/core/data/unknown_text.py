@@ -1,0 +1,59 @@
+"""Text that a vocabulary does not have: models translate it into something invented."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.tokenizer import SPECIAL, UNK, Tokenizer
+from docnmt.runtime.errors import printable
+
+#: Sentences that are looked through for examples.
+_LOOKED_AT = 100
+
+
+class UnknownText:
+    """What a vocabulary does not have of a text that comes in parts; it is said once, and at the end what came later.
+
+    Attributes:
+        unknown, subwords: how many of them. in_sentences, sentences: likewise of sentences.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.unknown = self.subwords = self.in_sentences = self.sentences = self._said = 0
+        self._examples: list[str] = []
+
+    def add(self, corpus: ParallelCorpus) -> None:
+        """The next part; if it is the first with unknown subwords, that is said on stderr."""
+        places = np.flatnonzero(corpus.source.tokens == UNK)
+        sentences = np.unique(np.searchsorted(corpus.source.offsets, places, side="right") - 1)
+        self.unknown += len(places)
+        self.subwords += len(corpus.source.tokens)
+        self.in_sentences += len(sentences)
+        self.sentences += len(corpus.source)
+        if len(places) and not self._said:
+            texts = [corpus.source_text[int(n)] for n in sentences[:_LOOKED_AT]]
+            self._examples = unknown_characters(texts, self._tokenizer)[:10]
+            self.warn()
+
+    def warn(self) -> None:
+        """Say on stderr how many there were, unless that was said."""
+        if self.unknown == self._said:
+            return
+        self._said = self.unknown
+        shown = f" ({' '.join(map(printable, self._examples))})" if self._examples else ""
+        print(
+            f"warning: {self.unknown:,} of {self.subwords:,} subwords, in {self.in_sentences:,} of {self.sentences:,} "
+            f"sentences, are unknown to the model{shown}; what it writes for them is invented",
+            file=sys.stderr,
+        )
+
+
+def unknown_characters(lines: list[str], tokenizer: Tokenizer) -> list[str]:
+    """The characters of some lines that are no part of any entry, in the order in which they come."""
+    known = set("".join(entry for entry in tokenizer.vocabulary() if entry not in SPECIAL))
+    normal = "".join(tokenizer.normalize(lines))
+    return [character for character in dict.fromkeys(normal) if character not in known and not character.isspace()]

@@ -1,0 +1,107 @@
+"""Glossaries: how terms are to be translated, and which of them stand in a sentence."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.runtime.errors import UserError
+
+#: Scripts that are written without spaces: a term may stand anywhere in them.
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """Terms of the source and what stands for each in the target.
+
+    A term is found as a whole word, white space counting as one space. One without capitals is found in any case; one
+    with capitals as it is written. Of terms that overlap the one that begins first is taken, then the longest. What
+    stands for it is written as it is in the glossary.
+    """
+
+    terms: Mapping[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> Glossary:
+        """A file of lines SOURCE, tab, TARGET; empty lines count for nothing.
+
+        Raises:
+            UserError: it cannot be read, or a line has not two columns or contradicts another; it is named.
+        """
+        terms: dict[str, str] = {}
+        lines: dict[str, int] = {}
+        for number, line in enumerate(TextLines(path), 1):
+            if is_blank(line):
+                continue
+            cells = [" ".join(cell.split()) for cell in line.split("\t")]
+            if len(cells) != 2 or not all(cells):
+                raise UserError(f"{path}:{number}: expected a source term, a tab and a target term, got '{line[:60]}'")
+            source, target = cells
+            if terms.get(source, target) != target:
+                raise UserError(
+                    f"{path}:{number}: '{source}' is '{target}' here and '{terms[source]}' in line {lines[source]}; "
+                    "keep one of them"
+                )
+            terms[source], lines[source] = target, number
+        return cls(terms)
+
+    @classmethod
+    def of(cls, glossary: Glossary | Mapping[str, str] | str | Path | None) -> Glossary | None:
+        """What a caller gave: terms in a mapping, a file to read, or a glossary.
+
+        Raises:
+            UserError: it is none of these, or as `read`.
+        """
+        if isinstance(glossary, (str, Path)):
+            return cls.read(Path(glossary))
+        if not isinstance(glossary, Mapping):
+            if glossary is None or isinstance(glossary, Glossary):
+                return glossary
+            raise UserError(f"glossary: expected a mapping, a Glossary or a file, got {type(glossary).__name__}")
+        for term, target in glossary.items():
+            if not all(isinstance(each, str) and each.strip() for each in (term, target)):
+                raise UserError(f"glossary: expected text for a source and a target term, got {term!r}: {target!r}")
+        return cls({" ".join(term.split()): " ".join(target.split()) for term, target in glossary.items()})
+
+    @cached_property
+    def _longest_first(self) -> list[str]:
+        return sorted(self.terms, key=len, reverse=True)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str] | None:
+        """Any term, the longest first, each a group."""
+        parts = []
+        for term in self._longest_first:
+            spelt = r"\s+".join(map(re.escape, term.split()))
+            spelt = spelt if term != term.lower() else f"(?i:{spelt})"
+            parts.append(f"{_edge(term[0], '(?<!', ')')}({spelt}){_edge(term[-1], '(?!', ')')}")
+        return re.compile("|".join(parts)) if parts else None
+
+    def found(self, sentence: str) -> list[str]:
+        """The target terms that a source sentence asks for, each once, in the order of the source."""
+        if self._pattern is None:
+            return []
+        targets = []
+        for match in self._pattern.finditer(sentence):
+            spelt = " ".join(match[0].split())
+            assert match.lastindex is not None  # its group; `spelt.lower()` need not be a term: ſ and ı match s and i
+            term = spelt if spelt in self.terms else self._longest_first[match.lastindex - 1]
+            targets.append(self.terms[term])
+        return list(dict.fromkeys(targets))
+
+
+def _edge(character: str, opening: str, closing: str) -> str:
+    """Where a term ends in a letter or digit, none may follow."""
+    inside = character.isalnum() or character == "_"
+    return rf"{opening}\w{closing}" if inside and not unspaced(character) else ""
+
+
+def unspaced(character: str) -> bool:
+    """It is of a script that is written without spaces."""
+    return unicodedata.name(character, "").startswith(_UNSPACED)

@@ -1,0 +1,187 @@
+"""Plain text: a sentence a line, an empty line or `<d>` between documents."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Iterator, Sequence
+
+from docnmt.core.formats.structure import Blank, Event, Facts, Mark, Sentence
+from docnmt.core.formats.text_lines import TextLines, is_blank
+from docnmt.runtime.errors import UserError
+
+
+def read_text(
+    sides: Sequence[TextLines],
+    facts: Facts,
+    *,
+    levels: TextLines | None = None,
+    ids: TextLines | None = None,
+    strict: bool = True,
+) -> Iterator[Event]:
+    """Plain text: the source, then the references.
+
+    Args:
+        levels: the rows of levels.tsv. ids: those of the .ids file of OPUS, a document a new pair of names.
+        strict: a line that is empty on some sides only is an error; else it is a sentence without a partner.
+    """
+    rows, documents = LevelRows(levels) if levels else None, _Documents(ids) if ids else None
+    lockstep = _Lockstep([*sides, *(file for file in (levels, ids) if file)])
+    seen, paragraph = set[str](), 0
+    for number, lines in enumerate(lockstep, 1):
+        place, texts = f"{sides[0].name}:{number}", lines[: len(sides)]
+        kinds = {kind_of(text) for text in texts}
+        if len(kinds) > 1 and (strict or kinds != {"", "text"}):
+            raise UserError(lockstep.unequal(texts, number))
+        kind = "text" if len(kinds) > 1 else kinds.pop()
+        if kind not in seen:
+            seen.add(kind)
+            facts.levels |= kind == "<p>"
+            _check_kinds(seen, kind, place, levels, ids)
+        if documents is not None and (mark := documents.begins(lines[-1], number)) is not None:
+            yield mark
+        if kind == "text":
+            units, labels = rows.parse(lines[len(sides)], number) if rows else ((str(paragraph),), "")
+            facts.labels = rows is not None and rows.columns > rows.units
+            yield Sentence(tuple("" if is_blank(text) else text for text in texts), units, labels, place)
+            continue
+        if rows and not is_blank(lines[len(sides)]):
+            raise UserError(f"{rows.name}:{number}: expected an empty row, as {place} is empty")
+        paragraph += 1
+        if kind != "<p>":
+            yield Blank() if kind == "" else Mark()
+    _describe(lockstep.files, facts)
+    facts.levels |= rows is not None
+
+
+def _describe(files: Sequence[TextLines], facts: Facts) -> None:
+    """What was found in files that were read."""
+    for file in files:
+        facts.inputs[file.name] = {"bytes": file.bytes, "lines": file.lines, "sha256": file.sha256}
+        if file.crlf:
+            facts.notes.append(f"{file.name}: {file.crlf:,} of {file.lines:,} lines end in CRLF, which is taken off")
+        if file.bom:
+            facts.notes.append(f"{file.name}: begins with a byte order mark, which is taken off")
+
+
+def kind_of(line: str) -> str:
+    """ "text", or what else the line is: "", "<p>", "<d>"."""
+    bare = line.strip()
+    return bare if bare in ("", "<p>", "<d>") else "text"
+
+
+def _check_kinds(seen: set[str], kind: str, here: str, levels: TextLines | None, ids: TextLines | None) -> None:
+    """Whether the kind of the line `here` goes together with those that were `seen` up to it.
+
+    Raises:
+        UserError: there are two sources of structure at once.
+    """
+    here += ": two sources of structure at once:"
+    if {"", "<d>"} <= seen:
+        raise UserError(f"{here} <d> lines and empty lines; keep one of them to mark documents")
+    if kind in ("<p>", "<d>") and levels is not None:
+        raise UserError(f"{here} {kind} lines and {levels.name}; keep one of them")
+    if kind in ("", "<d>") and ids is not None:
+        raise UserError(f"{here} {kind or 'empty'} lines and {ids.name}; keep one of them")
+
+
+class _Lockstep:
+    """Several files line by line."""
+
+    def __init__(self, files: Sequence[TextLines]) -> None:
+        self.files = files
+        self._streams = [iter(file) for file in files]
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        """
+        Raises:
+            UserError: they have different numbers of lines.
+        """
+        for number, lines in enumerate(itertools.zip_longest(*self._streams), 1):
+            if None in lines:
+                told = self._told(lines, number)
+                raise UserError(f"expected the same number of lines on all sides: {told}; lines: {self._counts()}")
+            yield lines
+
+    def _told(self, texts: Sequence[str | None], number: int) -> str:
+        """What stands in line `number` of each file."""
+        files = zip(self.files, texts, strict=False)  # the last one is levels.tsv, which may not be asked for
+        return ", but ".join(f"{file.name}:{number} {_described(text)}" for file, text in files)
+
+    def _counts(self) -> str:
+        for stream in self._streams:
+            collections.deque(stream, maxlen=0)  # to the end, so that the lines are counted
+        return ", ".join(f"{file.name} has {file.lines:,}" for file in self.files)
+
+    def unequal(self, texts: Sequence[str], number: int) -> str:
+        """What is wrong with a line that is empty, or a mark, on some sides only."""
+        problem = f"documents must break at the same lines on all sides: {self._told(texts, number)}"
+        if {kind_of(text) for text in texts} == {"", "text"}:
+            problem += " (for sentences without a partner give --one-sided)"
+        counts = self._counts()
+        return problem if len({file.lines for file in self.files}) == 1 else f"{problem}; lines: {counts}"
+
+
+def _described(text: str | None) -> str:
+    if text is None:
+        return "is missing"
+    kind = kind_of(text)
+    return {"text": f"reads '{text[:40]}'", "": "is empty"}.get(kind, f"is {kind}")
+
+
+class _Documents:
+    """The rows of an .ids file: the documents of both sides, then the sentences' numbers."""
+
+    def __init__(self, lines: TextLines) -> None:
+        self._name = lines.name
+        self._open: list[str] = []
+
+    def begins(self, row: str, number: int) -> Mark | None:
+        """The mark of a document that begins with this row.
+
+        Raises:
+            UserError: the row does not name two documents.
+        """
+        names = row.split("\t")[:2]
+        if len(names) < 2:
+            raise UserError(f"{self._name}:{number}: expected a document of each side and a tab, got '{row[:40]}'")
+        if names == self._open:
+            return None
+        self._open = names
+        return Mark(" ".join(names))
+
+
+class LevelRows:
+    """The rows of a levels.tsv: leading columns of whole numbers are units, all others are labels."""
+
+    def __init__(self, lines: TextLines) -> None:
+        self.name = lines.name
+        self.columns = self.units = 0
+
+    def parse(self, row: str, number: int) -> tuple[tuple[str, ...], str]:
+        """The labels of the units, outermost first, and the other columns.
+
+        Raises:
+            UserError: the row is empty or unlike the first.
+        """
+        if is_blank(row):
+            raise UserError(f"{self.name}:{number}: empty row, but there is a sentence in this line of the text")
+        values = row.split("\t")
+        if not self.columns:
+            self.columns = len(values)
+            self.units = next((i for i, value in enumerate(values) if not _is_whole(value)), len(values))
+            if not self.units:
+                raise UserError(f"{self.name}:{number}: expected a number in the first column, got '{values[0]}'")
+        if len(values) != self.columns:
+            raise UserError(f"{self.name}:{number}: {len(values)} columns, expected {self.columns} as in the first row")
+        units = tuple(values[: self.units])
+        for column, value in enumerate(units, 1):
+            if not _is_whole(value):
+                raise UserError(
+                    f"{self.name}:{number}: column {column} is '{value}', expected a whole number as in the first row"
+                )
+        return units, "\t".join(values[self.units :])
+
+
+def _is_whole(value: str) -> bool:
+    return value.isascii() and value.removeprefix("-").isdigit()

@@ -1,0 +1,149 @@
+"""Lines of a UTF-8 text file, checked while they are read (`docs/data.md` says what a corpus is).
+
+Lines end at `\\n` only, so U+2028, U+0085 and form feeds are ordinary text. CRLF is stripped and counted, a byte order
+mark at the beginning is taken off and noted; a lone `\\r`, NUL or a byte that is not UTF-8 is an error that names the
+file, the line and the byte.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from docnmt.core.formats.file_blocks import BLOCK, blocks
+from docnmt.runtime.errors import UserError
+
+
+class TextLines:
+    """The lines of a file or a binary stream, without their ends, read once and in blocks.
+
+    Args:
+        source: a path, a binary stream such as `sys.stdin.buffer`, or its content, block by block.
+        name: what messages call it; the path by default.
+        progress: called with the number of bytes of every block read.
+
+    Attributes:
+        lines, crlf, bom: what was found, complete when the last line was read.
+        bytes, sha256: of the file as it is stored, likewise.
+    """
+
+    def __init__(
+        self,
+        source: Path | BinaryIO | Generator[bytes, None, None],
+        *,
+        name: str | None = None,
+        progress: Callable[[int], object] | None = None,
+    ) -> None:
+        self._source, self._progress = source, progress
+        self.name = name or str(source)
+        self.lines = self.crlf = self.bytes = 0
+        self.bom = self._begun = False
+        self._digest = hashlib.sha256()
+
+    def __iter__(self) -> Iterator[str]:
+        """Each line in order.
+
+        Raises:
+            UserError: the file cannot be read or is not clean UTF-8 text.
+        """
+        rest: list[bytes] = []  # of a line that is not at its end
+        for block in self._blocks():
+            if cut := block.rfind(b"\n") + 1:
+                yield from self._split(b"".join([*rest, block[:cut]]))
+                rest = []
+            rest.append(block[cut:])
+        yield from self._split(b"".join(rest))
+
+    @property
+    def sha256(self) -> str:
+        """Of what was read."""
+        return self._digest.hexdigest()
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The source, decompressed."""
+        if isinstance(self._source, Path):
+            yield from blocks(self._source, self._seen)
+            return
+        for block in self._source if isinstance(self._source, Generator) else self._read(self._source):
+            self._seen(block)
+            yield block
+
+    def _read(self, stream: BinaryIO) -> Iterator[bytes]:
+        try:
+            while block := stream.read(BLOCK):
+                yield block
+        except OSError as error:
+            raise UserError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+
+    def _seen(self, block: bytes) -> None:
+        self._digest.update(block)
+        self.bytes += len(block)
+        if self._progress:
+            self._progress(len(block))
+
+    def _split(self, block: bytes) -> list[str]:
+        """The lines of a block of whole lines, checked."""
+        start = 0
+        beginning, self._begun = not self._begun, self._begun or block != b""
+        if beginning and block.startswith(codecs.BOM_UTF8):
+            self.bom, start = True, len(codecs.BOM_UTF8)
+        try:
+            text = block[start:].decode("utf-8")
+        except UnicodeDecodeError as error:
+            self._refuse(block, error.start + start, _not_utf8(block, beginning))
+        if "\r" in text:
+            self.crlf += text.count("\r\n")
+            text = text.replace("\r\n", "\n")
+            if "\r" in text:
+                lone = next(i for i, byte in enumerate(block) if byte == 13 and block[i + 1 : i + 2] != b"\n")
+                self._refuse(block, lone, "carriage return inside a line; lines end in \\n or \\r\\n: remove it")
+        if "\0" in text:
+            other = _not_utf8(block, beginning)
+            nul = other if other.startswith("not plain text but") else "NUL byte; this is not plain text: remove it"
+            self._refuse(block, block.index(0), nul)
+        lines = text.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        self.lines += len(lines)
+        return lines
+
+    def _refuse(self, block: bytes, at: int, what: str) -> NoReturn:
+        line = self.lines + block.count(b"\n", 0, at) + 1
+        column = at - (block.rfind(b"\n", 0, at) + 1) + 1
+        raise UserError(f"{self.name}:{line}: byte {column} of the line (0x{block[at]:02X}): {what}")
+
+
+#: How files that are no plain text begin.
+_OTHERS = {
+    b"PK\x03\x04": "a zip archive, as .docx and .odt files are; save it as plain text",
+    b"\x1f\x8b": "compressed by gzip; gunzip it first",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; unzstd it first",
+    b"%PDF": "a PDF file; save it as plain text",
+    b"\xd0\xcf\x11\xe0": "an old Office file; save it as plain text",
+}
+
+
+def _not_utf8(block: bytes, beginning: bool) -> str:
+    for magic, what in _OTHERS.items() if beginning else ():
+        if block.startswith(magic):
+            return f"not plain text but {what}"
+    if beginning and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "not UTF-8 but UTF-16, by its byte order mark; convert it: iconv -f UTF-16 -t UTF-8"
+    return "not valid UTF-8; convert the file, for example with iconv -f LATIN1 -t UTF-8"
+
+
+def is_blank(line: str) -> bool:
+    """Nothing but white space: what counts as an empty line."""
+    return not line or line.isspace()
+
+
+def half_character(text: str) -> str | None:
+    """What is wrong with a text that JSON can write but no file can hold, if it is one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # JSON's \\ud800 can stand alone
+        return f"half a character (\\u{ord(text[error.start]):04x} without its other half); remove it"
+    return None

@@ -1,0 +1,240 @@
+"""From a configuration to the modules of an encoder-decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypedDict
+
+import torch
+from torch import nn
+
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.models.context_config import DEFAULT_TARGET_TOP_T, ContextOptions, HierTransformerConfig
+from docnmt.core.models.encoder_decoder import Decoder, Encoder
+from docnmt.core.reading import ReadingPlan
+from docnmt.modules.context_attention import ContextAttention, SummaryEncoder
+from docnmt.modules.context_sublayers import DecoderContext, EarlierContext, EncoderContext
+from docnmt.modules.embedding import Embedding, WordDropout
+from docnmt.modules.fusion import build_fusion
+from docnmt.modules.layers import FeedForward, Layer, Residual
+from docnmt.modules.linear_attention import LinearCrossAttention, LinearSelfAttention
+from docnmt.modules.positions import AttentionPosition, Position, RelativeKeys, build_position
+from docnmt.modules.sentence_summary import build_merge
+from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
+from docnmt.modules.sublayer import Sublayer
+from docnmt.modules.target_attention import EarlierSentences, EarlierSummaries
+from docnmt.registry.registry import FUSIONS, POSITIONS
+from docnmt.runtime.errors import UsageError
+
+
+class Vocabularies(Protocol):
+    """What a model must know of a translation task."""
+
+    @property
+    def source_vocabulary_size(self) -> int:
+        """Rows of the source embedding."""
+
+    @property
+    def target_vocabulary_size(self) -> int:
+        """Rows of the target embedding and of the output layer."""
+
+    @property
+    def joined(self) -> bool:
+        """Both languages share one vocabulary."""
+
+
+class Parts(TypedDict):
+    """The arguments of an `EncoderDecoder`."""
+
+    encoder: Encoder
+    decoder: Decoder
+    output: nn.Linear
+    reading: ReadingPlan
+
+
+@dataclass(frozen=True)
+class Context:
+    """How an architecture's words read their document.
+
+    Attributes:
+        attention: makes a layer's context attention, given `d_model`, `heads`, `d_head` and `equal_start`.
+        merge: the Merge function of a tree of summaries, or None for no tree.
+    """
+
+    config: HierTransformerConfig
+    attention: Callable[..., ContextAttention]
+    merge: str | None = None
+
+    def beside(self, sublayer: str) -> list[tuple[str, ...]]:
+        """The blocks of a sublayer and of the context attention: after it, with it, or alone where it has all heads."""
+        if self.config.context_placement == "block":
+            return [(sublayer,), ("context",)]
+        return [(sublayer, "context")] if self.config.heads_beside_context else [("context",)]
+
+    def make_attention(self) -> ContextAttention:
+        """One layer's context attention."""
+        width = self.config.embed_dim
+        sizes = {"d_model": width, "heads": self.config.heads_of_context, "d_head": width // self.config.heads}
+        return self.attention(**sizes, equal_start=self.config.equal_start)
+
+    def make_summaries(self) -> SummaryEncoder:
+        """Source2token summaries of all sentences, with the tree over them."""
+        sizes = {"d_model": self.config.embed_dim, "heads": self.config.heads}
+        return SummaryEncoder(**sizes, merge=None if self.merge is None else build_merge(self.merge, **sizes))
+
+    def make_earlier(self) -> ContextAttention:
+        """Of the decoder's layers, to earlier target sentences."""
+        c = self.config
+        sizes = {"d_model": c.embed_dim, "heads": c.heads, "d_head": c.embed_dim // c.heads}
+        if c.target_context == "summaries":
+            return EarlierSummaries(**sizes, equal_start=c.equal_start)
+        return EarlierSentences(**sizes, top_t=c.target_top_t or DEFAULT_TARGET_TOP_T, equal_start=c.equal_start)
+
+    def make_hide(self) -> nn.Module:
+        """What hides words from those who read them as context."""
+        return WordDropout(self.config.context_word_dropout)
+
+
+def embeddings(
+    config: TransformerConfig, task: Vocabularies, position: Position
+) -> tuple[Embedding, Embedding, nn.Linear]:
+    """Source and target embeddings and the output layer; which matrices are one, the configuration says.
+
+    Raises:
+        UsageError: sharing was asked for and the vocabularies differ.
+    """
+    width = config.embed_dim
+    if config.share_embeddings and not task.joined:
+        raise UsageError(
+            "--share-embeddings needs one vocabulary for both languages, and the data was preprocessed with "
+            "two (--no-joined-dictionary); give --no-share-embeddings"
+        )
+    source = nn.Embedding(task.source_vocabulary_size, width)
+    target = source if config.share_embeddings else nn.Embedding(task.target_vocabulary_size, width)
+    for matrix in dict.fromkeys((source, target)):  # in this order, or initial weights would depend on addresses
+        nn.init.normal_(matrix.weight, std=width**-0.5)
+    output = nn.Linear(width, task.target_vocabulary_size, bias=False)
+    if config.tie_output:
+        output.weight = target.weight
+    else:
+        nn.init.normal_(output.weight, std=width**-0.5)
+    if config.output_bias:
+        output.bias = nn.Parameter(torch.zeros(task.target_vocabulary_size))
+
+    def embedding(tokens: nn.Embedding) -> Embedding:
+        """Embeddings of one side, with the positions and a fusion of its own."""
+        own = FUSIONS.options(config.position_fusion, config)
+        fusion = None if position.input is None else build_fusion(config.position_fusion, width, **own)
+        scale = None if config.scale_embeddings else 1.0
+        return Embedding(tokens=tokens, position=position.input, fusion=fusion, dropout=config.dropout, scale=scale)
+
+    return embedding(source), embedding(target), output
+
+
+def encoder_decoder(
+    config: TransformerConfig,
+    task: Vocabularies,
+    *,
+    reading: ReadingPlan | None = None,
+    context: Context | None = None,
+    **position_settings: int | float | bool,
+) -> Parts:
+    """The parts of an `EncoderDecoder`. Those with a context read whole documents, sentence by sentence."""
+    if context is not None:
+        reading, position_settings = context.config.reading, context.config.position_settings
+    assert reading is not None
+    lengths = {"max_distance": config.horizon or 16, "max_positions": config.max_positions}
+    options = POSITIONS.options(config.position, config)
+    position = build_position(config.position, config.embed_dim, options=options, **lengths, **position_settings)
+    source, target, output = embeddings(config, task, position)
+    in_encoder = context if context is not None and context.config.context_sides != "decoder" else None
+    in_decoder = context if context is not None and context.config.context_sides != "encoder" else None
+    own_text = context if reading.own_text else None
+    summaries_once = in_encoder is not None and in_encoder.config.summary_input == "embeddings"
+    encoder = Encoder(
+        embedding=source,
+        layers=[_encoder_layer(config, position, in_encoder) for _ in range(config.encoder_layers)],
+        norm=_final_norm(config),
+        summarise=in_encoder.make_summaries() if in_encoder is not None and summaries_once else None,
+        hide=None if in_encoder is None else in_encoder.make_hide(),
+        checkpoint_activations=config.checkpoint_activations,
+    )
+    decoder = Decoder(
+        embedding=target,
+        layers=[_decoder_layer(config, position, in_decoder, own_text) for _ in range(config.decoder_layers)],
+        norm=_final_norm(config),
+        summarise=None if in_decoder is None else in_decoder.make_summaries(),
+        summarise_target=None if own_text is None else SummaryEncoder(d_model=config.embed_dim, heads=config.heads),
+        hide=None if context is None else context.make_hide(),
+        checkpoint_activations=config.checkpoint_activations,
+    )
+    return {"encoder": encoder, "decoder": decoder, "output": output, "reading": reading}
+
+
+def _encoder_layer(config: TransformerConfig, position: Position, context: Context | None) -> Layer:
+    heads = config.heads if context is None else context.config.heads_beside_context
+    sublayers: dict[str, Sublayer] = {}
+    if heads:
+        sublayers["attention"] = _self_attention(config, position, causal=False, heads=heads)
+    sublayers["feed_forward"] = _feed_forward(config)
+    if context is None:
+        return _layer(config, sublayers, [("attention",), ("feed_forward",)])
+    attention = context.make_attention()
+    summarise = context.make_summaries() if context.config.summary_input == "layer" else None
+    sublayers["context"] = EncoderContext(attention, summarise=summarise, hide=context.make_hide())
+    return _layer(config, sublayers, [*context.beside("attention"), ("feed_forward",)])
+
+
+def _decoder_layer(
+    config: TransformerConfig, position: Position, context: Context | None, own_text: Context | None
+) -> Layer:
+    heads = config.heads if context is None else context.config.heads_beside_context
+    sublayers: dict[str, Sublayer] = {"attention": _self_attention(config, position, causal=True, heads=config.heads)}
+    if heads:
+        sublayers["cross"] = _cross_attention(config, heads)
+    sublayers["feed_forward"] = _feed_forward(config)
+    blocks: list[tuple[str, ...]] = [("attention",), ("cross",)]
+    if context is not None:
+        sublayers["context"] = DecoderContext(context.make_attention())
+        blocks = [("attention",), *context.beside("cross")]
+    if own_text is not None:
+        sublayers["target"] = EarlierContext(own_text.make_earlier())
+        blocks.append(("target",))
+    return _layer(config, sublayers, [*blocks, ("feed_forward",)])
+
+
+def _layer(config: TransformerConfig, sublayers: dict[str, Sublayer], blocks: list[tuple[str, ...]]) -> Layer:
+    own = config.context_norm if isinstance(config, ContextOptions) and config.norm == "post" else config.norm
+    return Layer(sublayers, blocks, residual=_residual(config, config.norm), document_residual=_residual(config, own))
+
+
+def _self_attention(config: TransformerConfig, position: Position, *, causal: bool, heads: int) -> Sublayer:
+    d_head = config.embed_dim // config.heads
+    kind = LinearSelfAttention if config.attention == "linear" else SelfAttention
+    inside: AttentionPosition | None = None
+    if position.attention is not None:
+        inside = position.attention(heads, d_head)
+    elif config.horizon:
+        inside = RelativeKeys(d_head, config.horizon)
+    return kind(d_model=config.embed_dim, heads=heads, d_head=d_head, causal=causal, position=inside)
+
+
+def _cross_attention(config: TransformerConfig, heads: int) -> Sublayer:
+    width, d_head = config.embed_dim, config.embed_dim // config.heads
+    if config.attention == "softmax":
+        return CrossAttention(d_model=width, heads=heads, d_head=d_head)
+    relative = RelativeKeys(d_head, config.horizon) if config.horizon and config.cross_relative else None
+    return LinearCrossAttention(d_model=width, heads=heads, d_head=d_head, position=relative)
+
+
+def _feed_forward(config: TransformerConfig) -> FeedForward:
+    return FeedForward(d_model=config.embed_dim, d_inner=config.ffn_dim, activation=config.activation)
+
+
+def _residual(config: TransformerConfig, norm: str) -> Callable[[], Residual]:
+    return lambda: Residual(d_model=config.embed_dim, dropout=config.dropout, norm=norm)
+
+
+def _final_norm(config: TransformerConfig) -> nn.Module:
+    return nn.LayerNorm(config.embed_dim) if config.norm == "pre" else nn.Identity()

@@ -1,0 +1,185 @@
+"""What architectures with a context attention can be told.
+
+No torch here: these dataclasses are also the command line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.models.sequence_config import LevelOptions
+from docnmt.core.reading import ReadingPlan
+from docnmt.registry.options import Condition, below, no_share, option
+from docnmt.registry.registry import MERGES, POSITIONS
+
+#: What `--target-top-t` is when nobody says.
+DEFAULT_TARGET_TOP_T = 4
+
+
+@dataclass(frozen=True)
+class ContextOptions(TransformerConfig):
+    """A context attention in encoder and decoder."""
+
+    free: ClassVar[tuple[str, ...]] = ("target_top_t", "equal_start")
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(("summary_input",), "context_sides", ("both", "encoder")),
+        Condition(("context_norm",), "norm", ("post",)),
+        Condition(("context_norm",), "context_blocks", (True,), "a block that reads the document alone: give "
+                  "--context-placement block or --target-context"),
+    )  # fmt: skip
+
+    context_placement: Literal["block", "heads", "replace"] = option(
+        "block", "context attention as a block of its own, as extra heads, or in place of self-attention heads"
+    )
+    context_norm: Literal["pre", "post"] = option(
+        "post", "with --norm post, the layer norm of blocks that read a document: after the residual sum as in the "
+        "others, or before the block, which so can start without an effect (--finetune-from-model)",
+    )  # fmt: skip
+    context_heads: int | None = option(
+        None, "heads of the context attention; 'replace' may take all of --heads [--heads; half of them for 'replace']"
+    )
+    equal_start: bool = option(
+        True, "queries and keys of context attention start with the same projections, so that at first a word finds "
+        "what resembles it",
+    )  # fmt: skip
+    context_sides: Literal["both", "encoder", "decoder"] = option("both", "where there is a context attention")
+    summary_input: Literal["layer", "embeddings"] = option(
+        "layer",
+        "source2token reads what every encoder layer's context attention reads (eq. 5), or the embeddings once "
+        "(figure 1)",
+    )
+    context_word_dropout: float = option(
+        0.0, "in training, how often a word is hidden from context attention (not from its own sentence)"
+    )
+    context_dropout: float = option(
+        0.0, "in training, how often a document is read without context: each of its sentences reads itself alone"
+    )
+    target_context: Literal["none", "summaries", "conditional"] = option(
+        "none", "what the decoder reads of the translations before its sentence: their summaries, or the words of the "
+        "most relevant ones (eq. 7); the reference's in training, the model's own in decoding", basic=True,
+    )  # fmt: skip
+    target_top_t: int | None = option(
+        None, "sentences that each word and head keeps with --target-context conditional [4]"
+    )
+
+    @property
+    def heads_of_context(self) -> int:
+        """Heads of a layer's context attention."""
+        return self.context_heads or (max(1, self.heads // 2) if self.context_placement == "replace" else self.heads)
+
+    @property
+    def heads_beside_context(self) -> int:
+        """Heads that are left to the sublayer beside it; none: there is no such sublayer."""
+        return self.heads - (self.heads_of_context if self.context_placement == "replace" else 0)
+
+    @property
+    def context_blocks(self) -> bool:
+        """Whether a block of some layer reads the document and nothing else."""
+        return self.context_placement == "block" or not self.heads_beside_context or self.target_context != "none"
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = super().problems() + no_share(self, "context_word_dropout", "context_dropout")
+        found += below(self, 1, "context_heads", "target_top_t")
+        if self.context_placement == "replace" and (self.context_heads or 1) > self.heads:
+            found.append(
+                f"--context-placement replace: there are no --context-heads {self.context_heads} to replace among the "
+                f"--heads {self.heads}"
+            )
+        if self.target_top_t is not None and self.target_context != "conditional":
+            found.append("--target-top-t has no effect without --target-context conditional")
+        return found
+
+
+@dataclass(frozen=True)
+class HierTransformerConfig(ContextOptions, LevelOptions):
+    """Whole documents: structural positions and a context attention (Trankova and Rykunov, figure 1).
+
+    What two sentences say must at first weigh more than where they stand: else attention over the document finds the
+    nearest sentence, not the one about the same thing. Where sentences are joined, places must tell them apart.
+    """
+
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition(
+            ("position_count",), "position", ("multi_level", "sinusoidal", "learned", "rope_input", "relative_input")
+        ),
+    )
+
+    # groups that extend one class bring all its defaults again, so what a group changed must be said once more
+    position: str = option("multi_level", "position family", choices=POSITIONS.names)
+    level_scale: float = option(0.1, "what positions above the word are multiplied by at the start; learned")
+
+    @property
+    def reading(self) -> ReadingPlan:
+        """Whole documents, each sentence a sequence of its own."""
+        own_text = self.target_context != "none"
+        return ReadingPlan(
+            written=None, positions=self.position_count, own_text=own_text, dropped_context=self.context_dropout
+        )
+
+
+@dataclass(frozen=True)
+class CondTransformerConfig(HierTransformerConfig):
+    """ConditionalAttention (Trankova and Rykunov, eq. 7)."""
+
+    free: ClassVar[tuple[str, ...]] = ("top_t", "read_all_updates", "always_own_sentence")
+
+    top_t: int = option(4, "sentences that each word and head keeps", basic=True)
+    read_all_updates: int = option(
+        0, "read every sentence of the source document in the first so many updates, then only --top-t (short "
+        "documents only: this costs quadratic time)"
+    )  # fmt: skip
+    always_own_sentence: bool = option(
+        False, "a word's own sentence (a target word's: the one it translates) is always among those it keeps"
+    )
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = super().problems() + below(self, 1, "top_t")
+        if self.read_all_updates < 0:
+            found.append(f"--read-all-updates: must not be negative, got {self.read_all_updates}")
+        if self.always_own_sentence and self.top_t == 1:
+            found.append("--always-own-sentence with --top-t 1 leaves no other sentence; give --top-t 2 or more")
+        return found
+
+    def notes(self) -> list[str]:
+        """What is worth knowing before an hour is spent on it."""
+        flags = {"--top-t": self.top_t == 1, "--target-top-t": self.target_top_t == 1}
+        return [
+            f"{flag} 1: softmax does not see the relevance of a sentence that is read alone, so the choice gets no "
+            "gradient and is not learned; 2 or more learn it"
+            for flag, alone in flags.items()
+            if alone
+        ]
+
+
+@dataclass(frozen=True)
+class HierCondTransformerConfig(CondTransformerConfig):
+    """HierarchicalCondAtt (Trankova and Rykunov, section 3.3)."""
+
+    merge: str | None = option(
+        None,
+        "find sentences by a tree over the summaries (ConstructBT, TraverseTree) with this Merge(left, right), not "
+        "through blocks of neighbouring sentences",
+        choices=MERGES.names,
+    )
+    select_on: Literal["cumulative", "node"] = option(
+        "cumulative", "with --merge: the top t of a tree level are chosen by the sum of relevances on their path, or "
+        "by their own",
+    )  # fmt: skip
+
+    count_copies: bool = option(
+        True, "with --merge: the relevance of a node without a sibling, of which its parent is a copy, is added to the "
+        "sum a second time",
+    )  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = super().problems()
+        for typed, changed in ((f"--select-on {self.select_on}", self.select_on != "cumulative"),
+                               ("--no-count-copies", not self.count_copies)):  # fmt: skip
+            if self.merge is None and changed:
+                found.append(f"{typed} has no effect without --merge: no tree is descended")
+        return found

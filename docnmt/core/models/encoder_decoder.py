@@ -1,0 +1,210 @@
+"""The spine of every translation architecture: packed encoder, packed decoder, and the decoder one token at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypedDict, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from typing_extensions import NotRequired, Unpack
+
+from docnmt.core.batch import PackedText, TranslationBatch
+from docnmt.core.data.tokenizer import BOS
+from docnmt.core.models.decoder_state import DecoderState, Memory, WrittenSentence
+from docnmt.core.reading import ReadingPlan
+from docnmt.layout import DocumentLayout
+from docnmt.modules.context_sublayers import EarlierContext
+from docnmt.modules.document_store import DocumentStore
+from docnmt.modules.embedding import Embedding
+from docnmt.modules.layers import Layer
+from docnmt.modules.sublayer import OwnStart, Reads, Slots, Step
+
+
+class StackParts(TypedDict):
+    """The arguments of a `Stack`."""
+
+    embedding: Embedding
+    layers: Sequence[Layer]
+    norm: nn.Module
+    summarise: NotRequired[nn.Module | None]
+    hide: NotRequired[nn.Module | None]
+    checkpoint_activations: NotRequired[bool]
+
+
+class Stack(nn.Module):
+    """What encoder and decoder are made of: an embedding, layers, a final norm.
+
+    Args:
+        summarise: makes summaries once for all layers, or None.
+        hide: what is done to words before they are context, or None.
+        checkpoint_activations: compute the layers' activations again in the backward pass.
+    """
+
+    summarise: nn.Module | None
+
+    def __init__(
+        self,
+        *,
+        embedding: Embedding,
+        layers: Sequence[Layer],
+        norm: nn.Module,
+        summarise: nn.Module | None = None,
+        hide: nn.Module | None = None,
+        checkpoint_activations: bool = False,
+    ) -> None:
+        super().__init__()
+        self.embedding, self.layers, self.norm = embedding, nn.ModuleList(layers), norm
+        self.summarise, self.hide = summarise, hide or nn.Identity()
+        self.checkpoint_activations = checkpoint_activations
+
+    @property
+    def stack(self) -> list[Layer]:
+        """The layers, by their type."""
+        return [cast(Layer, layer) for layer in self.layers]
+
+    def embed(self, text: PackedText) -> Tensor:
+        """The first layer's input (T, d)."""
+        x: Tensor = self.embedding(text.tokens, text.positions, text.layout.sentence_offsets, text.highest)
+        return x
+
+    def run(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (T, d) through all layers and the final norm → (T, d)."""
+        for layer in self.layers:
+            if self.checkpoint_activations and self.training:
+                x = cast(Tensor, checkpoint(layer, x, reads, use_reentrant=False))
+            else:
+                x = layer(x, reads)
+        normed: Tensor = self.norm(x)
+        return normed
+
+
+class Encoder(Stack):
+    """`summarise` reads the embeddings (Trankova and Rykunov, figure 1); other summaries are the layers' own."""
+
+    def forward(self, source: PackedText) -> Tensor:
+        """(T, d) encoder states of the packed source."""
+        x = self.embed(source)
+        store = None if self.summarise is None else self.summarise(self.hide(x), source.layout)
+        return self.run(x, Reads(source.layout, store=store))
+
+
+class Decoder(Stack):
+    """`summarise` makes one document store of the encoder's output, for all layers.
+
+    Args:
+        summarise_target: makes one of the decoder's own input, for layers that read earlier target sentences, or None.
+    """
+
+    summarise_target: nn.Module | None
+
+    def __init__(self, *, summarise_target: nn.Module | None = None, **stack: Unpack[StackParts]) -> None:
+        super().__init__(**stack)
+        self.summarise_target = summarise_target
+
+    def store(self, states: Tensor, layout: DocumentLayout) -> DocumentStore | None:
+        """The source document as the layers' context attention reads it, of the encoder's states (Tk, d)."""
+        return None if self.summarise is None else cast(DocumentStore, self.summarise(self.hide(states), layout))
+
+    def forward(self, target: PackedText, states: Tensor, source_layout: DocumentLayout) -> Tensor:
+        """(Tq, d) features of the packed target, given the encoder's states (Tk, d)."""
+        store = self.store(states, source_layout)
+        x = self.embed(target)
+        written = None if self.summarise_target is None else self.summarise_target(self.hide(x), target.layout)
+        return self.run(x, Reads(target.layout, states, source_layout, store, written))
+
+    def remember(self, source: PackedText, states: Tensor) -> list[dict[str, object]]:
+        """For each layer, what its sublayers read of source documents in decoding."""
+        reads = Reads(source.layout, states, source.layout, self.store(states, source.layout))
+        return [layer.remember(reads) for layer in self.stack]
+
+
+def initialise(part: nn.Module) -> None:
+    """Xavier's uniform distribution for every projection, zero biases; then what single modules ask for themselves."""
+    for module in part.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    for module in part.modules():
+        if isinstance(module, OwnStart):
+            module.reset_parameters()
+
+
+class EncoderDecoder(nn.Module):
+    """A translation model: `forward` for training, `encode`, `begin` and `step` for search.
+
+    Args:
+        output: features → scores of the vocabulary.
+        reading: what the model reads and writes at once.
+
+    Raises:
+        ValueError: the plan reads its own text and the decoder does not, or the other way round.
+    """
+
+    #: What a criterion must judge.
+    predicts: ClassVar[str] = "tokens"
+
+    def __init__(self, *, encoder: Encoder, decoder: Decoder, output: nn.Linear, reading: ReadingPlan) -> None:
+        super().__init__()
+        if reading.own_text != (decoder.summarise_target is not None):
+            raise ValueError(
+                "reading.own_text and decoder.summarise_target: expected both or neither; a decoder that reads its own "
+                "text has sublayers named target"
+            )
+        self.encoder, self.decoder, self.output = encoder, decoder, output
+        self.reading = reading
+        initialise(encoder)
+        initialise(decoder)  # the output layer keeps the embeddings' distribution: it may be the same matrix
+
+    def forward(self, batch: TranslationBatch) -> Tensor:
+        """Features (T, d) of the packed target tokens; `output` turns them into scores of the vocabulary."""
+        states = self.encoder(batch.source)
+        features: Tensor = self.decoder(batch.target, states, batch.source.layout)
+        return features
+
+    def encode(self, source: PackedText) -> Memory:
+        """Encode packed documents and project what the decoder's layers will read of them."""
+        return Memory.of(source, self.decoder.remember(source, self.encoder(source)))
+
+    def begin(
+        self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[WrittenSentence]] = ()
+    ) -> DecoderState:
+        """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory.
+
+        Args:
+            earlier: with `reading.own_text`, for each slot what `remember` gave for the sentences before its own.
+        """
+        like = self.decoder.embedding.tokens.weight
+        layers = []
+        for number, (layer, remembered) in enumerate(zip(self.decoder.stack, memory.layers, strict=True)):
+            own = [[sentence[number] for sentence in slot] for slot in earlier]
+            layers.append(layer.begin(remembered, Slots(sentences, beam, own, like)))
+        return DecoderState.begin(memory, beam, sentences, layers)
+
+    def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> WrittenSentence:
+        """What later sentences read of the translation `tokens` (without `</s>`) of a sentence of the memory."""
+        device = memory.begins.device
+        read = torch.tensor([BOS, *tokens], device=device)
+        positions = memory.positions(sentence, len(read))
+        layout = DocumentLayout.from_lengths([[len(read)]]).to(device)
+        summarise, targets = self.decoder.summarise_target, [layer.sublayer("target") for layer in self.decoder.stack]
+        assert summarise is not None
+        store = summarise(self.decoder.embedding(read, positions, layout.sentence_offsets), layout)
+        return [cast(EarlierContext, target).attention.project(store) for target in targets]
+
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """Every row reads one token (R,) → scores of the next one (R, V)."""
+        logits: Tensor = self.output(self.advance(tokens, state))
+        return logits
+
+    def advance(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """Every row reads one token (R,) → features (R, d), which `output` turns into scores."""
+        x = self.decoder.embedding(tokens, state.positions(tokens, running=self.reading.positions == "sequence"))
+        at = Step(state.lengths, int(state.lengths.max()), state.sentences.repeat_interleave(state.beam))
+        for layer, caches in zip(self.decoder.stack, state.layers, strict=False):  # a pointer has caches of its own
+            x = layer.step(x, caches, at)
+        state.lengths = state.lengths + 1
+        features: Tensor = self.decoder.norm(x)
+        return features

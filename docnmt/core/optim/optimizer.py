@@ -1,0 +1,38 @@
+"""AdamW over a model's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from docnmt.core.optim.config import OptimizationConfig
+
+
+def build_optimizer(
+    config: OptimizationConfig, model: nn.Module, scales: Mapping[str, float] | None = None
+) -> torch.optim.Optimizer:
+    """AdamW (Loshchilov & Hutter 2019); weights of two dimensions and more decay, gains and biases do not.
+
+    The fused form makes one pass over memory where the plain one makes many (5 times faster on a CPU).
+
+    Args:
+        scales: by the names of parameters that are not new, what their learning rate is multiplied by; the `scale` of
+            their groups, which are `old`. Of all others it is 1.
+    """
+    scales = scales or {}
+    groups: dict[tuple[int, float, bool], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        scale = scales.get(name, 1.0)
+        parameter.requires_grad_(parameter.requires_grad and scale != 0)  # frozen: the backward pass leaves it out
+        if parameter.requires_grad:
+            groups.setdefault((min(parameter.dim(), 2), scale, name in scales), []).append(parameter)
+    first, second = config.adam_betas
+    return torch.optim.AdamW(
+        [
+            {"params": parameters, "weight_decay": config.weight_decay if dim == 2 else 0.0, "scale": scale, "old": old}
+            for (dim, scale, old), parameters in sorted(groups.items(), key=lambda group: group[0])
+        ],
+        lr=config.lr, betas=(first, second), eps=config.adam_eps, fused=True,
+    )  # fmt: skip

@@ -1,0 +1,150 @@
+"""What `docnmt-score` can be told. No torch and no sacreBLEU here: these dataclasses are also the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+from docnmt.core.formats.columns import parse_columns
+from docnmt.registry.options import below, option
+
+#: Of the bootstrap, where nobody says.
+SAMPLES, SEED = 1000, 12345
+#: Of contexts shuffled or foreign, where nobody says.
+CONTEXT_SEED = 1
+COLUMNS_HELP = (
+    "what the columns of tables are called: document=NAME source=NAME (--src) target=NAME (--ref) "
+    "hypothesis=NAME (--sys) [the names that known tables have]"
+)
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """What is said of a translation besides its scores."""
+
+    paired: str | None = option(
+        None, "another system's translation to compare with, by document bootstrap", metavar="FILE", basic=True
+    )
+    by: Literal["position", "document-length", "sentence-length"] | None = option(
+        None,
+        "also scores of parts of the text: by the sentence's position in its document, by the document's length in "
+        "sentences, by the sentence's length in tokens",
+        basic=True,
+    )
+    plot: str | None = option(None, "draw what --by says into this picture", metavar="FILE.png")
+    per_document: bool = option(False, "also every document's own scores")
+    per_sentence: bool = option(False, "also every sentence's own chrF, TER and, if asked for, COMET")
+    comet: str | None = option(
+        None, "also COMET by this model (Unbabel/wmt22-comet-da); needs the extra docnmt[comet]", metavar="MODEL"
+    )
+    comet_window: int | None = option(None, "COMET reads N sentences of a document at once [1]", metavar="N")
+    comet_stride: int | None = option(None, "sentences from one such window to the next, at most N [1]", metavar="N")
+    comet_qe: bool = option(False, "COMET gets no reference: for models such as Unbabel/wmt22-cometkiwi-da")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = below(self, 1, "comet_window", "comet_stride")
+        if self.comet is None:
+            given = {"--comet-window": self.comet_window, "--comet-stride": self.comet_stride}
+            given |= {"--comet-qe": self.comet_qe or None}
+            found += [f"{name} has no effect without --comet" for name, value in given.items() if value is not None]
+        elif (self.comet_stride or 1) > (self.comet_window or 1):
+            found.append(
+                f"--comet-stride {self.comet_stride} leaves out sentences between windows of {self.comet_window or 1}; "
+                "give at most --comet-window"
+            )
+        if self.plot is not None and self.by is None:
+            found.append("--plot has no effect without --by")
+        return found
+
+
+@dataclass(frozen=True)
+class ScoreConfig:
+    """A translation against references."""
+
+    ref: tuple[str, ...] = option(
+        dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several; like --sys and "
+        "--src also a table (.tsv, .jsonl or .parquet)", metavar="FILE",
+    )  # fmt: skip
+    sys: str = option(dataclasses.MISSING, "the translation: the reference's lines, line by line", metavar="FILE")
+    src: str | None = option(None, "the source, for lexical consistency and COMET", metavar="FILE", basic=True)
+    resegment: bool = option(
+        False,
+        "--sys (and --paired) has each document in as many or few lines as it likes, an empty line between documents "
+        "unless each is one line: find the reference's sentences in it; needs the extra docnmt[evaluation]",
+        basic=True,
+    )
+    resegmented: str | None = option(
+        None, "with --resegment: also write --sys with the reference's lines into this file", metavar="FILE"
+    )
+    overwrite: bool = option(False, "replace what stands at --resegmented and --plot")
+    columns: tuple[str, ...] = option((), COLUMNS_HELP, metavar="ROLE=NAME")
+    samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]")
+    seed: int | None = option(None, f"of the bootstrap [{SEED}]")
+    sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
+    json: bool = option(False, "print JSON instead of text")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = [*below(self, 1, "samples"), *below(self, 0, "seed"), *parse_columns(self.columns)[1]]
+        if self.resegmented is not None and not self.resegment:
+            found.append("--resegmented has no effect without --resegment")
+        return found
+
+
+@dataclass(frozen=True)
+class ContrastiveConfig:
+    """A model's choices among right and wrong translations."""
+
+    contrastive: str = option(
+        dataclasses.MISSING,
+        "test set: TSV with the columns group, correct, src_context, src, tgt_context, tgt and any labels, or the JSON "
+        "of ContraPro or DiscEvalMT",
+        metavar="FILE",
+    )
+
+
+@dataclass(frozen=True)
+class GenerativeConfig:
+    """Whether translations have the word forms that only the context tells."""
+
+    generative: str = option(
+        dataclasses.MISSING,
+        "test set: TSV with the column expected (or pronoun), with --path also src_context and src, and any labels; a "
+        "contrastive test set with the column pronoun; or the JSON of ctxpro or ContraPro",
+        metavar="FILE",
+    )
+
+
+@dataclass(frozen=True)
+class AnswersConfig:
+    """Translations instead of a model."""
+
+    sys: str = option(dataclasses.MISSING, "translations, a line for each question", metavar="FILE")
+    last_sentence: str | None = option(
+        None,
+        "the lines have the context's translation first: search only their last sentences, by ctxpro's rules for this "
+        "language; needs the extra docnmt[ctxpro]", metavar="LANG", basic=True,
+    )  # fmt: skip
+    json: bool = option(False, "print JSON instead of text: also which questions were answered")
+
+
+@dataclass(frozen=True)
+class QuestionsConfig:
+    """In which contexts questions of discourse are asked."""
+
+    context: Literal["true", "shuffled", "foreign", "none"] = option(
+        "true", "give the model the true context, its sentences in another order, another group's, or none", basic=True
+    )
+    contrapro_documents: str | None = option(
+        None, "folder of OpenSubtitles documents, the context for ContraPro's JSON", metavar="DIR"
+    )
+    context_seed: int | None = option(None, f"of the contexts shuffled or foreign [{CONTEXT_SEED}]")
+    json: bool = option(False, "print JSON instead of text: also which questions were solved")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        if self.context_seed is None or self.context in ("shuffled", "foreign"):
+            return below(self, 0, "context_seed")
+        return [f"--context-seed has no effect with --context {self.context}; it belongs to shuffled, foreign"]

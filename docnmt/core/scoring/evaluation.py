@@ -1,0 +1,130 @@
+"""A system's scores, and the match counts of every sentence and document that they are functions of.
+
+Counts add up, so the scores of the corpus, of a document, of any part of the text and of a bootstrap sample are the
+same function of other sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from docnmt.runtime.progress import how_many
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A system's scores on a corpus, by metric, with sacreBLEU's signatures, which say how each was computed."""
+
+    values: dict[str, float]
+    signatures: dict[str, str]
+    sentences: int
+    documents: int
+
+    def __getitem__(self, name: str) -> float:
+        return self.values[name]
+
+    def __str__(self) -> str:
+        width = max(map(len, self.values))
+        lines = [f"{name:<{width}} = {value:6.2f}  {self.signatures[name]}" for name, value in self.values.items()]
+        counts = how_many(self.sentences, "sentence"), how_many(self.documents, "document")
+        return "\n".join([*lines, f"({' in '.join(counts)})"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `scores.json` holds: every metric under its name, signatures and counts."""
+        return {
+            **self.values,
+            "signatures": self.signatures,
+            "sentences": self.sentences,
+            "documents": self.documents,
+        }
+
+
+class Summed(Protocol):
+    """A score of summed counts; what is used of a sacreBLEU metric."""
+
+    def _compute_score_from_stats(self, stats: list[Any]) -> Any: ...  # numbers → what has the value as its `score`
+
+    def get_signature(self) -> object: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A system's match counts.
+
+    Attributes:
+        counts: metric → (D, K) float64, the additive counts of every document.
+        metrics: metric → what turns summed counts into a score.
+        document_offsets: (D+1,) sentence index where each document begins.
+        sentence_counts: metric → (S, K), those of every sentence, of all metrics but d-BLEU.
+    """
+
+    counts: dict[str, np.ndarray]
+    metrics: dict[str, Summed]
+    document_offsets: np.ndarray
+    sentence_counts: dict[str, np.ndarray]
+
+    @property
+    def documents(self) -> int:
+        """D."""
+        return len(self.document_offsets) - 1
+
+    def score(self, name: str, counts: np.ndarray) -> float:
+        """The metric's value for summed counts (K,)."""
+        return float(self.metrics[name]._compute_score_from_stats(counts.tolist()).score)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """Of the whole corpus."""
+        values = {name: self.score(name, counts.sum(axis=0)) for name, counts in self.counts.items()}
+        signatures = {name: str(self.metrics[name].get_signature()) for name in self.counts}
+        return Scores(values, signatures, int(self.document_offsets[-1]), self.documents)
+
+    def of_documents(self) -> list[dict[str, float]]:
+        """Every document's own scores."""
+        return [
+            {name: self.score(name, counts[document]) for name, counts in self.counts.items()}
+            for document in range(self.documents)
+        ]
+
+    def of_sentences(self, name: str) -> list[float]:
+        """Every sentence's own score by a metric."""
+        return [self.score(name, counts) for counts in self.sentence_counts[name]]
+
+    def of_part(self, sentences: np.ndarray, documents: np.ndarray | None = None) -> dict[str, float]:
+        """Scores of the sentences (n,) with these numbers; d-BLEU only where they are all of these `documents`."""
+        found = {}
+        for name, counts in self.counts.items():
+            if documents is not None:
+                found[name] = self.score(name, counts[documents].sum(axis=0))
+            elif name in self.sentence_counts:
+                found[name] = self.score(name, self.sentence_counts[name][sentences].sum(axis=0))
+        return found
+
+    def without(self, metric: str) -> Evaluation:
+        """The same with one metric less."""
+        return replace(
+            self,
+            counts={name: counts for name, counts in self.counts.items() if name != metric},
+            metrics={name: kind for name, kind in self.metrics.items() if name != metric},
+            sentence_counts={name: counts for name, counts in self.sentence_counts.items() if name != metric},
+        )
+
+    def including(self, name: str, metric: Summed, counts: np.ndarray) -> Evaluation:
+        """The same with one metric more, of which every sentence has `counts` (S, K)."""
+        return replace(
+            self,
+            counts={**self.counts, name: sum_documents(counts, self.document_offsets)},
+            metrics={**self.metrics, name: metric},
+            sentence_counts={**self.sentence_counts, name: counts},
+        )
+
+
+def sum_documents(counts: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(S, K) counts of sentences → (D, K) counts of documents."""
+    sums = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
+    difference: np.ndarray = sums[offsets[1:]] - sums[offsets[:-1]]
+    return difference

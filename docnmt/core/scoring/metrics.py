@@ -1,0 +1,127 @@
+"""s-BLEU, d-BLEU, chrF and TER from sacreBLEU, kept as match counts of every sentence and document.
+
+s-BLEU, chrF and TER compare sentences; d-BLEU compares documents, each its sentences joined by a space (Liu et al.
+2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from docnmt.core.scoring.evaluation import Evaluation, sum_documents
+from docnmt.core.scoring.ter import FastTER
+from docnmt.runtime.errors import UsageError, UserError
+
+#: Names of the metrics in the order in which they are shown.
+METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
+#: sacreBLEU's own choices for a target language; every other language is cut by `13a`.
+_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+
+
+def bleu_tokenizer(language: str) -> str:
+    """The name of the sacreBLEU tokenizer that goes with a target language."""
+    return _TOKENIZERS.get(language.lower().replace("_", "-").partition("-")[0], "13a")
+
+
+def scored_sentences(references: Sequence[Sequence[str]]) -> list[int]:
+    """The sentences that every reference has: where one is empty, there is nothing to compare with."""
+    return [number for number, each in enumerate(zip(*references, strict=True)) if all(each)]
+
+
+def evaluate(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    document_offsets: Sequence[int] | np.ndarray,
+    *,
+    tokenize: str = "13a",
+) -> Evaluation:
+    """Count the matches of a system's sentences.
+
+    Args:
+        hypotheses: S sentences; an empty one is a translation that is missing.
+        references: one or more reference translations of S sentences each.
+        document_offsets: (D+1,) sentence index where each document begins; the last entry is S.
+        tokenize: sacreBLEU's tokenizer for BLEU.
+
+    Raises:
+        ValueError: there is no sentence or no reference, or their numbers of sentences differ.
+        UserError: sacreBLEU has no such tokenizer, or its package is missing.
+    """
+    return evaluate_systems([hypotheses], references, document_offsets, tokenize=tokenize)[0]
+
+
+def evaluate_systems(
+    systems: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    document_offsets: Sequence[int] | np.ndarray,
+    *,
+    tokenize: str = "13a",
+) -> list[Evaluation]:
+    """`evaluate` of several systems; the references' n-grams, half of the work, are counted once.
+
+    Raises:
+        ValueError, UserError: as `evaluate`.
+    """
+    offsets = np.asarray(document_offsets, dtype=np.int64)
+    for hypotheses in systems:
+        _check(hypotheses, references, offsets)
+    kinds: dict[str, Callable[..., BLEU | CHRF | FastTER]] = {
+        "s-BLEU": partial(_bleu, tokenize),
+        "d-BLEU": partial(_bleu, tokenize),
+        "chrF": CHRF,
+        "TER": FastTER,
+    }
+    found = [Evaluation({}, {}, offsets, {}) for _ in systems]
+    for name, kind in kinds.items():
+        whole = name == "d-BLEU"
+        metric = kind(references=[_joined(each, offsets) if whole else each for each in references])
+        for evaluation, hypotheses in zip(found, systems, strict=True):
+            counts = _counts(metric, _joined(hypotheses, offsets) if whole else hypotheses)
+            evaluation.metrics[name] = metric
+            evaluation.counts[name] = counts if whole else sum_documents(counts, offsets)
+            if not whole:
+                evaluation.sentence_counts[name] = counts
+        metric._ref_cache = None  # n-grams take more memory than all else
+    return found
+
+
+def _joined(sentences: Sequence[str], offsets: np.ndarray) -> list[str]:
+    """(D,) documents as d-BLEU sees them; a missing sentence leaves no trace."""
+    return [" ".join(filter(None, sentences[a:b])) for a, b in pairwise(offsets.tolist())]
+
+
+def _check(hypotheses: Sequence[str], references: Sequence[Sequence[str]], offsets: np.ndarray) -> None:
+    if not references:
+        raise ValueError("at least one reference is needed")
+    if not len(hypotheses):
+        raise ValueError("there is no sentence to score")
+    for number, reference in enumerate(references):
+        if len(reference) != len(hypotheses):
+            raise ValueError(f"{len(hypotheses)} hypotheses, but {len(reference)} sentences in reference {number}")
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(hypotheses) or (np.diff(offsets) < 0).any():
+        raise ValueError(
+            f"document_offsets must rise from 0 to the {len(hypotheses)} sentences, got {offsets.tolist()}"
+        )
+
+
+def _bleu(tokenize: str, references: Sequence[Sequence[str]]) -> BLEU:
+    try:
+        return BLEU(tokenize=tokenize, references=references)
+    except (KeyError, AssertionError, ValueError):
+        names = ", ".join(name for name in BLEU.TOKENIZERS if name != "none")
+        raise UsageError(f"sacreBLEU has no tokenizer '{tokenize}'; there are {names}") from None
+    except (ImportError, RuntimeError, OSError) as error:
+        raise UserError(
+            f"sacreBLEU's tokenizer '{tokenize}' needs a package or a download: {' '.join(str(error).split())}"
+        ) from error
+
+
+def _counts(metric: BLEU | CHRF | FastTER, hypotheses: Sequence[str]) -> np.ndarray:
+    """(n, K) additive counts of every line: what sacreBLEU itself sums up, and resamples in its own bootstrap."""
+    return np.asarray(metric._extract_corpus_statistics(list(hypotheses), None), dtype=np.float64)

@@ -1,0 +1,169 @@
+"""Everything that can be said of a translation: what `docnmt-score --ref --sys` and `docnmt-generate` print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from docnmt.core.scoring.align_lines import LineLayout, with_partners
+from docnmt.core.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
+from docnmt.core.scoring.comet import Comet, require_comet
+from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig
+from docnmt.core.scoring.consistency import Consistency, learn_lexicon, lexical_consistency
+from docnmt.core.scoring.evaluation import Evaluation, Scores
+from docnmt.core.scoring.metrics import evaluate_systems
+from docnmt.core.scoring.text_parts import PartScores
+from docnmt.runtime.picture import picture_form
+
+
+@dataclass(frozen=True)
+class TranslationReport:
+    """What was asked for is filled in.
+
+    Attributes:
+        scores: of the whole text. documents: of every document, by metric; nothing where nothing is scored.
+        sentences: of every sentence, likewise.
+        consistency: of the system and of the (first) reference, whose ratio is what people do.
+        comparisons: with the other system, by `samples` bootstrap samples.
+        parts: of the text, with the scores of both.
+        unscored: sentences that a reference or the source lacks, which are left out.
+    """
+
+    scores: Scores
+    documents: Sequence[dict[str, float]] = ()
+    sentences: Sequence[dict[str, float]] = ()
+    consistency: dict[str, Consistency] = field(default_factory=dict)
+    comparisons: Sequence[Comparison] = ()
+    samples: int = 0
+    parts: PartScores | None = None
+    unscored: int = 0
+
+    def __str__(self) -> str:
+        pieces = [str(self.scores)]
+        if self.unscored:
+            pieces.append(f"({self.unscored:,} sentences without a partner are not scored)")
+        pieces += [f"lexical consistency, {who}: {each}" for who, each in self.consistency.items()]
+        if self.comparisons:
+            pieces.append(format_comparisons(self.comparisons, self.scores.documents, self.samples))
+        if self.parts is not None:
+            pieces.append(str(self.parts))
+        return "\n".join([*pieces, *_table("document", self.documents), *_table("sentence", self.sentences)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain JSON types; what was not asked for is left out."""
+        content = self.scores.to_dict()
+        if self.unscored:
+            content["unscored"] = self.unscored
+        if self.consistency:
+            content["lexical_consistency"] = {who: each.to_dict() for who, each in self.consistency.items()}
+        if self.comparisons:
+            metrics, said = [asdict(each) for each in self.comparisons], reservations(self.scores.documents)
+            content["paired"] = {"samples": self.samples, "metrics": metrics, "warnings": said}
+        if self.parts is not None:
+            content["of_parts"] = self.parts.to_dict()
+        if self.documents:
+            content["of_documents"] = list(self.documents)
+        if self.sentences:
+            content["of_sentences"] = list(self.sentences)
+        return content
+
+
+def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
+    """Lines of a table, its units numbered from 1."""
+    names = next(filter(None, rows), {})
+    lines = ["\t".join([unit, *names])] if rows else []
+    for number, values in enumerate(rows, 1):
+        lines.append("\t".join([str(number), *(f"{values[name]:.2f}" if values else "-" for name in names)]))
+    return lines
+
+
+def check_wanted(wanted: ReportConfig) -> None:
+    """Before long work: is there what `report_on` will need?
+
+    Raises:
+        UserError: COMET or matplotlib is not installed, or --plot names no picture.
+    """
+    if wanted.comet is not None:
+        require_comet()
+    if wanted.plot is not None:
+        picture_form("--plot", Path(wanted.plot))
+
+
+def report_on(
+    layout: LineLayout,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    other: Sequence[str] | None = None,
+    *,
+    tokenize: str,
+    wanted: ReportConfig,
+    consistency: bool = False,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+) -> TranslationReport:
+    """Score a translation, and say of it what else is wanted.
+
+    Args:
+        layout: which lines are sentences, and the documents; of the source where what is wanted needs one.
+        hypotheses, references: the system's sentences, and those of each reference; where one is empty, or the layout's
+            own sentence, nothing is scored.
+        other: the sentences of another system to compare with.
+        tokenize: sacreBLEU's tokenizer for BLEU.
+        consistency: lexical consistency, which needs the source, as COMET does.
+        samples, seed: of the bootstrap, if there is another system.
+
+    Raises:
+        UserError: as `check_wanted`; or COMET's model cannot be had, or no sentence has a reference.
+    """
+    kept, scored, references, texts = with_partners(
+        layout, references, [hypotheses] if other is None else [hypotheses, other]
+    )
+    offsets, sources = scored.document_offsets, scored.sentences
+    systems = evaluate_systems(texts, references, offsets, tokenize=tokenize)
+    if wanted.comet is not None:
+        comet = Comet(wanted.comet, wanted.comet_window or 1, wanted.comet_stride or 1, wanted.comet_qe)
+        counts = comet.counts(texts, sources, references[0], offsets)
+        systems = [each.including("COMET", comet, rows) for each, rows in zip(systems, counts, strict=True)]
+    shares = {}
+    if consistency:
+        lexicon = learn_lexicon(sources, references[0])  # not of the system's text: all are measured alike
+        for who, sentences in (("system", texts[0]), ("reference", references[0])):
+            shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
+    documents = layout.documents_with(kept) if scored is not layout else range(systems[0].documents)
+    return TranslationReport(
+        systems[0].scores,
+        _placed(systems[0].of_documents(), documents, len(layout.document_offsets) - 1) if wanted.per_document else [],
+        _placed(_of_sentences(systems[0]), kept, len(hypotheses)) if wanted.per_sentence else [],
+        shares,
+        paired_bootstrap(*systems, samples=samples, seed=seed) if other is not None else [],
+        samples,
+        _of_parts(wanted, systems),
+        len(hypotheses) - len(kept),
+    )
+
+
+def _placed(rows: Sequence[dict[str, float]], places: Sequence[int], number: int) -> list[dict[str, float]]:
+    """Rows at their places among so many; nothing at the others."""
+    found: list[dict[str, float]] = [{} for _ in range(number)]
+    for place, row in zip(places, rows, strict=True):
+        found[place] = row
+    return found
+
+
+def _of_parts(wanted: ReportConfig, systems: Sequence[Evaluation]) -> PartScores | None:
+    """Scores of parts of the text, drawn where that is wanted."""
+    if wanted.by is None:
+        return None
+    found = PartScores.of(wanted.by, dict(zip(("system", "other"), systems, strict=False)))
+    if wanted.plot is not None:
+        found.draw(Path(wanted.plot))
+    return found
+
+
+def _of_sentences(system: Evaluation) -> list[dict[str, float]]:
+    """Every sentence's scores by the metrics that are meant for one; BLEU is not."""
+    names = [name for name in system.sentence_counts if name != "s-BLEU"]
+    columns = [system.of_sentences(name) for name in names]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

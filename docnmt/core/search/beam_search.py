@@ -1,0 +1,157 @@
+"""Beam search over any function that gives the next token's scores. No model class in here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from docnmt.core.data.tokenizer import EOS
+from docnmt.core.models.translation_model import StateT
+from docnmt.core.search.config import BeamSearchConfig, GreedyConfig
+from docnmt.core.search.decode import Advance, run
+from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.over_rows import SearchOverRows
+from docnmt.core.search.terms import TermRows
+
+
+class BeamSearch(SearchOverRows):
+    """The `beam` best unfinished hypotheses of every slot live on.
+
+    Of the 2 * beam best continuations those among the first `beam` that end are finished, and the `beam` best others
+    live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, or earlier when `nbest` are and no live
+    one can still beat them: a sum of log-probabilities only falls, so a live hypothesis can reach at most
+    sum / limit ** lenpen. What is given counts nowhere: sum and limit are of the tokens that search chooses.
+
+    Args:
+        parts: the beam is divided into so many of equal size; each is a beam of its own, with its own end.
+    """
+
+    Config: ClassVar[type] = BeamSearchConfig
+    #: Slots may have `terms`.
+    takes_terms: ClassVar[bool] = True
+
+    def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu", *, parts: int = 1) -> None:
+        super().__init__(config.beam, config, device, parts=parts)
+        self.config = config
+        self._terms = TermRows(config.beam)
+
+    def admit(self, slots: Sequence[Slot]) -> None:
+        """New slots; of each part the first row lives."""
+        self._admit(slots, ([0.0] + [-torch.inf] * (self.part - 1)) * self.parts)
+        self._terms.admit(slots)
+
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """As `SearchOverRows.leave`."""
+        self._terms.keep(sorted(set(range(len(self.slots))) - set(slots)))
+        return super().leave(slots)
+
+    def advance(self, logits: Tensor) -> Advance:
+        """One token for every hypothesis.
+
+        Raises:
+            ValueError: the model's scores are NaN.
+        """
+        parents, tokens, log_probs, total = self._candidates(logits)  # (N * parts, k), best first
+        ends = ending(tokens, total)
+        among = ends[:, : self.part].nonzero(as_tuple=True)  # those that end among the first `part` candidates
+        self._finish(parents[among], log_probs[among], total[among])
+        chosen = going_on(ends, self.part)
+        live = [matrix.gather(1, chosen).flatten() for matrix in (parents, tokens, log_probs, total)]
+        self._rows.extend(*live)
+        self._terms.advance(live[0], live[1])
+        done = self._done(self._rows.rows.total.view(-1, self.part).amax(1).tolist())
+        finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
+        rows = live[0]
+        if done:
+            rows = rows[self.leave(done)]
+        elif torch.equal(rows, torch.arange(len(rows), device=rows.device)):
+            return Advance(None, [])
+        return Advance(rows, finished)
+
+    def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(N * parts, k) each: parent row, token, log-probability and sum of the 2 * part best continuations."""
+        allowed = self._rows.allowed(logits)
+        if self._terms:
+            self._terms.forbid(allowed, self._rows.room)
+        table = best_continuations(allowed, self._rows.rows.total, self.part)
+        if self._terms:
+            self._terms.choose(table, allowed, self._rows.rows.total)
+        return table
+
+    def _done(self, best_live: list[float]) -> list[int]:
+        """The slots that have nothing left to do; `best_live` (N * parts,) is the largest sum of a part's live rows."""
+        done = []
+        for n, slot in enumerate(self.slots):
+            left = [best_live[part] for part in self._parts(n) if len(self._finished[part]) < self.part]
+            live = max(left, default=-torch.inf)
+            reachable = live / slot.longest**self.config.lenpen
+            if live == -torch.inf or self._reached(n, reachable):
+                done.append(n)
+        return done
+
+    def _reached(self, n: int, score: float) -> bool:
+        """Slot n has `nbest` hypotheses that are as good as one of this score."""
+        if sum(len(self._finished[part]) for part in self._parts(n)) < self.config.nbest:
+            return False
+        best = self._best(n)
+        return len(best) >= self.config.nbest and score <= best[self.config.nbest - 1].score
+
+
+class Greedy(BeamSearch):
+    """Greedy search, which is beam search with a beam of one: follow the most probable token until it is `</s>`."""
+
+    Config: ClassVar[type] = GreedyConfig
+
+    def __init__(self, config: GreedyConfig, device: torch.device | str = "cpu") -> None:
+        super().__init__(BeamSearchConfig(**asdict(config), beam=1, nbest=1), device)
+
+
+def ending(tokens: Tensor, total: Tensor) -> Tensor:
+    """Which candidates are the end of a hypothesis that lives."""
+    return (tokens == EOS) & (total > -torch.inf)
+
+
+def going_on(ends: Tensor, count: int) -> Tensor:
+    """(N, count) the places of the best of k candidates that do not end; ends (N, k), best first."""
+    order = torch.arange(ends.shape[1], device=ends.device) + ends.shape[1] * ends
+    return order.topk(count, dim=1, largest=False).indices.sort(dim=1).values
+
+
+def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of each `width` rows the 2 * width best continuations, the best first.
+
+    Args:
+        log_probs: (R, V). totals: (R,) sums up to here.
+
+    Returns:
+        Row, token, log-probability and sum of each, (R // width, k).
+
+    Raises:
+        ValueError: a score is NaN.
+    """
+    parts, each = len(totals) // width, min(2 * width, log_probs.shape[1])
+    scores, tokens = log_probs.topk(each, dim=1)  # the best of all hold at most these of a row
+    total = (totals[:, None] + scores).view(parts, width * each)
+    total, place = total.topk(min(2 * width, width * each), dim=1)
+    if bool(total.isnan().any()):
+        raise ValueError("the model's scores are NaN; its weights or its input are not finite")
+    rows = place // each + width * torch.arange(parts, device=place.device)[:, None]
+    return rows, tokens.view(parts, -1).gather(1, place), scores.view(parts, -1).gather(1, place), total
+
+
+def beam_search(
+    step: Callable[[Tensor, StateT], Tensor], state: StateT, options: BeamSearchConfig, *, slots: Sequence[Slot]
+) -> list[list[Hypothesis]]:
+    """The `nbest` best hypotheses of every slot, best first.
+
+    Args:
+        step: `(tokens (R,), state)` → logits or log-probabilities (R, V); R = slots * beam rows, slot by slot,
+            the first tokens are `<s>`. Finished slots leave in between, so R shrinks.
+        state: begun with `options.beam` rows a slot; has `reorder(rows)`.
+        slots: the units to be written.
+    """
+    return run(step, state, BeamSearch(options), slots)

@@ -1,0 +1,167 @@
+"""The options of generation, with fairseq's names. No torch here: these dataclasses are also the command line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from docnmt.registry.options import above, below, option
+from docnmt.registry.registry import GENERATORS
+
+#: Hypotheses of a sentence at once, and tokens of one: more are a slip of the keyboard, and no answer would come.
+MOST_ROWS, MOST_TOKENS, MOST_LENPEN = 10_000, 1 << 20, 10
+#: Samples of a sentence that are compared with each other.
+MOST_COMPARED = 500
+#: Hypotheses of all texts at work at once, where each has so many that `--batch-size` texts would have more.
+MOST_AT_WORK = 1024
+#: Of `--diverse-beam-strength`: no log-probabilities of tokens that one would choose are so far apart.
+MOST_STRENGTH = 1_000
+#: Below it, scores divided by the temperature leave the range of float32.
+COLDEST = 1e-6
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """What every generator understands."""
+
+    lenpen: float = option(1.0, "length penalty: a score is the sum of log-probabilities / length ** lenpen")
+    unkpen: float = option(0.0, "subtracted from the log-probability of <unk>")
+    max_len_a: float = option(1.5, "a sentence has at most a * (source tokens) + b tokens: a")
+    max_len_b: int = option(10, "b of the same")
+    min_len: int = option(1, "a sentence has at least this many tokens, </s> not counted")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = below(self, 0, "lenpen", "max_len_a", "max_len_b", "min_len")
+        found += above(self, MOST_TOKENS, "max_len_a", "max_len_b", "min_len")
+        found += above(self, MOST_LENPEN, "lenpen") if math.isfinite(self.lenpen) else []  # `build` speaks of infinity
+        if not found and self.max_len_a == 0 and self.max_len_b < max(self.min_len, 1):
+            found.append(
+                f"--max-len-b {self.max_len_b} leaves no room for a sentence of --min-len {self.min_len}; raise it"
+            )
+        return found
+
+    def limit(self, source_length: int) -> int:
+        """The most tokens of a sentence whose source has `source_length` of them, the end of both counted.
+
+        For a source without a subword, such as a zero-width space alone, nothing is written, whatever `min_len` says.
+        """
+        if source_length == 1:
+            return 1
+        return max(int(self.max_len_a * source_length + self.max_len_b), self.min_len, 1) + 1
+
+
+@dataclass(frozen=True)
+class BeamSearchConfig(SearchConfig):
+    """Beam search."""
+
+    beam: int = option(5, "hypotheses that live at every step", basic=True)
+    nbest: int = option(1, "hypotheses that docnmt-generate gives for a sentence, at most --beam")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = super().problems()
+        found += below(self, 1, "beam") + above(self, MOST_ROWS, "beam")
+        if self.beam >= 1 and not 1 <= self.nbest <= self.beam:
+            found.append(f"--nbest: must be 1 to --beam ({self.beam}), got {self.nbest}")
+        return found
+
+
+@dataclass(frozen=True)
+class DiverseBeamSearchConfig(BeamSearchConfig):
+    """Beam search in groups."""
+
+    diverse_beam_groups: int | None = option(
+        None, "groups of equal size that --beam is divided into; later ones avoid what earlier ones write [--beam]",
+        metavar="N", basic=True,
+    )  # fmt: skip
+    diverse_beam_strength: float = option(
+        0.5, "how much less log-probability a token has for a group, for each hypothesis of an earlier group that has "
+        "it at the same place", basic=True,
+    )  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = super().problems() + below(self, 0, "diverse_beam_strength")
+        found += above(self, MOST_STRENGTH, "diverse_beam_strength")
+        if self.beam >= 1 and (self.groups < 1 or self.beam % self.groups):
+            found.append(f"--diverse-beam-groups: must divide --beam ({self.beam}), got {self.groups}")
+        return found
+
+    @property
+    def groups(self) -> int:
+        """How many there are."""
+        return self.beam if self.diverse_beam_groups is None else self.diverse_beam_groups
+
+
+@dataclass(frozen=True)
+class GreedyConfig(SearchConfig):
+    """The best token at every step."""
+
+
+@dataclass(frozen=True)
+class SamplingConfig(SearchConfig):
+    """Tokens drawn from the model. A sentence's draws depend on the seed and its number, never on its neighbours."""
+
+    nbest: int = option(
+        1, "independent samples that docnmt-generate draws for a sentence; with --mbr, how many of them it gives"
+    )
+    mbr: Literal["chrf"] | None = option(
+        None, "draw --mbr-samples and give the one that is most like the others, by sentence chrF (minimum Bayes risk)",
+        basic=True,
+    )  # fmt: skip
+    mbr_samples: int = option(50, "samples of a sentence that --mbr compares, each with all others", metavar="N")
+    temperature: float = option(1.0, "above 1 flattens the distribution, below 1 sharpens it", basic=True)
+    top_k: int = option(0, "draw from the k most probable tokens; 0: from all", aliases=("--sampling-topk",))
+    top_p: float = option(
+        1.0, "draw from the fewest most probable tokens that hold this much probability", aliases=("--sampling-topp",)
+    )
+    seed: int = option(1, "of the random streams")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = super().problems()
+        found += below(self, 1, "nbest") + above(self, MOST_ROWS, "nbest") + below(self, 0, "top_k", "seed")
+        found += self._of_mbr()
+        if not COLDEST <= self.temperature < math.inf:
+            least = f"must be at least {COLDEST:f} and finite, got {self.temperature}"
+            found.append(f"--temperature: {least}; --generator greedy takes the best")
+        if not 0 < self.top_p <= 1:
+            found.append(f"--top-p: must be above 0 and at most 1, got {self.top_p}")
+        return found
+
+    def _of_mbr(self) -> list[str]:
+        """Contradictions about minimum Bayes risk."""
+        if self.mbr is None:
+            return ["--mbr-samples has no effect without --mbr"] if self.mbr_samples != type(self).mbr_samples else []
+        found = below(self, 2, "mbr_samples") + above(self, MOST_COMPARED, "mbr_samples")
+        if not found and self.nbest > self.mbr_samples:
+            found.append(f"--nbest: must be at most --mbr-samples ({self.mbr_samples}), got {self.nbest}")
+        return found
+
+    @property
+    def samples(self) -> int:
+        """How many a sentence has drawn."""
+        return self.nbest if self.mbr is None else self.mbr_samples
+
+
+@dataclass(frozen=True)
+class GenerationConfig:
+    """The search, and how much is worked on at once, which changes no result."""
+
+    generator: str = option("beam_search", "how target text is searched", choices=GENERATORS.names, basic=True)
+    max_tokens: int = option(8000, "source subwords encoded at once; a larger document is encoded by itself")
+    glossary: str | None = option(
+        None, "terms that translations keep to: lines SOURCE tab TARGET; where a sentence has the source term, its "
+        "translation has the target term", metavar="TERMS.tsv", basic=True,
+    )  # fmt: skip
+    batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",), basic=True)
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        return below(self, 1, "max_tokens", "batch_size")
+
+    def texts_at_once(self, width: int) -> int:
+        """How many texts of `width` hypotheses each are at work at once."""
+        return max(1, min(self.batch_size, MOST_AT_WORK // width))

@@ -1,0 +1,70 @@
+"""Diverse beam search: groups of hypotheses, each of which avoids what the groups before it have written."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from docnmt.core.data.tokenizer import EOS
+from docnmt.core.search.beam_search import BeamSearch, best_continuations, ending, going_on
+from docnmt.core.search.config import DiverseBeamSearchConfig
+from docnmt.core.search.hypothesis import Hypothesis
+
+
+class DiverseBeamSearch(BeamSearch):
+    """The beam in groups, each a beam search of its own with its own end.
+
+    At every step the groups choose one after the other. A token is worth `strength` less to a group for each hypothesis
+    that an earlier group has just given this token (Vijayakumar et al. 2018, "Diverse Beam Search for Improved
+    Description of Complex Scenes", algorithm 1, with Hamming diversity). This only decides what is chosen at this step:
+    sums and scores are the model's. A given token is not avoided. A text that several groups find is given once.
+    """
+
+    Config: ClassVar[type] = DiverseBeamSearchConfig
+    takes_terms: ClassVar[bool] = False
+
+    def __init__(self, config: DiverseBeamSearchConfig, device: torch.device | str = "cpu") -> None:
+        super().__init__(config, device, parts=config.groups)
+        self._strength = config.diverse_beam_strength
+
+    def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """As `BeamSearch`; the best of a part are those by its own scores."""
+        allowed, slots = self._rows.allowed(logits), len(self.slots)
+        totals = self._open_totals()
+        rows = torch.arange(len(totals), device=totals.device).view(slots, self.parts, self.part)
+        taken = allowed.new_zeros(slots, allowed.shape[1])  # how many hypotheses have just been given each token
+        found = []
+        for part in range(self.parts):
+            own = rows[:, part].flatten()
+            log_probs = allowed[own]
+            avoided = self._strength * taken.repeat_interleave(self.part, dim=0) * (log_probs < 0)
+            places, tokens, _, _ = best_continuations(log_probs - avoided, totals[own], self.part)
+            parents = own[places]
+            scores = allowed[parents, tokens]
+            total = totals[parents] + scores
+            self._take(taken, tokens, total)
+            found.append((parents, tokens, scores, total))
+        parents, tokens, scores, total = (torch.stack(each, dim=1).flatten(0, 1) for each in zip(*found, strict=True))
+        return parents, tokens, scores, total
+
+    def _open_totals(self) -> Tensor:
+        """(R,) the rows' sums; a part that has finished as many hypotheses as it has rows is dead."""
+        totals = self._rows.rows.total
+        closed = torch.tensor([len(found) >= self.part for found in self._finished], device=totals.device)
+        return totals.masked_fill(closed.repeat_interleave(self.part), -torch.inf)
+
+    def _take(self, taken: Tensor, tokens: Tensor, total: Tensor) -> None:
+        """Adds to taken (N, V) what a part chooses of its candidates (N, k): those that end and those that go on."""
+        ends = ending(tokens, total)
+        taken[:, EOS] += ends[:, : self.part].sum(1)
+        chosen = going_on(ends, self.part)
+        taken.scatter_add_(1, tokens.gather(1, chosen), (total.gather(1, chosen) > -torch.inf).to(taken.dtype))
+
+    def _best(self, n: int) -> list[Hypothesis]:
+        """As `SearchOverRows._best`, each text once."""
+        found: dict[tuple[int, ...], Hypothesis] = {}
+        for hypothesis in super()._best(n):
+            found.setdefault(hypothesis.tokens, hypothesis)
+        return list(found.values())

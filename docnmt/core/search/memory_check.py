@@ -1,0 +1,123 @@
+"""What the translation of a document takes of the memory, at the least: what cannot fit is refused before the work."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from docnmt.core.batching.collate import source_costs
+from docnmt.core.models.translation_model import AnyTranslationModel
+from docnmt.core.search.work import Work
+from docnmt.modules.context_sublayers import DecoderContext
+from docnmt.modules.layers import FeedForward
+from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
+from docnmt.registry.registry import GENERATORS
+from docnmt.runtime.errors import UserError, printable
+from docnmt.runtime.launch import obtainable_memory
+
+#: Subwords of one text from which on it is said that softmax attention to all of it takes quadratic time.
+LONG_TEXT = 4_000
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a model takes for the longest of its units.
+
+    Attributes:
+        memory: bytes, at the least. unit: what it is, for messages.
+    """
+
+    memory: int
+    unit: str
+
+    @classmethod
+    def of(cls, work: Work, number: int) -> Need:
+        """That of a model of the work."""
+        model, plan, units = work.ensemble.models[number], work.plans[number], work.units[number]
+        costs = source_costs(work.corpus, units)
+        longest = int(costs.argmax())
+        first, last = int(units.first[longest]), int(units.last[longest])
+        written = int(work.lengths[first:last].sum()) if plan.joined else 0
+        width = GENERATORS.get(work.options.generator)(work.search, work.device).width
+        return cls(
+            least_memory(model, int(costs[longest]), written, width),
+            _named(work, plan.noun, first, int(costs[longest])),
+        )
+
+
+def check_room(work: Work) -> None:
+    """Refuse a document, before anything is translated, whose translation must run out of memory; of a text that is so
+    long that its quadratic time matters, say so on stderr.
+
+    Raises:
+        UserError: naming the document, what it takes at the least, and what can be had.
+    """
+    if not work.corpus.num_sentences:
+        return
+    needs = [Need.of(work, number) for number in range(len(work.plans))]
+    least, had = sum(need.memory for need in needs), memory_on(work.device)
+    parts = "--context-window N takes it in parts" if work.plans[0].whole_documents else "divide it"
+    if had is not None and least > had:
+        unit = max(needs, key=lambda need: need.memory).unit
+        raise UserError(
+            f"{unit} takes at least {least / 1e9:,.1f} GB of memory, and {had / 1e9:,.1f} can be had on {work.device}; "
+            f"{parts}"
+        )
+    length, first = longest_text(work)
+    if length > LONG_TEXT and any(map(_of_row, work.ensemble.models)):
+        parts = parts if work.plans[0].joined else "divide it"
+        text = _named(work, "text", first, length)
+        print(f"warning: {text} is written at once, which takes quadratic time; {parts}", file=sys.stderr)
+
+
+def longest_text(work: Work) -> tuple[int, int]:
+    """Source subwords of the longest of the texts that search writes, and its first sentence."""
+    firsts, kept = work.texts.T
+    total = np.concatenate([[0], np.cumsum(work.lengths)])
+    lengths = total[np.append(kept, len(work.lengths))[1:]] - total[firsts]
+    longest = int(lengths.argmax())
+    return int(lengths[longest]), int(firsts[longest])
+
+
+def _named(work: Work, noun: str, first: int, length: int) -> str:
+    """`the document that begins with 'Once upon', 900 subwords,`."""
+    texts = work.corpus.source_text  # none where a memory's sentences stand between
+    begins = f"'{printable(texts[first][:40])}'" if len(texts) else f"sentence {first + 1:,}"
+    return f"the {noun} that begins with {begins}, {length:,} subwords,"
+
+
+def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int) -> int:
+    """Bytes that a model takes at the least for a unit; the rest of the process and copies come on top.
+
+    Encoding holds what the feed-forward layer has inside, twice; decoding holds the keys and values of every decoder
+    layer: those of all words of the source, and each hypothesis's own, of a text that is as long as the source.
+
+    Args:
+        read: source subwords of the unit. written: those of the sentences that are written as one text; 0 where
+            sentences are written by themselves. beam: hypotheses.
+    """
+    if not isinstance(model, nn.Module):  # a plug-in's own
+        return 0
+    inner = max((m.inner.out_features for m in model.modules() if isinstance(m, FeedForward)), default=0)
+    cross = sum(2 * m.heads * m.d_head for m in model.modules() if isinstance(m, CrossAttention))
+    attentions = [m.attention for m in model.modules() if isinstance(m, DecoderContext)]
+    cross += sum(2 * a.heads * a.d_head for a in attentions if a.policy is not None)  # others keep summaries only
+    size = next(model.parameters()).element_size()
+    return size * max(2 * inner * read, cross * read + _of_row(model) * beam * written)
+
+
+def _of_row(model: AnyTranslationModel) -> int:
+    """Numbers that softmax attention of the decoder to its own text keeps of each word."""
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    return sum(2 * m.heads * m.d_head for m in modules if isinstance(m, SelfAttention) and m.causal)
+
+
+def memory_on(device: torch.device) -> int | None:
+    """Bytes that this process can have on a device in all; None where that is not known."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device))
+    return obtainable_memory() if device.type == "cpu" else None

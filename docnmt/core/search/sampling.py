@@ -1,0 +1,95 @@
+"""Sampling: tokens drawn from the model's distribution, from a random stream of each sentence's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.core.data.tokenizer import EOS
+from docnmt.core.search.config import SamplingConfig
+from docnmt.core.search.decode import Advance
+from docnmt.core.search.hypothesis import Slot
+from docnmt.core.search.over_rows import SearchOverRows
+
+
+class Sampling(SearchOverRows):
+    """`samples` independent samples of every slot.
+
+    A slot's draws come from the stream (seed, slot's `stream`): batch size, order and neighbours change nothing.
+    Scores are the model's own log-probabilities, before temperature, top-k and top-p.
+    """
+
+    Config: ClassVar[type] = SamplingConfig
+
+    def __init__(self, config: SamplingConfig, device: torch.device | str = "cpu") -> None:
+        super().__init__(config.samples, config, device)
+        self.config = config
+        self._streams: list[np.random.Generator] = []
+
+    def admit(self, slots: Sequence[Slot]) -> None:
+        """New slots, all of whose rows live."""
+        self._admit(slots, [0.0] * self.width)
+        numbers = [slot.number if slot.stream is None else slot.stream for slot in slots]
+        self._streams += [np.random.default_rng([self.config.seed, number]) for number in numbers]
+
+    def advance(self, logits: Tensor) -> Advance:
+        """Draw one token for every row.
+
+        Raises:
+            ValueError: the model's scores are NaN.
+        """
+        log_probs = self._rows.allowed(logits)
+        if bool(log_probs.isnan().any()):
+            raise ValueError("the model's scores are NaN; its weights or its input are not finite")
+        tokens = self._draw(log_probs)
+        drawn = log_probs.gather(1, tokens[:, None])[:, 0]
+        total = self._rows.rows.total + drawn
+        ends = (tokens == EOS) & (total > -torch.inf)
+        rows = ends.nonzero()[:, 0]
+        self._finish(rows, drawn[rows], total[rows])
+        parents = torch.arange(len(tokens), device=tokens.device)
+        self._rows.extend(parents, tokens, drawn, total.masked_fill(ends, -torch.inf))
+        done = [n for n, found in enumerate(self._finished) if len(found) == self.width]
+        if not done:
+            return Advance(None, [])
+        finished = [(self.slots[n], self._best(n)) for n in done]
+        return Advance(self.leave(done), finished)
+
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """As `Search.leave`; their streams end."""
+        gone = set(slots)
+        self._streams = [stream for n, stream in enumerate(self._streams) if n not in gone]
+        return super().leave(slots)
+
+    def _draw(self, log_probs: Tensor) -> Tensor:
+        """(R,) tokens by inverting the cumulative distribution; a token without probability is never drawn."""
+        probabilities = truncate(log_probs / self.config.temperature, self.config.top_k, self.config.top_p)
+        cumulative = probabilities.double().cumsum(1)
+        draws = np.concatenate([1.0 - stream.random(self.width) for stream in self._streams])  # in (0, 1]
+        points = torch.from_numpy(draws).to(cumulative.device) * cumulative[:, -1]
+        return torch.searchsorted(cumulative, points[:, None])[:, 0]
+
+
+def truncate(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:
+    """(R, V) probabilities that add up to 1 over the tokens that may be drawn, 0 elsewhere.
+
+    Args:
+        log_probs: (R, V), up to a constant a row.
+        top_k: only the k most probable tokens stay; 0 keeps all.
+        top_p: only the fewest most probable tokens that hold at least this much probability stay.
+    """
+    if 0 < top_k < log_probs.shape[1]:
+        best = log_probs.topk(top_k, dim=1)
+        log_probs = torch.full_like(log_probs, -torch.inf).scatter_(1, best.indices, best.values)
+    probabilities = log_probs.softmax(dim=1)
+    if top_p < 1:
+        ordered, tokens = probabilities.sort(dim=1, descending=True, stable=True)
+        before = ordered.cumsum(1) - ordered
+        ordered = ordered.masked_fill(before >= top_p, 0.0)
+        probabilities = torch.zeros_like(probabilities).scatter_(1, tokens, ordered)
+        probabilities = probabilities / probabilities.sum(1, keepdim=True)
+    return probabilities

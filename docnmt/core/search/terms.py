@@ -1,0 +1,275 @@
+"""Terms that a text must have: which tokens bring a hypothesis nearer to them, and which hypotheses live.
+
+Dynamic beam allocation (Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for
+Neural Machine Translation"): hypotheses that lack equally many tokens of their sentence's terms form a bank; the places
+of the beam are divided among the banks, and what a bank does not use goes to those that lack fewer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from docnmt.core.data.tokenizer import BRK, EOS, UNK, Tokenizer
+from docnmt.core.formats.glossary import Glossary, unspaced
+from docnmt.core.search.config import GenerationConfig
+from docnmt.core.search.hypothesis import Slot
+from docnmt.registry.registry import GENERATORS
+from docnmt.runtime.errors import UsageError, UserError
+
+Term = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a text.
+
+    Attributes:
+        wanted: of each of its sentences, by its place, the tokens of each term.
+        joins: (V,) bool, tokens that would go on with a word; none of them may follow a term.
+    """
+
+    wanted: Mapping[int, tuple[Term, ...]]
+    joins: Tensor
+
+
+@dataclass(frozen=True)
+class CorpusTerms:
+    """The terms of the sentences of a corpus, by their numbers, and `joins` as in `Terms`."""
+
+    wanted: Mapping[int, tuple[Term, ...]]
+    joins: Tensor
+
+    def renumbered(self, own_numbers: Sequence[int]) -> CorpusTerms:
+        """Of a corpus whose sentence n is `own_numbers[n]` of this one."""
+        wanted = {n: self.wanted[own] for n, own in enumerate(own_numbers) if own in self.wanted}
+        return CorpusTerms(wanted, self.joins)
+
+    def of(self, sentences: range, given: Collection[int]) -> Terms | None:
+        """Of a text of these sentences, if those that are not given have any."""
+        wanted = {place: self.wanted[n] for place, n in enumerate(sentences) if n in self.wanted and n not in given}
+        return Terms(wanted, self.joins) if wanted else None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a row is with the terms of the sentence that it writes.
+
+    Attributes:
+        place: of the sentence in the text. left: the terms that it does not have yet.
+        begun: the last tokens, as far as they are the beginning of one of these.
+        ended: the last token has ended a term.
+    """
+
+    place: int
+    left: tuple[Term, ...]
+    begun: Term = ()
+    ended: bool = False
+
+    @property
+    def missing(self) -> int:
+        """Tokens that are still to come."""
+        return self.whole - len(self.begun)
+
+    @property
+    def whole(self) -> int:
+        """The same if what has begun were given up."""
+        return sum(map(len, self.left))
+
+    @property
+    def steps(self) -> set[int]:
+        """The tokens that go on with what has begun, or begin a term."""
+        depth = len(self.begun)
+        going = {term[depth] for term in self.left if term[:depth] == self.begun}
+        return going | {term[0] for term in self.left}
+
+    def after(self, token: int, terms: Terms) -> Progress:
+        """When one more token is written."""
+        if token in (BRK, EOS):
+            return Progress(self.place + 1, terms.wanted.get(self.place + 1, ()))
+        begun = (*self.begun, token)
+        while begun and not any(term[: len(begun)] == begun for term in self.left):
+            begun = begun[1:]
+        left = tuple(term for term in self.left if term != begun)
+        ended = len(left) < len(self.left)
+        going = any(term[: len(begun)] == begun for term in left)
+        return Progress(self.place, left, begun if going else (), ended)
+
+
+class Candidate(NamedTuple):
+    """One token more for a row: what it is worth, and how far the row would be."""
+
+    total: float
+    row: int
+    token: int
+    progress: Progress
+
+
+class TermRows:
+    """The progress of the rows of slots that have terms; others take no part."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._slots: list[Terms | None] = []
+        self._rows: list[list[Progress]] = []
+
+    def __bool__(self) -> bool:
+        return any(terms is not None for terms in self._slots)
+
+    def admit(self, slots: Sequence[Slot]) -> None:
+        """New slots behind the others."""
+        self._slots += [slot.terms for slot in slots]
+        self._rows += [
+            [Progress(0, () if slot.terms is None else slot.terms.wanted.get(0, ()))] * self.width for slot in slots
+        ]
+
+    def keep(self, slots: Sequence[int]) -> None:
+        """Only these slots stay."""
+        self._slots, self._rows = [self._slots[n] for n in slots], [self._rows[n] for n in slots]
+
+    def forbid(self, log_probs: Tensor, room: Tensor) -> None:
+        """log_probs (R, V) become -inf for what may not follow.
+
+        That is the end before all terms are there, a token that makes another word of a term, and all but terms where
+        there is no room for more. `room` (R,): tokens that may stand before the end.
+        """
+        for n, terms in self._constrained():
+            for place, progress in enumerate(self._rows[n]):
+                row = n * self.width + place
+                scores = log_probs[row]
+                if progress.ended and not progress.begun:
+                    scores[terms.joins.to(scores.device)] = -torch.inf
+                if progress.left:
+                    scores[[BRK, EOS]] = -torch.inf
+                    if progress.whole >= (left := int(room[row])):
+                        kept = [token for token in progress.steps if progress.after(token, terms).missing < left]
+                        only = torch.full_like(scores, -torch.inf)
+                        only[kept] = scores[kept]
+                        log_probs[row] = only
+
+    def choose(self, table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor, totals: Tensor) -> None:
+        """Replaces the candidates of slots with terms, (N, k) each: parent row, token, log-probability, sum.
+
+        First those that end, then those that live on, the best first; log_probs (R, V), totals (R,) of the rows.
+        """
+        for n, terms in self._constrained():
+            found = self._candidates(n, terms, table, log_probs, totals)
+            order = [*self._ends(found), *self._living(found)][: table[0].shape[1]]
+            for column, values in zip(table, self._columns(n, order, table, log_probs), strict=True):
+                column[n] = values
+
+    def advance(self, rows: Tensor, tokens: Tensor) -> None:
+        """The rows `rows` (R,) live on, each with a token more."""
+        parents, written = rows.tolist(), tokens.tolist()
+        for n, terms in self._constrained():
+            own = slice(n * self.width, (n + 1) * self.width)
+            self._rows[n] = [
+                self._rows[n][parent - own.start].after(token, terms)
+                for parent, token in zip(parents[own], written[own], strict=True)
+            ]
+
+    def _constrained(self) -> list[tuple[int, Terms]]:
+        return [(n, terms) for n, terms in enumerate(self._slots) if terms is not None]
+
+    def _candidates(
+        self, n: int, terms: Terms, table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor, totals: Tensor
+    ) -> list[Candidate]:
+        """The best of the slot, the best of each row, and all that go on with a term or begin one; the best first."""
+        pairs = set(zip(table[0][n].tolist(), table[1][n].tolist(), strict=True))
+        for place, progress in enumerate(self._rows[n]):
+            row = n * self.width + place
+            pairs |= {(row, int(log_probs[row].argmax()))}
+            pairs |= {(row, token) for token in progress.steps}
+        ordered = sorted(pairs)
+        rows, tokens = (torch.tensor(each, device=totals.device) for each in zip(*ordered, strict=True))
+        sums = (totals[rows] + log_probs[rows, tokens]).tolist()
+        found = [
+            Candidate(total, row, token, self._rows[n][row - n * self.width].after(token, terms))
+            for (row, token), total in zip(ordered, sums, strict=True)
+            if total > -torch.inf
+        ]
+        return sorted(found, key=lambda each: -each.total)
+
+    def _ends(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Those that end and are among the best of those that lack nothing."""
+        complete = [each for each in found if each.token == EOS or not each.progress.left]
+        return [each for each in complete[: self.width] if each.token == EOS]
+
+    def _living(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """A beam of those that go on, from all banks, the best first."""
+        banks: dict[int, list[Candidate]] = defaultdict(list)
+        for each in found:
+            if each.token != EOS:
+                banks[each.progress.missing].append(each)
+        share, more = divmod(self.width, max(len(banks), 1))
+        chosen: list[Candidate] = []
+        for number, missing in enumerate(sorted(banks)):
+            size = share + (more if number == 0 else 0)
+            chosen += banks[missing][:size]
+            banks[missing] = banks[missing][size:]
+        rest = [each for missing in sorted(banks) for each in banks[missing]]
+        return sorted([*chosen, *rest[: self.width - len(chosen)]], key=lambda each: -each.total)
+
+    def _columns(
+        self, n: int, order: Sequence[Candidate], table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor
+    ) -> list[Tensor]:
+        """The chosen candidates as a row of the table; dead ones behind them."""
+        missing = table[0].shape[1] - len(order)
+        parents = torch.tensor([*(each.row for each in order), *[n * self.width] * missing], device=log_probs.device)
+        tokens = torch.tensor([*(each.token for each in order), *[UNK] * missing], device=log_probs.device)
+        scores = log_probs[parents, tokens]
+        totals = torch.tensor([*(each.total for each in order), *[-torch.inf] * missing], device=log_probs.device)
+        return [parents, tokens, scores, totals.to(table[3].dtype)]
+
+
+class TermFinder:
+    """Finds what a glossary asks of sentences, in the tokens of a vocabulary.
+
+    Raises:
+        UserError: a term cannot be written with this vocabulary.
+    """
+
+    def __init__(self, glossary: Glossary, tokenizer: Tokenizer) -> None:
+        self._glossary = glossary
+        targets = sorted(set(glossary.terms.values()))
+        self._tokens = dict(zip(targets, map(tuple, tokenizer.encode(targets)), strict=True))
+        if wrong := [target for target, tokens in self._tokens.items() if UNK in tokens or not tokens]:
+            shown = ", ".join(f"'{target}'" for target in wrong[:5]) + (", …" if len(wrong) > 5 else "")
+            raise UserError(f"--glossary: the model's vocabulary cannot write {shown}; change or remove these terms")
+        joins = [piece[:1].isalnum() and not unspaced(piece[0]) for piece in tokenizer.vocabulary()]
+        self._joins = torch.tensor(joins)
+
+    def of(self, sentences: Iterable[str]) -> CorpusTerms:
+        """The terms of a corpus of these source sentences."""
+        found = ((n, self._glossary.found(text)) for n, text in enumerate(sentences))
+        wanted = {n: tuple(self._tokens[target] for target in targets) for n, targets in found if targets}
+        return CorpusTerms(wanted, self._joins)
+
+
+def opened_glossary(options: GenerationConfig) -> Glossary | None:
+    """What `--glossary` names. A pipe can be read but once.
+
+    Raises:
+        UserError: the file is wrong.
+    """
+    return None if options.glossary is None else Glossary.read(Path(options.glossary))
+
+
+def asked_terms(options: GenerationConfig, tokenizer: Tokenizer, glossary: Glossary | None = None) -> TermFinder | None:
+    """For `--glossary`, or for a glossary that is in memory.
+
+    Raises:
+        UserError: the file is wrong, the vocabulary cannot write a term, or the generator keeps to none.
+    """
+    glossary = opened_glossary(options) if glossary is None else glossary
+    if glossary is None:
+        return None
+    if not getattr(GENERATORS.get(options.generator), "takes_terms", False):
+        raise UsageError(f"--glossary: --generator {options.generator} cannot keep to it; take beam_search or greedy")
+    return TermFinder(glossary, tokenizer)

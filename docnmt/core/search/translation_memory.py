@@ -1,0 +1,137 @@
+"""A translation memory: sentence pairs of other documents that resemble those of a document, read before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TextArray, TokenArray, offsets_of
+from docnmt.runtime.errors import UserError
+
+#: Runs of so many subwords tell what a sentence is about.
+_RUN = 2
+#: A run that more than this share of the memory has says nothing and is not looked up.
+_FREQUENT = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationMemory:
+    """Finds the source sentences that share the rarest runs of subwords, by the cosine of their tf-idf vectors.
+
+    Attributes:
+        corpus: with a reference. count: how many are read for each sentence of a document.
+        foreign: a document gets what resembles the sentences of the next one, to see whether that matters.
+    """
+
+    corpus: ParallelCorpus
+    count: int = 2
+    foreign: bool = False
+
+    @cached_property
+    def _index(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Runs (K,), where the entries of each begin (K+1,), the sentence and the weight of each entry."""
+        runs, sentences = _runs(self.corpus.source)
+        paired = self.corpus.has_partner(sentences)
+        runs, sentences = runs[paired], sentences[paired]
+        order = np.lexsort((sentences, runs))
+        runs, sentences = runs[order], sentences[order]
+        first = np.flatnonzero(np.r_[True, (np.diff(runs) != 0) | (np.diff(sentences) != 0)][: len(runs)])
+        count = np.diff(np.r_[first, len(runs)])  # how often the sentence has the run
+        runs, sentences = runs[first], sentences[first]
+        keys, begins, entries = np.unique(runs, return_index=True, return_counts=True)
+        idf = np.log1p(len(self.corpus.source) / entries)
+        weights = (1 + np.log(count)) * np.repeat(idf, entries)
+        norms = np.sqrt(np.bincount(sentences, weights**2, minlength=len(self.corpus.source)))
+        weights *= np.repeat(idf, entries) / np.maximum(norms[sentences], 1e-12)
+        return keys, np.r_[begins, len(runs)], sentences, weights
+
+    def similar(self, tokens: np.ndarray) -> list[int]:
+        """The `count` most similar sentences, best first, of equals the earlier; fewer if few share a run."""
+        keys, begins, sentences, weights = self._index
+        wanted = np.unique(_runs(TokenArray(tokens, np.array([0, len(tokens)])))[0])
+        place = np.searchsorted(keys, wanted)
+        place = place[(place < len(keys)) & (keys[np.minimum(place, len(keys) - 1)] == wanted)]
+        sizes = begins[place + 1] - begins[place]
+        place = place[sizes <= max(_FREQUENT * len(self.corpus.source), 10)]
+        if not len(place):
+            return []
+        entries = np.concatenate([np.arange(begins[p], begins[p + 1]) for p in place])
+        found, where = np.unique(sentences[entries], return_inverse=True)
+        scores = np.bincount(where, weights[entries])
+        best = np.lexsort((found, -scores))[: self.count]
+        return [int(n) for n in found[best]]
+
+
+def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
+    """Subwords and runs of `_RUN` of them as numbers, and the sentence of each."""
+    tokens, lengths = np.asarray(text.tokens).astype(np.int64), np.diff(np.asarray(text.offsets))
+    sentences = np.repeat(np.arange(len(lengths)), lengths)
+    together = sentences[1:] == sentences[:-1]
+    pairs = ((tokens[:-1] + 1) << 32) + tokens[1:]
+    return np.r_[tokens, pairs[together]], np.r_[sentences, sentences[1:][together]]
+
+
+def streams_of(numbers: np.ndarray) -> np.ndarray:
+    """(S,) the random stream of each sentence: its number, of those of a memory (-1) that of the next that has one.
+
+    Args:
+        numbers: as `with_memory` gives them.
+    """
+    later = np.where(numbers < 0, np.iinfo(np.int64).max, numbers)
+    return np.asarray(np.minimum.accumulate(later[::-1])[::-1])
+
+
+def with_memory(
+    corpus: ParallelCorpus, given: Sequence[str | None] | None, memory: TranslationMemory
+) -> tuple[ParallelCorpus, list[str | None], np.ndarray]:
+    """The corpus with similar sentences of the memory before each document, and their translations as given.
+
+    Sentences of the memory that several of a document resemble are there once; the most similar ones stand last,
+    nearest to the document. References and raw text are left behind.
+
+    Args:
+        given: the translations that are given in the corpus itself.
+
+    Returns:
+        The longer corpus, what is given in it, and for each of its sentences the number in `corpus`, or -1.
+
+    Raises:
+        UserError: each document is to have what resembles the next, and there is only one.
+    """
+    translations = memory.corpus.references[0]
+    documents = list(pairwise(corpus.document_offsets.tolist()))
+    if memory.foreign and len(documents) == 1:
+        raise UserError("--memory-context foreign: there is only one document; give several, --input-format corpus")
+    numbers: list[int] = []
+    tokens: list[np.ndarray] = []
+    told: list[str | None] = []
+    lengths = []
+    for place, (begin, end) in enumerate(documents):
+        asked = range(*documents[(place + memory.foreign) % len(documents)])
+        ranked = [memory.similar(corpus.source[n]) for n in asked]
+        found = dict.fromkeys(each[rank] for rank in range(memory.count) for each in ranked if rank < len(each))
+        before = list(found)[::-1]
+        numbers += [-1] * len(before) + list(range(begin, end))
+        tokens += [memory.corpus.source[n] for n in before] + [corpus.source[n] for n in range(begin, end)]
+        told += [translations[n] for n in before]
+        told += [None] * (end - begin) if given is None else given[begin:end]
+        lengths.append(len(before) + end - begin)
+    rows = np.array(numbers, dtype=np.int64)
+    longer = replace(
+        corpus,
+        document_offsets=offsets_of(np.array(lengths, dtype=np.int64)),
+        levels=np.where(rows[:, None] < 0, -1, corpus.levels[rows]).astype(corpus.levels.dtype),
+        source=TokenArray(
+            np.concatenate([corpus.source.tokens[:0], *tokens]), offsets_of(np.array(list(map(len, tokens))))
+        ),
+        target=None,
+        source_text=TextArray.from_lines([]),
+        references=[],
+        labels=None,
+    )
+    return longer, told, rows

@@ -1,0 +1,228 @@
+"""The translation task: a data folder or a checkpoint's vocabulary, and the datasets of its models."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from docnmt.core.batching.foreign import in_foreign_documents
+from docnmt.core.batching.planned_units import learned_units, planned_units
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.meta import META, check_files, read_meta
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.models.translation_model import AnyTranslationModel, is_translation_model, lacking
+from docnmt.core.reading import ReadingPlan
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.mixture import Mixture
+from docnmt.core.tasks.task import ModelClass, TaskState
+from docnmt.core.tasks.translation_data import TrainingData, TranslationDataset, check_training
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.structured import read_limited
+
+
+class DocumentTranslation:
+    """Translate documents, sentence for sentence, with their structure."""
+
+    Config = DocumentTranslationConfig
+    metrics = ("bleu",)
+
+    def __init__(
+        self,
+        config: DocumentTranslationConfig,
+        *,
+        languages: tuple[str, str],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        fingerprint: str = "",
+        data_dir: Path | None = None,
+        known_levels: int = 0,
+    ) -> None:
+        self.config = config
+        self.known_levels = known_levels  # above the sentence, in the training text: sections, paragraphs
+        self.source_lang, self.target_lang = languages
+        self.source_tokenizer, self.target_tokenizer = tokenizers
+        self._fingerprint, self.data_dir = fingerprint, data_dir
+        self._corpora: dict[tuple[Path, str], ParallelCorpus] = {}
+
+    @classmethod
+    def load(cls, config: DocumentTranslationConfig, data_dir: Path) -> DocumentTranslation:
+        """The task of a folder that `docnmt-preprocess` wrote."""
+        meta = read_meta(data_dir)
+        languages = (meta["source_lang"], meta["target_lang"])
+        source, target = load_tokenizers(data_dir, meta)
+        return cls(
+            config, languages=languages, tokenizers=(source, target), fingerprint=meta["fingerprint"],
+            data_dir=data_dir, known_levels=meta["files"].get("train.structure.bin", {}).get("levels", 0),
+        )  # fmt: skip
+
+    def of_folder(self, data_dir: Path) -> DocumentTranslation:
+        """The same task with another data folder."""
+        return self.load(self.config, data_dir)
+
+    @classmethod
+    def restore(cls, config: DocumentTranslationConfig, state: TaskState) -> DocumentTranslation:
+        """The task of a checkpoint: everything but a data folder."""
+        source = Tokenizer.from_bytes(bytes(state.tensors["tokenizer.source"].numpy()))
+        joined = "tokenizer.target" not in state.tensors
+        target = source if joined else Tokenizer.from_bytes(bytes(state.tensors["tokenizer.target"].numpy()))
+        return cls(
+            config, languages=tuple(state.json["languages"]), tokenizers=(source, target),
+            known_levels=state.json.get("levels", 0),
+        )  # fmt: skip
+
+    def state(self) -> TaskState:
+        """What a checkpoint holds so that it translates without the data folder."""
+        json: dict[str, Any] = {
+            "languages": list(self.languages),
+            "vocabulary": self.source_tokenizer.vocabulary(),
+        }
+        if self.known_levels:
+            json["levels"] = self.known_levels
+        tensors = {"tokenizer.source": _bytes(self.source_tokenizer)}
+        if self.target_tokenizer is not self.source_tokenizer:
+            json["target_vocabulary"] = self.target_tokenizer.vocabulary()
+            tensors["tokenizer.target"] = _bytes(self.target_tokenizer)
+        return TaskState(json, tensors)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """From which to which."""
+        return self.source_lang, self.target_lang
+
+    @property
+    def max_doc_tokens(self) -> int | None:
+        """Where models of whole documents cut them."""
+        return self.config.max_doc_tokens
+
+    @property
+    def joined(self) -> bool:
+        """One vocabulary for both languages, which each may cut into its entries in a way of its own."""
+        source, target = self.source_tokenizer, self.target_tokenizer
+        return source is target or source.vocabulary() == target.vocabulary()
+
+    @property
+    def source_vocabulary_size(self) -> int:
+        """Entries of the source vocabulary."""
+        return self.source_tokenizer.vocab_size
+
+    @property
+    def target_vocabulary_size(self) -> int:
+        """Entries of the target vocabulary."""
+        return self.target_tokenizer.vocab_size
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the data folder and those of `--mix-data`."""
+        others = [read_meta(Path(folder))["fingerprint"] for folder, _ in self.config.mixed]
+        if not others:
+            return self._fingerprint
+        return hashlib.sha256(" ".join([self._fingerprint, *others]).encode()).hexdigest()[:32]
+
+    def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
+        """A new model, for training or for weights to be loaded.
+
+        Raises:
+            UserError: the model, or the folders of `--mix-data`, do not fit the task's configuration.
+        """
+        model = model_class.build(model_config, self)
+        if not is_translation_model(model):
+            name = getattr(model_class, "__qualname__", type(model_class).__name__)
+            missing = ", ".join(lacking(model))
+            raise UserError(f"model {name}: its build gives no translation model: it lacks {missing}")
+        if self.data_dir is not None:
+            tokenizers = (self.source_tokenizer, self.target_tokenizer)
+            check_training(self.config, model.reading, tokenizers, self.languages, self.data_dir)
+        return model
+
+    def corpus(self, split: str, folder: Path | None = None) -> ParallelCorpus:
+        """A split of the data folder, or of another one, opened once."""
+        folder = folder or self.data_dir
+        if folder is None:
+            raise ValueError("this task was restored from a checkpoint and has no data folder")
+        if (folder, split) not in self._corpora:
+            self._corpora[folder, split] = ParallelCorpus.open(folder, split)
+        return self._corpora[folder, split]
+
+    def dataset(
+        self, split: str, model: AnyTranslationModel, *, seed: int = 0, epoch: int = 0, training: bool = False
+    ) -> TranslationDataset | Mixture:
+        """A split in the units of `model`; in training and validation documents are cut at `--max-doc-tokens`.
+
+        Training sees them at every one of `--resolutions`, and the folders of `--mix-data`, as (seed, epoch) draw them:
+        their words that are masked and their subwords, too.
+        """
+        if not training:
+            return self._dataset(self.corpus(split), model.reading, split)
+        parts = []
+        folders = [self.data_dir, *(Path(folder) for folder, _ in self.config.mixed)]
+        for number, folder in enumerate(folders):
+            made = TrainingData(self.config, (self.source_tokenizer, self.target_tokenizer), (seed, epoch, number))
+            name = f"{folder} {split}" if number else split
+            parts.append(self._dataset(made.corpus(self.corpus(split, folder)), model.reading, name, made))
+        if len(parts) == 1:
+            return parts[0]
+        return Mixture.draw(parts, [1.0, *(weight for _, weight in self.config.mixed)], seed=seed, epoch=epoch)
+
+    def _dataset(
+        self, corpus: ParallelCorpus, plan: ReadingPlan, name: str, made: TrainingData | None = None
+    ) -> TranslationDataset:
+        units = planned_units(plan, corpus, limit=self.max_doc_tokens)
+        if made is None:
+            return TranslationDataset(corpus, learned_units(units, corpus), plan, name)
+        units = learned_units(made.units(corpus, units, plan).counting_all(), corpus)
+        return TranslationDataset(corpus, units, plan, name, made.hidden(plan), made.dropped(plan))
+
+    def other_contexts(self, split: str, model: AnyTranslationModel) -> dict[str, TranslationDataset]:
+        """A split in `foreign` documents, where there are several, and with `none`: as windows of 0 read it."""
+        corpus, plan = self.corpus(split), model.reading
+        if not plan.reads_context:
+            return {}
+        alone = learned_units(planned_units(plan, corpus, limit=self.max_doc_tokens, window=0), corpus)
+        found = {"none": TranslationDataset(corpus, alone, plan, f"{split}, no context")}
+        if corpus.num_documents > 1:
+            found["foreign"] = self._dataset(in_foreign_documents(corpus), plan, f"{split}, foreign context")
+        return found
+
+    def evaluate(self, model: AnyTranslationModel, split: str, options: Mapping[str, int]) -> dict[str, float]:
+        """BLEU of a split, by the code that `docnmt-generate` runs."""
+        from docnmt.core.tasks.validation_bleu import corpus_bleu
+
+        return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config, max_tokens=options["max_tokens"])}
+
+    def samples(self, model: AnyTranslationModel, split: str) -> dict[str, str]:
+        """The first translations of a split."""
+        from docnmt.core.tasks.validation_bleu import sample_translations
+
+        return {"translations": sample_translations(model, self, self.corpus(split))}
+
+
+def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+    """Both sides' tokenizers of a data folder; the same object when the dictionary is joined.
+
+    Raises:
+        UserError: one is missing or damaged.
+    """
+    names = meta["tokenizers"]
+    check_files(data_dir, meta, *names.values())
+    made = {name: _tokenizer(data_dir / name) for name in names.values()}
+    sizes = {side: made[names[side]].vocab_size for side in ("source", "target")}
+    if any(sizes[side] != meta["vocabulary"][side] for side in sizes):
+        raise UserError(f"{data_dir / META}: its vocabularies have other sizes than its tokenizers; preprocess again")
+    return made[names["source"]], made[names["target"]]
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_bytes(read_limited(path))
+    except UserError as error:
+        raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}; preprocess again") from error
+
+
+def _bytes(tokenizer: Tokenizer) -> torch.Tensor:
+    return torch.from_numpy(np.frombuffer(tokenizer.to_bytes(), dtype=np.uint8).copy())

@@ -1,0 +1,76 @@
+"""BLEU and some translations of a model: what training watches, by the code that `docnmt-generate` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
+from docnmt.core.scoring.metrics import bleu_tokenizer, evaluate, scored_sentences
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
+from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.runtime.errors import UserError
+
+
+def corpus_bleu(
+    model: AnyTranslationModel,
+    task: TranslationTask,
+    corpus: ParallelCorpus,
+    config: DocumentTranslationConfig,
+    *,
+    max_tokens: int = 8000,
+) -> float:
+    """s-BLEU of beam search with `eval_bleu_beam` on the first `eval_bleu_documents` documents with a reference.
+
+    Raises:
+        UserError: the corpus has no reference.
+    """
+    kept = scored_sentences(corpus.references)
+    if not kept:
+        raise UserError("this split has no reference translation, so BLEU cannot be computed; judge by loss")
+    judged = np.unique(np.searchsorted(corpus.document_offsets, kept, side="right"))  # their numbers, from 1
+    part = corpus.first_documents(int(judged[: config.eval_bleu_documents][-1]))
+    kept = kept[: int(np.searchsorted(kept, part.num_sentences))]
+    search = BeamSearchConfig(beam=config.eval_bleu_beam)
+    was_training = model.training
+    model.train(False)
+    try:
+        results = list(translate_corpus([model], task, part, GenerationConfig(max_tokens=max_tokens), search))
+    finally:
+        model.train(was_training)
+    texts = [results[i].text for i in kept]
+    references = [[reference[i] for i in kept] for reference in part.references]
+    offsets = np.searchsorted(kept, part.document_offsets)
+    return evaluate(texts, references, offsets, tokenize=bleu_tokenizer(task.target_lang)).scores["s-BLEU"]
+
+
+def sample_translations(
+    model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, *, count: int = 5
+) -> str:
+    """The first sentences of a corpus by greedy search, beside source and reference: a table in Markdown.
+
+    Only as much of their documents is read as these sentences are.
+    """
+    number = int(np.searchsorted(corpus.document_offsets, count))
+    part = corpus.first_documents(number)
+    documents = [list(part.source_text[a:b]) for a, b in pairwise(part.document_offsets.tolist())]
+    documents[-1:] = [document[: count - int(part.document_offsets[-2])] for document in documents[-1:]]
+    shown = ParallelCorpus.from_lines(documents, task.source_tokenizer)
+    shown = replace(shown, levels=part.levels[: shown.num_sentences])
+    search = GreedyConfig()
+    was_training = model.training
+    model.train(False)
+    try:
+        results = list(translate_corpus([model], task, shown, GenerationConfig(generator="greedy"), search))
+    finally:
+        model.train(was_training)
+    columns: list[Sequence[str]] = [shown.source_text, [result.text for result in results], *corpus.references[:1]]
+    heads = ["source", "translation", "reference"][: len(columns)]
+    rows = zip(*(column[: len(results)] for column in columns), strict=True)
+    table = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table)

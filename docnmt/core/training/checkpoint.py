@@ -1,0 +1,265 @@
+"""A checkpoint: ONE safetensors file with everything that using or continuing a model needs.
+
+Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only where training can go on), and the
+task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by `Header`, and
+`xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.checksums.Seal`). Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any  # the header is JSON, whose types `Header` lists
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from docnmt.registry.migrate import CONFIG_VERSION, migrate, migrate_tensor
+from docnmt.runtime.checksums import KIND, Seal, checksum
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import replacing
+from docnmt.runtime.structured import Count, Open, Value, checked, parse_json
+from docnmt.runtime.version import __version__
+
+#: Version of the layout described here; a reader refuses any other.
+FORMAT = 1
+
+
+class Header(Open):
+    """What every header has: names of the registered parts, `config` by section and name, the task's state, progress,
+    the hash of the data, threads and device of the training process. `config_version` says of which version
+    (`docnmt.registry.migrate`) the names of options and tensors are; it is missing in files of version 1. `plugins`
+    has the checksums of the plug-in files that were imported."""
+
+    format: int
+    docnmt: str
+    arch: str
+    model: str
+    criterion: str
+    task: str
+    config: dict[str, dict[str, Value]]
+    task_state: dict[str, object]
+    progress: dict[str, object]
+    fingerprint: str
+    threads: int
+    device: str
+    scores: dict[str, float]
+    config_version: Count = 1
+    averaged: list[str] | None = None
+    ranks: Count = 1
+    plugins: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A checkpoint's content: JSON header and tensors on the CPU."""
+
+    path: Path
+    header: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+    def group(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors under `prefix.`, without it."""
+        return {n.removeprefix(f"{prefix}."): t for n, t in self.tensors.items() if n.startswith(f"{prefix}.")}
+
+    @property
+    def task_tensors(self) -> dict[str, Tensor]:
+        """The tensors that are neither the model's, nor the optimizer's, nor means of weights (`--ema`)."""
+        return {n: t for n, t in self.tensors.items() if not n.startswith(("model.", "optimizer.", "ema."))}
+
+
+def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write a checkpoint whole or not at all.
+
+    Raises:
+        UserError: the system refused (disk full, no permission); an earlier file at `path` is untouched.
+    """
+    versions = {"format": FORMAT, "config_version": CONFIG_VERSION, "docnmt": __version__, "checksums": KIND}
+    text = json.dumps({**header, **versions}, ensure_ascii=False).encode("utf-8", "replace").decode()  # odd paths
+    stored = {name: _storable(tensor) for name, tensor in tensors.items()}
+    seal = Seal(checksum(text.encode()), {name: Seal.of_tensor(*_content(tensor)) for name, tensor in stored.items()})
+    with replacing(path) as temporary:
+        try:
+            safetensors.torch.save_file(stored, temporary, metadata={"docnmt": text, KIND: seal.to_json()})
+        except safetensors.SafetensorError as error:
+            raise OSError(None, _reason(error)) from error
+
+
+def _storable(tensor: Tensor) -> Tensor:
+    """A contiguous CPU tensor that shares its memory with no other."""
+    tensor = tensor.detach().cpu().contiguous()
+    return tensor.clone() if tensor.untyped_storage().nbytes() != tensor.nbytes else tensor
+
+
+def _content(tensor: Tensor) -> tuple[str, torch.Size, np.ndarray]:
+    """What a tensor's checksum is of: type, shape and bytes."""
+    return str(tensor.dtype).removeprefix("torch."), tensor.shape, tensor.reshape(-1).view(torch.uint8).numpy()
+
+
+def _reason(error: Exception) -> str:
+    """The system's words in an error of the safetensors library: `Error while serializing: I/O error: …`."""
+    return str(error).rpartition(": ")[2].partition(" (os error")[0]
+
+
+def read_header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
+    """The header of a checkpoint, checked, and the shape of every tensor; no tensor is read.
+
+    Raises:
+        UserError: there is no such file, or it is not a checkpoint that this version reads.
+    """
+    with _opened(path) as file:
+        header, names, _ = _checked(path, file)
+        return header, {name: tuple(file.get_slice(stored).get_shape()) for name, stored in names.items()}
+
+
+def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
+    """Read a checkpoint, every tensor compared with its checksum; without `optimizer` those are left on disk.
+
+    Raises:
+        UserError: there is no such file, it is not a checkpoint that this version reads, or it is damaged; the tensor
+            is named.
+    """
+    with _opened(path) as file:
+        header, names, seal = _checked(path, file)
+        wanted = [name for name in names if optimizer or not name.startswith("optimizer.")]
+        tensors = {name: file.get_tensor(names[name]) for name in wanted}
+    for name, tensor in tensors.items():
+        if seal is not None:
+            seal.check(path, names[name], *_content(tensor))
+    return Checkpoint(path, header, tensors)
+
+
+def verify_checkpoint(path: Path) -> str:
+    """Read all of a checkpoint and say in a few words what was found to hold.
+
+    Raises:
+        UserError: as `load_checkpoint`.
+    """
+    checkpoint = load_checkpoint(path)
+    if "checksums" not in checkpoint.header:
+        return f"has no checksums: docnmt {checkpoint.header['docnmt']} wrote none"
+    return f"holds (header and {len(checkpoint.tensors):,} tensors)"
+
+
+def _opened(path: Path) -> safetensors.safe_open:
+    if not path.is_file():
+        raise UserError(f"{path}: no such checkpoint")
+    try:
+        return safetensors.safe_open(path, framework="pt", device="cpu")
+    except (safetensors.SafetensorError, OSError) as error:
+        raise UserError(f"{path}: is not a whole safetensors file: {error}; use another checkpoint") from error
+
+
+def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], dict[str, str], Seal | None]:
+    """The header with today's names, the tensors (today's name → the stored one), and the checksums."""
+    metadata = file.metadata() or {}
+    if "docnmt" not in metadata:
+        raise UserError(f"{path}: is a safetensors file, but not written by docnmt")
+    header = parse_json(metadata["docnmt"], f"{path}: its header")
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+        raise UserError(f"{path}: its header names no format version")
+    if header["format"] != FORMAT:
+        raise UserError(
+            f"{path}: is in checkpoint format {header['format']} (written by docnmt {header.get('docnmt')}); "
+            f"docnmt {__version__} reads format {FORMAT}"
+        )
+    seal = Seal.read(path, metadata, header)
+    version, model = checked(header, Header, f"{path}: its header").config_version, header["model"]
+    if version > CONFIG_VERSION:
+        raise UserError(
+            f"{path}: its options are of version {version} (written by docnmt {header['docnmt']}); "
+            f"docnmt {__version__} knows versions up to {CONFIG_VERSION}"
+        )
+    names = {migrate_tensor(name, version, model): name for name in file.keys()}  # noqa: SIM118
+    if seal is not None:
+        seal.check_names(path, names.values())
+    return {**header, "config": migrate(header["config"], version, model)}, names, seal
+
+
+def unique_state(model: nn.Module) -> dict[str, Tensor]:
+    """The model's state with a tensor that goes by several names (tied embeddings) under the first of them only."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    seen: set[object] = set()
+    state = {}
+    for name, tensor in model.state_dict().items():
+        plain = type(tensor) is Tensor  # else a rank's part, which may be empty
+        place = (tensor.data_ptr(), tensor.shape) if plain else id(parameters[name])
+        if tensor.numel() == 0 or place not in seen:
+            state[name] = tensor
+        seen.add(place)
+    return state
+
+
+def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Copy `tensors` into a model, after checking all of them against it.
+
+    Raises:
+        UserError: missing or unexpected tensors, other shapes or number types; it names the file and the tensors.
+    """
+    own = unique_state(model)
+    problems = [f"'model.{name}' is missing" for name in own if name not in tensors]
+    problems += [f"'model.{name}' is not part of this architecture" for name in tensors if name not in own]
+    for name in own.keys() & tensors.keys():
+        stored, built = tensors[name], own[name]
+        if stored.shape != built.shape or stored.dtype != built.dtype:
+            problems.append(
+                f"'model.{name}' is {stored.dtype} of shape {tuple(stored.shape)}, "
+                f"the architecture has {built.dtype} of shape {tuple(built.shape)}"
+            )
+    problems = problems or not_finite(tensors)
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise UserError(f"{path}: cannot be used: {'; '.join(sorted(problems)[:3])}{more}")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
+    """Problems of the model's tensors that hold NaN or an infinite number."""
+    sums = ((name, tensor) for name, tensor in tensors.items() if tensor.is_floating_point())
+    suspicious = ((name, tensor) for name, tensor in sums if not torch.isfinite(tensor.sum()))  # or too large a sum
+    return [
+        f"'model.{name}' holds numbers that are not finite: its training had failed"
+        for name, tensor in suspicious
+        if not torch.isfinite(tensor).all()
+    ]
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """The optimizer's moments by name: `optimizer.exp_avg.<parameter>`."""
+    return {
+        f"optimizer.{key}.{name}": value
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, checkpoint: Checkpoint) -> None:
+    """Give the optimizer its moments back.
+
+    Raises:
+        UserError: a moment has no parameter or another shape, or a parameter lacks one; it names file and tensor.
+    """
+    parameters = dict(model.named_parameters())
+    moments: dict[str, dict[str, Tensor]] = {}
+    for full, tensor in checkpoint.group("optimizer").items():
+        key, _, name = full.partition(".")
+        if name not in parameters or (tensor.dim() and tensor.shape != parameters[name].shape):
+            raise UserError(f"{checkpoint.path}: tensor 'optimizer.{full}' does not fit the model; it cannot continue")
+        moments.setdefault(name, {})[key] = tensor
+    expected = {key for held in moments.values() for key in held}
+    for name, held in moments.items():
+        if held.keys() != expected:
+            missing = sorted(expected - held.keys())[0]
+            raise UserError(f"{checkpoint.path}: tensor 'optimizer.{missing}.{name}' is missing; it cannot continue")
+    state = optimizer.state_dict()
+    order = [p for group in optimizer.param_groups for p in group["params"]]
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    state["state"] = {i: moments[names[id(p)]] for i, p in enumerate(order) if names[id(p)] in moments}
+    optimizer.load_state_dict(state)

@@ -1,0 +1,125 @@
+"""The options of training. No torch here: these dataclasses are also the command line.
+
+`TrainingConfig` says what is trained and may not change when a run is continued; `RunConfig` has its limits, folders
+and logging, and may.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+from docnmt.registry.options import below, flag, option
+
+#: What the sections of `docnmt-train` are called: in `--help`, in config.yaml and in a checkpoint's header.
+SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
+    "run", "training", "optimization", "task", "model", "criterion",
+)  # fmt: skip
+#: Metrics of which less is better; of all others, more is.
+LOWER_IS_BETTER = ("loss", "nll", "ppl", "ter")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Limits, folders and logging: the only options that may differ when the same command continues a run."""
+
+    data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
+    save_dir: str = option(dataclasses.MISSING, "for checkpoints and logs; a run in it is continued", metavar="DIR")
+    max_update: int | None = option(None, "stop after this many updates", basic=True)
+    max_epoch: int | None = option(None, "stop after this many passes over the data", basic=True)
+    patience: int | None = option(None, "stop after this many validations without a new best")
+    device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
+    log_interval: int = option(100, "updates between two lines of train.jsonl")
+    tensorboard_logdir: str | None = option(None, "also write the log for TensorBoard there", metavar="DIR")
+    save_interval_updates: int | None = option(
+        None, "save every N updates, besides at every validation, at the end and every 15 minutes"
+    )
+    keep_last: int = option(
+        0, "also keep the checkpoints of the N last validations (without validation: saves) under names of their own, "
+        "for docnmt-average",
+        aliases=("--keep-last-epochs",),
+    )  # fmt: skip
+    keep_best: int = option(
+        0, "also keep the N best checkpoints under names of their own", aliases=("--keep-best-checkpoints",)
+    )
+    context_worth: bool = option(
+        True, "at each validation of a model that reads context, also measure what context is worth: nll in foreign "
+        "context and without any, two more passes over the validation data",
+    )  # fmt: skip
+    dry_run: bool = option(False, "print options, parameters, batches and memory, and write nothing")
+    shard: bool = option(
+        False, "divide parameters, gradients and the optimizer's moments among the processes of torchrun (FSDP2), for "
+        "models that do not fit into one; checkpoints stay the same",
+    )  # fmt: skip
+    overwrite: bool = option(False, "start anew: delete the checkpoints and logs that --save-dir holds")
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        return [
+            *below(self, 0, "max_update", "max_epoch", "keep_last", "keep_best"),
+            *below(self, 1, "patience", "log_interval", "save_interval_updates"),
+        ]
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """What is trained, on what, and how it is judged."""
+
+    arch: str = option(dataclasses.MISSING, "architecture; --list names them all", metavar="NAME")
+    task: str | None = option(None, "task [the one DATA was made for]", metavar="NAME")
+    criterion: str | None = option(None, "loss [the task's]", metavar="NAME")
+    finetune_from_model: str | None = option(
+        None, "start from the weights of this checkpoint or --save-dir: a sentence 'transformer' for a document model, "
+        "which then begins exactly where that one is, or a model of the same kind", metavar="CKPT", basic=True,
+    )  # fmt: skip
+    finetune_lr_scale: float | None = option(
+        None, "the learning rate of the parts that a sentence model has, too, as a share of --lr, as 0.2; 0 freezes "
+        "them; of a new sentence model these are all parameters",
+    )  # fmt: skip
+    finetune_frozen_updates: int | None = option(
+        None, "those parts do not change in the first so many updates, in which only the new ones learn", metavar="N"
+    )
+    max_tokens: int = option(4096, "largest batch, in subwords of its longer side", basic=True)
+    max_sentences: int | None = option(None, "largest batch, in units of the data", aliases=("--batch-size",))
+    update_freq: int = option(1, "batches accumulated for one update")
+    seed: int = option(1, "of initial weights, order and dropout")
+    ema: float | None = option(
+        None, "keep the running mean of the weights with this decay, as 0.999; validation judges it, and all "
+        "checkpoints but checkpoint_last hold it", metavar="DECAY",
+    )  # fmt: skip
+    bf16: bool = option(False, "compute in bfloat16 where it is safe; weights stay in float32", basic=True)
+    validate_interval: int = option(1, "epochs between two validations")
+    validate_interval_updates: int | None = option(None, "validate every N updates, too")
+    disable_validation: bool = option(False, "never validate: there is no best checkpoint then")
+    best_checkpoint_metric: str = option(
+        "loss", "what chooses checkpoint_best and drives --patience: loss, nll, or a metric of the task such as bleu",
+        metavar="NAME", basic=True,
+    )  # fmt: skip
+    eval_metrics: bool = option(
+        False, "compute the task's own metrics (BLEU) at each validation, also when they choose nothing",
+        aliases=("--eval-bleu",),
+    )  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Contradictions between the values."""
+        found = below(
+            self,
+            1,
+            "max_tokens",
+            "max_sentences",
+            "update_freq",
+            "validate_interval",
+            "validate_interval_updates",
+            "finetune_frozen_updates",
+        ) + below(self, 0, "seed", "finetune_lr_scale")
+        if self.ema is not None and not 0 < self.ema < 1:
+            found.append(f"--ema: expected a decay between 0 and 1, got {self.ema}")
+        for name in ("finetune_lr_scale", "finetune_frozen_updates"):
+            if getattr(self, name) is not None and self.finetune_from_model is None:
+                found.append(f"{flag(name)} has no effect without --finetune-from-model")
+        if self.finetune_frozen_updates is not None and self.finetune_lr_scale == 0:
+            found.append("--finetune-frozen-updates has no effect with --finetune-lr-scale 0, which freezes for good")
+        if self.disable_validation and (self.eval_metrics or self.best_checkpoint_metric != "loss"):
+            found.append("--disable-validation leaves nothing for --eval-metrics and --best-checkpoint-metric to judge")
+        return found

@@ -1,0 +1,132 @@
+"""`--finetune-from-model`: the weights of another run as the start of this one.
+
+A model of the same kind takes all of them. A document model takes a sentence model's, and its own parts begin such that
+they add nothing: its first update starts from exactly what the sentence model computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.models.encoder_decoder import EncoderDecoder
+from docnmt.core.models.equal_start import (
+    new_parameters,
+    own_parameters,
+    settings_that_differ,
+    start_as_sentence_model,
+    start_problems,
+)
+from docnmt.core.tasks.task import Task, TaskState
+from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, unique_state
+from docnmt.core.training.config import TrainingConfig
+from docnmt.core.training.load_model import stored_model_config
+from docnmt.registry.registry import ARCHITECTURES
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.files import find_checkpoint
+
+#: The model that others can start from.
+SENTENCE_MODEL = "transformer"
+
+
+def start_from(model: nn.Module, model_config: object, task: Task, training: TrainingConfig) -> None:
+    """Copy the weights of `--finetune-from-model` into a new model.
+
+    Raises:
+        UserError: no such checkpoint, another task or vocabulary, or a model that does not fit; it names every option,
+            or else every tensor, that stands in the way. Nothing is copied then.
+    """
+    assert training.finetune_from_model is not None
+    checkpoint = load_checkpoint(find_checkpoint(training.finetune_from_model), optimizer=False)
+    check_task(checkpoint, task, training)
+    kind, theirs = ARCHITECTURES.get(training.arch).model, checkpoint.header["model"]
+    new_parts: set[str] = set()
+    stored = stored_model_config(checkpoint)
+    if theirs == kind:
+        problems = settings_that_differ(stored, model_config)
+    elif (
+        theirs == SENTENCE_MODEL
+        and isinstance(model, EncoderDecoder)
+        and isinstance(stored, TransformerConfig)
+        and isinstance(model_config, TransformerConfig)
+    ):
+        new_parts = new_parameters(model)
+        problems = start_problems(stored, model_config)
+    else:
+        raise UserError(
+            f"--finetune-from-model {checkpoint.path}: is a '{theirs}'; a '{kind}' starts from a '{SENTENCE_MODEL}' "
+            "(if it translates) or from its own kind"
+        )
+    own, tensors = unique_state(model), checkpoint.group("model")
+    problems = problems or tensors_that_differ(own, tensors, new_parts)
+    if problems:
+        raise UserError(f"--finetune-from-model {checkpoint.path}: cannot start a '{kind}': {'; '.join(problems)}")
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)
+    if theirs != kind:
+        start_as_sentence_model(model, tensors)
+
+
+def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
+    """`--finetune-lr-scale` for every parameter that a sentence model has, too; 1 where only
+    `--finetune-frozen-updates` is given, and nothing where neither is.
+
+    Raises:
+        UsageError: the model has nothing else and would not be trained.
+    """
+    scale, frozen = training.finetune_lr_scale, training.finetune_frozen_updates
+    if scale is None and frozen is None:
+        return {}
+    own = own_parameters(model)
+    if not own and (frozen or scale == 0):
+        given = "--finetune-frozen-updates" if frozen else "--finetune-lr-scale 0"
+        raise UsageError(
+            f"{given}: --arch {training.arch} has no parts that a sentence model lacks; nothing would learn"
+        )
+    return {name: 1.0 if scale is None else scale for name, _ in model.named_parameters() if name not in own}
+
+
+def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:
+    """Refuse a checkpoint in which token ids mean something else.
+
+    Raises:
+        UserError: another task, vocabulary or language.
+    """
+    if checkpoint.header["task"] != training.task:
+        raise UserError(
+            f"--finetune-from-model {checkpoint.path}: was trained for the task '{checkpoint.header['task']}', the "
+            f"data is for '{training.task}'"
+        )
+    ours, theirs = task.state(), TaskState(checkpoint.header["task_state"], checkpoint.task_tensors)
+    meaning = (ours.json.keys() | theirs.json.keys()) - {"levels"}  # what a corpus is divided into changes no id
+    names = [n for n in meaning if ours.json.get(n) != theirs.json.get(n)]
+    names += [n for n in ours.tensors.keys() | theirs.tensors.keys() if not _same(ours.tensors, theirs.tensors, n)]
+    if names:
+        raise UserError(
+            f"--finetune-from-model {checkpoint.path}: its {', '.join(sorted(names)).replace('_', ' ')} are not those "
+            f"of the data; preprocess the data with --srcdict {checkpoint.path}"
+        )
+
+
+def _same(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], name: str) -> bool:
+    return name in ours and name in theirs and torch.equal(ours[name], theirs[name])
+
+
+def tensors_that_differ(own: Mapping[str, Tensor], theirs: Mapping[str, Tensor], new_parts: set[str]) -> list[str]:
+    """Every tensor without a counterpart, but for `new_parts`, or of another shape or type."""
+    found = []
+    for name in sorted(own.keys() | theirs.keys()):
+        if name not in own:
+            found.append(f"'{name}' {tuple(theirs[name].shape)} is not part of the new model")
+        elif name not in theirs and name not in new_parts:
+            found.append(f"'{name}' {tuple(own[name].shape)} is missing there")
+        elif name in theirs and (own[name].shape != theirs[name].shape or own[name].dtype != theirs[name].dtype):
+            found.append(
+                f"'{name}' is {theirs[name].dtype} {tuple(theirs[name].shape)} there and {own[name].dtype} "
+                f"{tuple(own[name].shape)} here"
+            )
+    return found

@@ -1,0 +1,109 @@
+"""A run put together from resolved options: task, model, optimizer, and the state it continues from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from docnmt.core.optim.optimizer import build_optimizer
+from docnmt.core.training.check_options import (
+    check_criterion,
+    check_judged,
+    check_made_for,
+    check_metric,
+    check_noise,
+    check_same,
+    check_validation,
+)
+from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, load_state
+from docnmt.core.training.ema import MeanWeights
+from docnmt.core.training.finetune import learning_rate_scales, start_from
+from docnmt.core.training.load_model import say_changed_plugins
+from docnmt.core.training.progress_state import TrainingState
+from docnmt.core.training.restore_run import restore
+from docnmt.core.training.run import Run, seed_everything
+from docnmt.core.training.run_folder import RunFolder
+from docnmt.registry.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS
+from docnmt.runtime import ranks
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.tuning import pick_device
+
+if TYPE_CHECKING:  # FSDP2 takes a second to import
+    from docnmt.core.training.sharding import ShardedLoss
+
+
+def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
+    """Build a run from resolved sections, continuing from the save-dir's last checkpoint if there is one.
+
+    Args:
+        folder: the save-dir, where it is locked already.
+
+    Raises:
+        UserError: the save-dir is not ours, an option differs from the run it holds, or data or checkpoint is damaged.
+    """
+    limits, training = config["run"], config["training"]
+    check_noise(config)
+    check_made_for(config)
+    folder = folder or RunFolder(Path(limits.save_dir))
+    device = pick_device(limits.device)
+    checkpoint = _earlier(folder, config)
+    task = TASKS.get(training.task).load(config["task"], Path(limits.data))
+    if checkpoint is not None and checkpoint.header["fingerprint"] != task.fingerprint:
+        raise UserError(
+            f"{limits.data}: is not the data that {folder.last} was trained on (its fingerprint differs); "
+            "give the same data, or another --save-dir"
+        )
+    seed_everything(training.seed, 0)
+    model = task.build_model(MODELS.get(ARCHITECTURES.get(training.arch).model), config["model"])
+    criterion = CRITERIA.get(training.criterion).build(config["criterion"], task)
+    check_criterion(training, model, criterion)
+    check_metric(training, task, criterion)
+    check_validation(config, task, model)
+    check_judged(config, task)
+    state = TrainingState()
+    if checkpoint is not None:
+        load_state(model, checkpoint.group("model"), checkpoint.path)
+    elif training.finetune_from_model is not None:
+        start_from(model, config["model"], task, training)
+    model.to(device)
+    sharded: ShardedLoss | None = None
+    if limits.shard and ranks.world() > 1:
+        from docnmt.core.training.sharding import ShardedLoss, check_sharding
+
+        check_sharding()
+        sharded = ShardedLoss(model, criterion, device)
+    optimizer = build_optimizer(config["optimization"], model, learning_rate_scales(model, training))
+    run = Run(config, folder, task, model, criterion, optimizer, device, state, sharded=sharded)
+    if training.ema is not None:
+        run.mean = MeanWeights(model, training.ema)
+    if checkpoint is not None:
+        restore(run, checkpoint)
+    return run
+
+
+def _earlier(folder: RunFolder, config: dict[str, Any]) -> Checkpoint | None:
+    """The checkpoint from which the run goes on; None: it is new."""
+    if config["run"].overwrite:
+        return None
+    if not folder.last.exists():
+        folder.check_new()
+        return None
+    checkpoint = load_checkpoint(folder.last)
+    check_same(config, checkpoint)
+    say_changed_plugins(checkpoint)
+    return checkpoint
+
+
+def come_together(run: Run) -> None:
+    """After every rank has prepared: they have the same, the weights bit for bit.
+
+    Raises:
+        UserError: data or save-dir differ.
+    """
+    ranks.check_alike(ranks.exchange(run.task.fingerprint), f"{run.limits.data}: the data")
+    ranks.check_alike(ranks.exchange([run.state.update, run.started_with]), f"{run.limits.save_dir}: the progress")
+    if run.sharded is None:
+        moments = [value for held in run.optimizer.state.values() for value in held.values() if torch.is_tensor(value)]
+        ranks.same_everywhere([*run.model.state_dict().values(), *moments])

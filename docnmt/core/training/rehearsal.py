@@ -1,0 +1,78 @@
+"""A few updates of a run that never begins, as training would make them: the memory and the time that they take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from docnmt.core.tasks.task import Dataset
+from docnmt.core.training.probe import largest_batches, peak_memory
+from docnmt.core.training.run import Run
+
+#: What a process of many updates takes beyond one of a few: freed memory between blocks that are held, too small for
+#: the next batch. 0 to 10 % were measured (docs/results-scale.md).
+FRAGMENTATION = 0.05
+#: Batches that are tried. On a CPU oneDNN keeps what it has prepared for each new shape of bfloat16 products, up to a
+#: limit (`docnmt.runtime.tuning.PREPARED_OF_NEW`), so that memory grows over some dozen updates.
+_TRIED, _TRIED_IN_BFLOAT16 = 6, 24
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a training is expected to take.
+
+    Attributes:
+        measured: bytes, the most so far. predicted: in a whole training. seconds: an epoch, without validation.
+    """
+
+    measured: int
+    predicted: int
+    seconds: float
+
+
+def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
+    """Train on a few batches of all sizes and on the largest; validate on the largest; copy what a checkpoint holds.
+
+    Afterwards the model is another one: this is for a run that never begins. Memory must suffice (`probe`).
+    """
+    tokens = np.array([int(data.sizes[units].sum()) for units in plan])
+    tried = _TRIED_IN_BFLOAT16 if run.training.bf16 and run.device.type == "cpu" else _TRIED
+    some = [plan[i] for i in tokens.argsort()[np.linspace(0, len(plan) - 1, min(tried, len(plan))).astype(int)]]
+    run.model.train()
+    begun = time.perf_counter()
+    for units in some:
+        _update(run, data, [units])
+    if run.device.type == "cuda":
+        torch.cuda.synchronize(run.device)
+    taken = time.perf_counter() - begun
+    seconds = float(taken * tokens.sum() / sum(int(data.sizes[units].sum()) for units in some))
+    for units in largest_batches(data.sizes, plan):
+        _update(run, data, [units] * min(run.training.update_freq, 2))  # the second meets the gradient of the first
+    if not run.training.disable_validation:
+        _validate(run)
+    held = [tensor.detach().cpu().clone() for tensor in run.tensors(optimizer=True).values()]  # as a file is written
+    del held
+    measured = peak_memory(run.device)
+    grows = run.device.type != "cuda"  # there, what is counted is what tensors hold
+    return Rehearsal(measured, round(measured * (1 + FRAGMENTATION * grows)), seconds)
+
+
+def _update(run: Run, data: Dataset, batches: Sequence[np.ndarray]) -> None:
+    for units in batches:
+        torch.autograd.backward(run.loss(data, units)[0])
+    run.optimizer.step()
+    run.optimizer.zero_grad(set_to_none=True)
+
+
+@torch.no_grad()
+def _validate(run: Run) -> None:
+    data = run.task.dataset("valid", run.model, seed=run.training.seed)
+    plan = run.plan(data, shuffle=False)
+    run.model.eval()
+    for units in largest_batches(data.sizes, plan) if plan else ():
+        run.loss(data, units)
+    run.model.train()

@@ -1,0 +1,174 @@
+"""One training run: task, model, optimizer and how far it has come, with what all parts of training ask of them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from docnmt.core.batching.plan import plan_batches
+from docnmt.core.criterions.criterion import Criterion
+from docnmt.core.optim.config import OptimizationConfig
+from docnmt.core.tasks.task import Dataset, Task
+from docnmt.core.training.checkpoint import load_state, optimizer_tensors, save_checkpoint, unique_state
+from docnmt.core.training.config import SECTIONS, RunConfig, TrainingConfig
+from docnmt.core.training.ema import MeanWeights
+from docnmt.core.training.processor_time import ProcessorTime
+from docnmt.core.training.progress_state import TrainingState
+from docnmt.core.training.run_folder import RunFolder
+from docnmt.modules.context_attention import tell_update
+from docnmt.registry.options import to_dict
+from docnmt.registry.registry import ARCHITECTURES, MODELS
+from docnmt.registry.user_dir import imported
+from docnmt.runtime import ranks
+
+if TYPE_CHECKING:  # FSDP2 takes a second to import
+    from docnmt.core.training.sharding import ShardedLoss
+
+
+@dataclass(eq=False)
+class Run:
+    """Everything the loop works on.
+
+    Attributes:
+        started_with: how many ranks the run had at its first update; with others later its updates stay what they were.
+        sharded: the loss, where the ranks have parts of the model only (`--shard`).
+        mean: of the weights over updates (`--ema`).
+    """
+
+    config: dict[str, Any]
+    folder: RunFolder
+    task: Task
+    model: nn.Module
+    criterion: Criterion
+    optimizer: torch.optim.Optimizer
+    device: torch.device
+    state: TrainingState
+    scores: dict[str, float] = field(default_factory=dict)
+    saved: int | None = None
+    saved_at: float = field(default_factory=time.monotonic)
+    started_with: int = field(default_factory=ranks.world)
+    sharded: ShardedLoss | None = None
+    mean: MeanWeights | None = None
+    processor_time: ProcessorTime = field(default_factory=ProcessorTime)
+
+    @property
+    def limits(self) -> RunConfig:
+        """The options that may change when the run continues."""
+        limits: RunConfig = self.config["run"]
+        return limits
+
+    @property
+    def training(self) -> TrainingConfig:
+        """The options of the training."""
+        training: TrainingConfig = self.config["training"]
+        return training
+
+    @property
+    def optimization(self) -> OptimizationConfig:
+        """The options of optimizer and schedule."""
+        optimization: OptimizationConfig = self.config["optimization"]
+        return optimization
+
+    @property
+    def batches_an_update(self) -> int:
+        """Batches of one update, of all ranks together."""
+        return self.training.update_freq * self.started_with
+
+    @cached_property
+    def counters(self) -> list[Tensor]:
+        """The model's buffers that a checkpoint keeps: what it counts in training, running means."""
+        kept = self.model.state_dict().keys()
+        return [buffer for name, buffer in self.model.named_buffers() if name in kept]
+
+    def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
+        """The batches of a dataset in this epoch."""
+        return plan_batches(
+            data.sizes, self.training.max_tokens, max_units=self.training.max_sentences,
+            seed=self.training.seed, epoch=self.state.epoch, shuffle=shuffle,
+        )  # fmt: skip
+
+    def loss(self, data: Dataset, units: np.ndarray) -> tuple[Tensor, dict[str, float | Tensor]]:
+        """The summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
+        batch = data.batch(units).to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16):  # where it is safe
+            loss, size, logs = self.criterion(self.model, batch) if self.sharded is None else self.sharded(batch)
+        return loss, {"size": size, "tokens": batch.num_tokens, **logs}
+
+    def tensors(self, *, optimizer: bool) -> dict[str, Tensor]:
+        """What a checkpoint holds of model and optimizer; of parts that ranks have the whole, in the first rank."""
+        tensors = {f"model.{name}": tensor for name, tensor in unique_state(self.model).items()}
+        if optimizer:
+            tensors |= optimizer_tensors(self.optimizer, self.model)
+            tensors |= {} if self.mean is None else self.mean.tensors()
+        if self.sharded is None:
+            return tensors
+        from docnmt.core.training.sharding import whole_tensors
+
+        return dict(whole_tensors(tensors))
+
+    def mean_weights(self) -> contextlib.AbstractContextManager[None]:
+        """Inside, the model has the weights that are judged and used: those of `--ema`, or its own."""
+        return contextlib.nullcontext() if self.mean is None else self.mean.in_place()
+
+    @contextlib.contextmanager
+    def whole_model(self) -> Iterator[None]:
+        """Inside, `model` is whole in every rank: under `--shard` a copy that is used and not trained."""
+        if self.sharded is None:
+            yield
+            return
+        from docnmt.core.training.sharding import whole
+
+        held = self.model, self.sharded
+        model = self.task.build_model(MODELS.get(ARCHITECTURES.get(self.training.arch).model), self.config["model"])
+        with torch.no_grad():
+            tensors = {name: whole(tensor) for name, tensor in unique_state(self.model).items()}
+            load_state(model, tensors, self.folder.last)
+        tell_update(model, self.state.update)
+        self.model, self.sharded = model.to(self.device), None
+        try:
+            yield
+        finally:
+            self.model, self.sharded = held
+
+    def save(self, path: Path, *, optimizer: bool) -> None:
+        """The first rank writes a checkpoint; without `optimizer` it can be used and averaged, not continued."""
+        tensors = self.tensors(optimizer=optimizer)
+        if ranks.rank():
+            return
+        self.folder.lock.check()
+        task_state = self.task.state()
+        tensors |= task_state.tensors
+        training = self.training
+        header = {
+            "arch": training.arch,
+            "model": ARCHITECTURES.get(training.arch).model,
+            "criterion": training.criterion,
+            "task": training.task,
+            "config": {name: to_dict(self.config[name]) for name in SECTIONS},
+            "task_state": task_state.json,
+            "progress": self.state.to_json(),
+            "fingerprint": self.task.fingerprint,
+            "threads": torch.get_num_threads(),
+            "ranks": self.started_with,
+            "device": self.device.type,
+            "scores": self.scores,
+            "plugins": imported(),
+        }
+        save_checkpoint(path, header, tensors)
+        if path == self.folder.last:
+            self.folder.settle()
+
+
+def seed_everything(seed: int, update: int, batch: int = 0) -> None:
+    """Seed torch for one batch of one update, whoever computes it; update 0 is the model's initial weights."""
+    entropy = [seed, update, batch] if batch else [seed, update]  # the first batch's since there is only one an update
+    torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]))

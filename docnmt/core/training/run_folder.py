@@ -1,0 +1,149 @@
+"""The folder of one training run: its files, its lock and its checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from docnmt.core.training.folder_lock import LOCK, SIGN, FolderLock
+from docnmt.registry.options import settings, to_dict
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import BEST, LAST, write_text
+
+#: The file by which a folder is known to be ours; also a `--config` that repeats the run.
+CONFIG, LOG = "config.yaml", "train.jsonl"
+#: Where a run waits that `--overwrite` replaces, until the new one has a checkpoint.
+ASIDE = ".replaced"
+_OURS = re.compile(
+    r"config\.yaml|train\.jsonl|\.lock|\.replaced|\.running|checkpoint_(last|best|(best_)?\d+)\.safetensors"
+)
+_TEMPORARY = re.compile(r"\.(running|config\.yaml|train\.jsonl|checkpoint_\w+\.safetensors)\.\d+\.tmp")
+
+
+class RunFolder:
+    """A `--save-dir`.
+
+    Raises:
+        UserError: the path is a file, or a folder that is not empty and not ours.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.lock = path, FolderLock(path, f"--save-dir {path}")
+        if path.exists() and not path.is_dir():
+            raise UserError(f"--save-dir {path}: is a file, expected a folder; choose another name")
+        names = [file.name for file in path.iterdir()] if path.exists() else []
+        strange = [name for name in names if not _OURS.fullmatch(name) and not _TEMPORARY.fullmatch(name)]
+        if strange and not {CONFIG, LAST} & set(names):
+            raise UserError(
+                f"--save-dir {path}: is not empty and was not written by docnmt-train ({CONFIG} is missing); "
+                "choose another folder"
+            )
+
+    @property
+    def last(self) -> Path:
+        """The path of checkpoint_last."""
+        return self.path / LAST
+
+    @property
+    def best(self) -> Path:
+        """The path of checkpoint_best."""
+        return self.path / BEST
+
+    @property
+    def log(self) -> Path:
+        """The path of train.jsonl."""
+        return self.path / LOG
+
+    def kept(self, kind: str = "") -> dict[int, Path]:
+        """The checkpoints under names of their own by their update, ascending; `kind` "best_" gives the best."""
+        found = {}
+        for file in self.path.glob("checkpoint_*.safetensors"):
+            match = re.fullmatch(rf"checkpoint_{kind}(\d+)\.safetensors", file.name)
+            if match:
+                found[int(match[1])] = file
+        return dict(sorted(found.items()))
+
+    def keep(self, update: int, kind: str = "") -> Path:
+        """The path of a checkpoint under a name of its own."""
+        return self.path / f"checkpoint_{kind}{update}.safetensors"
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Make the folder, hold its lock against a second training, and sweep up after one that was killed.
+
+        Raises:
+            UserError: another process trains here, or the folder cannot be written.
+        """
+        new, stack = not self.path.exists(), contextlib.ExitStack()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(self.lock.held())
+        except OSError as error:
+            raise UserError(f"--save-dir {self.path}: cannot be written: {error.strerror or error}") from error
+        with stack:
+            for file in self.path.iterdir():
+                if _TEMPORARY.fullmatch(file.name):
+                    file.unlink()
+            self.settle()
+            try:
+                yield
+            finally:
+                self.settle()
+                if new and {file.name for file in self.path.iterdir()} <= {LOCK, SIGN}:  # nothing came of it
+                    shutil.rmtree(self.path)
+
+    def check_new(self) -> None:
+        """Refuse to begin a run where another one has left what it learned.
+
+        Raises:
+            UserError: there are checkpoints, or a log with validations.
+        """
+        found = [path.name for path in sorted(self.path.glob("checkpoint_*.safetensors"))]
+        if not found and self.log.exists() and '"event": "valid"' in self.log.read_text("utf-8", "replace"):
+            found = [LOG]
+        if found:
+            raise UserError(
+                f"--save-dir {self.path}: holds {found[0]} of a run, and no {LAST} to go on from; give another "
+                "folder, or --overwrite to delete it"
+            )
+
+    def clear(self) -> None:
+        """Move the run that the folder holds aside, and nothing else; `settle` deletes it or puts it back."""
+        (self.path / ASIDE).mkdir(exist_ok=True)
+        for file in self._of_run():
+            os.replace(file, self.path / ASIDE / file.name)
+
+    def settle(self) -> None:
+        """Once there is a checkpoint of the new run, delete what was moved aside; without one put it back."""
+        if not (self.path / ASIDE).exists():
+            return
+        if not self.last.exists():
+            for file in self._of_run():
+                file.unlink()
+            for file in (self.path / ASIDE).iterdir():
+                os.replace(file, self.path / file.name)
+        shutil.rmtree(self.path / ASIDE)
+
+    def _of_run(self) -> list[Path]:
+        """The run's files."""
+        return [file for file in self.path.iterdir() if _OURS.fullmatch(file.name) and file.name[0] != "."]
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Write the resolved configuration as a `--config` file that repeats the run."""
+        import yaml
+
+        text = "# the resolved configuration; docnmt-train --config THIS_FILE repeats or continues the run\n"
+        for section, values in config.items():
+            usual = {each.name: each.default for each in settings(type(values))}
+            given = {
+                name.replace("_", "-"): value  # none is said where it is not what an unnamed option is
+                for name, value in to_dict(values).items()
+                if name != "overwrite" and (value is not None or usual[name] is not None)
+            }
+            text += f"\n# {section}\n" + (yaml.safe_dump(given, sort_keys=False, allow_unicode=True) if given else "")
+        write_text(self.path / CONFIG, text)

@@ -1,0 +1,215 @@
+"""The gradient of one update: its batches, dealt to the ranks, and what they are together.
+
+Every batch has its own random numbers and starts from the same buffers, so that it does not matter which rank computes
+it: N ranks with `--update-freq` K train what one process trains with N · K.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from docnmt.core.tasks.task import Dataset
+from docnmt.core.training.probe import naming_batch
+from docnmt.core.training.run import Run, seed_everything
+from docnmt.runtime import ranks
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.transfer import to_host
+
+#: The sums of a batch, which may be on the device still.
+Sums: TypeAlias = "Mapping[str, float | Tensor]"
+#: What a rank tells of its share: the sums of each batch by its place in the update, which parameters have no gradient
+#: (None: it had no batch, or is alone), its seconds, and a signal that has reached it.
+Share: TypeAlias = "tuple[list[tuple[int, Sums]], list[int] | None, float, str]"
+
+
+@dataclass(frozen=True)
+class Update:
+    """What the ranks know together after the backward passes.
+
+    Attributes:
+        sums: of all batches, to log. norm: of the gradient, divided by the sample size and not yet clipped.
+        stopped: the name of a signal that has reached a rank, or nothing.
+    """
+
+    sums: dict[str, float]
+    norm: float
+    stopped: str
+
+
+def gradient(run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str) -> Update:
+    """Sum the gradients of the summed losses of all batches, over all ranks; each computes its share.
+
+    A process alone reads the losses together with the gradient's norm: this is where it waits for a GPU, and the only
+    time in an update.
+
+    Args:
+        signal: that has reached this rank, or nothing.
+
+    Raises:
+        UserError: a loss is not a number, or memory is full; it names the batch, and with several ranks the rank.
+    """
+    buffers = Buffers(run.counters, len(batches))
+    hands = ranks.deal([int(data.sizes[units].sum()) for units in batches], ranks.world())
+    mine = hands[ranks.rank()]
+
+    def _mine() -> Share:
+        started = time.perf_counter()
+        logs: list[tuple[int, Sums]] = []
+        for place in mine:
+            buffers.restore()
+            seed_everything(run.training.seed, run.state.update + 1, place)
+            logs.append((place, forward_backward(run, data, batches[place])))
+            buffers.add()
+        if run.sharded is not None:  # all ranks gather the layers equally often
+            for _ in range(max(map(len, hands)) - len(mine)):
+                torch.autograd.backward(0 * run.loss(data, batches[0])[0])
+        lacking = None
+        if ranks.world() > 1 and mine:
+            logs = [(place, read) for place, read in zip(mine, read_sums(run, data, batches, logs)[0], strict=True)]
+            lacking = [n for n, parameter in enumerate(run.model.parameters()) if parameter.grad is None]
+        return logs, lacking, time.perf_counter() - started, signal
+
+    told = ranks.share(_mine, alone=run.sharded is None)
+    if run.sharded is not None:
+        run.sharded.sum_undivided()
+    else:
+        sum_gradients(run.model, [lacking for _, lacking, _, _ in told if lacking is not None])
+    buffers.advance()
+    logs = sorted((each for share in told for each in share[0]), key=itemgetter(0))  # as one process would
+    every, norm = read_sums(run, data, batches, logs, gradient_norm(run))
+    sums = added(every)
+    if ranks.world() > 1:
+        busy = [seconds for _, _, seconds, _ in told]
+        sums |= {"busy": sum(busy) / len(busy), "slowest": max(busy)}
+    stopped = next((signal for *_, signal in told if signal), "")
+    return Update(sums, norm / max(sums["size"], 1), stopped)
+
+
+def forward_backward(run: Run, data: Dataset, units: np.ndarray) -> Sums:
+    """Add the gradient of a batch's summed loss; returns the sums to log."""
+    with naming_batch(f"update {run.state.update + 1}", data, units):
+        loss, logs = run.loss(data, units)
+        torch.autograd.backward(loss)
+    return {"loss": loss.detach(), **logs}
+
+
+def read_sums(
+    run: Run, data: Dataset, batches: Sequence[np.ndarray], logs: Sequence[tuple[int, Sums]], norm: float | Tensor = 0.0
+) -> tuple[list[dict[str, float]], float]:
+    """The sums of each batch and the gradient's norm as numbers, read at once.
+
+    Raises:
+        UserError: a loss is not a number; it names the batch.
+    """
+    values = iter(to_host([*(value for _, sums in logs for value in sums.values()), norm]))
+    every = [{name: next(values) for name in sums} for _, sums in logs]
+    for (place, _), sums in zip(logs, every, strict=True):
+        check_finite(run, "the loss", sums["loss"], data, batches[place])
+    return every, next(values)
+
+
+def added(every: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The sums of all batches together."""
+    total: dict[str, float] = {}
+    for sums in every:
+        for name, value in sums.items():
+            total[name] = total.get(name, 0.0) + value
+    return total
+
+
+def gradient_norm(run: Run) -> Tensor:
+    """The norm of the summed gradient, of all ranks."""
+    if run.sharded is not None:
+        return run.sharded.gradient_norm()
+    norm: Tensor = torch.stack(torch._foreach_norm(gradients(run))).norm()
+    return norm
+
+
+def gradients(run: Run) -> list[Tensor]:
+    """Of all parameters that have one."""
+    return [parameter.grad for parameter in run.model.parameters() if parameter.grad is not None]
+
+
+def scale_gradient(run: Run, size: float, norm: float) -> None:
+    """Divide the summed gradient by the sample size and clip it, in one pass; `norm` is that of the quotient."""
+    clip = run.optimization.clip_norm
+    factor = (clip / norm if clip and norm > clip else 1.0) / max(size, 1)
+    if run.sharded is None:
+        torch._foreach_mul_(gradients(run), factor)
+        return
+    for each in gradients(run):  # of two kinds, which do not go together
+        each.mul_(factor)
+
+
+def sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
+    """Each gradient becomes its sum over the ranks; a rank that has none counts as zeros.
+
+    Args:
+        lacking: for each rank that had a batch, the parameters without a gradient; what all lack stays without one.
+    """
+    if ranks.world() == 1:
+        return
+    without = set.intersection(*map(set, lacking))
+    held: list[Tensor] = []
+    for number, parameter in enumerate(model.parameters()):
+        if number not in without:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            held.append(parameter.grad)
+    ranks.sum_over_ranks(held)
+
+
+class Buffers:
+    """What a model counts in training (a running mean): every batch of an update sees it as it was before.
+
+    Afterwards a mean is the mean of what the batches made of it, and a counter has all their steps. An update of one
+    batch in one process leaves this to the model alone.
+    """
+
+    def __init__(self, buffers: list[Tensor], batches: int) -> None:
+        self.buffers = buffers if batches > 1 or ranks.world() > 1 else []
+        self.batches = batches
+        self.before = [buffer.clone() for buffer in self.buffers]
+        self.sums = [torch.zeros_like(buffer, dtype=torch.float64) for buffer in self.buffers]
+
+    def restore(self) -> None:
+        """Before a batch."""
+        for buffer, before in zip(self.buffers, self.before, strict=True):
+            buffer.copy_(before)
+
+    def add(self) -> None:
+        """After a batch."""
+        for total, buffer in zip(self.sums, self.buffers, strict=True):
+            total += buffer
+
+    def advance(self) -> None:
+        """After the last batch of all ranks."""
+        ranks.sum_over_ranks(self.sums)
+        for buffer, before, total in zip(self.buffers, self.before, self.sums, strict=True):
+            if buffer.dtype.is_floating_point:
+                buffer.copy_(total / self.batches)
+            else:
+                buffer.copy_(total - (self.batches - 1) * before)
+
+
+def check_finite(run: Run, what: str, value: float, data: Dataset, units: np.ndarray) -> None:
+    """Stop before the weights are touched.
+
+    Raises:
+        UserError: `value` is not a number or infinite; it names the batch.
+    """
+    if not math.isfinite(value):
+        kept = f"{run.folder.last} holds update {run.saved}" if run.saved is not None else "nothing was saved yet"
+        raise UserError(
+            f"update {run.state.update + 1} (epoch {run.state.epoch}): {what} is {value} on {data.describe(units)}; "
+            f"{kept}; look at that text, or use a lower --lr or more --warmup-updates"
+        )

@@ -1,0 +1,200 @@
+"""Validation: the model's scores, the log, the checkpoints to keep, patience."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import torch
+
+from docnmt.core.tasks.task import ContextTask, Dataset, SampleTask
+from docnmt.core.training.check_options import asks_task_metrics
+from docnmt.core.training.config import LOWER_IS_BETTER
+from docnmt.core.training.interrupts import Interrupts
+from docnmt.core.training.journal import Journal, format_values
+from docnmt.core.training.probe import naming_batch
+from docnmt.core.training.progress_state import TrainingState, averages
+from docnmt.core.training.run import Run
+from docnmt.runtime import ranks
+from docnmt.runtime.errors import Terminated, UserError
+from docnmt.runtime.transfer import to_host
+
+
+def validate(run: Run) -> dict[str, float]:
+    """Loss, perplexity and the criterion's metrics on the validation split, and the task's metrics where wanted.
+
+    The model is in evaluation mode meanwhile.
+
+    Raises:
+        UserError: the split is empty.
+    """
+    with run.mean_weights(), run.whole_model():
+        run.model.eval()
+        scores = all_scores(run)
+        run.model.train()
+    agreed: dict[str, float] = ranks.exchange(scores)[0]
+    return agreed
+
+
+def samples(run: Run) -> Mapping[str, str]:
+    """What `--tensorboard-logdir` shows of the model beside its scores."""
+    if run.limits.tensorboard_logdir is None or not isinstance(run.task, SampleTask):
+        return {}
+    with run.mean_weights(), run.whole_model():
+        return run.task.samples(run.model, "valid")
+
+
+def all_scores(run: Run) -> dict[str, float]:
+    """The same of a model that is in evaluation mode already."""
+    training = run.training
+    scores = mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed))
+    if asks_task_metrics(training, run.task):
+        scores |= run.task.evaluate(run.model, "valid", {"max_tokens": training.max_tokens})
+    if run.limits.context_worth and "nll" in scores and isinstance(run.task, ContextTask):
+        others = run.task.other_contexts("valid", run.model)
+        scores |= {f"nll_{name}": mean_scores(run, data)["nll"] for name, data in others.items()}
+    return scores
+
+
+def mean_scores(run: Run, data: Dataset) -> dict[str, float]:
+    """Loss, perplexity and the criterion's metrics on a validation split.
+
+    Raises:
+        UserError: the split is empty.
+    """
+    plan = run.plan(data, shuffle=False)
+
+    def _batch(place: int) -> dict[str, float]:
+        with torch.no_grad(), naming_batch(f"validation after update {run.state.update}", data, plan[place]):
+            loss, logs = run.loss(data, plan[place])
+        return dict(zip(("loss", *logs), to_host([loss, *logs.values()]), strict=True))
+
+    sums: dict[str, float] = {}
+    for logs in ranks.shared_out([int(data.sizes[units].sum()) for units in plan], _batch):
+        for name, value in logs.items():
+            sums[name] = sums.get(name, 0.0) + value
+    if not sums.get("size"):
+        raise UserError("the validation split is empty; preprocess one, or train with --disable-validation")
+    return averages(sums)
+
+
+def worth_of_context(scores: dict[str, float]) -> str:
+    """`context is worth 0.0100 nats a subword (true 1.0990, foreign 1.1140, none 1.1090)`; empty where not measured."""
+    if "nll_none" not in scores:
+        return ""
+    each = {"true": "nll", "foreign": "nll_foreign", "none": "nll_none"}
+    known = ", ".join(f"{name} {scores[field]:.4f}" for name, field in each.items() if field in scores)
+    return f"context is worth {scores['nll_none'] - scores['nll']:.4f} nats a subword ({known})"
+
+
+def validation_is_due(run: Run) -> bool:
+    """Whether the schedule asks for a validation here that has not been made."""
+    state, training = run.state, run.training
+    if training.disable_validation or state.validated == state.update:
+        return False
+    epoch_ended = state.batches == 0 and (state.epoch - 1) % training.validate_interval == 0
+    every = training.validate_interval_updates
+    return epoch_ended or (every is not None and state.update % every == 0)
+
+
+def oriented(metric: str, score: float) -> float:
+    """The score with its sign turned where less is better, so that more is better always; NaN is the worst."""
+    return -math.inf if math.isnan(score) else -score if metric in LOWER_IS_BETTER else score
+
+
+def is_better(metric: str, score: float, than: float | None) -> bool:
+    """Whether a score is a new best: the first one is, unless it is not a number."""
+    return oriented(metric, score) > (-math.inf if than is None else oriented(metric, than))
+
+
+def history(metric: str, state: TrainingState) -> list[float]:
+    """The scores of all scheduled validations, more is better."""
+    return [oriented(metric, score) for _, score in state.history]
+
+
+def validations_since_best(metric: str, state: TrainingState) -> int:
+    """How many scheduled validations have passed since the best of them."""
+    scores = history(metric, state)
+    return len(scores) - 1 - scores.index(max(scores)) if scores else 0
+
+
+def best_updates(metric: str, state: TrainingState, count: int) -> list[int]:
+    """The updates of the `count` best scheduled validations; of equals the earlier."""
+    ranked = sorted(state.history, key=lambda entry: (-oriented(metric, entry[1]), entry[0]))
+    return [int(update) for update, _ in ranked[:count]]
+
+
+def judge(
+    run: Run, journal: Journal, interrupts: Interrupts, say: Callable[[str], None], *, scheduled: bool = True
+) -> None:
+    """Validate, log, and save: checkpoint_last always, checkpoint_best when it is a new best, and those to keep.
+
+    A validation outside the schedule, made because a limit was reached, may give a new best; patience and the plateau
+    schedule do not count it, so that a prolonged run goes on as if the limit had never been there.
+    """
+    state, metric, started = run.state, run.training.best_checkpoint_metric, time.perf_counter()
+    try:
+        with interrupts.at_once():
+            run.scores = validate(run)
+            journal.show(state.update, samples(run))
+    except (Terminated, KeyboardInterrupt):
+        save_last(run)
+        raise
+    state.seconds += time.perf_counter() - started
+    score = run.scores[metric]
+    if scheduled:
+        state.validated = state.update
+        state.history.append([state.update, score])
+    else:
+        state.concluded = state.update
+    journal.write("valid", state.update, {"epoch": state.epoch, **run.scores, "wall": state.seconds})
+    new_best = is_better(metric, score, state.best[1] if state.best else None)
+    if new_best:
+        state.best = [state.update, score]
+        with run.mean_weights():
+            run.save(run.folder.best, optimizer=False)
+    mark = " (best)" if new_best else f" (best {metric} {state.best[1]:.3f} at {state.best[0]:,})" if state.best else ""
+    worth = worth_of_context(run.scores)
+    usual = {name: value for name, value in run.scores.items() if name not in ("nll_foreign", "nll_none")}
+    say(f"update {state.update:,}: valid {format_values(usual)}{mark}")
+    if worth:
+        say(worth)
+    keep(run)
+    save_last(run)
+
+
+def keep(run: Run) -> None:
+    """Write the checkpoints that `--keep-last` and `--keep-best` ask for, and delete those they no longer do."""
+    state, folder, limits = run.state, run.folder, run.limits
+    best = best_updates(run.training.best_checkpoint_metric, state, limits.keep_best)
+    with run.mean_weights():
+        if limits.keep_last:
+            run.save(folder.keep(state.update), optimizer=False)
+        if state.update in best:
+            run.save(folder.keep(state.update, "best_"), optimizer=False)
+    old = list(folder.kept().values())[: -limits.keep_last] if limits.keep_last else []
+    if state.update in best:
+        old += [path for update, path in folder.kept("best_").items() if update not in best]
+    for path in old if ranks.rank() == 0 else ():
+        path.unlink()
+
+
+def save_is_due(run: Run) -> bool:
+    """Whether `--save-interval-updates` asks for a checkpoint here, or the last is older than a quarter of an hour."""
+    every = run.limits.save_interval_updates
+    due = every is not None and run.state.update % every == 0
+    return due or time.monotonic() - run.saved_at > 15 * 60
+
+
+def save(run: Run) -> None:
+    """Write checkpoint_last; where nothing validates, also what `--keep-last` asks for."""
+    if run.training.disable_validation:
+        keep(run)
+    save_last(run)
+
+
+def save_last(run: Run) -> None:
+    """Write checkpoint_last."""
+    run.save(run.folder.last, optimizer=True)
+    run.saved, run.saved_at = run.state.update, time.monotonic()

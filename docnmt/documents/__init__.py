@@ -1,8 +1,0 @@
-"""Documents of many kinds as segments of text, and the same documents with other text."""
-
-from __future__ import annotations
-
-from docnmt.documents.files import ENDINGS, kind_of, read
-from docnmt.documents.segment import Document, Mark, Segment, Translated
-
-__all__ = ["ENDINGS", "Document", "Mark", "Segment", "Translated", "kind_of", "read"]

@@ -1,0 +1,129 @@
+"""Conditional attention over short documents: one padded product for all documents of about one length.
+
+It computes every score of a document, as the equation is written, which is faster than choosing up to some hundred
+words.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
+from docnmt.layout import Spans
+from docnmt.runtime.transfer import to_device
+
+#: The longest document of a group is at most this many times as long as its shortest, short ones aside.
+_SPREAD, _SHORT = 1.5, 48
+#: Added to a score whose weight must be 0. Finite, so that its product with 0 is 0.
+_MASKED = -1e30
+
+
+@dataclass(frozen=True)
+class Padded:
+    """The spans of a group's documents side by side.
+
+    Attributes:
+        rows: (n, L) int64, row of the packed tensor; padding shows the last row of its own span, so that nothing of
+            another document can enter.
+        real: (n, L) bool, False at padding.
+        shown: (m,) int64, the places of `rows`, flattened, that are real; and `own`, the packed rows that they show.
+    """
+
+    rows: Tensor
+    real: Tensor
+    shown: Tensor
+    own: Tensor
+
+    def gather(self, x: Tensor) -> Tensor:
+        """Packed rows (T, h, d) as (n, h, L, d)."""
+        return x.index_select(0, self.rows.flatten()).view(*self.rows.shape, *x.shape[1:]).transpose(1, 2)
+
+
+def document_groups(first: Spans, *others: Spans) -> list[tuple[Padded, ...]]:
+    """All documents in groups; for each group the padded rows of every kind of span (tokens, sentences, nodes).
+
+    Documents without a row of some kind are left out. Made once for these spans and kept with the first.
+    """
+    return first.derive((document_groups, *others), lambda: _make_groups((first, *others)))
+
+
+def _make_groups(kinds: tuple[Spans, ...]) -> list[tuple[Padded, ...]]:
+    made = [[_pad(spans, members) for spans in kinds] for members in _members(kinds)]
+    arrived = iter(to_device([x for group in made for arrays in group for x in arrays], kinds[0].offsets.device))
+    return [tuple(Padded(*(next(arrived) for _ in arrays)) for arrays in group) for group in made]
+
+
+def _members(kinds: tuple[Spans, ...]) -> list[np.ndarray]:
+    """Document numbers of each group: sorted by length, cut where a kind of span becomes too long for its group."""
+    lengths = np.stack([spans.lengths for spans in kinds])  # (kinds, D)
+    live = np.flatnonzero(lengths.min(axis=0, initial=1) > 0)
+    order = live[np.argsort(lengths[:2, live].sum(axis=0), kind="stable")]
+    groups: list[list[int]] = []
+    low = high = np.zeros(len(kinds))
+    for document in order:
+        new_low, new_high = np.minimum(low, lengths[:, document]), np.maximum(high, lengths[:, document])
+        if groups and bool((new_high <= np.maximum(_SPREAD * new_low, _SHORT)).all()):
+            groups[-1].append(int(document))
+            low, high = new_low, new_high
+        else:
+            groups.append([int(document)])
+            low = high = lengths[:, document]
+    return [np.array(group) for group in groups]
+
+
+def _pad(spans: Spans, members: np.ndarray) -> list[np.ndarray]:
+    """What a `Padded` holds."""
+    lengths, starts = spans.lengths[members], spans.host[:-1][members]
+    place = np.arange(int(lengths.max()))
+    rows = starts[:, None] + np.minimum(place, lengths[:, None] - 1)
+    real = place < lengths[:, None]
+    return [rows, real, np.flatnonzero(real), rows[real]]
+
+
+def padded_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
+    """Attention to the words of the kept sentences → (Tq, h, d_v)."""
+    kinds = (queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
+    outputs = [keys.values[:0].sum(0)[None]]  # what a document without keys reads: 0 as an empty sum, with a gradient
+    place = torch.zeros(len(queries.words), dtype=torch.int64, device=queries.words.device)
+    sentence_k, scale, filled = keys.sentences, 1 / math.sqrt(queries.words.shape[-1]), 1
+    for query, key, sentence in document_groups(*kinds):
+        kept, nothing = _kept_relevance(
+            query.gather(queries.sentences), sentence.gather(sentence_k), selection, query, sentence
+        )
+        member = _sentence_of_word(keys, key, sentence, kept)
+        scores = torch.matmul(kept.flatten(1, 2), member)  # (n, h·Lq, Lk)
+        q, k = query.gather(queries.words).flatten(0, 1), key.gather(keys.words).flatten(0, 1)  # (n·h, L, d_k)
+        scores = torch.baddbmm(scores.view(*q.shape[:2], -1), q, k.mT, alpha=scale)
+        weights = scores.softmax(-1).view(*kept.shape[:3], -1).masked_fill(nothing, 0)
+        outputs.append(torch.matmul(weights, key.gather(keys.values)).transpose(1, 2).flatten(0, 1))
+        place[query.own] = filled + query.shown
+        filled += query.rows.numel()
+    return torch.cat(outputs).index_select(0, place)
+
+
+def _kept_relevance(
+    q: Tensor, k: Tensor, selection: Selection, query: Padded, sentence: Padded
+) -> tuple[Tensor, Tensor]:
+    """KeepTopT(q·k/√d_k), q (n, h, Lq, d_k), k (n, h, S, d_k) → (n, h, Lq, S + 1), `_MASKED` where not kept and in
+    the last column, for padding; and which queries keep nothing (n, h, Lq, 1)."""
+    relevance = torch.matmul(q, k.mT) / math.sqrt(q.shape[-1])
+    kept = selection.sentences[:, query.rows] - sentence.rows[:, :1, None]  # (h, n, Lq, t)
+    none_left = selection.relevance[:, query.rows] == -torch.inf
+    kept = kept.masked_fill(none_left, relevance.shape[-1]).transpose(0, 1)
+    mask = torch.zeros(*relevance.shape[:-1], relevance.shape[-1] + 1, dtype=torch.bool, device=relevance.device)
+    mask.scatter_(-1, kept, True)
+    mask[..., -1] = False
+    relevance = subtract_largest(torch.nn.functional.pad(relevance, (0, 1)).masked_fill(~mask, -torch.inf))
+    return relevance.clamp(min=_MASKED), ~mask.any(-1, keepdim=True)
+
+
+def _sentence_of_word(keys: Keys, key: Padded, sentence: Padded, like: Tensor) -> Tensor:
+    """The matrix M of equation 6, (n, S + 1, Lk): 1 where a word belongs to a sentence, padding to the last row."""
+    number = keys.layout.sentence_of_token[key.rows] - sentence.rows[:, :1]  # (n, Lk), counted in the document
+    number = number.masked_fill(~key.real, like.shape[-1] - 1)
+    return torch.nn.functional.one_hot(number, like.shape[-1]).mT.to(like.dtype)

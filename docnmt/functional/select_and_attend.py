@@ -1,0 +1,200 @@
+"""Selective attention: a word reads the words of a few sentences. All forms of it take the same steps.
+
+`Queries` and `Keys` → `select`, by a `SelectionPolicy` → `Selection` → `attend`. The forms differ in their values only:
+flat or over a tree by the keys, all of a document or earlier sentences only, with the own sentence or without, by the
+policy; a step of decoding by the order of its queries.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.functional.attend_dispatch import dispatch_attention
+from docnmt.functional.attend_padded import padded_attention
+from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
+from docnmt.functional.select_all import top_sentences
+from docnmt.functional.select_blocks import find_sentences
+from docnmt.functional.select_tree import descend
+from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy, subtract_largest
+from docnmt.functional.top_t import kept_mask
+from docnmt.layout import DocumentLayout
+from docnmt.runtime.tuning import new_shapes
+
+_SHORT = 128  # words of a document up to which all scores are computed faster than some are chosen
+# The cost of a (query, sentence) pair and of each word there under "dispatch", in scores under "padded".
+_SENDING, _READING = 22.0, 1.7
+_LARGE = 1 << 24  # pairs that are held in memory at once, at most: 64 MB a head and tensor in float32
+_FEW = 1 << 13  # pairs of a query and a word up to which planning a dispatch takes longer than computing all scores
+
+
+def selective_attention(queries: Queries, keys: Keys, policy: SelectionPolicy, backend: str = "auto") -> Tensor:
+    """Softmax[q·k/√d_k + kept relevance of the word's sentence] v, over the words of the kept sentences.
+
+    Returns:
+        (Tq, h, d_v), in the type of the values; half types compute in float32, on a CUDA card by flash attention.
+
+    Raises:
+        ValueError: queries, keys and policy do not fit, or the backend is unknown.
+    """
+    _check_tensors(queries, keys)
+    _check_layouts(queries, keys, policy)
+    with torch.autocast(queries.words.device.type, enabled=False), new_shapes():
+        precise_queries, precise_keys = queries.precise(), keys.precise()
+        selection = select(precise_queries, precise_keys, policy)
+        if backend == "auto" and suits_varlen(queries, keys, selection):  # half types on a CUDA card
+            asked = replace(precise_queries, words=queries.words)
+            read = replace(precise_keys, words=keys.words, values=keys.values)
+            out = varlen_attention(asked, read, selection)
+        else:
+            out = attend(precise_queries, precise_keys, selection, backend)
+    return out.to(keys.values.dtype)
+
+
+@torch.no_grad()
+def selective_attention_step(
+    q: Tensor, sentence_q: Tensor, keys: Keys, policy: SelectionPolicy, *,
+    document_of_row: Tensor, own: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The same numbers for one query a row, q and sentence_q (R, h, d_k) in any order; without gradient.
+
+    Args:
+        keys: of all that a row may see, whatever `policy.visible` is.
+        document_of_row: (R,) int64, the document of the keys that each row reads.
+        own: (R,) int64, each row's own sentence of the keys, for `always_own`.
+
+    Returns:
+        (R, h, d_v).
+
+    Raises:
+        ValueError: as `selective_attention`, or `own` is missing.
+    """
+    if policy.always_own and own is None:
+        raise ValueError("own: expected the own sentence of each row with always_own, got None")
+    order = document_of_row.argsort(stable=True)  # rows of a document become neighbours
+    rows = torch.bincount(document_of_row, minlength=keys.layout.num_documents)
+    offsets = torch.cat([rows.new_zeros(1), rows.cumsum(0)])
+    layout = DocumentLayout(offsets, torch.arange(len(offsets), device=offsets.device))
+    queries = Queries(q[order], sentence_q[order], layout, None if own is None else own[order])
+    policy = policy if policy.visible == "document" else replace(policy, visible="document")
+    return selective_attention(queries, keys, policy)[order.argsort()]
+
+
+@torch.no_grad()
+def select(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
+    """Which sentences each query and head keeps; empty sentences are never kept."""
+    longest = keys.layout.document_sentences.max_length
+    if policy.top_t >= longest:  # every sentence stays: nothing to search for, and no room for more
+        policy = replace(policy, top_t=max(longest, 2 if policy.always_own else 1))
+        selection = top_sentences(queries, keys, policy)
+    elif keys.tree is not None:
+        selection = descend(queries, keys, policy)
+    else:
+        selection = (find_sentences if policy.by_blocks else top_sentences)(queries, keys, policy)
+    return _with_own(selection, queries, keys) if policy.always_own else selection
+
+
+def _with_own(selection: Selection, queries: Queries, keys: Keys) -> Selection:
+    """The least relevant sentence gives way to the query's own one where that is not kept and has a word."""
+    own = queries.layout.sentence_of_token if queries.own is None else queries.own
+    relevance = (queries.sentences * keys.sentences[own]).sum(-1) * queries.sentences.shape[-1] ** -0.5  # (Tq, h)
+    kept = ((selection.sentences == own[:, None]) & (selection.relevance != -torch.inf)).any(-1, keepdim=True)
+    missing = ~kept & (keys.layout.sentence_offsets.diff()[own] > 0)[:, None]  # (h, Tq, 1)
+    places = torch.arange(selection.relevance.shape[-1], device=own.device)
+    given = (places == selection.relevance.argmin(-1, keepdim=True)) & missing  # (h, Tq, t)
+    return Selection(
+        torch.where(given, own[:, None], selection.sentences),
+        torch.where(given, relevance.T[..., None], selection.relevance),
+    )
+
+
+def attend(queries: Queries, keys: Keys, selection: Selection, backend: str = "auto") -> Tensor:
+    """Attention to the words of the kept sentences → (Tq, h, d_v); differentiable in queries and keys."""
+    ways = {"dense": dense_attention, "padded": padded_attention, "dispatch": dispatch_attention}
+    way = choose_backend(backend, queries.layout, keys.layout, selection.sentences.shape[-1])
+    return ways[way](queries, keys, selection)
+
+
+def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> str:
+    """`auto` computes every score of documents that are short or mostly read, else only the kept sentences'."""
+    if backend not in ("auto", "dense", "padded", "dispatch"):
+        raise ValueError(f'backend: expected "auto", "dense", "padded" or "dispatch", got {backend!r}')
+    queries, keys = query_layout.documents.lengths, key_layout.documents.lengths
+    pairs = (queries * keys).sum()
+    if pairs == 0:
+        return "dense"  # products of nothing, whose gradients are 0
+    if backend != "auto":
+        return backend
+    sentences = np.maximum(key_layout.document_sentences.lengths, 1)
+    dispatching = (queries * np.minimum(t, sentences) * (_SENDING + _READING * keys / sentences)).sum()
+    return "padded" if pairs <= max(_SHORT * queries.sum(), _FEW, min(dispatching, _LARGE)) else "dispatch"
+
+
+def dense_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:
+    """The equation as it stands, document after document; can be differentiated twice."""
+    sentence_k, root = keys.sentences, math.sqrt(queries.words.shape[-1])
+    outputs = []
+    spans = (queries.layout.documents, keys.layout.documents, keys.layout.document_sentences)
+    bounds = np.stack([of.host for of in spans]).T.tolist()  # (D + 1, 3)
+    for begin, end in itertools.pairwise(bounds if len(bounds) > 1 else [(0, 0, 0)] * 2):
+        q, k, s = (slice(*pair) for pair in zip(begin, end, strict=True))
+        relevance = torch.einsum("qhd,shd->hqs", queries.sentences[q], sentence_k[s]) / root  # (h, Lq, S)
+        most = relevance.shape[-1]  # choices beyond them are empty
+        kept = (selection.sentences[:, q, :most] - s.start).clamp_(0, max(0, most - 1))
+        keep = kept_mask(selection.relevance[:, q, :most].mT, kept.mT, relevance.mT).mT
+        relevance = subtract_largest(relevance.masked_fill(~keep, -torch.inf))  # KeepTopT(...)
+        of_word = keys.layout.sentence_of_token[k] - s.start  # the paper's M
+        scores = torch.einsum("qhd,khd->hqk", queries.words[q], keys.words[k]) / root
+        scores = scores + relevance.index_select(-1, of_word)  # (h, Lq, Lk)
+        nothing = (scores == -torch.inf).all(-1, keepdim=True)
+        weights = scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+        outputs.append(torch.einsum("hqk,khd->qhd", weights, keys.values[k]))
+    return torch.cat(outputs)
+
+
+def _check_tensors(queries: Queries, keys: Keys) -> None:
+    q, k, v, sentence_q, tree = queries.words, keys.words, keys.values, queries.sentences, keys.tree
+    asked, read = queries.layout.num_tokens, keys.layout.num_tokens
+    for name, x, rows in (("q", q, asked), ("sentence_q", sentence_q, asked), ("k", k, read), ("v", v, read)):
+        if x.dim() != 3 or x.shape[0] != rows:
+            raise ValueError(f"{name}: expected (tokens = {rows}, h, d) from its layout, got {tuple(x.shape)}")
+    if not (q.shape[1:] == k.shape[1:] == sentence_q.shape[1:] and v.shape[1] == k.shape[1]):
+        shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v, sentence_q))
+        raise ValueError(f"q, k, v, sentence_q: expected the same heads and d_k, got {shapes}")
+    expected = (keys.layout.num_sentences if tree is None else tree.num_nodes, *k.shape[1:])
+    if keys.relevance.shape != expected:
+        what = "sentence_k: expected (Sk, h, d_k)" if tree is None else "node_k: expected (N, h, d_k)"
+        of = "key_layout" if tree is None else "the tree"
+        raise ValueError(f"{what} = {expected} from {of}, got {tuple(keys.relevance.shape)}")
+
+
+def _check_layouts(queries: Queries, keys: Keys, policy: SelectionPolicy) -> None:
+    ours, theirs, tree = queries.layout, keys.layout, keys.tree
+    if ours.num_documents != theirs.num_documents:
+        raise ValueError(
+            f"query_layout and key_layout: expected the same number of documents, got document_offsets of shape "
+            f"{tuple(ours.document_offsets.shape)} and {tuple(theirs.document_offsets.shape)}"
+        )
+    if tree is not None and not np.array_equal(tree.level_size[0], theirs.document_sentences.lengths):
+        raise ValueError(
+            f"tree: expected the sentences of key_layout, document_offsets {tuple(theirs.document_offsets.shape)}, "
+            f"got a tree over {tuple(tree.document_offsets.shape)} with other sentences in a document"
+        )
+    earlier = policy.visible == "earlier"
+    if earlier and tree is not None:
+        raise ValueError('visible="earlier": expected no tree, as its inner nodes hold later sentences')
+    if not earlier and (queries.own is not None or not policy.always_own):
+        return
+    asked, read = ours.document_sentences.lengths, theirs.document_sentences.lengths
+    if (asked != read).any():
+        document = int((asked != read).argmax())
+        raise ValueError(
+            f"{policy}: expected as many sentences in each document of query_layout and key_layout, got "
+            f"{asked[document]} and {read[document]} in document {document} (sentence_offsets of shape "
+            f"{tuple(ours.sentence_offsets.shape)} and {tuple(theirs.sentence_offsets.shape)})"
+        )

@@ -1,0 +1,166 @@
+"""Context attention as sublayers: of encoder layers, of decoder layers to the source, and to earlier translations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from docnmt.functional.selection import SelectionPolicy
+from docnmt.modules.context_attention import ContextAttention
+from docnmt.modules.document_store import ContextKeys, DocumentStore
+from docnmt.modules.sublayer import (
+    CacheT,
+    DocumentPart,
+    NoCache,
+    OfMemories,
+    Reads,
+    RememberedT,
+    Slots,
+    Step,
+    Sublayer,
+)
+from docnmt.modules.target_attention import EarlierText
+
+#: Words of several memories up to which decoding joins them: this bounds what is copied, and how far documents beside
+#: the longest are padded.
+_JOINED = 1 << 13
+
+
+class ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
+    """A context attention in a layer. It begins without an effect where its last projection is 0."""
+
+    def __init__(self, attention: ContextAttention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def attend(self, x: Tensor, store: DocumentStore, reads: Reads) -> Tensor:
+        """Queries x (T, d) of the row to the store's document → (T, d)."""
+        mixed: Tensor = self.attention(x, self.attention.project(store), reads.layout)
+        return mixed
+
+    def start_closed(self) -> None:
+        """The last projection is 0."""
+        with torch.no_grad():
+            for parameter in self.attention.output.parameters():
+                parameter.zero_()
+
+
+class EncoderContext(ContextSublayer[None, NoCache]):
+    """Attention of a source word to its document.
+
+    Args:
+        summarise: makes the store from this layer's own input (Trankova and Rykunov, eq. 5); None: summaries were made
+            once of the embeddings (figure 1).
+        hide: what is done to words before they are context.
+    """
+
+    summarise: nn.Module | None
+
+    def __init__(self, attention: ContextAttention, *, summarise: nn.Module | None, hide: nn.Module) -> None:
+        super().__init__(attention)
+        self.summarise, self.hide = summarise, hide
+
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (T, d) → (T, d)."""
+        words = self.hide(x)
+        if self.summarise is not None:
+            return self.attend(x, self.summarise(words, reads.layout), reads)
+        if reads.store is None:
+            raise ValueError("context attention without summaries of its own needs those of the embeddings")
+        return self.attend(x, DocumentStore(words, reads.layout, reads.store.summaries, reads.store.tree), reads)
+
+    def begin(self, remembered: None, slots: Slots) -> NoCache:
+        """An encoder does not decode."""
+        return NoCache()
+
+    def step(self, x: Tensor, cache: NoCache, at: Step) -> Tensor:
+        """An encoder does not decode.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("an encoder's context attention has no decoding step")
+
+
+class SourceKeys:
+    """The source documents as a decoder layer reads them: of several small memories joined, as every read of one has a
+    cost of its own."""
+
+    any_memory = True
+
+    def __init__(self, keys: OfMemories[ContextKeys]) -> None:
+        self.keys = keys
+        self._joined: tuple[list[ContextKeys], ContextKeys, Tensor] | None = None
+
+    def keep(self, rows: Tensor, slots: Tensor | None) -> None:
+        """As `Cache.keep`."""
+        self.keys.keep(slots)
+
+    def append(self, other: SourceKeys) -> None:
+        """As `Cache.append`."""
+        self.keys.append(other.keys)
+
+    def joined(self, policy: SelectionPolicy | None) -> tuple[ContextKeys, Tensor] | None:
+        """All parts in one, and the number there of each part's first sentence; None where they stay apart."""
+        parts = self.keys.parts
+        words, trees = sum(part.layout.num_tokens for part in parts), [part.tree for part in parts]
+        if len(parts) < 2 or words > _JOINED or any(tree is not None for tree in trees):
+            self._joined = None
+        elif self._joined is None or list(map(id, self._joined[0])) != list(map(id, parts)):
+            sentences = torch.tensor([0, *(part.layout.num_sentences for part in parts)], device=self.keys.of.device)
+            self._joined = parts, ContextKeys.joined(parts, policy), sentences.cumsum(0)
+        return None if self._joined is None else self._joined[1:]
+
+
+class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
+    """Attention of a target word to the source document of the sentence that it translates."""
+
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (Tq, d) → (Tq, d)."""
+        return self.attend(x, _store(reads.store), reads)
+
+    def remember(self, reads: Reads) -> ContextKeys:
+        """Keys, values and relevance keys of all source documents."""
+        return self.attention.project(_store(reads.store)).stored(self.attention.policy)
+
+    def begin(self, remembered: ContextKeys, slots: Slots) -> SourceKeys:
+        """All slots read the same."""
+        return SourceKeys(OfMemories.all_of(remembered, slots.sentences))
+
+    def step(self, x: Tensor, cache: SourceKeys, at: Step) -> Tensor:
+        """One query a row: x (R, d) → (R, d)."""
+        joined = cache.joined(self.attention.policy)
+        if joined is None:
+            return cache.keys.read(x, [at.sentences], self._of)
+        keys, begins = joined
+        begin = begins[cache.keys.of].repeat_interleave(len(x) // len(cache.keys.of))
+        return self.attention.step(x, keys, at.sentences + begin)
+
+    def _of(self, keys: ContextKeys, x: Tensor, sentences: Tensor) -> Tensor:
+        return self.attention.step(x, keys, sentences)
+
+
+class EarlierContext(ContextSublayer[None, EarlierText]):
+    """Attention of a target word to the translations before its sentence: the reference's in training, the model's own
+    in decoding."""
+
+    def forward(self, x: Tensor, reads: Reads) -> Tensor:
+        """x (Tq, d) → (Tq, d)."""
+        return self.attend(x, _store(reads.written), reads)
+
+    def begin(self, remembered: None, slots: Slots) -> EarlierText:
+        """What was kept of the sentences before those of the slots."""
+        return EarlierText([list(slot) for slot in slots.earlier] or [[] for _ in slots.sentences])
+
+    def step(self, x: Tensor, cache: EarlierText, at: Step) -> Tensor:
+        """One query a row: x (R, d) → (R, d); 0 where no slot has earlier sentences."""
+        keys = cache.keys()
+        if keys is None:
+            return torch.zeros_like(x)
+        return self.attention.step(x, keys, cache.document_of_row(len(x), x.device))
+
+
+def _store(store: DocumentStore | None) -> DocumentStore:
+    if store is None:
+        raise ValueError("context attention needs the summaries of a document, and none were made")
+    return store

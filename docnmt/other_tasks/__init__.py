@@ -1,0 +1,1 @@
+"""Tasks beside translation: text classification and sentence vectors."""

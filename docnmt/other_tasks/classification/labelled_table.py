@@ -1,0 +1,126 @@
+"""Tables of labelled texts: TSV, CSV and JSONL files, read whole, with the place of every row."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from docnmt.core.formats.text_lines import TextLines, half_character
+from docnmt.core.formats.tsv_table import read_jsonl
+from docnmt.runtime.errors import UserError
+
+FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Rows of a table.
+
+    Attributes:
+        labels, texts: one a row; labels are names, numbers too.
+        lines: the line (from 1) at which each row begins.
+        path: the file.
+    """
+
+    labels: list[str]
+    texts: list[str]
+    lines: list[int]
+    path: Path
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def place(self, row: int) -> str:
+        """`file:line` of a row, for messages."""
+        return f"{self.path}:{self.lines[row]}"
+
+
+def read_labelled(path: Path) -> LabelledTexts:
+    """Read a table of labelled texts; the ending of its name says how.
+
+    TSV: label, tab, text; a first line `label<TAB>text` is a header. CSV: a header with `label` and `text` among its
+    columns, or no header: the label first, the text from the other columns joined by a space (AG News as published).
+    JSONL: an object a line with `label` (text or whole number) and `text`. Other columns and keys are ignored.
+
+    Raises:
+        UserError: naming the file and line: cannot be read, not UTF-8, a malformed row, no label, no rows at all.
+    """
+    readers = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl}
+    if path.suffix not in readers:
+        raise UserError(f"{path}: expected {FORMATS}")
+    table = LabelledTexts([], [], [], path)
+    for line, label, text in readers[path.suffix](path):
+        label = label.strip()
+        if not label:
+            raise UserError(f"{path}:{line}: the label is empty")
+        if any(character in label for character in "\t\n\r\0"):
+            raise UserError(f"{path}:{line}: the label {label!r} has a tab, line break or NUL character; remove it")
+        if "\0" in text:
+            raise UserError(f"{path}:{line}: the text has a NUL character; remove it")
+        if fault := half_character(label + text):
+            raise UserError(f"{path}:{line}: {fault}")
+        table.labels.append(label)
+        table.texts.append(text)
+        table.lines.append(line)
+    if not table.texts:
+        raise UserError(f"{path}: has no rows; expected {FORMATS}")
+    return table
+
+
+def read_texts(path: Path | None) -> list[str]:
+    """Texts without labels: a .jsonl file's `text` values, which may have line breaks; else lines, or those of stdin.
+
+    Raises:
+        UserError: naming the file and line: cannot be read, not UTF-8, not an object with a text.
+    """
+    if path is not None and path.suffix == ".jsonl":
+        return [text for _, (text,) in read_jsonl(path, ["text"])]
+    return list(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
+
+
+def _tsv(path: Path) -> Iterator[tuple[int, str, str]]:
+    for number, line in enumerate(TextLines(path), 1):
+        label, tab, text = line.partition("\t")
+        if not tab:
+            raise UserError(f"{path}:{number}: expected label, tab, text; there is no tab")
+        names = [cell.strip().lower() for cell in line.split("\t")] if number == 1 else []
+        if "label" not in names:
+            yield number, label, text
+        elif names != ["label", "text"]:
+            raise UserError(f"{path}:1: a header must be label, tab, text; got {line[:80]!r}")
+
+
+def _jsonl(path: Path) -> Iterator[tuple[int, str, str]]:
+    for number, (label, text) in read_jsonl(path, ["label", "text"], numbers=["label"]):
+        yield number, label, text
+
+
+def _csv(path: Path) -> Iterator[tuple[int, str, str]]:
+    csv.field_size_limit(1 << 30)  # whole documents in one cell
+    begin = 1
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            places: tuple[int, int] | None = None
+            for cells in reader:
+                names = [cell.strip().lower() for cell in cells] if begin == 1 else []
+                if {"label", "text"} <= set(names):
+                    places = names.index("label"), names.index("text")
+                elif "label" in names or "text" in names[1:]:
+                    raise UserError(f"{path}:1: a header needs the columns label and text, got {', '.join(cells)}")
+                elif len(cells) <= max(places or (0, 1)):
+                    raise UserError(f"{path}:{begin}: expected a label and a text, got {len(cells)} column(s)")
+                elif places:
+                    yield begin, cells[places[0]], cells[places[1]]
+                else:
+                    yield begin, cells[0], " ".join(cells[1:])
+                begin = reader.line_num + 1
+    except csv.Error as error:
+        raise UserError(f"{path}:{begin}: not valid CSV: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not valid UTF-8; convert the file, for example with iconv") from error

@@ -1,0 +1,156 @@
+"""Labelled texts: as arrays in a folder that `docnmt-preprocess --task text_classification` wrote, and as batches.
+
+For each split `SPLIT.tokens.bin` and its offsets (a row a sentence), `SPLIT.texts.bin` (offsets of texts into
+sentences) and `SPLIT.labels.bin`; `vocabulary` holds the words or the SentencePiece model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from docnmt.core.batch import PackedText
+from docnmt.core.criterions.label_cross_entropy import LabelledBatch
+from docnmt.core.data.meta import check_files, read_meta
+from docnmt.core.data.split_folder import SplitFolder
+from docnmt.core.data.store import ArrayWriter, RaggedWriter, TokenArray, check_offsets, check_tokens, offsets_of
+from docnmt.layout import DocumentLayout
+from docnmt.runtime.errors import UserError
+
+TASK, VOCABULARY = "text_classification", "vocabulary"
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledArrays:
+    """The texts of one split: tokens in sentences in texts.
+
+    Attributes:
+        sentences: tokens of the S sentences, one after the other. text_offsets: (N+1,) int64 into sentences.
+        labels: (N,) int64 numbers of labels.
+    """
+
+    sentences: TokenArray
+    text_offsets: np.ndarray
+    labels: np.ndarray
+
+    @classmethod
+    def from_texts(
+        cls, texts: Sequence[Sequence[Sequence[int]]], labels: Sequence[int], vocab_size: int
+    ) -> LabelledArrays:
+        """From each text's sentences, each a list of tokens."""
+        return cls(
+            TokenArray.from_lists([sentence for text in texts for sentence in text], vocab_size),
+            offsets_of(np.array([len(text) for text in texts], dtype=np.int64)),
+            np.array(labels, dtype=np.int64),
+        )
+
+    @property
+    def token_offsets(self) -> np.ndarray:
+        """(N+1,) where each text's tokens begin."""
+        return np.asarray(self.sentences.offsets[self.text_offsets])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def save(self, folder: Path, split: str) -> dict[str, dict[str, Any]]:  # Any: entries of `meta.json`
+        """Write the arrays; returns the files' entries for `meta.json`."""
+        tokens = RaggedWriter(folder, f"{split}.tokens", self.sentences.tokens.dtype)
+        tokens.append(self.sentences.tokens, self.sentences.lengths())
+        files = tokens.close()
+        for name, values in (("texts", self.text_offsets), ("labels", self.labels)):
+            writer = ArrayWriter(folder / f"{split}.{name}.bin", "<i8")
+            writer.append(values)
+            files[writer.path.name] = writer.close()
+        return files
+
+    @classmethod
+    def open(cls, folder: Path, split: str, *, vocabulary: int | None = None) -> LabelledArrays:
+        """Map the arrays of a split into memory; `vocabulary`, how many entries it has.
+
+        Raises:
+            UserError: not such a folder, no such split, or damaged files.
+        """
+        meta = read_classification_meta(folder)
+        files = meta["files"]
+        if f"{split}.labels.bin" not in files:
+            there = [name.removesuffix(".labels.bin") for name in files if name.endswith(".labels.bin")]
+            raise UserError(f"{folder}: has no split '{split}'; there are {', '.join(there)}")
+        check_files(folder, meta, f"{split}.")
+        arrays = SplitFolder(folder, split, files)
+        labels, texts = arrays.array("labels"), arrays.array("texts")
+        found = cls(TokenArray(*arrays.rows("tokens")), texts, labels)
+        check_tokens(folder / f"{split}.tokens.bin", found.sentences.tokens, vocabulary)
+        check_offsets(folder / f"{split}.texts.bin", texts, len(found.sentences), len(labels))
+        if len(labels) and not 0 <= labels.min() <= labels.max() < len(meta["labels"]):
+            raise UserError(f"{folder / f'{split}.labels.bin'}: is damaged: a number of no label; preprocess again")
+        return found
+
+
+def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON
+    """The content of `meta.json`.
+
+    Raises:
+        UserError: not a data folder, one of another task, or files are missing.
+    """
+    meta = read_meta(folder)
+    if meta["task"] != TASK:
+        raise UserError(f"{folder}: was made for the task {meta['task']}, not {TASK}; preprocess with --task {TASK}")
+    return meta
+
+
+#: Texts, each a document of one span.
+TextBatch: TypeAlias = LabelledBatch[PackedText]
+
+
+@dataclass(frozen=True, eq=False)
+class TextDataset:
+    """The texts of one split, of each the first `max_length` tokens.
+
+    Attributes:
+        position_count: word indices count inside their sentence (`unit`) or from the text's start (`document`).
+    """
+
+    arrays: LabelledArrays
+    max_length: int | None
+    position_count: str
+    name: str
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """(U,) tokens read of each text."""
+        lengths = np.diff(self.arrays.token_offsets)
+        return lengths if self.max_length is None else np.minimum(lengths, self.max_length)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(U,) int64 tokens; a text without any counts as one, so that no batch is endless."""
+        return np.asarray(np.maximum(self.lengths, 1))
+
+    def batch(self, units: np.ndarray) -> TextBatch:
+        """These texts, in this order."""
+        lengths = self.lengths[units]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        starts = self.arrays.token_offsets[units]
+        places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+        positions = np.full((len(places), 4), -1, dtype=np.int64)
+        sentence_offsets = self.arrays.sentences.offsets
+        sentences = np.searchsorted(sentence_offsets, places, side="right") - 1
+        positions[:, 1] = sentences - np.repeat(self.arrays.text_offsets[units], lengths)
+        unit = self.position_count == "unit"
+        positions[:, 0] = places - (sentence_offsets[sentences] if unit else np.repeat(starts, lengths))
+        layout = DocumentLayout(torch.from_numpy(offsets), torch.arange(len(units) + 1))
+        tokens = torch.from_numpy(self.arrays.sentences.tokens[places].astype(np.int64))
+        return TextBatch(
+            PackedText(tokens, layout, torch.from_numpy(positions)), torch.from_numpy(self.arrays.labels[units])
+        )
+
+    def describe(self, units: np.ndarray) -> str:
+        """Which texts these are, counted from 1."""
+        shown = ", ".join(str(unit + 1) for unit in units[:10])
+        return f"{self.name}: texts {shown}{', …' if len(units) > 10 else ''}"

@@ -1,0 +1,77 @@
+"""`docnmt-preprocess --task nli`: labelled pairs and word vectors → a folder to train on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from docnmt.core.data.meta import META, file_entry, write_meta
+from docnmt.other_tasks.sentence_vectors.config import NliPreprocessConfig
+from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings, random_embeddings
+from docnmt.other_tasks.sentence_vectors.nli_task import TASK
+from docnmt.other_tasks.sentence_vectors.pairs import read_pairs
+from docnmt.other_tasks.sentence_vectors.sentence_batches import PairDataset
+from docnmt.other_tasks.sentence_vectors.treebank_words import words
+from docnmt.registry.options import to_dict
+from docnmt.runtime.files import check_folder, check_readable, replacing_folder
+
+
+def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> None:
+    """Write the folder; `say` is given the report line by line.
+
+    Raises:
+        UserError: a file is missing or malformed (file and line are named), or the folder may not be written.
+    """
+    destination = Path(config.destdir)
+    check_folder(destination, marker=META, overwrite=config.overwrite)
+    paths = [Path(file) for file in config.vectors]
+    for path in paths:
+        check_readable(path)  # before minutes are spent on the texts
+    files = {"train": config.train, "valid": config.valid, "test": config.test}
+    splits = {name: read_pairs(*map(Path, given)) for name, given in files.items() if given}
+    texts = {name: [words(text) for text in pairs.sentences] for name, pairs in splits.items()}
+    counts = {name: Counter(word for text in split for word in text) for name, split in texts.items()}
+    for name, pairs in splits.items():
+        left_out = f"; {pairs.undecided:,} without a gold label left out" if pairs.undecided else ""
+        say(f"{name}: {len(pairs.labels):,} pairs, {counts[name].total():,} words{left_out}")
+    _say_overlap(texts, say)
+    if paths:
+        embeddings, report = build_embeddings(paths, sum(counts.values(), Counter()), config.keep_words)
+    else:
+        embeddings, report = random_embeddings(counts["train"])
+        say("warning: without --vectors every word gets a random vector; sentence vectors want pretrained ones")
+    for line in report:
+        say(line)
+    with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
+        for name, pairs in splits.items():
+            PairDataset.of(name, [embeddings.indices(text) for text in texts[name]], pairs.labels).save(folder)
+        embeddings.save(folder)
+        np.save(folder / "probability.npy", _probability(embeddings, counts["train"]))
+        write_meta(
+            folder, task=TASK, files={file.name: file_entry(file.read_bytes()) for file in folder.iterdir()},
+            vectors=list(embeddings.names), words=len(embeddings.words),
+            splits={name: {"pairs": len(splits[name].labels), "words": counts[name].total()} for name in splits},
+            options=to_dict(config), report=report,
+        )  # fmt: skip
+    say(f"{destination}: {len(embeddings.words):,} words, embedding types: {len(embeddings.vectors)}")
+
+
+def _say_overlap(texts: dict[str, list[list[str]]], say: Callable[[str], None]) -> None:
+    """Pairs of a held-out split that are in the training data too, whatever their case."""
+    lines = {name: [" ".join(text).lower() for text in split] for name, split in texts.items()}
+    keys = {name: list(zip(split[::2], split[1::2], strict=True)) for name, split in lines.items()}
+    training = set(keys.pop("train"))
+    for name, pairs in keys.items():
+        if seen := sum(pair in training for pair in pairs):
+            say(f"warning: {seen:,} pairs of {name} stand in the training data, too")
+
+
+def _probability(embeddings: Embeddings, counts: Counter[str]) -> np.ndarray:
+    """(V,) float32, how often each word is met, as a share of all."""
+    met = np.zeros(len(embeddings.words))
+    for word, count in counts.items():
+        met[embeddings.index(word)] += count
+    return np.asarray(met / max(met.sum(), 1), dtype=np.float32)

@@ -1,0 +1,106 @@
+"""The task `nli`: sentence encoders trained to tell entailment, neutrality and contradiction of a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from docnmt.core.batching.plan import plan_batches
+from docnmt.core.data.meta import check_files, read_meta
+from docnmt.core.tasks.task import ModelClass, TaskState
+from docnmt.other_tasks.sentence_vectors.config import NliConfig
+from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, map_npy
+from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairModel
+from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS
+from docnmt.other_tasks.sentence_vectors.sentence_batches import PairDataset
+from docnmt.runtime.errors import UserError
+
+TASK = "nli"
+
+
+class Nli:
+    """Natural language inference on K types of frozen word vectors (Kiros and Chan 2018, section 3).
+
+    Args:
+        probability: (V,) float32, how often each word is met in the training data.
+        data_dir: the folder with the pairs; None for a task out of a checkpoint.
+    """
+
+    Config = NliConfig
+    metrics = ("soft_accuracy",)
+    labels: Sequence[str] = NLI_LABELS
+
+    def __init__(
+        self, embeddings: Embeddings, probability: np.ndarray, *, data_dir: Path | None = None, fingerprint: str = ""
+    ) -> None:
+        self.embeddings, self.probability = embeddings, probability
+        self.data_dir, self.fingerprint = data_dir, fingerprint
+
+    @classmethod
+    def load(cls, config: NliConfig, data_dir: str | Path) -> Nli:
+        """The task of a folder written by `docnmt-preprocess --task nli`.
+
+        Raises:
+            UserError: not such a folder, or it is damaged.
+        """
+        folder, meta = Path(data_dir), read_meta(Path(data_dir))
+        if meta["task"] != TASK:
+            raise UserError(f"{folder}: is for the task {meta['task']}, not {TASK}; preprocess with --task {TASK}")
+        check_files(folder, meta, "words.txt", "vectors.", "probability.")
+        embeddings = Embeddings.open(folder, meta["vectors"])
+        probability = map_npy(folder / "probability.npy")
+        if probability.shape != (len(embeddings.words),) or probability.dtype != np.float32:
+            raise UserError(f"{folder / 'probability.npy'}: is damaged: not a number for each word; preprocess again")
+        return cls(embeddings, probability, data_dir=folder, fingerprint=str(meta["fingerprint"]))
+
+    @classmethod
+    def restore(cls, config: NliConfig, state: TaskState) -> Nli:
+        """The task of a checkpoint, without data."""
+        names = state.json["vectors"]
+        vectors = [state.tensors[f"vectors.{k}"].numpy() for k in range(len(names))]
+        return cls(Embeddings(names, state.json["words"], vectors), state.tensors["probability"].numpy())
+
+    def state(self) -> TaskState:
+        """Vocabulary and vectors: what encoding a new sentence needs."""
+        tensors = {f"vectors.{k}": torch.as_tensor(table) for k, table in enumerate(self.embeddings.vectors)}
+        return TaskState(
+            {"vectors": list(self.embeddings.names), "words": list(self.embeddings.words)},
+            {**tensors, "probability": torch.as_tensor(self.probability)},
+        )
+
+    def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
+        """The model of an architecture for these vectors and labels."""
+        return model_class.build(model_config, self)
+
+    def dataset(
+        self, split: str, model: SentencePairModel, *, seed: int = 0, epoch: int = 0, training: bool = False
+    ) -> PairDataset:
+        """The pairs of a split.
+
+        Raises:
+            UserError: the folder has no such split, or it is damaged.
+        """
+        if self.data_dir is None:
+            raise ValueError("a task restored from a checkpoint has no data; load it from a folder")
+        there = [file.name.removesuffix(".labels.npy") for file in self.data_dir.glob("*.labels.npy")]
+        if split not in there:
+            raise UserError(f"{self.data_dir}: has no split '{split}'; there are {', '.join(sorted(there))}")
+        check_files(self.data_dir, read_meta(self.data_dir), f"{split}.")
+        return PairDataset.open(self.data_dir, split, vocabulary=len(self.embeddings.words))
+
+    @torch.no_grad()
+    def evaluate(self, model: SentencePairModel, split: str, options: Mapping[str, object]) -> dict[str, float]:
+        """`soft_accuracy`: by the codes before thresholding. `accuracy` of a hashing model is by the binary codes."""
+        data = self.dataset(split, model)
+        device = next(model.parameters()).device
+        right = 0
+        for units in plan_batches(data.sizes, int(str(options["max_tokens"])), seed=0, epoch=0, shuffle=False):
+            batch = data.batch(units).to(device)
+            vectors = model.encode(batch.text)
+            logits = model.classify(vectors if model.hash is None else model.hash.soft(vectors))
+            right += int((logits.argmax(1) == batch.labels).sum())
+        return {"soft_accuracy": right / len(data.sizes)}

@@ -1,0 +1,56 @@
+"""Tables of labelled sentence pairs: SNLI's and MultiNLI's JSONL, and TSV with a header."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from docnmt.core.formats.tsv_table import read_jsonl, read_tsv
+from docnmt.runtime.errors import UserError
+
+#: The classes of natural language inference, in the order of the model's outputs.
+NLI_LABELS = ("entailment", "neutral", "contradiction")
+
+#: What annotators who did not agree leave behind; such pairs are left out, as in all published work.
+NO_GOLD_LABEL = "-"
+
+
+@dataclass
+class SentencePairs:
+    """Pairs of one file or several.
+
+    Attributes:
+        labels: one a pair, as a place in `NLI_LABELS`.
+        sentences: premise, hypothesis, premise, hypothesis, …
+        undecided: how many pairs the files have without a gold label; they are left out.
+    """
+
+    labels: list[int] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
+    undecided: int = 0
+
+
+def read_pairs(*paths: Path) -> SentencePairs:
+    """Read `.jsonl` (`gold_label`, `sentence1`, `sentence2`: SNLI, MultiNLI) or `.tsv` (`label`, `text`, `text2`).
+
+    Raises:
+        UserError: unreadable, not clean UTF-8 text, another form, an unknown label; names file and line.
+    """
+    pairs = SentencePairs()
+    for path in paths:
+        before = len(pairs.labels)
+        if path.suffix == ".jsonl":
+            rows = read_jsonl(path, ("gold_label", "sentence1", "sentence2"))
+        else:
+            rows = read_tsv(path, ("label", "text", "text2"))
+        for number, (label, *sentences) in rows:
+            if label == NO_GOLD_LABEL:
+                pairs.undecided += 1
+            elif label.lower() not in NLI_LABELS:
+                raise UserError(f"{path}:{number}: label '{label}' is none of {', '.join(NLI_LABELS)}")
+            else:
+                pairs.labels.append(NLI_LABELS.index(label.lower()))
+                pairs.sentences += sentences
+        if len(pairs.labels) == before:
+            raise UserError(f"{path}: holds no labelled pairs")
+    return pairs

@@ -1,0 +1,225 @@
+"""What `docnmt-senteval` does: every task that the results file does not have yet, task by task."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any  # JSON
+
+from msgspec import field
+
+from docnmt.core.training.checkpoint import read_header
+from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings
+from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
+from docnmt.other_tasks.sentence_vectors.senteval.baselines import (
+    BagOfWordsBaseline,
+    RandomProjections,
+    read_frequencies,
+    sif_weights,
+)
+from docnmt.other_tasks.sentence_vectors.senteval.config import SentEvalConfig
+from docnmt.other_tasks.sentence_vectors.senteval.corpora import PROBING, TASKS, TransferTask, read_task, task_files
+from docnmt.other_tasks.sentence_vectors.senteval.evaluate import Encode, Result, check_rows, evaluate
+from docnmt.other_tasks.sentence_vectors.senteval.folds import PROTOCOLS, Protocol
+from docnmt.other_tasks.sentence_vectors.translation_summaries import TranslationSummaries
+from docnmt.registry.options import to_dict
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.files import check_writable, find_checkpoint, write_json
+from docnmt.runtime.structured import Open, checked, parse_json, read_limited
+
+#: Options that do not change a number; and `data` and `path`, of which the contents are compared.
+NOT_COMPARED = ("tasks", "results_path", "overwrite", "data", "path")
+#: Settings that are the contents of files, and what they are called in an error.
+CONTENTS = {
+    "model": "checkpoint at --path",
+    "weights_sha256": "checkpoint at --path",
+    "vectors_sha256": "content of --vectors",
+    "frequencies_sha256": "content of --frequencies",
+}
+
+
+def run_transfer(config: SentEvalConfig) -> str:
+    """Evaluate every task that the results file does not have yet; returns the table.
+
+    Raises:
+        UserError: data, vectors or model cannot be read, or the results file holds other settings or is of other data.
+    """
+    offered = {**TASKS, **PROBING}
+    if unknown := [name for name in config.tasks if name not in offered]:
+        raise UsageError(f"--tasks: there is no {', '.join(unknown)}; there are {', '.join(offered)}")
+    if twice := [name for name, count in Counter(config.tasks).items() if count > 1]:
+        raise UsageError(f"--tasks: {', '.join(twice)} is named twice")
+    tasks = [offered[name] for name in config.tasks or TASKS]
+    folder, path = Path(config.data), Path(config.results_path) if config.results_path else None
+    settings = {k: v for k, v in to_dict(config).items() if k not in NOT_COMPARED} | _contents(config)
+    results: dict[str, Result] = {}
+    if path is not None:
+        check_writable(path)
+        if path.exists() and not config.overwrite:
+            results = _read_results(path, settings)
+    known = [task for task in tasks if "files_sha256" in results.get(task.name, {})]  # not in older versions' files
+    if differing := [task.name for task in known if results[task.name]["files_sha256"] != _task_hash(task, folder)]:
+        raise UserError(
+            f"--results-path {path}: holds {', '.join(differing)} of other files than --data {folder} has now; "
+            "give --overwrite to start anew, or another name"
+        )
+    if missing := [task for task in tasks if task.name not in results]:
+        counts = _check(missing, folder, PROTOCOLS[config.protocol])
+        encode = _encoder(config, counts)
+        if path is not None and config.overwrite:
+            write_json(path, {"settings": settings, "tasks": {}})
+        for task in missing:
+            result = evaluate(task, folder, encode, PROTOCOLS[config.protocol])
+            results[task.name] = {**result, "files_sha256": _task_hash(task, folder)}
+            print(f"{task.name}: {_figures(result)}", file=sys.stderr, flush=True)
+            if path is not None:
+                with _alone(path.parent):
+                    others = _read_results(path, settings) if path.exists() else {}
+                    results = others | results
+                    write_json(path, {"settings": settings, "tasks": results})
+    return "\n".join(f"{task.name}\t{_figures(results[task.name])}" for task in tasks)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Inside, no other process that evaluates writes results into the folder."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _contents(config: SentEvalConfig) -> dict[str, str]:
+    """Hashes that tell files from others at the same paths, such as the same run trained further."""
+    contents = {}
+    if config.path is not None:
+        checkpoint = find_checkpoint(config.path)
+        header = read_header(checkpoint)[0]
+        contents["weights_sha256"] = _hash([checkpoint])  # means of other checkpoints can have equal headers
+        contents["model"] = hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:16]
+    if config.vectors:
+        contents["vectors_sha256"] = _hash(map(Path, config.vectors))
+    if config.frequencies is not None:
+        contents["frequencies_sha256"] = _hash([Path(config.frequencies)])
+    return contents
+
+
+def _task_hash(task: TransferTask, folder: Path) -> str:
+    return _hash(path for paths in task_files(task, folder).values() for path in paths)
+
+
+def _hash(paths: Iterable[Path]) -> str:
+    """16 hexadecimal digits of the SHA-256 of files' SHA-256.
+
+    Raises:
+        UserError: one cannot be read.
+    """
+    whole = hashlib.sha256()
+    for path in paths:
+        one = hashlib.sha256()
+        try:
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    one.update(block)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+        whole.update(one.digest())
+    return whole.hexdigest()[:16]
+
+
+def _check(tasks: Sequence[TransferTask], folder: Path, protocol: Protocol) -> Counter[str]:
+    """Read all tasks before the first is evaluated, which may take hours; how often each word stands there.
+
+    Raises:
+        UserError: a file is missing or malformed, or too small.
+    """
+    counts: Counter[str] = Counter()
+    for task in tasks:
+        splits = read_task(task, folder)
+        check_rows(task, splits, protocol)
+        for side in (side for rows in splits.values() for side in rows.sides):
+            counts.update(word for sentence in side for word in sentence)
+    return counts
+
+
+def _encoder(config: SentEvalConfig, counts: Mapping[str, int]) -> Encode:
+    """What turns sentences into vectors: a trained encoder, a translation model, or a baseline with these words."""
+    if config.path is None:
+        paths = [Path(name) for name in config.vectors]
+        embeddings, report = build_embeddings(paths, counts, keep_words=0, unit=config.unit_vectors)
+        print("\n".join(report), file=sys.stderr)
+        return make_baseline(config, embeddings)
+    if read_header(find_checkpoint(config.path))[0]["task"] == "document_translation":
+        if config.representation != "vectors":
+            raise UsageError("--representation: a translation model has vectors only")
+        return TranslationSummaries(config.path)
+    encoder = SentenceEncoder.load(config.path)
+    return lambda sentences: encoder.features(sentences, config.representation)
+
+
+def make_baseline(config: SentEvalConfig, embeddings: Embeddings) -> Encode:
+    """The encoder that `--baseline` names."""
+    if config.baseline == "bow":
+        return BagOfWordsBaseline(embeddings)
+    if config.baseline == "sif":
+        weight = sif_weights(embeddings, read_frequencies(Path(str(config.frequencies))))
+        return BagOfWordsBaseline(embeddings, weight=weight, remove_common=True)
+    pooling = str(config.baseline).removeprefix("borep-")
+    return RandomProjections(embeddings, width=config.width, pooling=pooling, seed=config.seed)
+
+
+class _Figures(Open, kw_only=True):
+    """What is shown of a task's result."""
+
+    accuracy: float | None = None
+    f1: float | None = None
+    dev: float | None = field(name="dev accuracy", default=None)
+    pearson: float | None = None
+    pearson_weighted: float | None = field(name="pearson weighted", default=None)
+    spearman: float | None = None
+    spearman_weighted: float | None = field(name="spearman weighted", default=None)
+    encoding: float = field(name="encoding s")
+    classifier: float = field(name="classifier s")
+
+
+class _Stored(Open):
+    """What a file of results holds."""
+
+    settings: dict[str, object]
+    tasks: dict[str, _Figures]
+
+
+def _read_results(path: Path, settings: Mapping[str, object]) -> dict[str, Result]:
+    """The results of a file, if they are of the same settings."""
+    where = f"--results-path {path}: is not a file of docnmt-senteval"
+    stored: Any = parse_json(read_limited(path), where)
+    checked(stored, _Stored, where, "choose another name")
+    old: Mapping[str, object] = stored["settings"]
+    results: dict[str, Result] = stored["tasks"]
+    # Files of older versions say nothing of what the vectors were.
+    compared = [name for name in settings if name in old or not name.endswith("_sha256")]
+    differing = [name for name in compared if old.get(name) != settings[name]]
+    if differing:
+        names = dict.fromkeys(CONTENTS.get(name, f"--{name.replace('_', '-')}") for name in differing)
+        raise UserError(
+            f"--results-path {path}: holds results with another {', '.join(names)}; give --overwrite or another name"
+        )
+    return results
+
+
+def _figures(result: Result) -> str:
+    """The figures that are published, and the time."""
+    shown = [f"{name} {result[name]:.2f}" for name in ("accuracy", "f1", "dev accuracy") if name in result]
+    correlations = ("pearson", "pearson weighted", "spearman", "spearman weighted")
+    shown += [f"{name} {100 * result[name]:.2f}" for name in correlations if name in result]
+    return ", ".join([*shown, f"{result['encoding s']:.1f} + {result['classifier s']:.1f} s"])

@@ -1,0 +1,215 @@
+"""Readers of published word vectors: GloVe text, word2vec text and binary, fastText `.vec`, `.npz`; `.gz` of the first.
+
+A reader passes over the file once and keeps the wanted words only, so a file of two million words costs the memory of
+a vocabulary. Whatever is wrong with a file is one `UserError` that names the line or the word.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from docnmt.runtime.errors import UserError
+
+#: Says whether a word is kept, from its spelling and its place in the file (files are sorted by frequency).
+Wanted = Callable[[str, int], bool]
+
+#: No word of a real file is longer (bytes), and none has more numbers, each with its space in so many bytes; a longer
+#: run means that this is not a file of word vectors, and is not read into memory to find out.
+_LONGEST_WORD, _MOST_DIMENSIONS, _LONGEST_NUMBER = 4096, 100_000, 32
+_LONGEST_LINE = _LONGEST_WORD + _MOST_DIMENSIONS * _LONGEST_NUMBER
+_OTHER_FORMS = {
+    b"\x9a\x0bO/": "is fastText's own model format; give the .vec file beside it",
+    b"PK\x03\x04": "is a zip archive; unpack it first",
+}
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """The wanted words of one file.
+
+    Attributes:
+        name: the file's name.
+        rows: the row of each word in `vectors`.
+        vectors: (V, d) float32, every row of length 1 unless they were read as they are.
+        total: how many words the file has.
+        dropped: words that came twice (the first counts) or whose vector is zero and has no direction.
+        notes: what may be wrong with the file, to be shown.
+    """
+
+    name: str
+    rows: dict[str, int]
+    vectors: np.ndarray
+    total: int
+    dropped: int
+    notes: Sequence[str] = ()
+
+
+def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVectors:
+    """Read the wanted words of a vector file; with `unit` bring them to unit length (InferLite, section 4).
+
+    The form follows from the name: `.npz` (arrays `words` and `vectors`, optionally `row`: word → row of vectors),
+    `.bin` or `.bin.gz` (word2vec), anything else is text with or without the line "words dimensions" in front.
+
+    Raises:
+        UserError: unreadable, truncated or not a vector file, values that are no numbers; names the line or word.
+    """
+    entries = _npz if path.suffix == ".npz" else _binary if path.name.endswith((".bin", ".bin.gz")) else _text
+    rows: dict[str, int] = {}
+    kept: list[np.ndarray] = []
+    notes: list[str] = []
+    total = dropped = 0
+    try:
+        for word, vector in entries(path, wanted, notes):
+            total += 1
+            if vector is None:
+                continue
+            if not np.isfinite(vector).all():
+                raise UserError(f"{path}: the vector of word {total} {word[:50]!r} holds values that are not finite")
+            length = float(np.linalg.norm(vector.astype(np.float64)))
+            if word in rows or length == 0:
+                dropped += 1
+                continue
+            rows[word] = len(kept)
+            kept.append((vector / length if unit else vector).astype(np.float32))
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: cannot be read as word vectors: {error}") from error
+    if total == 0:
+        raise UserError(f"{path}: holds no word vectors")
+    vectors = np.stack(kept) if kept else np.zeros((0, 1), np.float32)
+    return WordVectors(path.name, rows, vectors, total, dropped, notes)
+
+
+def _open(path: Path) -> BinaryIO:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _header(line: bytes, path: Path) -> tuple[int, int] | None:
+    """(words, dimensions) if this is the first line of word2vec's and fastText's forms."""
+    for magic, message in _OTHER_FORMS.items():
+        if line.startswith(magic):
+            raise UserError(f"{path}: {message}")
+    fields = line.split()
+    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+        return None
+    if max(map(len, fields)) > 18 or not 1 <= int(fields[1]) <= _MOST_DIMENSIONS:
+        shown = line[:50].decode().strip()
+        raise UserError(f"{path}: line 1: expected 'words dimensions', these 1 to {_MOST_DIMENSIONS:,}, got '{shown}'")
+    return int(fields[0]), int(fields[1])
+
+
+def _lines(file: BinaryIO, path: Path, notes: list[str]) -> Iterator[tuple[int, bytes]]:
+    """Lines and their numbers, without a byte order mark."""
+    number = 0
+    while line := file.readline(_LONGEST_LINE):
+        number += 1
+        if not line.endswith(b"\n"):
+            if len(line) == _LONGEST_LINE:
+                raise UserError(f"{path}: line {number}: is longer than any word and its numbers; is it text?")
+            notes.append("warning: the last line has no line break; if the file was cut there, a number is wrong")
+        yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+
+
+def _text(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str, np.ndarray | None]]:
+    with _open(path) as file:
+        lines = _lines(file, path, notes)
+        first = next(lines, (1, b""))[1]
+        header = _header(first, path)
+        dimensions = header[1] if header else len(first.split()) - 1
+        if not 1 <= dimensions <= _MOST_DIMENSIONS:
+            raise UserError(f"{path}: line 1: expected a word and its numbers, or 'words dimensions'; is it text?")
+        count = 0
+        for number, line in lines if header else chain([(1, first)], lines):
+            fields = line.rstrip().rsplit(b" ", dimensions)  # words with spaces exist
+            if len(fields) != dimensions + 1:
+                advice = "replace its tabs by spaces" if b"\t" in line else "is the file complete?"
+                raise UserError(
+                    f"{path}: line {number}: expected a word and {dimensions} numbers with a space before each, got "
+                    f"{len(fields)} fields; {advice}"
+                )
+            if b" " in fields[0] and _is_number(fields[0].rsplit(b" ", 1)[1]):
+                raise UserError(f"{path}: line {number}: has more numbers than the {dimensions} of line 1")
+            word = fields[0].decode("utf-8", "replace")
+            yield word, _numbers(fields[1:], path, number) if wanted(word, count) else None
+            count += 1
+        if header and count != header[0]:
+            raise UserError(f"{path}: line 1 promises {header[0]} words, there are {count}; is the file complete?")
+
+
+def _is_number(field: bytes) -> bool:
+    """As vectors have them, with a decimal point; words with spaces may end in a whole number."""
+    try:
+        return b"." in field and math.isfinite(float(field))
+    except ValueError:
+        return False
+
+
+def _numbers(fields: list[bytes], path: Path, number: int) -> np.ndarray:
+    try:
+        return np.array(fields, dtype=np.float32)
+    except ValueError as error:
+        reason = str(error)[:80]
+        raise UserError(f"{path}: line {number}: {reason}; expected a word and {len(fields)} numbers") from error
+
+
+def _binary(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str, np.ndarray | None]]:
+    with _open(path) as file:
+        first = file.readline(64)
+        header = _header(first, path)
+        if header is None:
+            raise UserError(f"{path}: is not word2vec's binary form (line 1 is not 'words dimensions')")
+        count, size = header[0], 4 * header[1]
+        if path.suffix != ".gz" and path.stat().st_size < len(first) + count * (size + 2):
+            raise UserError(f"{path}: too short for {count} words of {header[1]} dimensions; is the file complete?")
+        for place in range(count):
+            word = _word(file, path, place).decode("utf-8", "replace")
+            data = file.read(size)
+            if len(data) < size:
+                raise UserError(f"{path}: ends within word {place + 1} of {count}; is the file complete?")
+            yield word, np.frombuffer(data, "<f4") if wanted(word, place) else None
+
+
+def _word(file: BinaryIO, path: Path, place: int) -> bytes:
+    word = bytearray()
+    while (byte := file.read(1)) != b" ":
+        if not byte or len(word) > _LONGEST_WORD:
+            raise UserError(f"{path}: word {place + 1} has no end; is this word2vec's binary form, and complete?")
+        word += byte
+    return bytes(word).lstrip(b"\n")
+
+
+def _npz(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str, np.ndarray | None]]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in ("words", "vectors", "row") if name in archive.files}
+    except Exception as error:  # NumPy and zipfile have a dozen kinds for damage, passwords and shapes beyond memory
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{path}: cannot be read as an .npz of word vectors: {reason}") from error
+    vectors, names = arrays.get("vectors"), arrays.get("words")
+    if (
+        vectors is None or vectors.ndim != 2 or vectors.dtype.kind != "f"
+        or names is None or names.ndim > 1 or names.dtype.kind != "U"
+    ):  # fmt: skip
+        raise UserError(
+            f"{path}: expected arrays 'words' (texts, or one text with a word a line) and 'vectors' (rows of "
+            f"numbers), got {', '.join(f'{n} {a.dtype} {a.shape}' for n, a in arrays.items()) or 'neither'}"
+        )
+    words = str(names).split("\n") if names.ndim == 0 else [str(word) for word in names]
+    row = arrays.get("row", np.arange(len(vectors)))
+    if row.shape != (len(words),) or row.dtype.kind not in "iu" or not ((row >= 0) & (row < len(vectors))).all():
+        raise UserError(
+            f"{path}: expected one of {len(vectors)} vectors for each of {len(words)} words, got 'row' {row.dtype} "
+            f"{row.shape}; its numbers are places in 'vectors', from 0"
+        )
+    for place, word in enumerate(words):
+        yield word, vectors[row[place]].astype(np.float32) if wanted(word, place) else None

@@ -1,0 +1,43 @@
+"""What users choose by name: components (tasks, models, criteria …), their options, and plug-ins that add to them."""
+
+from docnmt.registry.registry import (
+    ARCHITECTURES,
+    CRITERIA,
+    FUSIONS,
+    GENERATORS,
+    MERGES,
+    MODELS,
+    POSITIONS,
+    TASKS,
+    Architecture,
+    Registry,
+    register_architecture,
+    register_criterion,
+    register_fusion,
+    register_generator,
+    register_merge,
+    register_model,
+    register_position,
+    register_task,
+)
+
+__all__ = [
+    "ARCHITECTURES",
+    "CRITERIA",
+    "FUSIONS",
+    "GENERATORS",
+    "MERGES",
+    "MODELS",
+    "POSITIONS",
+    "TASKS",
+    "Architecture",
+    "Registry",
+    "register_architecture",
+    "register_criterion",
+    "register_fusion",
+    "register_generator",
+    "register_merge",
+    "register_model",
+    "register_position",
+    "register_task",
+]

@@ -1,0 +1,169 @@
+"""Every built-in component by name. Importing this module registers them all and imports none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any  # values of options, and components of every kind
+
+from docnmt.registry.registry import (
+    ARCHITECTURES,
+    CRITERIA,
+    FUSIONS,
+    GENERATORS,
+    MERGES,
+    MODELS,
+    POSITIONS,
+    TASKS,
+    Architecture,
+    Registry,
+)
+
+#: Sizes by suffix: layers, width, heads, feed-forward width (encoder and decoder alike).
+SIZES = {"_tiny": (2, 128, 4, 512), "_small": (3, 256, 4, 1024), "": (6, 512, 8, 2048), "_big": (6, 1024, 16, 4096)}
+
+
+def _add(registry: Registry[Any], package: str, *rows: tuple[str, ...]) -> None:
+    """Rows of name, `module:object` in the package, help and, where it has options, `module:class`."""
+    for name, target, help, *config in rows:
+        reference = f"{package}.{config[0]}" if config else None
+        registry.add(name, f"{package}.{target}", config=reference, help=help)
+
+
+def _architecture(name: str, model: str, help: str, **values: object) -> None:
+    ARCHITECTURES.add(name, Architecture(model, lambda: dict(values)), help=help)
+
+
+def register_sizes(name: str, suffixes: Collection[str] = ("_tiny", "_small", "_big")) -> None:
+    """Architectures NAME_tiny, NAME_small and NAME_big of a registered translation model, plug-ins' too."""
+    for suffix in suffixes:
+        layers, width, heads, ffn = SIZES[suffix]
+        _architecture(
+            name + suffix, name, f"{MODELS.help(name)} ({layers}+{layers} layers, width {width}, {heads} heads)",
+            encoder_layers=layers, decoder_layers=layers, embed_dim=width, heads=heads, ffn_dim=ffn,
+        )  # fmt: skip
+
+
+_add(
+    TASKS, "docnmt",
+    ("document_translation", "core.tasks.document_translation:DocumentTranslation",
+     "translate documents, sentence for sentence, with their structure", "core.tasks.config:DocumentTranslationConfig"),
+    ("text_classification", "other_tasks.classification.classification_task:TextClassification", "label texts",
+     "other_tasks.classification.config:TextClassificationConfig"),
+    ("nli", "other_tasks.sentence_vectors.nli_task:Nli",
+     "tell entailment, neutrality and contradiction of sentence pairs: training of sentence vectors",
+     "other_tasks.sentence_vectors.config:NliConfig"),
+)  # fmt: skip
+
+_TRANSLATION = (
+    ("transformer", "architectures:Transformer", "every sentence by itself: the control", "config:TransformerConfig"),
+    ("copy_transformer", "copy_transformer:CopyTransformer",
+     "every sentence by itself, with a pointer to the document's earlier translations", "config:CopyTransformerConfig"),
+    ("hier_transformer", "architectures:HierTransformer",
+     "attention over source2token summaries of the document's sentences", "context_config:HierTransformerConfig"),
+    ("cond_transformer", "architectures:CondTransformer",
+     "ConditionalAttention: each word reads the words of its top t sentences (eq. 7)",
+     "context_config:CondTransformerConfig"),
+    ("hier_cond_transformer", "architectures:HierCondTransformer",
+     "the same; in long documents the top t are found through blocks of sentences, or (--merge) a tree",
+     "context_config:HierCondTransformerConfig"),
+    ("concat_transformer", "architectures:ConcatTransformer",
+     "a few sentences as one sequence with break tokens: 2-to-1, 2-to-2, k-to-k", "sequence_config:ConcatConfig"),
+    ("doc_transformer", "architectures:DocTransformer", "the whole document as one sequence with break tokens",
+     "sequence_config:JoinedConfig"),
+    ("scaleformer", "architectures:Scaleformer",
+     "the whole document as one sequence, with linear attention and relative positions",
+     "sequence_config:ScaleformerConfig"),
+)  # fmt: skip
+_CLASSIFIER = "an encoder with a mean over words, to study how positions join embeddings"
+_SENTENCE_PAIRS = (
+    ("inferlite", "pair_classifier:InferLite", "gated word vectors of several types, max-pooled",
+     "config:InferLiteConfig"),
+    ("bag_of_words", "pair_classifier:BagOfWords", "mean, maximum or SIF mean of word vectors",
+     "config:BagOfWordsConfig"),
+    ("bilstm_max", "pair_classifier:BiLstmMax", "InferSent: bidirectional LSTM, max-pooling", "config:BiLstmMaxConfig"),
+    ("source2token_encoder", "pair_classifier:Source2TokenEncoder",
+     "self-attention layers and source2token summaries as sentence vectors", "config:Source2TokenEncoderConfig"),
+)  # fmt: skip
+_add(MODELS, "docnmt.core.models", *_TRANSLATION)
+_add(
+    MODELS, "docnmt.other_tasks.classification",
+    ("fusion_classifier", "classifier:FusionClassifier", _CLASSIFIER, "config:FusionClassifierConfig"),
+)  # fmt: skip
+_add(MODELS, "docnmt.other_tasks.sentence_vectors", *_SENTENCE_PAIRS)
+
+for _name, _, _, _ in _TRANSLATION:
+    register_sizes(_name, SIZES)
+for _suffix, (_layers, _width, _heads, _ffn, _more) in {
+    "": (4, 256, 8, 1024, {"activation": "gelu"}), "_arxiv": (2, 128, 8, 256, {"activation": "relu"}),
+    **{suffix: (*size, {}) for suffix, size in SIZES.items() if suffix},
+}.items():  # fmt: skip
+    _architecture(
+        "fusion_classifier" + _suffix, "fusion_classifier",
+        f"{_CLASSIFIER} ({_layers} layers, width {_width}, {_heads} heads)",
+        encoder_layers=_layers, embed_dim=_width, heads=_heads, ffn_dim=_ffn, **_more,
+    )  # fmt: skip
+for _model, _, _help, _ in _SENTENCE_PAIRS:
+    _architecture(_model, _model, _help)
+for _suffix, _width, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_big", 512, 4096)):
+    _help = f"{MODELS.help('inferlite')} (width {_width}, vectors of {_output:,})"
+    _architecture("inferlite" + _suffix, "inferlite", _help, hidden_dim=_width, output_dim=_output)
+
+_add(
+    CRITERIA, "docnmt.core.criterions",
+    ("label_smoothed_cross_entropy", "cross_entropy:LabelSmoothedCrossEntropy",
+     "cross-entropy with label smoothing, chunked over tokens", "config:LabelSmoothedCrossEntropyConfig"),
+    ("cross_entropy", "cross_entropy:CrossEntropy", "cross-entropy, chunked over tokens", "config:CrossEntropyConfig"),
+    ("classification", "label_cross_entropy:Classification", "cross-entropy of a text's label",
+     "config:CrossEntropyConfig"),
+    ("nli", "label_cross_entropy:Classification", "cross-entropy of a pair's label", "config:CrossEntropyConfig"),
+)  # fmt: skip
+_add(
+    GENERATORS, "docnmt.core.search",
+    ("beam_search", "beam_search:BeamSearch", "the --beam best hypotheses at every step", "config:BeamSearchConfig"),
+    ("greedy", "beam_search:Greedy", "the best token at every step", "config:GreedyConfig"),
+    ("sampling", "sampling:Sampling", "tokens drawn from the model, with --temperature and --top-k/--top-p",
+     "config:SamplingConfig"),
+    ("diverse_beam_search", "diverse:DiverseBeamSearch",
+     "beam search in --diverse-beam-groups that avoid each other's words: up to --nbest translations that differ more",
+     "config:DiverseBeamSearchConfig"),
+)  # fmt: skip
+_add(
+    POSITIONS, "docnmt.modules.positions",
+    ("sinusoidal", "build_position:sinusoidal", "sines and cosines of the word's index"),
+    ("learned", "build_position:learned", "a learned vector for each word index"),
+    ("multi_level", "build_position:multi_level",
+     "one encoding for each structural level (word, sentence, paragraph, section), added up"),
+    ("rope", "build_position:rope", "rotary positions, inside attention"),
+    ("relative", "build_position:relative", "learned embeddings of the distance between words, inside attention"),
+    ("alibi", "build_position:alibi", "a penalty that grows with the distance between words, inside attention"),
+    ("rope_input", "build_position:rope_input",
+     "what the notebooks of Fusion Matters call RoPE: a sinusoidal table in another order, fused"),
+    ("relative_input", "build_position:relative_input",
+     "what those notebooks call relative: a learned table of unit variance, fused"),
+    ("none", "build_position:none", "no position: attention sees a bag of words"),
+)  # fmt: skip
+_add(
+    FUSIONS, "docnmt.modules",
+    ("add", "fusion:Add", "E + P"),
+    ("mul", "fusion:Multiply", "E ∘ P"),
+    ("concat", "fusion:Concat", "W[E; P] + b"),
+    ("gate_scalar", "fusion:ScalarGate", "gE + (1-g)P, one gate a token from [E; P]"),
+    ("gate_vector", "fusion:VectorGate", "gE + (1-g)P, one gate a feature from [E; P]"),
+    ("gate_mlp", "fusion:MlpGate", "gE + (1-g)P, one gate a feature from a network on [E; P]"),
+    ("mlp", "fusion:Mlp", "a network on [E; P], no gate"),
+    ("gate_conv", "fusion:ConvolutionGate", "gE + (1-g)P, the gate from a depth-wise convolution over P"),
+    ("none", "fusion:Ignore", "control: E alone"),
+    ("scale", "fusion:Scale", "control: aE + bP, learned scalars"),
+    ("gate_constant", "fusion:ConstantGate", "control: gE + (1-g)P, one learned scalar gate"),
+    ("gate_content", "fusion:ContentGate", "control: gE, the gate from E alone"),
+)  # fmt: skip
+_add(
+    MERGES, "docnmt.modules",
+    ("mean", "sentence_summary:MeanMerge", "the mean of both children"),
+    ("source2token", "sentence_summary:Source2TokenMerge",
+     "source2token over both children and a layer norm, shared by the whole tree"),
+    ("plain_source2token", "sentence_summary:PlainSource2TokenMerge",
+     "the same without the layer norm, as in the paper"),
+    ("multidim_source2token", "sentence_summary:MultiDimSource2TokenMerge",
+     "source2token feature by feature, shared by the whole tree"),
+)  # fmt: skip

@@ -1,0 +1,159 @@
+"""Options and tensors that earlier versions stored, under the names that this version uses.
+
+A configuration carries the version that its names are of (`CONFIG_VERSION` when it is written; 1 where none is
+stored). To drop or rename an option, raise the version and add a line to `CHANGES`; to rename tensors, add one to
+`TENSOR_CHANGES`. No other module uses earlier names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from docnmt.registry.options import flag, underscored
+
+#: Version of the names that this code writes.
+CONFIG_VERSION = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """An option that was dropped or renamed.
+
+    Attributes:
+        version: the first version with the change.
+        section, name: where it stood. In the section "model" only `models` had it.
+        new: its current name; None where it was dropped.
+        same_as: values that mean the current behaviour, so that the option can be left out; None: all values do.
+        instead: what there is instead, for the user who asks for it.
+    """
+
+    version: int
+    section: str
+    name: str
+    new: str | None = None
+    models: tuple[str, ...] = ()
+    same_as: tuple[Any, ...] | None = None
+    instead: str = ""
+
+
+CHANGES: tuple[Change, ...] = (
+    Change(version=2, section="run", name="save_interval_minutes", instead="a run saves every 15 minutes"),
+    Change(
+        version=2, section="model", name="relative_distance", new="relative_horizon", models=("fusion_classifier",)
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorChange:
+    """Parameters of another name: `pattern` (a regular expression on the whole name in the model) → `new`."""
+
+    version: int
+    models: tuple[str, ...]
+    pattern: str
+    new: str
+
+
+_DOCUMENT_MODELS = ("hier_transformer", "cond_transformer", "hier_cond_transformer")
+TENSOR_CHANGES: tuple[TensorChange, ...] = (  # context attention became a sublayer that has its own summaries
+    TensorChange(
+        version=2, models=_DOCUMENT_MODELS,
+        pattern=r"((?:en|de)coder\.layers\.\d+\.(?:context|target))\.(.+)", new=r"\1.attention.\2",
+    ),
+    TensorChange(
+        version=2, models=_DOCUMENT_MODELS,
+        pattern=r"(encoder\.layers\.\d+)\.(summarise\..+)", new=r"\1.context.\2",
+    ),
+)  # fmt: skip
+
+
+def migrate(config: Mapping[str, Mapping[str, Any]], version: int, model: str) -> dict[str, dict[str, Any]]:
+    """A stored configuration by sections, with the current options.
+
+    An option whose value has no current equivalent stays, so that reading its section fails.
+
+    Args:
+        version: the version that `config` was stored with.
+        model: the name of the model, to which the options in the section "model" belong.
+    """
+    migrated = {section: dict(values) for section, values in config.items()}
+    for change in CHANGES:
+        if change.version > version and (not change.models or model in change.models):
+            _apply(change, migrated.get(change.section, {}), change.name)
+    return migrated
+
+
+def _apply(change: Change, values: dict[str, Any], key: str) -> None:
+    if key not in values:
+        return
+    if change.new is not None:
+        values[change.new] = values.pop(key)
+    elif change.same_as is None or values[key] in change.same_as:
+        del values[key]
+
+
+def migrate_file(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The content of a `--config` file, which may be of any version; names that are `known` have their current meaning.
+
+    A file that has an option by both its names is not touched there.
+    """
+    migrated = dict(values)
+    there = {underscored(key) for key in values}
+    for change in CHANGES:
+        for key in values:
+            if change.models:  # which model a file is for is not known here; its old name is an alias there
+                continue
+            if underscored(key) == change.name and not {change.name} & set(known) and change.new not in there:
+                _apply(change, migrated, key)
+    return migrated
+
+
+def gone(name: str) -> str:
+    """An explanation for an option that an earlier version had and this one does not; else nothing."""
+    for change in CHANGES:
+        if change.name == name and not change.models:
+            return f": is now {flag(change.new)}" if change.new else f": does not exist any more: {change.instead}"
+    return ""
+
+
+#: Options of fairseq that have another name here, or none: what there is instead.
+_FAIRSEQ = {
+    "restore_file": "a run goes on by itself from the checkpoint_last in --save-dir; another's weights are taken by "
+    "--finetune-from-model",
+    "optimizer": "it is AdamW; --adam-betas, --adam-eps and --weight-decay set it",
+    "bpe": "text is cut by the tokenizer in the data folder; docnmt-preprocess --subword-model chooses its kind",
+    "sampling": "it is --generator sampling",
+    "remove_bpe": "translations are text already (the D- lines)",
+    "post_process": "translations are text already (the D- lines)",
+    "fp16": "half precision is --bf16, which needs no loss scaling",
+    "max_source_positions": "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
+    "max_target_positions": "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
+    "no_progress_bar": "there is no bar where stderr is no terminal",
+    "log_format": "a log is train.jsonl in --save-dir; TensorBoard is --tensorboard-logdir",
+    "num_workers": "batches are made in the training process",
+    "ddp_backend": "several processes are started by torchrun",
+    "distributed_world_size": "several processes are started by torchrun",
+}
+
+
+def elsewhere(name: str) -> str:
+    """An explanation for an option that fairseq has and docnmt calls otherwise; else nothing."""
+    return f": {_FAIRSEQ[name]}" if name in _FAIRSEQ else ""
+
+
+def migrate_tensor(name: str, version: int, model: str) -> str:
+    """The current name of a tensor of a checkpoint: `model.<parameter>`, `optimizer.<moment>.<parameter>` or other."""
+    kind, parameter = _split(name)
+    for change in TENSOR_CHANGES:
+        if kind and change.version > version and model in change.models:
+            parameter = re.sub(f"^(?:{change.pattern})$", change.new, parameter)
+    return kind + parameter
+
+
+def _split(name: str) -> tuple[str, str]:
+    """`optimizer.exp_avg.output.weight` → `optimizer.exp_avg.` and `output.weight`; a task's own tensor: "", itself."""
+    found = re.match(r"model\.|optimizer\.[^.]+\.", name)
+    return (name[: found.end()], name[found.end() :]) if found else ("", name)

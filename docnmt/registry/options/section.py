@@ -1,0 +1,103 @@
+"""The sections of a command's configuration, resolved: default < architecture < `--config` file < typed option."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docnmt.registry.options.limits import infinite
+from docnmt.registry.options.setting import Setting, settings, underscored
+from docnmt.runtime.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a command's configuration: `values` are the architecture's, between the defaults and the file's."""
+
+    name: str
+    config: type
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The settings of its class."""
+        return settings(self.config)
+
+
+def aliases(sections: Sequence[Section]) -> dict[str, str]:
+    """Other spelling → name, of every option that has one."""
+    every = (setting for section in sections for setting in section.settings)
+    return {underscored(alias): setting.name for setting in every for alias in setting.option.aliases}
+
+
+def build(
+    sections: Sequence[Section], file: Mapping[str, Any], typed: Mapping[str, Any], explain: Callable[[str], str]
+) -> dict[str, Any]:
+    """Resolve every section: default < architecture < file < typed.
+
+    Args:
+        file: the `--config` file's content, flat; unknown keys are problems.
+        typed: command-line strings by field name.
+        explain: what to say of an unknown name (did-you-mean, or which architecture has it).
+
+    Raises:
+        UsageError: with every problem found.
+    """
+    problems: list[str] = []
+    known, other = {s.name for section in sections for s in section.settings}, aliases(sections)
+    spelt: dict[str, str] = {}  # the option → how the file spells it
+    for key in file:
+        name = other.get(underscored(key), underscored(key))
+        if name not in known:
+            problems.append(f"--config: unknown key '{key}'{explain(key)}")
+        elif name in spelt:
+            problems.append(f"--config: '{spelt[name]}' and '{key}' are one option; keep one of them")
+        spelt[name] = key
+    of_file = {name: file[key] for name, key in spelt.items()}
+    values = {}
+    for section in sections:
+        sources = {"{}": typed, "--config: {}": of_file, "{} (set by the architecture)": section.values}
+        values[section.name] = _values(section.settings, sources, problems)
+    if not problems:
+        resolved = {section.name: section.config(**values[section.name]) for section in sections}
+        for config in resolved.values():
+            problems += contradictions(config)
+        problems = problems or [problem for config in resolved.values() for problem in infinite(config)]
+    if problems:
+        raise UsageError(problems)
+    return resolved
+
+
+def contradictions(config: object, kind: type | None = None) -> list[str]:
+    """What the method `problems` of a configuration, or of the part `kind` of it, finds; nothing where there is none.
+
+    Raises:
+        TypeError: it gives no list, as where a plug-in's ends without `return`.
+    """
+    kind = type(config) if kind is None else kind
+    if not hasattr(kind, "problems"):
+        return []
+    found = kind.problems(config)
+    if not isinstance(found, list):
+        raise TypeError(f"{kind.__qualname__}.problems: expected a list of sentences, got {found!r}")
+    return found
+
+
+def _values(wanted: Sequence[Setting], sources: Mapping[str, Mapping[str, Any]], problems: list[str]) -> dict[str, Any]:
+    """The value of each setting in the first source that has one; what is wrong is added to `problems`.
+
+    Args:
+        sources: by how a problem of theirs is told.
+    """
+    values: dict[str, Any] = {}
+    for setting in wanted:
+        form = next((form for form, source in sources.items() if setting.name in source), None)
+        if form is not None:
+            try:
+                values[setting.name] = setting.convert(sources[form][setting.name])
+            except ValueError as error:
+                problems.append(form.format(error))
+        elif setting.required:
+            problems.append(f"{setting.flag} is required: {setting.option.help}")
+    return values

@@ -1,0 +1,125 @@
+"""A field of a configuration class with its type taken apart: what it is called, and values from texts."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from docnmt.registry.options.option import Option
+
+#: No whole number is larger: arrays and generators of random numbers hold 64 bits.
+LARGEST = (1 << 63) - 1
+#: Why a name may be missing among those that are registered.
+PLUGIN = "a plug-in's needs its --user-dir"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field of a configuration class, its type taken apart."""
+
+    name: str
+    kind: type
+    optional: bool
+    several: bool
+    choices: tuple[object, ...] | None
+    default: object
+    option: Option
+
+    @property
+    def flag(self) -> str:
+        """What the command line calls it: `--max-tokens`; of a positional one its name."""
+        return self.name if self.option.positional else flag(self.name)
+
+    @property
+    def required(self) -> bool:
+        """Whether a value must be given."""
+        return self.default is dataclasses.MISSING
+
+    def convert(self, value: object) -> object:
+        """A typed value from a string (command line) or a YAML or JSON value.
+
+        Raises:
+            ValueError: it is not of this setting's type or not among its choices.
+        """
+        if value is None or (self.optional and value == "none" and "none" not in (self.choices or ())):
+            if self.optional:
+                return None
+            raise ValueError(f"{self.flag}: expected {_EXPECTED[self.kind]}, got nothing")
+        if self.several:
+            return tuple(self._scalar(item) for item in (value if isinstance(value, (list, tuple)) else [value]))
+        return self._scalar(value)
+
+    def _scalar(self, value: object) -> object:
+        converted = convert(value, self.kind)
+        if converted is None:
+            raise ValueError(f"{self.flag}: expected {_EXPECTED[self.kind]}, got {value!r}")
+        if self.kind is int and isinstance(converted, int) and abs(converted) > LARGEST:
+            raise ValueError(f"{self.flag}: must be at most {LARGEST:,}, got {value!r}")
+        if self.choices is not None and converted not in self.choices:
+            names = [*map(str, self.choices)]
+            plugin = PLUGIN if callable(self.option.choices) else ""  # a registry's names
+            hints = (f"expected one of {', '.join(names)}, got {value!r}", nearest(str(value), names).rstrip(), plugin)
+            raise ValueError(f"{self.flag}: {'; '.join(filter(None, hints))}")
+        return converted
+
+
+_EXPECTED = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+
+
+def convert(value: object, kind: type) -> object:
+    """`value` as `kind`, or None where it is not one. A bool and nan are no numbers, 1.0 is no whole number."""
+    if kind is bool:
+        return {"true": True, "false": False}.get(str(value).lower())
+    if kind is str:
+        return str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or (kind is int and isinstance(value, float)):
+        return None
+    try:
+        number = kind(value)
+        return number if number == number else None  # nan is not itself
+    except (TypeError, ValueError):
+        return None
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """Return "did you mean 'name'? " with the name that is most like a word; an empty text where none is like it."""
+    close = difflib.get_close_matches(word, list(names), n=1)
+    return f"did you mean '{close[0]}'? " if close else ""
+
+
+def flag(name: str) -> str:
+    """The option of a field."""
+    return "--" + name.replace("_", "-")
+
+
+def underscored(word: str) -> str:
+    """The field of an option or of a YAML key."""
+    return word.lstrip("-").replace("-", "_")
+
+
+def settings(config: type) -> list[Setting]:
+    """The settings of a configuration class, in its order."""
+    hints = get_type_hints(config)
+    return [_setting(f, hints[f.name]) for f in dataclasses.fields(config)]
+
+
+def _setting(f: dataclasses.Field[Any], hint: object) -> Setting:
+    option: Option = f.metadata.get("option", Option())
+    optional = several = False
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(a for a in get_args(hint) if a is not type(None))
+        optional = True
+    if get_origin(hint) is tuple:
+        hint, several = get_args(hint)[0], True
+    choices = option.choices() if callable(option.choices) else option.choices
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        hint = type(choices[0])
+    if hint not in _EXPECTED:
+        raise TypeError(f"option {f.name}: a configuration value is bool, int, float or str, not {hint}")
+    default = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+    return Setting(f.name, hint, optional, several, None if choices is None else tuple(choices), default, option)

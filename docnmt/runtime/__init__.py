@@ -1,0 +1,19 @@
+"""What every process of docnmt stands on: errors, files, progress, other ranks, and how it computes (`tune`)."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from docnmt.runtime.tuning import Runtime as Runtime
+    from docnmt.runtime.tuning import pick_device as pick_device
+    from docnmt.runtime.tuning import row_invariant as row_invariant
+    from docnmt.runtime.tuning import tune as tune
+
+__all__ = ["Runtime", "pick_device", "row_invariant", "tune"]
+
+
+def __getattr__(name: str) -> object:
+    """The names of `tuning`, which needs torch, when they are first used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'docnmt.runtime' has no attribute '{name}'")
+    return getattr(import_module("docnmt.runtime.tuning"), name)

@@ -1,0 +1,118 @@
+"""Checksums of files and tensors: xxh3 (64 bits), read at the speed of memory.
+
+They show damage (a flipped bit, a file that was copied in part), not forgery.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any  # anything with a buffer: NumPy's arrays are not in typeshed's protocol
+
+import xxhash
+
+from docnmt.runtime.errors import UserError
+
+#: The key of a file's entry in `meta.json`, and of a checkpoint's header.
+KIND = "xxh3"
+#: What to do about damage.
+ADVICE = "it was damaged after docnmt wrote it; copy or make it again"
+_BLOCK = 1 << 20
+_checking: ContextVar[bool] = ContextVar("checking", default=True)
+
+
+def checksum(*parts: Any) -> str:
+    """16 hexadecimal digits of the bytes of all parts (bytes, contiguous arrays), one after the other."""
+    digest = xxhash.xxh3_64()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def file_checksum(path: Path) -> str:
+    """The checksum of a file's content, in constant memory.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    digest, block = xxhash.xxh3_64(), bytearray(_BLOCK)
+    try:
+        with path.open("rb", buffering=0) as file:
+            while count := file.readinto(block):
+                digest.update(memoryview(block)[:count])
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return digest.hexdigest()
+
+
+def checking() -> bool:
+    """Whether what is read is compared with its checksums."""
+    return _checking.get()
+
+
+@contextlib.contextmanager
+def skipped(skip: bool = True) -> Iterator[None]:
+    """Inside, nothing is compared with its checksums: `--skip-checksums`."""
+    token = _checking.set(not skip)
+    try:
+        yield
+    finally:
+        _checking.reset(token)
+
+
+@dataclass(frozen=True)
+class Seal:
+    """The checksums of a checkpoint: of its header's text, and of each tensor's type, shape and content."""
+
+    header: str
+    tensors: Mapping[str, str]
+
+    @staticmethod
+    def of_tensor(dtype: str, shape: Collection[int], content: Any) -> str:
+        """The checksum of a tensor; `dtype` as `uint8`, `float32`."""
+        return checksum(f"{dtype} {list(shape)}".encode(), content)
+
+    def to_json(self) -> str:
+        """What the file holds under the key `KIND`."""
+        return json.dumps({"header": self.header, "tensors": dict(self.tensors)})
+
+    @classmethod
+    def read(cls, path: Path, metadata: Mapping[str, str], header: Mapping[str, object]) -> Seal | None:
+        """The seal of a checkpoint, whose header is checked against it; None in files of versions that wrote none.
+
+        Raises:
+            UserError: the seal or the header is damaged.
+        """
+        if KIND not in metadata and "checksums" not in header:
+            return None
+        try:
+            content = json.loads(metadata[KIND])
+            seal = cls(str(content["header"]), {str(name): str(sum) for name, sum in content["tensors"].items()})
+        except (LookupError, ValueError, TypeError, AttributeError, RecursionError):
+            raise UserError(f"{path}: its list of checksums is damaged; {ADVICE}") from None
+        if checking() and checksum(metadata["docnmt"].encode()) != seal.header:
+            raise UserError(f"{path}: its header is damaged (another checksum); {ADVICE}")
+        return seal
+
+    def check_names(self, path: Path, names: Collection[str]) -> None:
+        """Refuse a file whose tensors are not those that were written.
+
+        Raises:
+            UserError: naming one that is missing or new.
+        """
+        for name in sorted(self.tensors.keys() ^ set(names)):
+            what = "is missing" if name in self.tensors else "has no checksum"
+            raise UserError(f"{path}: tensor '{name}' {what}; {ADVICE}")
+
+    def check(self, path: Path, name: str, dtype: str, shape: Collection[int], content: Any) -> None:
+        """Compare a tensor with its checksum.
+
+        Raises:
+            UserError: it differs.
+        """
+        if checking() and self.of_tensor(dtype, shape, content) != self.tensors.get(name):
+            raise UserError(f"{path}: tensor '{name}' is damaged (another checksum); {ADVICE}")

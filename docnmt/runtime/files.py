@@ -1,0 +1,264 @@
+"""Files that appear whole or not at all, folders that are ours before we write into them, and a run's checkpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import glob
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from docnmt.runtime.errors import UserError
+
+#: The names of the checkpoints every run has.
+LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
+#: Linux's <fcntl.h>
+_HERE, _EXCHANGE = -100, 2
+
+
+def fsync_path(path: Path) -> None:
+    """Force a file, or a folder's list of names, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    """What this process takes from the permissions of new files; it can only be read by setting it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
+
+    Of a link the file that it points to is replaced. What killed processes left beside it is removed.
+
+    Raises:
+        UserError: the system refused (disk full, no permission), or `path` is a folder or a device; whatever stood at
+            `path` is untouched.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: is a folder or a device, expected the name of a file; choose another")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    lock = -1
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
+        lock = _lock(temporary, os.O_CREAT | os.O_RDWR)
+        yield temporary
+        os.chmod(temporary, 0o666 & ~_umask())  # safetensors' own files are their owner's alone
+        fsync_path(temporary)
+        os.replace(temporary, path)
+        fsync_path(path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
+    finally:
+        if lock >= 0:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            os.close(lock)
+
+
+def _lock(path: Path, flags: int) -> int:
+    """Open a file or folder and hold a lock on it, by which others see that this process lives."""
+    lock = os.open(path, flags)
+    with contextlib.suppress(OSError):  # a file system without locks: then nothing is ever swept up there
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return lock
+
+
+def check_readable(path: Path) -> None:
+    """Before long work that ends in reading it: can the file be opened?
+
+    Raises:
+        UserError: it cannot.
+    """
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def check_writable(path: Path) -> None:
+    """Before long work that ends in writing it: can `replacing` write a file of this name?
+
+    Raises:
+        UserError: it is a folder or a device, or its folder takes no new files.
+    """
+    with contextlib.suppress(_Checked), replacing(path):
+        raise _Checked
+
+
+class _Checked(Exception):
+    """Leaves `replacing` without a file."""
+
+
+def check_new(path: Path, *, overwrite: bool) -> None:
+    """Before long work that ends in writing it: is there no such file, or may it be replaced?
+
+    Raises:
+        UserError: there is one, and nobody said so; or it cannot be written.
+    """
+    check_writable(path)
+    if path.exists() and not overwrite:
+        raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another name")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file whole or not at all, readable by a person."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Path]:
+    """A temporary folder beside `path` that takes its place on success and is removed otherwise.
+
+    `marker` is the file that shows a folder to be ours (`meta.json`). Of a link the folder that it points to is
+    replaced. What killed processes left beside `path` is removed, or put back where nothing else is.
+
+    Raises:
+        UserError: `path` exists and is not empty, and it is not ours or `overwrite` is False.
+    """
+    path = Path(os.path.realpath(path))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
+        check_folder(path, marker=marker, overwrite=overwrite)
+        temporary, lock = _locked_folder(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            fsync_path(file)
+        os.chmod(temporary, 0o777 & ~_umask())
+        if not exchange(temporary, path):
+            old = path.with_name(f".{path.name}.{os.getpid()}.old")
+            if path.exists():
+                os.replace(path, old)  # killed here, the next run puts it back
+            os.replace(temporary, path)
+            shutil.rmtree(old, ignore_errors=True)
+        fsync_path(path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        os.close(lock)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two paths change places at once; False where one is missing or the system cannot do it."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except AttributeError:  # not Linux, or an old C library
+        return False
+    return bool(rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
+
+
+def _locked_folder(path: Path) -> tuple[Path, int]:
+    """A new temporary folder for `path`, and the lock on it that this process holds while it lives."""
+    while True:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+        lock = _lock(temporary, os.O_RDONLY)
+        if temporary.exists():  # else another process has swept it up before it was locked
+            return temporary, lock
+        os.close(lock)
+
+
+def _sweep(path: Path) -> None:
+    """Remove temporary files and folders of `path` whose process lives no longer: nobody holds their lock. A folder
+    that was moved aside to be replaced comes back if nothing took its place."""
+    for old in path.parent.glob(f".{glob.escape(path.name)}.*.old"):
+        with contextlib.suppress(OSError):
+            if path.exists():
+                shutil.rmtree(old)
+            else:
+                os.replace(old, path)
+                print(f"note: {path}: is put back; a process was killed while it was being replaced", file=sys.stderr)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            if _lives(left.name.split(".")[-2]):  # a library may have put another file there, without the lock
+                continue
+            lock = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            finally:
+                os.close(lock)
+
+
+def _lives(word: str) -> bool:
+    """Whether this is the number of a process that runs on this machine."""
+    try:
+        os.kill(int(word), 0)
+    except (ValueError, OverflowError, ProcessLookupError):
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
+    """Refuse, before any work is done, to write over something.
+
+    Raises:
+        UserError: `path` is a file, a folder that is not empty and either not ours, with a folder that is not ours in
+            it, or `overwrite` is False; or nothing can be written, or a folder cannot be replaced there.
+    """
+    above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=above))  # permissions do not say all
+    except OSError as error:
+        what = f"{above} is not a folder that takes new files ({error.strerror or error})"
+        raise UserError(f"{path}: cannot be written: {what}; choose another") from error
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise UserError(f"{path}: is a file, expected a folder; choose another name")
+    if os.path.ismount(path):
+        raise UserError(
+            f"{path}: is where a disk is mounted and cannot be replaced as a whole; give a folder inside it"
+        )
+    if not any(path.iterdir()):
+        return
+    if not (path / marker).exists():
+        raise UserError(f"{path}: is not empty and was not written by docnmt ({marker} is missing); choose another")
+    if not overwrite:
+        raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another folder")
+    if foreign := next((each for each in sorted(path.iterdir()) if each.is_dir()), None):  # we write files only
+        raise UserError(f"{path}: --overwrite would delete {foreign}, a folder that is not part of it; move it away")
+
+
+def find_checkpoint(path: str | Path) -> Path:
+    """A checkpoint file for a file or a folder; of a folder its best, or its last where none was validated.
+
+    Raises:
+        UserError: there is none.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        if not path.is_file():
+            raise UserError(f"{path}: no such checkpoint or folder of checkpoints")
+        return path
+    for name in (BEST, LAST):
+        if (path / name).is_file():
+            return path / name
+    raise UserError(f"{path}: holds neither {BEST} nor {LAST}; is it the --save-dir of a training run?")

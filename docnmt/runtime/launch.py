@@ -1,0 +1,123 @@
+"""Which of a job's processes this one is, as torchrun or SLURM says, and which processors and how much memory it may
+use. Commands ask before they import torch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from docnmt.runtime.errors import UsageError
+
+#: Where the ports begin of which SLURM jobs without `MASTER_PORT` take one, by the number of the job.
+_PORTS = 20_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """One process of a job.
+
+    Attributes:
+        rank: its number in the whole job. world: how many there are. local_rank: its number on its machine.
+        address, port: where the processes meet.
+    """
+
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+    address: str = "localhost"
+    port: int = 0
+
+
+def place_in(environment: Mapping[str, str]) -> Place:
+    """The place that torchrun's variables give, or those of a SLURM step (`srun`) of several tasks.
+
+    Raises:
+        UsageError: a variable is not a number.
+    """
+    get = environment.get
+    if get("WORLD_SIZE") is not None and get("RANK") is not None:
+        rank, world, local = (_number(environment, name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    elif get("SLURM_STEP_NUM_TASKS", "1") != "1":  # not SLURM_NTASKS: an sbatch script has that, too, and runs once
+        names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")
+        rank, world, local = (_number(environment, name) for name in names)
+    else:
+        return Place()
+    address = get("MASTER_ADDR") or first_host(get("SLURM_STEP_NODELIST", "localhost"))
+    port = _number(environment, "MASTER_PORT") or _PORTS + _number(environment, "SLURM_JOB_ID") % 20_000
+    return Place(rank, world, local, address, port)
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    try:
+        return int(environment.get(name) or 0)
+    except ValueError:
+        raise UsageError(f"{name}={environment[name]} in the environment: expected a number") from None
+
+
+def first_host(nodes: str) -> str:
+    """The first of SLURM's list of nodes: `node[03-07,9],other` → node03."""
+    match = re.match(r"([^,\[]+)(?:\[(\d+))?", nodes)
+    return nodes if match is None else match[1] + (match[2] or "")
+
+
+@cache
+def place() -> Place:
+    """This process's place; (0 of 1) where it was started by itself."""
+    return place_in(os.environ)
+
+
+def processors() -> int:
+    """Processors that this process may use: its affinity, and its control group's share of time."""
+    affine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = Path("/sys/fs/cgroup/cpu.max")  # "max 100000" or "200000 100000": microseconds a period
+    if not limit.is_file():
+        return affine
+    quota, period = limit.read_text().split()
+    return affine if quota == "max" else min(affine, max(1, int(quota) // int(period)))
+
+
+def obtainable_memory(system: Path = Path("/")) -> int | None:
+    """Bytes that this process can have: what it holds and what machine and control group have left; None: not known."""
+    left = []
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        told = dict(line.split(":") for line in (system / "proc/meminfo").read_text().splitlines())
+        left.append(sum(1024 * int(told[name].split()[0]) for name in ("MemAvailable", "SwapFree")))
+    group = system / "sys/fs/cgroup"
+    with contextlib.suppress(OSError, ValueError, KeyError):  # "max" is no number
+        most, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        kinds = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        left.append(most - used + int(kinds["file"]))  # pages of files give way
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        held = int((system / "proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return held + min(left) if left else None
+    return None
+
+
+_met = False
+
+
+def meet() -> None:
+    """From here on the processes of the job know of each other."""
+    global _met
+    _met = True
+
+
+def apart() -> bool:
+    """Whether this process is one of several that have not met yet: it cannot know how the others are."""
+    return place().world > 1 and not _met
+
+
+def mute() -> None:
+    """Let this process print nothing more: another one of the job says it all."""
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for the rest of the process)
+
+
+def unmute() -> None:
+    """Let it print again."""
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__

@@ -1,0 +1,31 @@
+"""Pictures by matplotlib, where it is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import replacing
+
+
+def picture_form(option: str, path: Path) -> str:
+    """The form that the file's ending asks for, `png` without one.
+
+    Raises:
+        UserError: matplotlib is not installed or cannot write this kind of file; it names the option.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UserError("pictures need matplotlib: pip install 'docnmt[plot]'") from error
+    form = path.suffix.lstrip(".").lower() or "png"
+    if form not in (forms := Figure().canvas.get_supported_filetypes()):
+        raise UserError(f"{option} {path}: there is no picture form .{form}; there are {', '.join(forms)}")
+    return form
+
+
+def write_picture(figure: Any, path: Path, form: str) -> None:  # matplotlib may be without types
+    """A figure as a file, whole or not at all."""
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=form, dpi=150)

@@ -1,0 +1,87 @@
+"""Ranks that are gone or have failed: how the others learn of it, and which of them says so."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+from docnmt.runtime import launch
+from docnmt.runtime.errors import Terminated, UsageError, UserError
+from docnmt.runtime.ranks.rank import Elsewhere, Job, rank, world
+
+#: Seconds between two signs of life, and how long one that is silent is waited for.
+BEAT, _PATIENCE = 1.0, 5.0
+
+
+@contextlib.contextmanager
+def signs_of_life(job: Job, own: int) -> Iterator[None]:
+    """Until the job has ended, give the signs by which the others can say who is gone."""
+    thread = threading.Thread(target=_beat, args=(job, own), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        job.ended.set()
+        thread.join(_PATIENCE)  # one that returns from native code when Python has ended would abort the process
+
+
+def _beat(job: Job, own: int) -> None:
+    with contextlib.suppress(RuntimeError):
+        while not job.ended.wait(BEAT):
+            job.store.add(f"beat/{own}", 1)
+    job.launcher_gone = not job.ended.is_set()
+
+
+def lost(job: Job) -> BaseException | None:
+    """Whether a rank is gone without a word, or one has said already why all end."""
+    try:
+        before = _beats(job)
+        time.sleep(_PATIENCE)
+        if job.store.add("told", 0):
+            return Elsewhere(1)
+        gone = [n for n, beat in enumerate(_beats(job)) if beat == before[n] and n != rank()]
+        names = [f"rank {n} ({job.store.get(f'name/{n}').decode()})" for n in gone]
+    except RuntimeError:
+        return UserError(f"the process that held this job together is gone; {job.afterwards}")
+    if not gone:
+        return None
+    return UserError(f"{' and '.join(names)} of {world()} was killed or lost; {job.afterwards}")
+
+
+def _beats(job: Job) -> list[int]:
+    """How many signs of life each rank has given."""
+    return [job.store.add(f"beat/{n}", 0) for n in range(world())]
+
+
+def why(job: Job, error: RuntimeError) -> BaseException:
+    """Why a collective failed."""
+    return lost(job) or UserError(f"rank {rank()}: the ranks lost touch: {error}")
+
+
+def reason(job: Job, error: BaseException) -> BaseException:
+    """What this process is to end with: the error if it is its own and nobody else's, else why the others ended."""
+    found: BaseException | None = error
+    if isinstance(error, (Terminated, KeyboardInterrupt)):
+        found = None if job.stopped else lost(job)  # a launcher stops all when it sees one end
+        if found is None:
+            return error
+    elif isinstance(error, RuntimeError) and any(name in str(error).lower() for name in ("gloo", "nccl")):
+        found = lost(job) or error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # first: once told, others end and the launcher stops all
+    if isinstance(found, Elsewhere) or not _first_to_tell(job):
+        time.sleep(BEAT)  # the one that tells comes first
+        return Elsewhere(2 if isinstance(error, UsageError) else 1)
+    launch.unmute()
+    return found or error
+
+
+def _first_to_tell(job: Job) -> bool:
+    """Whether no other rank has told yet why the job ends."""
+    try:
+        return bool(job.store.add("told", 1) == 1)
+    except RuntimeError:
+        return True

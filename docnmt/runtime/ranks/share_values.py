@@ -1,0 +1,116 @@
+"""What one rank knows, all of them learn: JSON values of all ranks, and work that is shared out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, TypeVar  # what is exchanged is JSON
+
+import torch
+from torch import distributed
+
+from docnmt.runtime.errors import Terminated, UsageError, UserError
+from docnmt.runtime.ranks.divide_work import deal
+from docnmt.runtime.ranks.lost_ranks import why
+from docnmt.runtime.ranks.rank import STOPS, Elsewhere, current, rank, stop, world
+
+T = TypeVar("T")
+
+#: Bytes of JSON that one collective carries; longer values take a second one.
+_SHORT = 2048
+
+
+def exchange(value: Any) -> list[Any]:
+    """The JSON values of all ranks, by rank; numbers survive exactly.
+
+    Raises:
+        UserError: a rank is gone; it is named.
+        Elsewhere: a rank has failed, and says so.
+    """
+    job = current()
+    if job is None:
+        return [value]
+    assert not job.working, "an exchange inside shared work"
+    data = json.dumps(value).encode()
+    try:
+        short = _gathered(len(data).to_bytes(8, "little") + data[:_SHORT], _SHORT + 8)
+        lengths = [int.from_bytes(each[:8], "little") for each in short]
+        found = [each[8:] for each in short] if max(lengths) <= _SHORT else _gathered(data, max(lengths))
+    except RuntimeError as error:
+        raise why(job, error) from error
+    if job.launcher_gone:
+        raise UserError(f"what launched this job is gone; {job.afterwards}")
+    return [json.loads(each[:length]) for each, length in zip(found, lengths, strict=True)]
+
+
+def _gathered(data: bytes, size: int) -> list[bytes]:
+    """`size` bytes of every rank."""
+    own = torch.frombuffer(bytearray(data.ljust(size, b"\0")[:size]), dtype=torch.uint8)
+    found = [torch.empty_like(own) for _ in range(world())]
+    distributed.all_gather(found, own)
+    return [bytes(each.numpy()) for each in found]
+
+
+def share(work: Callable[[], T], *, alone: bool = True) -> list[T]:
+    """What `work` gives on each rank, a JSON value; where it fails or is stopped on one, all of them end.
+
+    Args:
+        alone: each rank works for itself; else they wait for each other inside, and one that fails just ends.
+
+    Raises:
+        UserError: what went wrong in this process, with its rank.
+        Elsewhere: what went wrong in another.
+        Terminated, KeyboardInterrupt: a signal stopped one of them.
+    """
+    job = current()
+    if job is None:
+        return [work()]
+    if not alone:
+        return exchange(work())
+    value, failed = None, None
+    job.working += 1
+    try:
+        value = work()
+    except (Exception, Terminated, KeyboardInterrupt) as error:
+        failed = error
+    finally:
+        job.working -= 1
+    kinds = exchange([type(failed).__name__ if failed is not None else "", isinstance(failed, UsageError), value])
+    for kind, _, _ in kinds:
+        if kind in STOPS:
+            raise stop(kind)
+    alike = all(kind for kind, _, _ in kinds)
+    if isinstance(failed, UserError) and not isinstance(failed, UsageError) and not alike:
+        raise UserError(f"rank {rank()}: {failed}") from failed
+    if failed is not None:
+        raise failed
+    for kind, usage, _ in kinds:
+        if kind:
+            raise Elsewhere(2 if usage else 1)
+    return [each for _, _, each in kinds]
+
+
+def shared_out(costs: Sequence[int], work: Callable[[int], T]) -> list[T]:
+    """`work` of every piece, a JSON value each, in order; each rank does its share, dealt by cost.
+
+    Raises:
+        UserError, Elsewhere, Terminated, KeyboardInterrupt: as `share`.
+    """
+    mine = deal(costs, world())[rank()]
+    shares = share(lambda: [(piece, work(piece)) for piece in mine])
+    return [value for _, value in sorted((each for share in shares for each in share), key=itemgetter(0))]
+
+
+def check_alike(values: Sequence[object], what: str) -> None:
+    """Stop where the ranks have different values of what must be one.
+
+    Raises:
+        UserError: it names `what` and the ranks.
+    """
+    others = [str(n) for n, value in enumerate(values) if value != values[0]]
+    if others:
+        raise UserError(
+            f"{what}: not the same in rank 0 and rank {', '.join(others)}; all machines need the same files, the same "
+            "options and the same versions"
+        )

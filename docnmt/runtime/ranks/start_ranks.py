@@ -1,0 +1,71 @@
+"""The ranks of a job meet, and part."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+
+import torch
+from torch import distributed
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from docnmt.runtime import launch
+from docnmt.runtime.errors import Terminated, UserError
+from docnmt.runtime.ranks.lost_ranks import reason, signs_of_life
+from docnmt.runtime.ranks.rank import Job, current, enter
+from docnmt.runtime.ranks.share_values import exchange
+
+#: How long a rank waits for the others: longer than any works alone, as the first does for `--explain`.
+_WAIT = timedelta(days=1)
+
+
+@contextlib.contextmanager
+def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
+    """Meet the other ranks, if there are any, and part from them. Only the first one prints; of an error only one does.
+
+    Args:
+        afterwards: what messages say of a job that another process's end has ended.
+
+    Raises:
+        UserError: the others did not come.
+        Elsewhere: another rank has failed, and says so.
+    """
+    place = launch.place()
+    if place.world == 1 or current() is not None:
+        yield
+        return
+    os.environ.update(MASTER_ADDR=place.address, MASTER_PORT=str(place.port))
+    os.environ.update(RANK=str(place.rank), WORLD_SIZE=str(place.world), LOCAL_RANK=str(place.local_rank))
+    if torch.cuda.is_available():
+        torch.cuda.set_device(place.local_rank)
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    try:
+        store, _, _ = next(rendezvous("env://"))
+        distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world, timeout=_WAIT)
+    except (RuntimeError, ValueError) as error:
+        where = f"{place.address}:{place.port}"
+        raise UserError(f"rank {place.rank} of {place.world}: could not meet the others at {where}: {error}") from error
+    job = Job(PrefixStore("docnmt", store), afterwards)
+    enter(job)
+    launch.meet()
+    if place.rank:
+        launch.mute()
+    with signs_of_life(job, place.rank):
+        try:
+            job.store.set(f"name/{place.rank}", f"{socket.gethostname()}, process {os.getpid()}")
+            exchange(None)
+            yield
+            exchange(None)  # the first rank may hold the store
+        except (Exception, Terminated, KeyboardInterrupt) as error:
+            found = reason(job, error)
+            if found is error:
+                raise
+            raise found from error
+        else:
+            distributed.destroy_process_group()
+        finally:
+            enter(None)

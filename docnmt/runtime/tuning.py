@@ -1,0 +1,269 @@
+"""How this process computes on a CPU: which library multiplies, what freed memory does, how many threads work.
+
+Everything is decided by checks that give the same answer on the same machine, never by timing, so that two runs of one
+command compute the same bits. Timing only says where another number of threads would be faster.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.launch import place, processors
+
+#: Relative error of a float32 product over 1,024 terms: honest float32 stays below 5e-7, bfloat16 and TF32 err by 2e-4
+#: and more.
+FLOAT32_ERROR = 2e-6
+#: Below these, libraries take other kernels for small products (see `row_invariant`).
+INVARIANT_ROWS, INVARIANT_KEYS = 4, 16
+#: So many times slower than one thread may all of them be before that is said.
+BUSY = 1.5
+#: Whether `tune` took oneDNN, which prepares each new shape. Where it is False, nobody's precision is changed.
+_prepares = False
+#: For how many shapes oneDNN, and torch's cache before it, stay prepared, instead of 1,024. On AMD each takes up to
+#: 0.9 MB in float32 and 0.4 in bfloat16; a process that lives long came to more than a gigabyte.
+PREPARED = 256
+#: The same of oneDNN alone, where most shapes are new.
+PREPARED_OF_NEW = 128
+#: glibc's <malloc.h>
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What `tune` decided; `str()` says it on one line.
+
+    Attributes:
+        matmul: "oneDNN" or "default": which library multiplies float32 matrices; "as set before" where that was not
+            the default and tuning is off.
+        matmul_error: relative error of its product against float64; nan where it was not checked.
+        allocator: "keep" (freed memory stays with the process, no page faults on large temporaries), "default"; "as it
+            was" where tuning is off.
+        threads: CPU threads that one operation may use.
+    """
+
+    matmul: str
+    matmul_error: float
+    allocator: str
+    threads: int
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        error = "" if math.isnan(self.matmul_error) else f" (error {self.matmul_error:.1e} against float64)"
+        parts = [
+            f"float32 products: {self.matmul}{error}",
+            f"freed memory: {'kept' if self.allocator == 'keep' else self.allocator}",
+            f"threads: {self.threads}",
+            *self.notes,
+        ]
+        return f"CPU runtime: {'; '.join(parts)}"
+
+
+def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
+    """Set how this process computes on a CPU and return what was decided; a later call decides again.
+
+    `DOCNMT_TUNE=off` in the environment, or `enabled=False`, leaves everything as it was. The number of threads is the
+    user's (`OMP_NUM_THREADS`, `MKL_NUM_THREADS`) or else the processors this process may use, a container's limit
+    included.
+
+    Args:
+        new_shapes: most products will have shapes that none had before, as in training, where every batch is another.
+
+    Raises:
+        UserError: `DOCNMT_TUNE` is neither `on` nor `off`.
+    """
+    wish = os.environ.get("DOCNMT_TUNE", "on")
+    if wish not in ("on", "off"):
+        raise UserError(f"DOCNMT_TUNE={wish}: expected on or off")
+    if not (enabled if enabled is not None else wish == "on"):
+        matmul = "default" if torch.get_float32_matmul_precision() == "highest" else "as set before"
+        return Runtime(matmul, math.nan, "as it was", torch.get_num_threads(), ("tuning is off",))
+    global _prepares
+    # Heeded before a process's first product only; what the user has set stays
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PREPARED_OF_NEW if new_shapes else PREPARED))
+    if not new_shapes:
+        os.environ.setdefault("LRU_CACHE_CAPACITY", str(PREPARED))
+    matmul, error, notes = _choose_matmul(new_shapes)
+    _prepares = matmul == "oneDNN"
+    allocator = "keep" if _keep_freed_memory() else "default"
+    if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
+        torch.set_num_threads(min(torch.get_num_threads(), processors()))
+    return Runtime(matmul, error, allocator, torch.get_num_threads(), (*notes, *_busy()))
+
+
+def _choose_matmul(new_shapes: bool) -> tuple[str, float, tuple[str, ...]]:
+    """torch's "medium" precision sends float32 products to oneDNN: on AMD faster than MKL, and it gives a row the same
+    bits in every batch (`row_invariant`). It prepares each new shape for 0.3 to 0.9 ms, though, more than it gains
+    where shapes do not come again. On processors with bfloat16 tiles it also rounds, hence the check; with a GPU it
+    would allow TF32 there, so it is left alone."""
+    if torch.cuda.is_available():
+        return "default", math.nan, ("a GPU is present, precision left alone",)
+    torch.set_float32_matmul_precision("highest")
+    if new_shapes:
+        return "default", _product_error(), ()
+    torch.set_float32_matmul_precision("medium")
+    error = _product_error()
+    if error <= FLOAT32_ERROR:
+        return "oneDNN", error, ()
+    torch.set_float32_matmul_precision("highest")
+    return "default", _product_error(), (f"oneDNN refused, its error is {error:.1e}",)
+
+
+def _busy() -> list[str]:
+    """What to say where all threads together are slower than one, because other processes have the processors.
+
+    The number is not changed: sums of another number of threads have other last bits, so that runs would depend on
+    what else the machine does. A few milliseconds.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1 or torch.cuda.is_available():  # where a GPU is, it has the large products
+        return []
+    x, weight = torch.ones(128, 512), torch.ones(512, 512)
+    seconds = {}
+    for number in (1, threads):
+        torch.set_num_threads(number)
+        torch.mm(x, weight)  # starts the threads
+        begun = time.perf_counter()
+        for _ in range(20):
+            torch.mm(x, weight)
+        seconds[number] = time.perf_counter() - begun
+    slower = seconds[threads] / seconds[1]
+    if slower < BUSY:
+        return []
+    return [f"{threads} threads are {slower:.1f} times slower than one, the machine is busy: set OMP_NUM_THREADS=1"]
+
+
+def _product_error() -> float:
+    """Relative error against float64 of a float32 product, the larger of a matrix's and a batch's."""
+    random = torch.Generator().manual_seed(0)  # the global stream belongs to the caller
+    errors = []
+    for left, right in (((256, 1024), (1024, 256)), ((8, 64, 1024), (8, 1024, 64))):
+        a, b = (torch.randn(shape, generator=random) for shape in (left, right))
+        exact = a.double() @ b.double()
+        errors.append(float(((a @ b) - exact).norm() / exact.norm()))
+    return max(errors)
+
+
+def _keep_freed_memory() -> bool:
+    """Tell glibc's malloc to keep freed memory: a large temporary then costs no page faults the second time."""
+    if not sys.platform.startswith("linux"):
+        return False
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return False
+    # no mmap for large blocks, and no return of the heap's top to the system
+    return bool(library.mallopt(_M_MMAP_MAX, 0) and library.mallopt(_M_TRIM_THRESHOLD, ctypes.c_int(2**31 - 1)))
+
+
+@contextmanager
+def new_shapes(*, attention: bool = False) -> Iterator[None]:
+    """Products whose shapes seldom come again: they go to torch's default library where `tune` took oneDNN.
+
+    Args:
+        attention: they are those of `row_invariant`, and stay with oneDNN unless the default library, too, gives a row
+            the same bits in every batch.
+    """
+    if not _prepares or (attention and not _attention_invariant("highest", torch.get_num_threads())):
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def row_invariant(layers: torch.dtype = torch.float32) -> bool:
+    """Whether inference in float32 gives a row the same bits whatever stands beside it, checked on this machine.
+
+    True when a linear layer, of the type `layers`, and `bmm + softmax + bmm` attention of one query a row do so for any
+    number of rows from `INVARIANT_ROWS` on, and for keys padded (with −∞ in the scores) to any multiple of
+    `INVARIANT_KEYS`. A search that keeps to both then translates a sentence alike in every batch.
+    """
+    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    return _linear_invariant(precision, threads, layers) and (
+        (_prepares and _attention_invariant("highest", threads)) or _attention_invariant(precision, threads)
+    )
+
+
+_COUNTS = [INVARIANT_ROWS + n for n in (0, 1, 2, 3, 4, 12, 29, 60)]
+
+
+@lru_cache
+def _linear_invariant(precision: str, threads: int, dtype: torch.dtype) -> bool:
+    """Of linear layers, as the process computes now; once for each setting that changes the answer."""
+    random = torch.Generator().manual_seed(0)
+    for width_in, width_out in ((128, 512), (512, 512), (512, 2048), (2048, 512)):
+        weight = torch.randn(width_out, width_in, generator=random).to(dtype)
+        x = torch.randn(80, width_in, generator=random).to(dtype)
+        whole = F.linear(x, weight)
+        if not all(torch.equal(F.linear(x[5 : 5 + n], weight), whole[5 : 5 + n]) for n in _COUNTS):
+            return False
+    return True
+
+
+@lru_cache
+def _attention_invariant(precision: str, threads: int) -> bool:
+    """Of attention, with this precision; once for each setting that changes the answer."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        return all(_heads_invariant(*sizes) for sizes in ((4, 32), (8, 64)))
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _heads_invariant(heads: int, width: int) -> bool:
+    random = torch.Generator().manual_seed(0)
+    q = torch.randn(80, heads, 1, width, generator=random)
+    k = torch.randn(80, heads, 16 * INVARIANT_KEYS, width, generator=random)
+    for real in (3, 40, 100):
+        padded = -(-real // INVARIANT_KEYS) * INVARIANT_KEYS
+        whole = _attend(q, k[:, :, :padded], real)
+        shapes = [(n, padded) for n in _COUNTS] + [(n, k.shape[2]) for n in _COUNTS[::3]]
+        if not all(
+            torch.equal(_attend(q[5 : 5 + n], k[5 : 5 + n, :, :keys], real), whole[5 : 5 + n]) for n, keys in shapes
+        ):
+            return False
+    return True
+
+
+def _attend(q: Tensor, k: Tensor, real: int) -> Tensor:
+    """One query a row over its first `real` keys."""
+    hidden = torch.arange(k.shape[2]) >= real
+    scores = torch.matmul(q, k.mT).masked_fill_(hidden, float("-inf"))
+    return torch.matmul(scores.softmax(-1), k)
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of `--device`.
+
+    Raises:
+        UsageError: no such device here.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and place().world > 1:
+        name = f"cuda:{place().local_rank}"  # each rank of a machine has a card of its own
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        if reason.startswith("Expected one of"):  # every device that PyTorch has ever known
+            reason = "expected cpu, cuda, cuda:1 …"
+        raise UsageError(f"--device {name}: cannot be used here: {reason}") from error
+    return device
