@@ -16,7 +16,7 @@ from docnmt.core.models.translation_model import TranslationModel, TranslationTa
 from docnmt.core.reading import ReadingPlan
 from docnmt.core.search.beam_search import BeamSearch
 from docnmt.core.search.config import BeamSearchConfig
-from docnmt.core.search.decode import Search
+from docnmt.core.search.generator import Generator
 from docnmt.core.tasks.task import Batch, Dataset, Task, TaskState
 from docnmt.functional import packed_attention
 from docnmt.layout import DocumentLayout, Spans
@@ -76,6 +76,7 @@ __all__ = [
     "EncoderDecoder",
     "FeedForward",
     "Fusion",
+    "Generator",
     "KeyValueCache",
     "Layer",
     "Memory",
@@ -87,7 +88,6 @@ __all__ = [
     "ReadingPlan",
     "Reads",
     "Residual",
-    "Search",
     "SelfAttention",
     "Slots",
     "Spans",

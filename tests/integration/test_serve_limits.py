@@ -264,7 +264,7 @@ def test_an_error_of_the_search_ends_its_requests_and_not_the_service(
 ) -> None:
     client = start()
     with monkeypatch.context() as patch:
-        patch.setattr("docnmt.apps.serve.scheduler.encode", lambda *args: 1 / 0)
+        patch.setattr("docnmt.core.search.scheduler.encode", lambda *args: 1 / 0)
         assert refused(client.post("/translate", json={"text": "a"})) == (500, "failed")
     assert "ZeroDivisionError" in capsys.readouterr().err
     assert client.post("/translate", json={"text": "a"}).status_code == 200

@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.explain import explain_translations
-from docnmt.apps.serve.job import Order
+from docnmt.apps.serve.order import Order
 from docnmt.apps.serve.worker import Models, Worker
 from docnmt.core.data.store import TextArray
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
@@ -86,13 +86,13 @@ def test_samples_with_a_memory_are_those_of_the_command() -> None:
 def test_a_request_that_cannot_begin_anew_ends_and_others_go_on(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker._shared, "step", mock.Mock(side_effect=MemoryError))
+    monkeypatch.setattr(worker._scheduler, "step", mock.Mock(side_effect=MemoryError))
     clients = [Client(documents) for documents in DOCUMENTS[:2]]
     ready = threading.Event()
     worker.call(ready.wait)
     for client in clients:
         worker.submit(client.order)
-    monkeypatch.setattr("docnmt.core.search.translate_corpus.check_room", mock.Mock(side_effect=UserError("no room")))
+    monkeypatch.setattr("docnmt.core.search.translate_corpus.check_memory", mock.Mock(side_effect=UserError("no room")))
     ready.set()
     assert [client.end()[0] for client in clients] == ["failed", "failed"]
     monkeypatch.undo()
@@ -131,19 +131,19 @@ def test_a_fault_of_the_search_is_one_requests_alone(
     alone = [together(worker, [Client(documents)])[0] for documents in DOCUMENTS]
     clients = [Client(documents) for documents in DOCUMENTS]
     left = steps
-    step = worker._shared.step
+    step = worker._scheduler.step
 
     def wrong() -> None:
         """Each time that one request is at work, a few steps go well."""
         nonlocal left
         step()
-        if clients[1].order.job in worker._shared.jobs:
+        if clients[1].order.job in worker._scheduler.jobs:
             left -= 1
             if left < 0:
                 left = steps
                 raise RuntimeError("this request's fault")
 
-    monkeypatch.setattr(worker._shared, "step", wrong)
+    monkeypatch.setattr(worker._scheduler, "step", wrong)
     ends = together(worker, clients)
     assert ends[1][0] == "failed"
     assert [end for n, end in enumerate(ends) if n != 1] == [end for n, end in enumerate(alone) if n != 1]

@@ -10,7 +10,6 @@ import pytest
 import small_system
 import torch
 
-from docnmt.apps.serve.scheduler import Job, SharedSearch
 from docnmt.core.search.config import (
     BeamSearchConfig,
     DiverseBeamSearchConfig,
@@ -22,8 +21,10 @@ from docnmt.core.search.config import (
 from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.given_translations import given_tokens
 from docnmt.core.search.hypothesis import Hypothesis
+from docnmt.core.search.job import Job
+from docnmt.core.search.scheduler import Scheduler
 from docnmt.core.search.translate_corpus import translate_corpus, translation
-from docnmt.core.search.work import Work
+from docnmt.runtime.tuning import INVARIANT_ROWS
 
 ARCHITECTURES = [
     "transformer_tiny", "concat_transformer_tiny", "doc_transformer_tiny", "hier_transformer_tiny",
@@ -59,27 +60,26 @@ class Asked:
             assert number not in self.found
             self.found[number] = translation(found[0], task.target_tokenizer)
 
-        self.job = Job(Work(models, task, corpus, options, search, given=tokens), deliver)
+        self.job = Job(models, task, corpus, options, search, given=tokens, deliver=deliver)
 
 
 def served(
     models: list[Any], asked: list[Asked], options: GenerationConfig, search: SearchConfig, *, cancel: int = -1
-) -> SharedSearch:
+) -> Scheduler:
     """Let the requests come one after the other while others are at work."""
-    shared, waiting, steps, rng = SharedSearch(Ensemble(models), options, search), list(asked), 0, random.Random(4)
+    shared, waiting, steps, rng = Scheduler(Ensemble(models), options, search), list(asked), 0, random.Random(4)
     with torch.inference_mode():
         while waiting or shared.jobs:
             if waiting and (not shared.jobs or rng.random() < 0.3):
                 new = waiting.pop(0)
-                if new.job.left:
-                    shared.add(new.job)
+                shared.submit(new.job)
             if cancel >= 0 and steps == 12:
                 shared.remove(asked[cancel].job)
             shared.step()
-            assert sum(slot.wanted for slot in shared._decoding.search.slots) == shared.slots <= options.batch_size
+            assert sum(slot.wanted for slot in shared._generator.slots) == shared.slots <= options.batch_size
             steps += 1
     assert not shared._groups
-    assert shared._decoding.state is None  # it would hold the last encoding until the next request
+    assert shared._state is None  # it would hold the last encoding until the next request
     return shared
 
 
@@ -125,7 +125,7 @@ def test_a_request_that_leaves_changes_nothing_for_others(name: str) -> None:
     options = GenerationConfig(generator=GENERATOR.get(name, name), max_tokens=60, batch_size=4)
     asked = [Asked(models, options, search, texts) for texts in [small_system.text(6, 6, seed=77), *REQUESTS[:6]]]
     served(models, asked, options, search, cancel=0)
-    assert len(asked[0].found) < asked[0].job.work.corpus.num_sentences - 1
+    assert len(asked[0].found) < asked[0].job.corpus.num_sentences - 1
     for each in asked[1:]:
         assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
 
@@ -136,32 +136,32 @@ def test_a_sentence_need_not_wait_for_a_book() -> None:
     book, sentence = (
         Asked(models, options, search, texts) for texts in (small_system.text(30, 8, seed=1), [["a dog sees."]])
     )
-    shared = SharedSearch(Ensemble(models), options, search)
+    shared = Scheduler(Ensemble(models), options, search)
     with torch.inference_mode():
-        shared.add(book.job)
+        shared.submit(book.job)
         for _ in range(10):
             shared.step()
-        shared.add(sentence.job)
+        shared.submit(sentence.job)
         while sentence.job in shared.jobs:
             shared.step()
     assert sentence.found
-    assert book.job.left > 0.7 * book.job.work.corpus.num_sentences
+    assert book.job.left > 0.7 * book.job.corpus.num_sentences
 
 
 def test_a_long_request_is_done_while_short_ones_keep_coming() -> None:
     models, options = [small_system.model("transformer_tiny")], GenerationConfig(generator="greedy", batch_size=2)
-    shared = SharedSearch(Ensemble(models), options, GreedyConfig())
+    shared = Scheduler(Ensemble(models), options, GreedyConfig())
     long, short = (lambda n=n: Asked(models, options, GreedyConfig(), small_system.text(1, n, seed=n)) for n in (9, 1))
     waiting = [short() for _ in range(12)]
     late = long()
     for each in (*waiting, late):
-        shared.add(each.job)
+        shared.submit(each.job)
     with torch.inference_mode():
         for _ in range(2_000):
             for n, each in enumerate(waiting):
                 if each.job not in shared.jobs:  # its client comes again at once
                     waiting[n] = short()
-                    shared.add(waiting[n].job)
+                    shared.submit(waiting[n].job)
             if late.job not in shared.jobs:
                 break
             shared.step()
@@ -178,3 +178,20 @@ def test_models_whose_caches_know_one_memory_only_take_turns(monkeypatch: pytest
     served(models, asked, options, search)
     for each in asked:
         assert {n: t.text for n, t in each.found.items()} == {n: t.text for n, t in each.alone().items()}
+
+
+def test_the_model_never_sees_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small products take other kernels; copies stand beside the last texts and come to nothing."""
+    seen: list[int] = []
+    step = Ensemble.step
+
+    def counting(self: Ensemble, tokens: torch.Tensor, state: Any) -> torch.Tensor:
+        seen.append(len(tokens))
+        return step(self, tokens, state)
+
+    monkeypatch.setattr(Ensemble, "step", counting)
+    options, search = GenerationConfig(batch_size=2), BeamSearchConfig(beam=1, **SHORT)
+    asked = Asked([small_system.model("transformer_tiny")], options, search, REQUESTS[5])
+    served([small_system.model("transformer_tiny")], [asked], options, search)
+    assert len(asked.found) == asked.job.corpus.num_sentences - 1  # one is given
+    assert min(seen) >= INVARIANT_ROWS

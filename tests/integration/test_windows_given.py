@@ -15,14 +15,14 @@ import torch
 from across_batches import NEAR
 
 from docnmt.apps.explain.explain import explain_translations
-from docnmt.apps.serve.scheduler import Job, SharedSearch
 from docnmt.core.search.config import GenerationConfig, GreedyConfig
 from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.forced import token_log_probs
 from docnmt.core.search.given_translations import given_tokens
 from docnmt.core.search.hypothesis import Hypothesis
+from docnmt.core.search.job import Job
+from docnmt.core.search.scheduler import Scheduler
 from docnmt.core.search.translate_corpus import SentenceResult, Translation, translate_corpus, translation
-from docnmt.core.search.work import Work
 
 DOCUMENTS = [small_system.text(1, 9, seed=seed)[0] for seed in (3, 8, 13)]
 LINES = [line for document in DOCUMENTS for line in document]
@@ -93,8 +93,8 @@ def test_a_shared_search_waits_for_what_is_read(system: str, max_tokens: int) ->
     def deliver(number: int, hypotheses: list[Hypothesis]) -> None:
         found[number] = translation(hypotheses[0], task.target_tokenizer)
 
-    shared = SharedSearch(Ensemble(network), options, GREEDY)
-    shared.add(Job(Work(network, task, corpus, options, GREEDY, given=tokens, window=1), deliver))
+    shared = Scheduler(Ensemble(network), options, GREEDY)
+    shared.submit(Job(network, task, corpus, options, GREEDY, given=tokens, window=1, deliver=deliver))
     with torch.inference_mode():
         while shared.jobs:
             shared.step()
@@ -106,7 +106,9 @@ def test_what_must_be_translated_in_order_is_one_chain() -> None:
     options, corpus = GenerationConfig(generator="greedy", max_tokens=1), small_system.corpus(DOCUMENTS)
     chains = {}
     for system, network in (("own text", models("own text")), ("given text", models("given text"))):
-        work = Work(network, small_system.task(), corpus, options, GREEDY, given={}, window=1)
+        work = Job(
+            network, small_system.task(), corpus, options, GREEDY, given={}, window=1, deliver=lambda *_: None
+        )
         assert [each for chain in work.chains() for each in chain] == list(work.ranges())
         chains[system] = [(chain[0][0], chain[-1][1]) for chain in work.chains()]
     ends = corpus.document_offsets.tolist()

@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 import torch
+from decoding import run
 from test_generation_search import A, B, PrefixState, random_model, search, stepper
 
 from docnmt.core.data.tokenizer import BRK, EOS, UNK
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.search.config import BeamSearchConfig, DiverseBeamSearchConfig, GenerationConfig
-from docnmt.core.search.decode import run
 from docnmt.core.search.diverse import DiverseBeamSearch
 from docnmt.core.search.hypothesis import Hypothesis, Slot
 from docnmt.core.search.terms import asked_terms
@@ -23,7 +23,7 @@ Found = list[tuple[tuple[int, ...], float]]
 
 def diverse(options: DiverseBeamSearchConfig, slots: list[Slot]) -> list[list[Hypothesis]]:
     generator = DiverseBeamSearch(options)
-    return run(stepper(random_model), PrefixState(slots, generator.width), generator, slots)
+    return run(stepper(random_model), lambda new: PrefixState(new, generator.width), generator, slots)
 
 
 def config(beam: int, groups: int | None, strength: float, nbest: int | None = None) -> DiverseBeamSearchConfig:
@@ -125,7 +125,7 @@ def test_what_is_given_is_not_avoided(strength: float) -> None:
 def test_scores_that_are_no_numbers_are_refused() -> None:
     generator, slots = DiverseBeamSearch(config(4, 2, 0.5)), [Slot(0, (4,))]
     with pytest.raises(ValueError, match="NaN"):
-        run(stepper(lambda *_: torch.full((7,), torch.nan)), PrefixState(slots, 4), generator, slots)
+        run(stepper(lambda *_: torch.full((7,), torch.nan)), lambda new: PrefixState(new, 4), generator, slots)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import torch
+from decoding import run
 from torch import Tensor
 
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
-from docnmt.core.search.beam_search import BeamSearch, Greedy, beam_search
+from docnmt.core.search.beam_search import BeamSearch, Greedy
 from docnmt.core.search.config import (
     BeamSearchConfig,
     DiverseBeamSearchConfig,
@@ -20,7 +21,6 @@ from docnmt.core.search.config import (
     SamplingConfig,
     SearchConfig,
 )
-from docnmt.core.search.decode import decode, run
 from docnmt.core.search.diverse import DiverseBeamSearch
 from docnmt.core.search.hypothesis import Hypothesis, Slot
 from docnmt.core.search.sampling import Sampling, truncate
@@ -77,7 +77,7 @@ def random_model(number: int, prefix: tuple[int, ...]) -> Tensor:
 
 
 def search(distribution: Distribution, options: BeamSearchConfig, slots: Sequence[Slot]) -> list[list[Hypothesis]]:
-    return beam_search(stepper(distribution), PrefixState(slots, options.beam), options, slots=slots)
+    return run(stepper(distribution), lambda new: PrefixState(new, options.beam), BeamSearch(options), slots)
 
 
 def log_probability(distribution: Distribution, number: int, tokens: Sequence[int]) -> list[float]:
@@ -104,7 +104,7 @@ def test_beam_search_by_hand() -> None:
 def test_greedy_follows_the_best_token() -> None:
     options = GreedyConfig(lenpen=0.0)
     slots = [Slot(0, (3,))]
-    found = run(stepper(scripted(SCRIPT)), PrefixState(slots, 1), Greedy(options), slots)[0]
+    found = run(stepper(scripted(SCRIPT)), lambda new: PrefixState(new, 1), Greedy(options), slots)[0]
     assert [h.tokens for h in found] == [(A, A, EOS)]  # A A, then closed by its limit of three tokens
     assert found[0].score == pytest.approx(math.log(0.6 * 0.45 * 0.5), abs=1e-6)
 
@@ -216,7 +216,7 @@ def test_specials_are_never_written(options: BeamSearchConfig | SamplingConfig) 
 
     slots = [Slot(n, (7,)) for n in range(10)]
     generator = BeamSearch(options) if isinstance(options, BeamSearchConfig) else Sampling(options)
-    for found in run(stepper(loves_specials), PrefixState(slots, generator.width), generator, slots):
+    for found in run(stepper(loves_specials), lambda new: PrefixState(new, generator.width), generator, slots):
         assert all(not {BOS, MASK, BRK} & set(h.tokens) and h.tokens[-1] == EOS for h in found)
 
 
@@ -242,30 +242,12 @@ def test_neighbours_change_nothing(options: SearchConfig, order: int, capacity: 
     def results(slots: list[Slot], capacity: int) -> dict[int, list[Hypothesis]]:
         generator = classes[type(options)](options)  # type: ignore[arg-type]
         begin = lambda entering: PrefixState(entering, generator.width)  # noqa: E731
-        with torch.inference_mode():
-            found = list(decode(stepper(random_model), begin, generator, slots, capacity=capacity))
-        assert sorted(slot.number for slot, _ in found) == sorted(slot.number for slot in slots)
-        return {slot.number: hypotheses for slot, hypotheses in found}
+        found = run(stepper(random_model), begin, generator, slots, capacity)
+        return {slot.number: hypotheses for slot, hypotheses in zip(slots, found, strict=True)}
 
     slots = [Slot(n, (3 + n % 5,) * (1 + n % 3)) for n in range(12)]
     alone = {n: found for slot in slots for n, found in results([slot], 1).items()}
     assert results(slots[::order], capacity) == alone
-
-
-@pytest.mark.parametrize("least_rows", [1, 4, 9])
-def test_a_model_never_sees_fewer_rows_than_asked(least_rows: int) -> None:
-    slots = [Slot(n, (3 + n,)) for n in range(5)]
-    seen: list[int] = []
-
-    def step(tokens: Tensor, state: PrefixState) -> Tensor:
-        seen.append(len(tokens))
-        return stepper(random_model)(tokens, state)
-
-    generator = BeamSearch(BeamSearchConfig(beam=2))
-    begin = lambda entering: PrefixState(entering, 2)  # noqa: E731
-    found = dict(decode(step, begin, generator, slots, capacity=2, least_rows=least_rows))
-    assert min(seen) >= least_rows
-    assert found == dict(zip(slots, search(random_model, BeamSearchConfig(beam=2), slots), strict=True))
 
 
 def test_the_unknown_penalty_keeps_unk_out() -> None:
@@ -288,7 +270,7 @@ def test_scores_that_are_no_numbers_are_refused() -> None:
         with pytest.raises(ValueError, match="NaN"):
             run(
                 stepper(lambda *_: torch.full((VOCABULARY,), math.nan)),
-                PrefixState(slots, generator.width),
+                lambda new, width=generator.width: PrefixState(new, width),
                 generator,
                 slots,
             )
@@ -299,7 +281,7 @@ def test_samples_follow_the_distribution_and_the_seed() -> None:
 
     def samples(seed: int) -> list[tuple[int, ...]]:
         generator = Sampling(SamplingConfig(seed=seed, min_len=0))
-        found = run(stepper(scripted(SCRIPT)), PrefixState(slots, 1), generator, slots)
+        found = run(stepper(scripted(SCRIPT)), lambda new: PrefixState(new, 1), generator, slots)
         assert all(
             list(h.token_scores) == pytest.approx(log_probability(scripted(SCRIPT), 0, h.tokens)) for [h] in found
         )
@@ -316,7 +298,7 @@ def test_samples_follow_the_distribution_and_the_seed() -> None:
 def test_temperature_raises_probabilities_to_its_inverse(temperature: float) -> None:
     slots = [Slot(n, (4,)) for n in range(400)]
     generator = Sampling(SamplingConfig(temperature=temperature))
-    found = run(stepper(scripted({(): {A: 0.8, B: 0.2}})), PrefixState(slots, 1), generator, slots)
+    found = run(stepper(scripted({(): {A: 0.8, B: 0.2}})), lambda new: PrefixState(new, 1), generator, slots)
     weights = [probability ** (1 / temperature) for probability in (0.8, 0.2)]
     expected = weights[0] / sum(weights)
     share = sum(hypothesis.tokens == (A, EOS) for [hypothesis] in found) / len(found)

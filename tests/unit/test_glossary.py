@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import small_system
 import torch
+from decoding import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
 from docnmt.core.formats.glossary import Glossary
-from docnmt.core.search.beam_search import beam_search
+from docnmt.core.search.beam_search import BeamSearch
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.hypothesis import Slot
 from docnmt.core.search.terms import Progress, TermFinder, Terms, asked_terms
@@ -86,7 +87,7 @@ def search(
     table: torch.Tensor, slots: list[Slot], beam: int, nbest: int = 1, **options: float
 ) -> list[list[tuple[int, ...]]]:
     config = BeamSearchConfig(beam=beam, nbest=nbest, **options)  # type: ignore[arg-type]
-    found = beam_search(lambda tokens, state: table[tokens], Chain(), config, slots=slots)
+    found = run(lambda tokens, state: table[tokens], lambda new: Chain(), BeamSearch(config), slots)
     return [[each.tokens for each in hypotheses] for hypotheses in found]
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.job import source_lengths
 from docnmt.core.search.translate_corpus import SentenceResult
-from docnmt.core.search.work import source_lengths
 from docnmt.runtime.progress import Progress
 
 

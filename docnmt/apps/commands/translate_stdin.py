@@ -24,9 +24,9 @@ from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
+from docnmt.core.search.job import source_lengths
 from docnmt.core.search.terms import opened_glossary
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
-from docnmt.core.search.work import source_lengths
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.progress import Progress
 

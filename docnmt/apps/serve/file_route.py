@@ -26,8 +26,8 @@ from docnmt.apps.documents.document_sentences import Sentence
 from docnmt.apps.documents.project_marks import Span
 from docnmt.apps.explain.attention_alignment import ReadPair, aligned, beginnings, read_pairs
 from docnmt.apps.serve.http_error import Refused
-from docnmt.apps.serve.job import Event, Order
 from docnmt.apps.serve.json_lines import Stream, wanted
+from docnmt.apps.serve.order import Event, Order
 from docnmt.apps.serve.request_body import media_type, parameters
 from docnmt.apps.serve.service import PATIENCE, Service
 from docnmt.core.search.translate_corpus import Translation

@@ -15,7 +15,7 @@ from docnmt.apps.documents.segment import Segment
 from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.counters import Metrics
 from docnmt.apps.serve.http_error import Refused
-from docnmt.apps.serve.job import Event, Order
+from docnmt.apps.serve.order import Event, Order
 from docnmt.apps.serve.request_body import read_body
 from docnmt.apps.serve.requests import Asked
 from docnmt.apps.serve.worker import Models, Worker

@@ -16,13 +16,14 @@ import torch
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.explain import explain_translations
-from docnmt.apps.serve.job import Ending, Order
-from docnmt.apps.serve.scheduler import Job, SharedSearch
+from docnmt.apps.serve.order import Ending, Order
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.hypothesis import Hypothesis
+from docnmt.core.search.job import Job
+from docnmt.core.search.scheduler import Scheduler
 from docnmt.core.search.terms import asked_terms
-from docnmt.core.search.translate_corpus import translation, work_of
+from docnmt.core.search.translate_corpus import job_of, translation
 from docnmt.core.search.translation_memory import TranslationMemory
 
 
@@ -50,7 +51,7 @@ class Worker:
     def __init__(self, models: Models) -> None:
         self._models = models
         self._terms = asked_terms(models.options, models.loaded.task.target_tokenizer)
-        self._shared = SharedSearch(Ensemble(models.loaded.models), models.options, models.search)
+        self._scheduler = Scheduler(Ensemble(models.loaded.models), models.options, models.search)
         self._changed = threading.Condition()
         self._new: list[Order] = []
         self._calls: list[tuple[Future[Any], Callable[[], Any]]] = []
@@ -68,7 +69,7 @@ class Worker:
     @property
     def slots(self) -> int:
         """Texts at work."""
-        return self._shared.slots
+        return self._scheduler.slots
 
     def submit(self, order: Order) -> None:
         """Take a request in; any thread may call this. It can take a moment: call it from no event loop."""
@@ -108,19 +109,19 @@ class Worker:
 
     def _job(self, order: Order) -> Job:
         models, task = self._models, self._models.loaded.task
-        work, own_numbers = work_of(
-            models.loaded.models, task, order.corpus, models.options, models.search,
-            finder=self._terms, given=order.given, memory=models.memory, window=models.window,
-        )  # fmt: skip
-        numbers = own_numbers.tolist()
 
         def deliver(number: int, found: list[Hypothesis]) -> None:
             """The best translation of a sentence."""
-            if numbers[number] not in order.found:  # it is where the order began anew
-                best = order.found[numbers[number]] = translation(found[0], task.target_tokenizer)
-                order.tell((numbers[number], best))
+            if own_numbers[number] not in order.found:  # it is where the order began anew
+                own = int(own_numbers[number])
+                best = order.found[own] = translation(found[0], task.target_tokenizer)
+                order.tell((own, best))
 
-        return Job(work, deliver)
+        job, own_numbers = job_of(
+            models.loaded.models, task, order.corpus, models.options, models.search, finder=self._terms,
+            given=order.given, memory=models.memory, window=models.window, deliver=deliver,
+        )  # fmt: skip
+        return job
 
     def _run(self) -> None:
         try:
@@ -138,22 +139,21 @@ class Worker:
 
     def _enter(self) -> None:
         """Put what waits into the search; as long as there are suspects, one of them alone."""
-        if self._suspects and self._shared.jobs:
+        if self._suspects and self._scheduler.jobs:
             return
         for order in self._suspects[:1] or self._orders:
             if not order.entered and order.job is not None:
                 order.entered = True
-                if order.job.left:
-                    self._shared.add(order.job)
+                self._scheduler.submit(order.job)
 
     def _step(self) -> None:
         """One step of the search. Where it fails, the request that it failed for does: each of those that were at work
         begins anew, by itself, and one that fails then has ended."""
         try:
-            self._shared.step()
+            self._scheduler.step()
         except Exception:
             traceback.print_exc(file=sys.stderr)
-            self._shared.reset()
+            self._scheduler.reset()
             failed = [order for order in self._orders if order.entered and order.job is not None and order.job.left]
             if len(failed) == 1:
                 self._end(failed, "failed")
@@ -173,7 +173,7 @@ class Worker:
 
     def _finish(self) -> None:
         """Tell the end to those who are no longer in the search; a fault of an explanation is that request's alone."""
-        at_work = set(self._shared.jobs)
+        at_work = set(self._scheduler.jobs)
         for order in [order for order in self._orders if order.entered and order.job not in at_work]:
             try:
                 self._explain(order)
@@ -215,7 +215,7 @@ class Worker:
         late = [order for order in self._orders if not order.cancelled and order.deadline < time.monotonic()]
         for order in gone + late:
             assert order.job is not None
-            self._shared.remove(order.job)
+            self._scheduler.remove(order.job)
         self._end(gone, None)
         self._end(late, "late")
         return not stopped

@@ -1,8 +1,8 @@
-"""Beam search over any function that gives the next token's scores. No model class in here."""
+"""Beam search, and greedy search, which is a beam of one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import ClassVar
 
@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 
 from docnmt.core.data.tokenizer import EOS
-from docnmt.core.models.translation_model import StateT
 from docnmt.core.search.config import BeamSearchConfig, GreedyConfig
-from docnmt.core.search.decode import Advance, run
-from docnmt.core.search.hypothesis import Hypothesis, Slot
-from docnmt.core.search.over_rows import SearchOverRows
+from docnmt.core.search.generator import Advance, Generator
+from docnmt.core.search.hypothesis import Slot
 from docnmt.core.search.terms import TermRows
 
 
-class BeamSearch(SearchOverRows):
+class BeamSearch(Generator):
     """The `beam` best unfinished hypotheses of every slot live on.
 
     Of the 2 * beam best continuations those among the first `beam` that end are finished, and the `beam` best others
@@ -31,7 +29,6 @@ class BeamSearch(SearchOverRows):
     """
 
     Config: ClassVar[type] = BeamSearchConfig
-    #: Slots may have `terms`.
     takes_terms: ClassVar[bool] = True
 
     def __init__(self, config: BeamSearchConfig, device: torch.device | str = "cpu", *, parts: int = 1) -> None:
@@ -41,11 +38,11 @@ class BeamSearch(SearchOverRows):
 
     def admit(self, slots: Sequence[Slot]) -> None:
         """New slots; of each part the first row lives."""
-        self._admit(slots, ([0.0] + [-torch.inf] * (self.part - 1)) * self.parts)
+        self._enter(slots, ([0.0] + [-torch.inf] * (self.part - 1)) * self.parts)
         self._terms.admit(slots)
 
     def leave(self, slots: Sequence[int]) -> Tensor:
-        """As `SearchOverRows.leave`."""
+        """Slots go, and what their terms still need."""
         self._terms.keep(sorted(set(range(len(self.slots))) - set(slots)))
         return super().leave(slots)
 
@@ -61,9 +58,9 @@ class BeamSearch(SearchOverRows):
         self._finish(parents[among], log_probs[among], total[among])
         chosen = going_on(ends, self.part)
         live = [matrix.gather(1, chosen).flatten() for matrix in (parents, tokens, log_probs, total)]
-        self._rows.extend(*live)
+        self.extend(*live)
         self._terms.advance(live[0], live[1])
-        done = self._done(self._rows.rows.total.view(-1, self.part).amax(1).tolist())
+        done = self._done(self.rows.total.view(-1, self.part).amax(1).tolist())
         finished = [(self.slots[n], self._best(n)[: self.config.nbest]) for n in done]
         rows = live[0]
         if done:
@@ -74,12 +71,12 @@ class BeamSearch(SearchOverRows):
 
     def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(N * parts, k) each: parent row, token, log-probability and sum of the 2 * part best continuations."""
-        allowed = self._rows.allowed(logits)
+        allowed = self.allowed(logits)
         if self._terms:
-            self._terms.forbid(allowed, self._rows.room)
-        table = best_continuations(allowed, self._rows.rows.total, self.part)
+            self._terms.forbid(allowed, self.room)
+        table = best_continuations(allowed, self.rows.total, self.part)
         if self._terms:
-            self._terms.choose(table, allowed, self._rows.rows.total)
+            self._terms.choose(table, allowed, self.rows.total)
         return table
 
     def _done(self, best_live: list[float]) -> list[int]:
@@ -141,17 +138,3 @@ def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[T
         raise ValueError("the model's scores are NaN; its weights or its input are not finite")
     rows = place // each + width * torch.arange(parts, device=place.device)[:, None]
     return rows, tokens.view(parts, -1).gather(1, place), scores.view(parts, -1).gather(1, place), total
-
-
-def beam_search(
-    step: Callable[[Tensor, StateT], Tensor], state: StateT, options: BeamSearchConfig, *, slots: Sequence[Slot]
-) -> list[list[Hypothesis]]:
-    """The `nbest` best hypotheses of every slot, best first.
-
-    Args:
-        step: `(tokens (R,), state)` → logits or log-probabilities (R, V); R = slots * beam rows, slot by slot,
-            the first tokens are `<s>`. Finished slots leave in between, so R shrinks.
-        state: begun with `options.beam` rows a slot; has `reorder(rows)`.
-        slots: the units to be written.
-    """
-    return run(step, state, BeamSearch(options), slots)

@@ -31,7 +31,7 @@ class DiverseBeamSearch(BeamSearch):
 
     def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As `BeamSearch`; the best of a part are those by its own scores."""
-        allowed, slots = self._rows.allowed(logits), len(self.slots)
+        allowed, slots = self.allowed(logits), len(self.slots)
         totals = self._open_totals()
         rows = torch.arange(len(totals), device=totals.device).view(slots, self.parts, self.part)
         taken = allowed.new_zeros(slots, allowed.shape[1])  # how many hypotheses have just been given each token
@@ -51,7 +51,7 @@ class DiverseBeamSearch(BeamSearch):
 
     def _open_totals(self) -> Tensor:
         """(R,) the rows' sums; a part that has finished as many hypotheses as it has rows is dead."""
-        totals = self._rows.rows.total
+        totals = self.rows.total
         closed = torch.tensor([len(found) >= self.part for found in self._finished], device=totals.device)
         return totals.masked_fill(closed.repeat_interleave(self.part), -torch.inf)
 
@@ -63,7 +63,7 @@ class DiverseBeamSearch(BeamSearch):
         taken.scatter_add_(1, tokens.gather(1, chosen), (total.gather(1, chosen) > -torch.inf).to(taken.dtype))
 
     def _best(self, n: int) -> list[Hypothesis]:
-        """As `SearchOverRows._best`, each text once."""
+        """What slot n has finished, best first, each text once."""
         found: dict[tuple[int, ...], Hypothesis] = {}
         for hypothesis in super()._best(n):
             found.setdefault(hypothesis.tokens, hypothesis)

@@ -11,7 +11,7 @@ from torch import nn
 
 from docnmt.core.batching.collate import source_costs
 from docnmt.core.models.translation_model import AnyTranslationModel
-from docnmt.core.search.work import Work
+from docnmt.core.search.job import Job
 from docnmt.modules.context_sublayers import DecoderContext
 from docnmt.modules.layers import FeedForward
 from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
@@ -35,57 +35,57 @@ class Need:
     unit: str
 
     @classmethod
-    def of(cls, work: Work, number: int) -> Need:
+    def of(cls, job: Job, number: int) -> Need:
         """That of a model of the work."""
-        model, plan, units = work.ensemble.models[number], work.plans[number], work.units[number]
-        costs = source_costs(work.corpus, units)
+        model, plan, units = job.ensemble.models[number], job.plans[number], job.units[number]
+        costs = source_costs(job.corpus, units)
         longest = int(costs.argmax())
         first, last = int(units.first[longest]), int(units.last[longest])
-        written = int(work.lengths[first:last].sum()) if plan.joined else 0
-        width = GENERATORS.get(work.options.generator)(work.search, work.device).width
+        written = int(job.lengths[first:last].sum()) if plan.joined else 0
+        width = GENERATORS.get(job.options.generator)(job.search, job.device).width
         return cls(
             least_memory(model, int(costs[longest]), written, width),
-            _named(work, plan.noun, first, int(costs[longest])),
+            _named(job, plan.noun, first, int(costs[longest])),
         )
 
 
-def check_room(work: Work) -> None:
+def check_memory(job: Job) -> None:
     """Refuse a document, before anything is translated, whose translation must run out of memory; of a text that is so
     long that its quadratic time matters, say so on stderr.
 
     Raises:
         UserError: naming the document, what it takes at the least, and what can be had.
     """
-    if not work.corpus.num_sentences:
+    if not job.corpus.num_sentences:
         return
-    needs = [Need.of(work, number) for number in range(len(work.plans))]
-    least, had = sum(need.memory for need in needs), memory_on(work.device)
-    parts = "--context-window N takes it in parts" if work.plans[0].whole_documents else "divide it"
+    needs = [Need.of(job, number) for number in range(len(job.plans))]
+    least, had = sum(need.memory for need in needs), memory_on(job.device)
+    parts = "--context-window N takes it in parts" if job.plans[0].whole_documents else "divide it"
     if had is not None and least > had:
         unit = max(needs, key=lambda need: need.memory).unit
         raise UserError(
-            f"{unit} takes at least {least / 1e9:,.1f} GB of memory, and {had / 1e9:,.1f} can be had on {work.device}; "
+            f"{unit} takes at least {least / 1e9:,.1f} GB of memory, and {had / 1e9:,.1f} can be had on {job.device}; "
             f"{parts}"
         )
-    length, first = longest_text(work)
-    if length > LONG_TEXT and any(map(_of_row, work.ensemble.models)):
-        parts = parts if work.plans[0].joined else "divide it"
-        text = _named(work, "text", first, length)
+    length, first = longest_text(job)
+    if length > LONG_TEXT and any(map(_of_row, job.ensemble.models)):
+        parts = parts if job.plans[0].joined else "divide it"
+        text = _named(job, "text", first, length)
         print(f"warning: {text} is written at once, which takes quadratic time; {parts}", file=sys.stderr)
 
 
-def longest_text(work: Work) -> tuple[int, int]:
+def longest_text(job: Job) -> tuple[int, int]:
     """Source subwords of the longest of the texts that search writes, and its first sentence."""
-    firsts, kept = work.texts.T
-    total = np.concatenate([[0], np.cumsum(work.lengths)])
-    lengths = total[np.append(kept, len(work.lengths))[1:]] - total[firsts]
+    firsts, kept = job.texts.T
+    total = np.concatenate([[0], np.cumsum(job.lengths)])
+    lengths = total[np.append(kept, len(job.lengths))[1:]] - total[firsts]
     longest = int(lengths.argmax())
     return int(lengths[longest]), int(firsts[longest])
 
 
-def _named(work: Work, noun: str, first: int, length: int) -> str:
+def _named(job: Job, noun: str, first: int, length: int) -> str:
     """`the document that begins with 'Once upon', 900 subwords,`."""
-    texts = work.corpus.source_text  # none where a memory's sentences stand between
+    texts = job.corpus.source_text  # none where a memory's sentences stand between
     begins = f"'{printable(texts[first][:40])}'" if len(texts) else f"sentence {first + 1:,}"
     return f"the {noun} that begins with {begins}, {length:,} subwords,"
 

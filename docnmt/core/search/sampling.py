@@ -11,12 +11,11 @@ from torch import Tensor
 
 from docnmt.core.data.tokenizer import EOS
 from docnmt.core.search.config import SamplingConfig
-from docnmt.core.search.decode import Advance
+from docnmt.core.search.generator import Advance, Generator
 from docnmt.core.search.hypothesis import Slot
-from docnmt.core.search.over_rows import SearchOverRows
 
 
-class Sampling(SearchOverRows):
+class Sampling(Generator):
     """`samples` independent samples of every slot.
 
     A slot's draws come from the stream (seed, slot's `stream`): batch size, order and neighbours change nothing.
@@ -32,7 +31,7 @@ class Sampling(SearchOverRows):
 
     def admit(self, slots: Sequence[Slot]) -> None:
         """New slots, all of whose rows live."""
-        self._admit(slots, [0.0] * self.width)
+        self._enter(slots, [0.0] * self.width)
         numbers = [slot.number if slot.stream is None else slot.stream for slot in slots]
         self._streams += [np.random.default_rng([self.config.seed, number]) for number in numbers]
 
@@ -42,17 +41,17 @@ class Sampling(SearchOverRows):
         Raises:
             ValueError: the model's scores are NaN.
         """
-        log_probs = self._rows.allowed(logits)
+        log_probs = self.allowed(logits)
         if bool(log_probs.isnan().any()):
             raise ValueError("the model's scores are NaN; its weights or its input are not finite")
         tokens = self._draw(log_probs)
         drawn = log_probs.gather(1, tokens[:, None])[:, 0]
-        total = self._rows.rows.total + drawn
+        total = self.rows.total + drawn
         ends = (tokens == EOS) & (total > -torch.inf)
         rows = ends.nonzero()[:, 0]
         self._finish(rows, drawn[rows], total[rows])
         parents = torch.arange(len(tokens), device=tokens.device)
-        self._rows.extend(parents, tokens, drawn, total.masked_fill(ends, -torch.inf))
+        self.extend(parents, tokens, drawn, total.masked_fill(ends, -torch.inf))
         done = [n for n, found in enumerate(self._finished) if len(found) == self.width]
         if not done:
             return Advance(None, [])
@@ -60,7 +59,7 @@ class Sampling(SearchOverRows):
         return Advance(self.leave(done), finished)
 
     def leave(self, slots: Sequence[int]) -> Tensor:
-        """As `Search.leave`; their streams end."""
+        """Slots go, and their random streams."""
         gone = set(slots)
         self._streams = [stream for n, stream in enumerate(self._streams) if n not in gone]
         return super().leave(slots)

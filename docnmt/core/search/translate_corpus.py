@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any  # JSON
 
@@ -16,16 +15,15 @@ from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
-from docnmt.core.search.decode import Search, decode
 from docnmt.core.search.given_translations import given_tokens
-from docnmt.core.search.hypothesis import Hypothesis, Slot
-from docnmt.core.search.memory_check import check_room
+from docnmt.core.search.hypothesis import Hypothesis
+from docnmt.core.search.job import Job
+from docnmt.core.search.memory_check import check_memory
+from docnmt.core.search.scheduler import Scheduler
 from docnmt.core.search.terms import TermFinder, asked_terms
 from docnmt.core.search.translation_memory import TranslationMemory, streams_of, with_memory
-from docnmt.core.search.work import Work, begin, encode
 from docnmt.registry.registry import GENERATORS
 from docnmt.runtime import ranks
-from docnmt.runtime.tuning import INVARIANT_ROWS
 
 if TYPE_CHECKING:
     from docnmt.apps.explain.explanation import Explanation, HeadReads
@@ -123,37 +121,59 @@ def translate_corpus(
     """
     finder = asked_terms(options, task.target_tokenizer, glossary)
     search = GENERATORS.config(options.generator)() if search is None else search
-    work, own_numbers = work_of(
-        models, task, corpus, options, search,
-        finder=finder, given=given, memory=memory, window=context_window, before=before, progress=progress,
+    found: dict[int, list[Hypothesis]] = {}
+    job, own_numbers = job_of(
+        models, task, corpus, options, search, finder=finder, given=given, memory=memory, window=context_window,
+        before=before, progress=progress, deliver=found.__setitem__,
     )  # fmt: skip
-    parts = work.chains()
 
-    def _part(place: int) -> Iterator[SentenceResult]:
-        for result in _results(work, parts[place], task.target_tokenizer):
-            yield replace(result, number=int(own_numbers[result.number]))
+    def _translated(ranges: Sequence[tuple[int, int]]) -> Iterator[SentenceResult]:
+        for number in _searched(job, ranges, found):
+            nbest = tuple(translation(hypothesis, task.target_tokenizer) for hypothesis in found.pop(number))
+            yield SentenceResult(int(own_numbers[number]), nbest)
 
     if ranks.world() == 1:
-        yield from chain.from_iterable(map(_part, range(len(parts))))
-    else:
-        sizes = [int(work.lengths[part[0][0] : part[-1][1]].sum()) for part in parts]
-        for found in ranks.shared_out(sizes, lambda place: [asdict(result) for result in _part(place)]):
-            yield from map(SentenceResult.from_dict, found)
+        yield from _translated(list(job.ranges()))
+        return
+    parts = job.chains()
+    sizes = [int(job.lengths[part[0][0] : part[-1][1]].sum()) for part in parts]
+    for part in ranks.shared_out(sizes, lambda place: [asdict(result) for result in _translated(parts[place])]):
+        yield from map(SentenceResult.from_dict, part)
 
 
-def work_of(
+def _searched(
+    job: Job, ranges: Sequence[tuple[int, int]], found: Mapping[int, list[Hypothesis]]
+) -> Iterator[int]:
+    """The sentences of these ranges that are not given, in order, each when its translations are in `found`.
+
+    Raises:
+        RuntimeError: one has none.
+    """
+    scheduler = Scheduler(job.ensemble, job.options, job.search)
+    scheduler.submit(job, ranges)
+    for number in chain.from_iterable(range(*each) for each in ranges):
+        if number in job.given:
+            continue
+        while number not in found and scheduler.jobs:
+            scheduler.step()
+        if number not in found:
+            raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
+        yield number
+
+
+def job_of(
     models: Sequence[AnyTranslationModel], task: TranslationTask, corpus: ParallelCorpus, options: GenerationConfig,
     search: SearchConfig, *, finder: TermFinder | None, given: Sequence[str | None] | None,
     memory: TranslationMemory | None, window: int | None, before: int = 0,
-    progress: Callable[[int], object] | None = None,
-) -> tuple[Work, np.ndarray]:  # fmt: skip
-    """A corpus, with what a memory puts before its documents, as work; arguments as for `translate_corpus`.
+    progress: Callable[[int], object] | None = None, deliver: Callable[[int, list[Hypothesis]], object],
+) -> tuple[Job, np.ndarray]:  # fmt: skip
+    """A corpus, with what a memory puts before its documents, as a job; arguments as for `translate_corpus`.
 
     Args:
-        finder: of the terms of a glossary. window: `context_window`.
+        finder: of the terms of a glossary. window: `context_window`. deliver: as of `Job`.
 
     Returns:
-        The work, and for each of its sentences the number in `corpus`, or -1.
+        The job, and for each of its sentences the number in `corpus`, or -1.
 
     Raises:
         UserError: a document needs more memory than there is.
@@ -164,52 +184,13 @@ def work_of(
         corpus, given, own_numbers = with_memory(corpus, given, memory)
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
-    work = Work(
+    job = Job(
         models, task, corpus, options, search, given=tokens, window=window,
         terms=None if terms is None else terms.renumbered(own_numbers.tolist()),
-        streams=before + streams_of(own_numbers), asked=own_numbers >= 0, progress=progress,
+        streams=before + streams_of(own_numbers), asked=own_numbers >= 0, progress=progress, deliver=deliver,
     )  # fmt: skip
-    check_room(work)
-    return work, own_numbers
-
-
-def _translated(work: Work, first: int, last: int) -> dict[int, list[Hypothesis]]:
-    """The translations of the sentences from `first` to `last`, encoded together."""
-    if not work.has_to_read(first, last):
-        work.done(range(first, last))
-        return {}
-    (group,) = encode([(work, first, last)])
-    generator: Search = GENERATORS.get(work.options.generator)(work.search, work.device)
-    found: dict[int, list[Hypothesis]] = {}
-
-    def following(slot: Slot, hypotheses: list[Hypothesis]) -> list[Slot]:
-        sentences, after = group.finish(slot, hypotheses)
-        found.update(sentences)
-        return after
-
-    start = partial(begin, work.ensemble, {0: group}, generator.width)
-    for _ in decode(
-        work.ensemble.step, start, generator, group.ready,
-        capacity=work.options.texts_at_once(generator.width), least_rows=INVARIANT_ROWS, following=following,
-    ):  # fmt: skip
-        pass
-    return found
-
-
-def _results(work: Work, ranges: Iterable[tuple[int, int]], tokenizer: Tokenizer) -> Iterator[SentenceResult]:
-    """The sentences of a chain of ranges that are not given, in order, each with its translations.
-
-    Raises:
-        RuntimeError: one is missing.
-    """
-    for first, last in ranges:
-        found = _translated(work, first, last)
-        for number in range(first, last):
-            if number in work.given:
-                continue
-            if not found.get(number):
-                raise RuntimeError(f"sentence {number + 1} went in and no translation came out; the model gave no </s>")
-            yield SentenceResult(number, tuple(translation(hypothesis, tokenizer) for hypothesis in found[number]))
+    check_memory(job)
+    return job, own_numbers
 
 
 def translation(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:

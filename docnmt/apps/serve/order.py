@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from docnmt.apps.serve.scheduler import Job
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.search.job import Job
 from docnmt.core.search.translate_corpus import Translation
 
 #: How a request ended: its sentences are all there, or it failed.

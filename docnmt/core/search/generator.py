@@ -1,0 +1,196 @@
+"""What all generators share: slots and their rows, which tokens may follow, and what each slot has finished."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, UNK
+from docnmt.core.search.config import SearchConfig
+from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.rows import Rows, widened
+
+
+@dataclass(frozen=True, eq=False)
+class Advance:
+    """What one step changed.
+
+    Attributes:
+        rows: (R',) the rows that live on, by the numbers they had; None where all stay in their order.
+        finished: the slots that ended, each with its hypotheses, best first.
+    """
+
+    rows: Tensor | None
+    finished: list[tuple[Slot, list[Hypothesis]]]
+
+
+class Generator(ABC):
+    """A running search. It owns slots and rows and works on log-probabilities; it has no model.
+
+    R = N * width rows, slot by slot. A row that has ended, or that has not begun, is dead: its total is -inf.
+    A subclass chooses: `admit` says how new rows begin, `advance` which token each row takes.
+
+    Args:
+        width: rows of a slot. parts: equal parts of a slot's rows, each with what it has finished.
+
+    Attributes:
+        slots: the slots at work, in the order of their rows. rows: their rows. part: rows of one part.
+    """
+
+    #: Slots may have `terms`.
+    takes_terms: ClassVar[bool] = False
+
+    def __init__(
+        self, width: int, config: SearchConfig, device: torch.device | str = "cpu", *, parts: int = 1
+    ) -> None:
+        self.width, self.parts, self.part = width, parts, width // parts
+        self._config, self._device = config, device
+        self.slots: list[Slot] = []
+        none = torch.empty(0, dtype=torch.int64, device=device)
+        self.rows = Rows.new(none.float(), none[:, None], none, none[:, None], none[:, None])
+        self._finished: list[list[Hypothesis]] = []
+
+    @abstractmethod
+    def admit(self, slots: Sequence[Slot]) -> None:
+        """New slots, behind the others."""
+
+    @abstractmethod
+    def advance(self, logits: Tensor) -> Advance:
+        """One token for every row, chosen by the model's logits (R, V)."""
+
+    @property
+    def tokens(self) -> Tensor:
+        """(R,) what the model reads next."""
+        return self.rows.last
+
+    def leave(self, slots: Sequence[int]) -> Tensor:
+        """Slots, by their places, go without a result. Returns (R',) the rows that stay, by the numbers they had."""
+        stay = sorted(set(range(len(self.slots))) - set(slots))
+        self._finished = [self._finished[part] for n in stay for part in self._parts(n)]
+        self.slots = [self.slots[n] for n in stay]
+        first = torch.tensor(stay, dtype=torch.int64, device=self._device) * self.width
+        rows = (first[:, None] + torch.arange(self.width, device=self._device)).flatten()
+        self.rows = self.rows.take(rows)
+        return rows
+
+    def _enter(self, slots: Sequence[Slot], total: Sequence[float]) -> None:
+        """New slots behind the others; `total` (width,) is what their rows begin with: 0, or -inf for a dead row."""
+        counts = torch.tensor([len(slot.limits) for slot in slots], dtype=torch.int64, device=self._device)
+        new = Rows.new(
+            torch.tensor(total, device=self._device).repeat(len(slots)),
+            self._table([slot.limits for slot in slots]),
+            counts.repeat_interleave(self.width),
+            self._table([list(chain.from_iterable(slot.given.values())) for slot in slots]),
+            self._table([_given_at(slot) for slot in slots]),
+        )
+        self.rows = self.rows.above(new) if self.slots else new
+        self.slots = [*self.slots, *slots]
+        self._finished += [[] for _ in range(self.parts * len(slots))]
+
+    def _table(self, values: Sequence[Sequence[int]]) -> Tensor:
+        """(R, C) each slot's values in all of its rows, with zeros behind them."""
+        most = max(map(len, values), default=0)
+        table = torch.tensor([[*row, *[0] * (most - len(row))] for row in values], dtype=torch.int64)
+        return table.to(self._device).view(len(values), most).repeat_interleave(self.width, dim=0)
+
+    @property
+    def room(self) -> Tensor:
+        """(R,) tokens that a row's sentence may still have before its end."""
+        rows = self.rows
+        return rows.limits.gather(1, rows.sentence[:, None])[:, 0] - 1 - (rows.length - rows.begin)
+
+    def allowed(self, logits: Tensor) -> Tensor:
+        """(R, V) log-probabilities, -inf where a unit of exactly its number of sentences may not go on like that.
+
+        `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens but always at the
+        sentence's limit; `<s>` and `<mask>` are never written. Of a given sentence only the next token
+        may follow, and it is certain.
+        """
+        log_probs = torch.log_softmax(logits.float(), dim=-1)
+        log_probs[:, UNK] -= self._config.unkpen
+        log_probs[:, [BOS, MASK]] = -torch.inf
+        rows = self.rows
+        is_last = rows.sentence == rows.sentences - 1
+        end = torch.where(is_last, EOS, BRK)[:, None]
+        other = torch.where(is_last, BRK, EOS)[:, None]
+        log_probs.scatter_(1, other, -torch.inf)
+        written = rows.length - rows.begin
+        full = written + 1 >= rows.limits.gather(1, rows.sentence[:, None])[:, 0]
+        early = (written < self._config.min_len) & ~full
+        ends = log_probs.gather(1, end).masked_fill_(early[:, None], -torch.inf)
+        if bool(full.any()):
+            log_probs.masked_fill_(full[:, None], -torch.inf)
+        return self._forced(log_probs.scatter_(1, end, ends), written)
+
+    def _forced(self, log_probs: Tensor, written: Tensor) -> Tensor:
+        """(R, V) as they are, but in rows inside a given sentence 0 for its next token and -inf for all others."""
+        rows = self.rows
+        if not rows.given.shape[1]:
+            return log_probs
+        begin = rows.given_at.gather(1, rows.sentence[:, None])  # (R, 1)
+        place = (begin - 1 + written[:, None]).clamp(0, rows.given.shape[1] - 1)  # a dead row may be anywhere
+        only = torch.full_like(log_probs, -torch.inf).scatter_(1, rows.given.gather(1, place), 0.0)
+        return torch.where(begin > 0, only, log_probs)
+
+    def extend(self, parents: Tensor, tokens: Tensor, log_probs: Tensor, total: Tensor) -> None:
+        """Row r becomes row `parents[r]` and one token more; all (R,)."""
+        old = self.rows
+        place, width = old.length[:, None], old.tokens.shape[1]  # the rows of a slot are equally long
+        if len(place) and int(place.max()) >= width:
+            width *= 2
+        breaks = tokens == BRK  # a dead row may hold anything; it must only stay inside its limits
+        self.rows = replace(
+            old,
+            total=total,
+            last=tokens,
+            tokens=widened(old.tokens, width)[parents].scatter_(1, place, tokens[:, None]),
+            log_probs=widened(old.log_probs, width)[parents].scatter_(1, place, log_probs[:, None]),
+            length=old.length + 1,
+            sentence=torch.minimum(old.sentence[parents] + breaks, old.sentences - 1),
+            begin=torch.where(breaks, old.length + 1, old.begin[parents]),
+        )
+
+    def _hypotheses(self, parents: Tensor, log_probs: Tensor, total: Tensor) -> list[Hypothesis]:
+        """Rows `parents` (F,) closed by `</s>` of these log-probabilities, with the sums that result."""
+        given = [self.slots[row // self.width].given_tokens for row in parents.tolist()]
+        lengths = self.rows.length[parents].tolist()
+        histories = self.rows.tokens[parents].tolist()
+        scores = self.rows.log_probs[parents].tolist()
+        return [
+            Hypothesis(
+                tokens=(*tokens[:length], EOS),
+                score=sum_ / (length + 1 - certain) ** self._config.lenpen,
+                token_scores=(*row[:length], last),
+            )
+            for tokens, row, length, certain, last, sum_ in zip(
+                histories, scores, lengths, given, log_probs.tolist(), total.tolist(), strict=True
+            )
+        ]
+
+    def _finish(self, parents: Tensor, log_probs: Tensor, total: Tensor) -> None:
+        """Rows `parents` (F,) end, with these log-probabilities of `</s>` and sums."""
+        if len(parents):
+            found = self._hypotheses(parents, log_probs, total)
+            for row, hypothesis in zip(parents.tolist(), found, strict=True):
+                self._finished[row // self.part].append(hypothesis)
+
+    def _best(self, n: int) -> list[Hypothesis]:
+        """What slot n has finished, best first; of equal scores the one found first is better."""
+        found = chain.from_iterable(self._finished[part] for part in self._parts(n))
+        return sorted(found, key=lambda hypothesis: -hypothesis.score)
+
+    def _parts(self, n: int) -> range:
+        """The parts of slot n."""
+        return range(n * self.parts, (n + 1) * self.parts)
+
+
+def _given_at(slot: Slot) -> list[int]:
+    """For each sentence of a slot where it begins in all that is given, counted from 1; 0 where it is not given."""
+    begins = dict(zip(slot.given, accumulate(map(len, slot.given.values()), initial=1), strict=False))
+    return [begins.get(place, 0) for place in range(len(slot.limits))]

@@ -1,0 +1,192 @@
+"""Sentences of a job that are encoded together, the slots in which they are written, and what comes of these."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.core.batch import join_texts
+from docnmt.core.batching.collate import collate_source
+from docnmt.core.batching.planned_units import memory_sentences, sentences_read
+from docnmt.core.data.tokenizer import BRK, EOS
+from docnmt.core.search.config import SearchConfig
+from docnmt.core.search.ensemble import EnsembleState
+from docnmt.core.search.hypothesis import Hypothesis, Slot
+from docnmt.core.search.job import Job
+from docnmt.core.search.target_history import GivenText
+from docnmt.core.search.terms import CorpusTerms
+from docnmt.runtime.tuning import INVARIANT_ROWS
+
+
+class Group:
+    """Sentences of a job that were encoded together, perhaps with those of other jobs.
+
+    Args:
+        memories: of each model. places: for each model, which sentence of its memory each text is.
+        read: for each model, by a sentence of the corpus, which of its memory it is; also of those that it only reads.
+        name: what its slots call it.
+
+    Attributes:
+        ready: the slots that can be written at once, in the order in which they should.
+        left: texts that have not ended.
+    """
+
+    def __init__(
+        self, job: Job, first: int, last: int, memories: list[object], places: list[Tensor],
+        read: Sequence[Mapping[int, int]], name: int,
+    ) -> None:  # fmt: skip
+        self.job, self.memories, self.places, self._read, self._last = job, memories, places, read, last
+        self._ensemble, self._given, self._own_text = job.ensemble, job.given, job.own_text
+        texts = job.texts[slice(*np.searchsorted(job.texts[:, 1], [first, last]))]
+        self.begins = texts[:, 1]
+        slots = slots_of(texts, last, job.lengths, job.search, job.given, name, job.terms, job.streams)
+        job.tell_progress(number for number in range(first, last) if number in job.given)
+        self._waiting = {slot.number: slot for slot in slots}
+        self.ready, self.left = slots, len(slots)
+        self._given_text = self._what_is_given()
+        if self._own_text is not None:
+            for number in self.begins.tolist():  # what stands before the first is written
+                if number in job.given and (number == first or not self._own_text.follows(number)):
+                    self._keep(number, job.given[number])
+            self.ready = self._own_text.ready(slots)
+
+    def _what_is_given(self) -> GivenText | None:
+        """What is given in the units of the models that read nothing else of translations."""
+        for plan, units, read in zip(self.job.plans, self.job.units, self._read, strict=True):
+            if plan.given_text:  # all such models have the same units
+                numbers = [number for number in read if number in self._given]
+                return GivenText(units, {n: self._remember(n, self._given[n], given=True) for n in numbers})
+        return None
+
+    def place(self, number: int) -> list[Tensor]:
+        """For each model, which sentence () of its memory the text `number` is."""
+        here = np.searchsorted(self.begins, number)
+        return [place[here] for place in self.places]
+
+    def earlier(self, number: int) -> list[list[object]]:
+        """The translations that the text `number` reads, as each model remembers them."""
+        return [
+            each for read in (self._own_text, self._given_text) if read is not None for each in read.earlier(number)
+        ]
+
+    def finish(self, slot: Slot, hypotheses: list[Hypothesis]) -> tuple[dict[int, list[Hypothesis]], list[Slot]]:
+        """A text has ended: its sentences that were searched and are kept, and the slots that had to wait for it."""
+        self.left -= 1
+        apart = [hypothesis.sentences(self.job.search.lenpen) for hypothesis in hypotheses]
+        found = {}
+        for number, sentence in enumerate(range(slot.before, len(slot.limits)), slot.number):
+            if number not in self._given:
+                found[number] = self.job.ranked([each[sentence] for each in apart])
+        self.job.tell_progress(found)
+        if self._own_text is None:
+            return found, []
+        after = self._waiting.get(self._keep(slot.number, found[slot.number][0].tokens[:-1]))
+        return found, [] if after is None or after in self.ready else [after]
+
+    def _keep(self, number: int, tokens: Sequence[int]) -> int:
+        """Later sentences will read this one, and the given ones of the group that follow it. Returns the number after
+        them."""
+        assert self._own_text is not None
+        while True:
+            self._own_text.keep(number, self._remember(number, tokens, given=False))
+            number += 1
+            if number == self._last or number not in self._given or not self._own_text.follows(number):
+                return number
+            tokens = self._given[number]
+
+    def _remember(self, number: int, tokens: Sequence[int], *, given: bool) -> list[object]:
+        """What other sentences read of a translation (`Ensemble.remember`)."""
+        places = [read.get(number, -1) for read in self._read]  # -1: of a model that reads none
+        return self._ensemble.remember(self.memories, places, tokens, given=given)
+
+
+def encode(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list[Group]:
+    """Sentences `first` to `last` of one job or of several, encoded together; a group each, of these names."""
+    sentences = sum(last - first for _, first, last in pieces)
+    copies = -(-INVARIANT_ROWS // sentences)  # few rows take other kernels, whose sums differ in the last bit
+    ensemble, device = pieces[0][0].ensemble, pieces[0][0].device
+    sources, places, reads = [], [], []
+    for model in range(len(ensemble.models)):
+        texts, of_text, read, before = [], [], [], 0
+        for job, first, last in pieces:
+            plan, units = job.plans[model], job.units[model]
+            own = np.arange(*np.searchsorted(units.kept, [first, last]))
+            text = collate_source(job.corpus, units, np.tile(own, copies), plan)
+            texts.append(text)
+            of_text.append(torch.from_numpy(memory_sentences(plan, units, own) + before).to(device))
+            read.append(sentences_read(units, own, before) if plan.reads_translations else {})
+            before += text.layout.num_sentences
+        sources.append(join_texts(texts).to(device))
+        places.append(of_text)
+        reads.append(read)
+    memories = ensemble.encode(sources)
+    return [
+        Group(*piece, memories, [of_text[n] for of_text in places], [read[n] for read in reads], name)
+        for n, (piece, name) in enumerate(zip(pieces, names, strict=True))
+    ]
+
+
+def begin(groups: Mapping[int, Group], width: int, entering: Iterable[Slot]) -> EnsembleState:
+    """The models' state for slots that enter, `width` rows each; those of one memory stand side by side.
+
+    Args:
+        groups: by the names that the slots have of them.
+    """
+    state: EnsembleState | None = None
+    for _, together in itertools.groupby(entering, lambda slot: id(groups[slot.group].memories)):
+        slots = [(groups[slot.group], slot.number) for slot in together]
+        places = zip(*(group.place(number) for group, number in slots), strict=True)
+        earlier = [group.earlier(number) for group, number in slots]
+        first = slots[0][0]
+        fresh = first.job.ensemble.begin(first.memories, [torch.stack(each) for each in places], width, earlier)
+        if state is None:
+            state = fresh
+        else:
+            state.append(fresh)
+    assert state is not None  # something enters
+    return state
+
+
+def slots_of(
+    texts: np.ndarray, end: int, lengths: np.ndarray, search: SearchConfig, given: Mapping[int, Sequence[int]],
+    group: int = 0, terms: CorpusTerms | None = None, streams: np.ndarray | None = None,
+) -> list[Slot]:  # fmt: skip
+    """A slot for each text of `texts` (W, 2), up to sentence `end`, in which something is to be searched and kept; the
+    longest first. `group`: whose they are. A sentence may be longer by the `terms` that it must have. `streams` (S,):
+    the random stream of a text that begins with each sentence."""
+    firsts, kept = texts.T
+    ends = np.append(kept, end)[1:]
+    total = np.concatenate([[0], np.cumsum(lengths)])
+    order = np.argsort(total[firsts] - total[ends], kind="stable")
+    slots = [
+        _slot(range(firsts[n], ends[n]), int(kept[n]), lengths, search, given, group, terms)
+        for n in order
+        if any(number not in given for number in range(kept[n], ends[n]))
+    ]
+    return slots if streams is None else [replace(slot, stream=int(streams[slot.number])) for slot in slots]
+
+
+def _slot(
+    sentences: range, kept: int, lengths: np.ndarray, search: SearchConfig, given: Mapping[int, Sequence[int]],
+    group: int, terms: CorpusTerms | None,
+) -> Slot:  # fmt: skip
+    """The text of these sentences, of which those from `kept` on are kept."""
+    own = None if terms is None else terms.of(sentences, given)
+    more = [0 if own is None else sum(map(len, own.wanted.get(place, ()))) for place in range(len(sentences))]
+    return Slot(
+        kept,
+        tuple(search.limit(int(lengths[n])) + extra for n, extra in zip(sentences, more, strict=True)),
+        before=kept - sentences[0],
+        given={
+            place: (*given[number], EOS if number == sentences[-1] else BRK)
+            for place, number in enumerate(sentences)
+            if number in given
+        },
+        group=group,
+        terms=own,
+    )
