@@ -15,7 +15,7 @@ newer() { # FILE OTHER …: is the file newer than all the others?
 discourse() { # CORPUS DATA: the corpus in which context decides, and its data folder
     if [ ! -e "$1/README.md" ]; then
         say "corpus: documents in which the right translation needs an earlier sentence"
-        python tools/discourse/make.py --out "$1" --groups 24 >&2
+        python recipes/discourse/make.py --out "$1" --groups 24 >&2
     fi
     if [ ! -e "$2/meta.json" ]; then
         say "preprocess: checks, vocabulary, arrays"

@@ -1,15 +1,15 @@
 """Tables and a plot of an experiment, from the files that its commands wrote.
 
     python tools/results_table.py runs/quickstart --plot runs/quickstart/accuracy.png
-    python tools/results_table.py runs/quickstart --keep kept && python tools/results_table.py kept
+    python tools/results_table.py runs/quickstart --keep kept.jsonl && python tools/results_table.py kept.jsonl
 
 FOLDER holds a folder for each system: `model/` (what docnmt-train wrote), for each test set NAME a folder
 `NAME/scores.json` (docnmt-generate --results-path), in it `against-OTHER.json` where it was compared with another
 system (docnmt-score --paired --json), and for each contrastive set a file `NAME.json` (docnmt-score --contrastive
 --json). Prints Markdown: size and cost of training, an overview, scores by test set, contrastive accuracy
 by label.
-`--keep DIR` writes what was measured of each system to `DIR/NAME.json`; such a folder can stand for FOLDER when the
-checkpoints are gone, and systems measured later can be kept beside the others.
+`--keep FILE.jsonl` writes what was measured of each system there, a line a system; such a file can stand for FOLDER
+when the checkpoints are gone, and systems measured later can be kept beside the others.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from measured import find, keep
 from paired_shares import mcnemar, score_interval
 from systems import BEST, System
 
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_json
 
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
 
@@ -223,10 +223,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="these, in this order [all, by name]")
     parser.add_argument("--until", type=float, metavar="NLL", help="also the update whose validation was down to this")
     parser.add_argument("--plot", type=Path, metavar="PNG", help="also draw contrastive accuracy by distance")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="also write what was measured to DIR/NAME.json")
+    parser.add_argument("--keep", type=Path, metavar="FILE.jsonl", help="also write what was measured there")
     options = parser.parse_args(arguments)
-    trained = [path.parent.parent.name for path in options.folder.glob(f"*/{BEST}")]
-    kept = [path.stem for path in options.folder.glob("*.json")]
+    trained = [path.parent.parent.name for path in find(options.folder, f"*/{BEST}")]
+    kept = [path.stem for path in find(options.folder, "*.json")]
     names = options.systems or sorted(trained or kept)
     if not names:
         parser.error(f"{options.folder}: no system in it (NAME/{BEST}); run the recipe first")
@@ -238,9 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (UserError, ValueError) as error:
         parser.error(str(error))
     if options.keep:
-        options.keep.mkdir(parents=True, exist_ok=True)
-        for system in systems:
-            write_json(options.keep / f"{system.name}.json", asdict(system))
+        keep(options.keep, {f"{system.name}.json": asdict(system) for system in systems})
     tables = [training_table(systems, options.until)]
     if judged := [s for s in systems if s.scores or s.contrastive]:
         tables.append(overview(judged))

@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from measured import read_json
+
 from docnmt.core.training.checkpoint import read_header
 
 BEST = Path("model") / "checkpoint_best.safetensors"
@@ -147,7 +149,7 @@ def _made(path: Path) -> tuple[int, str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    content: dict[str, Any] = read_json(path)
     return content
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What wrong sentence boundaries cost: Trankova and Rykunov name texts without a clear structure as a limitation.
 #   recipes/discourse/boundaries.sh
-# 10, 30 and 50 % of the boundaries are moved or merged (tools/wrong_boundaries.py): at test for a model that was trained on
+# 10, 30 and 50 % of the boundaries are moved or merged (recipes/discourse/wrong_boundaries.py): at test for a model that was trained on
 # right ones, and in training, too. About a quarter of an hour a training and its questions on one core, seven of them. After
 # an interruption the same command goes on. Everything is under runs/boundaries.
 #   BOUNDARIES_WORK=DIR     another folder (relative to the clone, or absolute)
@@ -26,10 +26,10 @@ discourse "$corpus" "$data"
 for kind in $kinds; do
     wrong=(--how "${kind%-*}" --share "${kind#*-}")
     [ -e "$corpus/contrastive.$kind.tsv" ] ||
-        python tools/wrong_boundaries.py "$corpus/contrastive.tsv" "$corpus/contrastive.$kind.tsv" "${wrong[@]}"
+        python recipes/discourse/wrong_boundaries.py "$corpus/contrastive.tsv" "$corpus/contrastive.$kind.tsv" "${wrong[@]}"
     [ ! -e "$work/data-$kind/meta.json" ] || continue
     for split in train valid test; do
-        python tools/wrong_boundaries.py "$corpus/$split" "$corpus/$split.$kind" --languages en de "${wrong[@]}"
+        python recipes/discourse/wrong_boundaries.py "$corpus/$split" "$corpus/$split.$kind" --languages en de "${wrong[@]}"
     done
     docnmt-preprocess -s en -t de --srcdict "$data" --trainpref "$corpus/train.$kind" --validpref "$corpus/valid.$kind" \
         --testpref "$corpus/test.$kind" --destdir "$work/data-$kind"

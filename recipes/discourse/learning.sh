@@ -40,9 +40,9 @@ for seed in ${LEARNING_SEEDS:-1 2 3}; do
         IFS=- read -ra levels <<< "$cell"
         say "seed $seed, $cell"
         # shellcheck disable=SC2086  # the options are words
-        python tools/until.py --nll 0.01 -- docnmt-train "$data" --config recipes/discourse/common.yaml \
+        python recipes/discourse/until.py --nll 0.01 -- docnmt-train "$data" --config recipes/discourse/common.yaml \
             --save-dir "$folder" --seed "$seed" --max-update 3000 --validate-interval-updates 100 \
             --context-sides encoder --ffn-dim 256 $(for level in "${levels[@]}"; do echo "${options[$level]}"; done)
     done
 done
-python tools/learning_time.py "$work" --most 3000 | tee "$work/report.md"
+python recipes/discourse/learning_time.py "$work" --most 3000 | tee "$work/report.md"

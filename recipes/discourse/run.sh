@@ -59,7 +59,7 @@ for sentences in $lengths 2048 8192; do
     [ $sentences -le 512 ] || kept=24
     longer=$corpus/contrastive.$sentences.tsv
     if [ ! -e "$longer" ]; then
-        python tools/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every $kept > "$longer.tmp"
+        python recipes/discourse/lengthen.py "$corpus/contrastive.tsv" --sentences $sentences --every $kept > "$longer.tmp"
         mv "$longer.tmp" "$longer"
     fi
 done

@@ -9,7 +9,6 @@ jobs=${3:-1}
 threads=${4:-1}
 here=$(dirname "$0")
 file=$here/$study.yaml
-tools=$here/../../tools/fusion_matters
 work=${WORK:-fusion}
 [ -e "$file" ] || { echo "run.sh: error: $file: no such study" >&2; exit 2; }
 base=$(sed -n 's/^base: *//p' "$file")
@@ -21,23 +20,23 @@ tables=$work/tables/$data
 folder=$work/data/$data
 
 [ -e "$tables/test.jsonl" ] || case $data in
-order_*) python "$tools/order_tasks.py" "${data#order_}" "$tables" ;;
-*_shuffled) python "$tools/make_data.py" "${data%_shuffled}" "$corpus" "$tables" --shuffle-words ;;
-*) python "$tools/make_data.py" "$data" "$corpus" "$tables" ;;
+order_*) python "$here/order_tasks.py" "${data#order_}" "$tables" ;;
+*_shuffled) python "$here/make_data.py" "${data%_shuffled}" "$corpus" "$tables" --shuffle-words ;;
+*) python "$here/make_data.py" "$data" "$corpus" "$tables" ;;
 esac
 [ -e "$folder/meta.json" ] || docnmt-preprocess --task text_classification --destdir "$folder" \
     --train "$tables/train.jsonl" --valid "$tables/valid.jsonl" --test "$tables/test.jsonl"
-[ -e "$cells/svm.json" ] || python "$tools/baseline.py" "$tables" --max-length "$(value max-length)" \
+[ -e "$cells/svm.json" ] || python "$here/baseline.py" "$tables" --max-length "$(value max-length)" \
     --output "$cells/svm.json"
-python "$tools/run.py" "$file" --data "$work/data" --runs "$work/runs" --jobs "$jobs" --threads "$threads"
-[ -e "$cells/latency.json" ] || OMP_NUM_THREADS=$threads python "$tools/latency.py" "$file" \
+python "$here/run.py" "$file" --data "$work/data" --runs "$work/runs" --jobs "$jobs" --threads "$threads"
+[ -e "$cells/latency.json" ] || OMP_NUM_THREADS=$threads python "$here/latency.py" "$file" \
     --length "$(value max-length)" --repeats 20 --warmup 2 --output "$cells/latency.json"
-python "$tools/report.py" "$file" --runs "$work/runs" --figures "$work/figures" --latency "$cells/latency.json" \
+python "$here/report.py" "$file" --runs "$work/runs" --figures "$work/figures" --latency "$cells/latency.json" \
     > "$work/$study.md.part"
 mv "$work/$study.md.part" "$work/$study.md"
 for run in "$cells"/*gate*/seed-0/run; do
     variant=$(basename "${run%/seed-0/run}")
-    [ ! -e "$run/checkpoint_best.safetensors" ] || python "$tools/gates.py" "$run" "$folder" \
+    [ ! -e "$run/checkpoint_best.safetensors" ] || python "$here/gates.py" "$run" "$folder" \
         --figure "$work/figures/fusion-$study-$variant.png" > "$work/$study.$variant.md"
 done
 echo "$work/$study.md"

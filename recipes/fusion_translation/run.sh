@@ -39,11 +39,11 @@ for variant in $chosen; do
             learn "$data" "$settings" "$folder" "${options[@]}" --seed 100 --max-update 400 --lr $rate --$scale-embeddings
         done
     done
-    best=$(python tools/fusion_translation.py --best "$work/choice/$variant")
+    best=$(python recipes/fusion_translation/fusion_translation.py --best "$work/choice/$variant")
     for seed in ${FUSION_SEEDS:-1 2 3}; do
         folder=$work/$seed/$variant
         learn "$data" "$settings" "$folder" "${options[@]}" --seed "$seed" --lr "${best%.*}" --"${best#*.}"-embeddings
         translate "$data" test "$folder" test --beam 1 "${plugin[@]}"
     done
 done
-python tools/fusion_translation.py "$work" | tee "$work/report.md"
+python recipes/fusion_translation/fusion_translation.py "$work" | tee "$work/report.md"

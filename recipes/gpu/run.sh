@@ -77,9 +77,9 @@ translate_all() { # SYSTEM SHARE: every test set, one after the other; the score
 
 result tests.txt 40 python -m pytest -q -m gpu "${tested[@]}"
 # shellcheck disable=SC2086  # the sizes are words
-result attention.md 40 python tools/bench/gpu.py --device $device "${measured[@]}" attention --words $words
+result attention.md 40 python recipes/gpu/gpu.py --device $device "${measured[@]}" attention --words $words
 for arch in $stepped; do
-    result "step-$arch.md" 20 python tools/bench/gpu.py --device $device "${measured[@]}" step --updates $steps \
+    result "step-$arch.md" 20 python recipes/gpu/gpu.py --device $device "${measured[@]}" step --updates $steps \
         "$data" --arch "$arch$size" "${shared[@]}"
 done
 train start 70 "$updates" 1e-3 --arch "transformer$size"

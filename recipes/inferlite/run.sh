@@ -15,7 +15,6 @@ for part in $WHAT; do
     esac
 done
 here=$(dirname "$0")
-tools=$here/../../tools
 nli=$DATA/nli
 TRAIN=${TRAIN:-"$nli/ling_in_loop/train.tsv $nli/semi_automatic_wiki/train.tsv $nli/cad_snli/train.tsv"}
 VALID=${VALID:-"$nli/snli_dev_test/dev.tsv $nli/ling_in_loop/val.tsv"}
@@ -56,7 +55,7 @@ evaluate() { # name, options
 }
 wants() { case " $WHAT " in *" all "*|*" $1 "*) ;; *) false ;; esac; }
 
-[ -e "$reviews" ] || python "$tools/inferlite/ppmi_vectors.py" --output "$reviews" "$DATA"/imdb/*.jsonl
+[ -e "$reviews" ] || python "$here/ppmi_vectors.py" --output "$reviews" "$DATA"/imdb/*.jsonl
 data glove "$glove"
 data glove+news "$glove" "$news"
 data glove+reviews "$glove" "$reviews"
@@ -64,7 +63,7 @@ data glove+news+reviews "$glove" "$news" "$reviews"
 [ -e "$WORK/senteval/probing/BigramShift/test.tsv" ] || {
     cut -f 2 "$DATA/senteval/SUBJ/all.tsv" | sed 1d > "$WORK/sentences.txt"
     cut -f 2 "$DATA/senteval/MR/all.tsv" | sed 1d >> "$WORK/sentences.txt"
-    python "$tools/inferlite/probing_tasks.py" "$WORK/sentences.txt" "$WORK/senteval"
+    python "$here/probing_tasks.py" "$WORK/sentences.txt" "$WORK/senteval"
 }
 
 if wants figure2; then
@@ -120,16 +119,16 @@ if wants evaluate; then
     [ -z "${TRANSLATION:-}" ] || evaluate translation-summaries --path "$TRANSLATION"
 fi
 if wants tables; then
-    python "$tools/inferlite/tables.py" --results "$WORK/results" --runs "$WORK/runs" --figure "$WORK/figure2.png" \
+    python "$here/tables.py" --results "$WORK/results" --runs "$WORK/runs" --figure "$WORK/figure2.png" \
         > "$WORK/tables.md"
-    for measured in results probing; do python "$tools/inferlite/differences.py" --results "$WORK/$measured"; done \
+    for measured in results probing; do python "$here/differences.py" --results "$WORK/$measured"; done \
         > "$WORK/differences.md"
-    python "$tools/inferlite/nli_test.py" "$WORK"/runs/*/ > "$WORK/nli-test.md"
+    python "$here/nli_test.py" "$WORK"/runs/*/ > "$WORK/nli-test.md"
     cut -f 2 "$DATA/senteval/SST2/train_phrases67k.tsv" | sed 1d > "$WORK/phrases.txt"
-    python "$tools/inferlite/retrieval.py" --text "$WORK/phrases.txt" --truth "$WORK/runs/glove,1" "$WORK"/runs/*hash* \
+    python "$here/retrieval.py" --text "$WORK/phrases.txt" --truth "$WORK/runs/glove,1" "$WORK"/runs/*hash* \
         > "$WORK/retrieval.md"
     cut -f 2 "$DATA/senteval/MR/all.tsv" | sed 1d > "$WORK/reviews.txt"
-    python "$tools/bench/sentence_encoders.py" --text "$WORK/reviews.txt" --vectors "$glove" > "$WORK/speed.txt"
+    python "$here/sentence_encoders.py" --text "$WORK/reviews.txt" --vectors "$glove" > "$WORK/speed.txt"
     head -n 4 "$WORK/reviews.txt" | docnmt-embed --path "$WORK/runs/glove+news+reviews,3" --overwrite \
         --gates "$WORK/gates.png"
     (cd "$WORK" && ls tables.md differences.md figure2.png nli-test.md retrieval.md speed.txt gates.png)

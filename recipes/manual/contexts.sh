@@ -46,7 +46,7 @@ files=()
 for seed in $seeds; do
     for system in $chosen; do files+=("$out/$system-$seed/test/hypotheses.txt"); done
 done
-python tools/unseen.py "$data" --reference "$test.$target" --out "$out/new" --files "${files[@]}"
+python recipes/manual/unseen.py "$data" --reference "$test.$target" --out "$out/new" --files "${files[@]}"
 [[ " $chosen " == *" sentence "* ]] || exit 0
 for seed in $seeds; do
     for system in $chosen; do

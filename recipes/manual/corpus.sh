@@ -21,7 +21,7 @@ else # a part of docmix, whose test set stands beside it
     text=$work/text target=de
     valid=$text/dev test=$DATA/docmix_tests/$part/test
     for split in train dev; do
-        [ -e "$text/$split.de" ] || python tools/part_of_corpus.py "$DATA/docmix_ende/$split" --languages en de \
+        [ -e "$text/$split.de" ] || python recipes/manual/part_of_corpus.py "$DATA/docmix_ende/$split" --languages en de \
             --column corpus --values "$part" --out "$text/$split" >&2
     done
 fi

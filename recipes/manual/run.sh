@@ -52,7 +52,7 @@ compared() { # OUT OF REFERENCE NAME …: what is new of the sentence model's OF
     for system in "${systems[@]:1}"; do
         for name; do files+=("$work/$system/$name/hypotheses.txt"); done
     done
-    python tools/unseen.py "$data" --reference "$reference" --out "$out" --files "${files[@]}"
+    python recipes/manual/unseen.py "$data" --reference "$reference" --out "$out" --files "${files[@]}"
     for part in documents lines; do
         [ -e "$out/$part" ] || continue
         for system in "${systems[@]:1}"; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Does what a Scaleformer has learned at the length L hold at 2 L and 4 L (Favier and Dal'Maz Silva, conclusion)? On a task
-# that it can learn: a word's neighbour decides its translation (tools/scaleformer/neighbours.py). Horizons r of 0, 1, 4, 16 and
+# that it can learn: a word's neighbour decides its translation (recipes/scaleformer/neighbours.py). Horizons r of 0, 1, 4, 16 and
 # 64, relative positions in cross-attention or not, absolute positions instead or besides, softmax attention: loss by
 # position at each length.
 #   recipes/scaleformer/run.sh
@@ -38,7 +38,7 @@ for variant in $chosen; do
     [ -n "${variants[$variant]:-}" ] || { echo "error: no system '$variant'; there are:" $order >&2; exit 2; }
 done
 
-[ -e "$corpus/test-4-times.tgt" ] || python tools/scaleformer/neighbours.py --out "$corpus"
+[ -e "$corpus/test-4-times.tgt" ] || python recipes/scaleformer/neighbours.py --out "$corpus"
 [ -e "$data/meta.json" ] || docnmt-preprocess -s src -t tgt --trainpref "$corpus/train" --validpref "$corpus/valid" \
     --testpref "$corpus/test" "$corpus/test-2-times" "$corpus/test-4-times" --destdir "$data" --subword-model bpe --vocab-size 220
 for seed in ${SCALEFORMER_SEEDS:-1 2 3}; do
@@ -48,10 +48,10 @@ for seed in ${SCALEFORMER_SEEDS:-1 2 3}; do
         learn "$data" recipes/discourse/common.yaml "$folder" --seed "$seed" --max-update "${SCALEFORMER_UPDATES:-2000}" \
             --ffn-dim 256 ${variants[$variant]}
         path=$folder/model/checkpoint_last.safetensors
-        newer "$folder/positions.json" "$path" || python tools/scaleformer/loss_by_position.py "$data" --path "$path" \
+        newer "$folder/positions.json" "$path" || python recipes/scaleformer/loss_by_position.py "$data" --path "$path" \
             --gen-subset test test1 test2 --width 50 --json "$folder/positions.json" > "$folder/positions.md"
         say "$folder/positions.md"
         cat "$folder/positions.md"
     done
 done
-python tools/scaleformer/lengths.py "$work" --plot "$work/lengths.png" | tee "$work/report.md"
+python recipes/scaleformer/lengths.py "$work" --plot "$work/lengths.png" | tee "$work/report.md"

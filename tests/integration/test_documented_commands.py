@@ -39,10 +39,14 @@ RESULTS = {
 }
 
 #: What makes a command small without changing what it shows.
+TINY = "--embed-dim 16 --heads 2 --ffn-dim 24 --encoder-layers 1 --decoder-layers 1 --max-update 2"
+SHORT = "--max-len-a 0.5 --max-len-b 4"  # untrained models write as long as they may
 SMALL = {
     "docnmt-preprocess": {"document_translation": ["--vocab-size", "60"]},
+    "docnmt-generate": {"document_translation": SHORT.split()},
+    "docnmt-translate": {"document_translation": SHORT.split()},
     "docnmt-train": {
-        "document_translation": ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24", "--max-update", "2"],
+        "document_translation": TINY.split(),
         "text_classification": ["--max-update", "2"],
         "nli": ["--hidden-dim", "16", "--output-dim", "32", "--max-update", "2"],
         "character_lm": ["--max-update", "2"],
@@ -74,10 +78,11 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def workplace(system: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def furnished(system: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of `system`, with every file that a page takes for granted."""
-    folder = shutil.copytree(system, tmp_path / "work", symlinks=True)
+    folder = tmp_path_factory.mktemp("furnished")
+    shutil.copytree(system, folder, symlinks=True, dirs_exist_ok=True)
     for name in ("data-bin/documents", "data-bin/news", "DATA"):
         shutil.copytree(system / "data-bin", folder / name)
     for side in ("en", "de"):
@@ -103,6 +108,12 @@ def workplace(system: Path, tmp_path: Path) -> Path:
     for name in ("ANY_TEXT", "OTHER_TEXT"):
         (folder / name).write_text("the cat sat on the mat\n" * 20, encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def workplace(furnished: Path, tmp_path: Path) -> Path:
+    """A copy of `furnished` for one page, whose commands write there."""
+    return Path(shutil.copytree(furnished, tmp_path / "work", symlinks=True))
 
 
 def evaluation(folder: Path) -> None:
@@ -137,7 +148,7 @@ def evaluation(folder: Path) -> None:
 
 def pretrained(folder: Path) -> None:
     """A Marian model, small enough to train on."""
-    sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 24}
+    sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 24, "encoder_layers": 1, "decoder_layers": 1}
     kind = {"norm": "post", "activation": "swish", "output_bias": True, "position_fusion": "add"}
     own = small_system.random_checkpoint(folder / "own.safetensors", **sizes, **kind)
     with inside(folder):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "fusion_matters"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "fusion_matters"))
 cell = pytest.importorskip("cell")
 evaluate = pytest.importorskip("evaluate")
 order_tasks = pytest.importorskip("order_tasks")
@@ -68,7 +68,7 @@ def test_a_second_run_gives_the_same_digits(data: Path, tmp_path: Path) -> None:
     assert first["commit"] == origin.commit(Path(cell.__file__).parent)
     assert first["processor"]
     assert first["matmul"] in ("default", "oneDNN")
-    assert first["trees"].keys() == {"docnmt", "tools"}
+    assert first["trees"].keys() == {"docnmt", "recipes/fusion_matters"}
     assert [each["update"] for each in first["validations"]][-1] == first["train_updates"]
 
 

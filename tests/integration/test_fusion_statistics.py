@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 stats = pytest.importorskip("scipy.stats")
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "fusion_matters"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "fusion_matters"))
 paired = pytest.importorskip("paired")
 power = pytest.importorskip("power")
 two_way = pytest.importorskip("two_way")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "fusion_translation"))
 
 import fusion_translation as tool
 

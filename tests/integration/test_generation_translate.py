@@ -41,6 +41,8 @@ from docnmt.modules.reduced_precision import (
 from docnmt.runtime.errors import UsageError
 
 DOCUMENTS = small_system.text(3, 4)
+#: Untrained models write as long as they may.
+SHORT: dict[str, Any] = {"max_len_a": 0.5, "max_len_b": 4}
 ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]
 
 
@@ -53,6 +55,7 @@ def translate(
 ) -> list[SentenceResult]:
     models = model if isinstance(model, list) else [model]
     settings = GenerationConfig(generator=generator, **options)
+    search = search or BeamSearchConfig(**SHORT)
     return list(translate_corpus(models, small_system.task(), small_system.corpus(documents), settings, search))
 
 
@@ -66,7 +69,7 @@ def assert_same(first: list[SentenceResult], second: list[SentenceResult]) -> No
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_batch_of_one_is_a_batch_of_many(arch: str) -> None:
     model = small_system.model(arch)
-    search = BeamSearchConfig(beam=3, nbest=2)
+    search = BeamSearchConfig(beam=3, nbest=2, **SHORT)
     many = translate(model, search=search, max_tokens=10_000, batch_size=64)
     assert [r.number for r in many] == list(range(sum(map(len, DOCUMENTS))))
     assert_same(many, translate(model, search=search, max_tokens=1, batch_size=1))
@@ -86,10 +89,10 @@ def test_neighbouring_documents_change_nothing(arch: str) -> None:
 
 
 def test_sampling_does_not_depend_on_the_batch() -> None:
-    model, search = small_system.model(), SamplingConfig(nbest=2, top_p=0.9, seed=5)
+    model, search = small_system.model(), SamplingConfig(nbest=2, top_p=0.9, seed=5, **SHORT)
     many = translate(model, search=search, generator="sampling", batch_size=64)
     assert_same(many, translate(model, search=search, generator="sampling", batch_size=2, max_tokens=50))
-    other = translate(model, search=SamplingConfig(nbest=2, top_p=0.9, seed=6), generator="sampling")
+    other = translate(model, search=SamplingConfig(nbest=2, top_p=0.9, seed=6, **SHORT), generator="sampling")
     assert [r.nbest[0].text for r in other] != [r.nbest[0].text for r in many]
 
 
@@ -140,7 +143,7 @@ def test_later_sentences_read_the_sample_that_was_chosen(monkeypatch: pytest.Mon
         return remember(self, memories, sentences, tokens, given=given)
 
     monkeypatch.setattr(Ensemble, "remember", noting)
-    for search in (SamplingConfig(mbr="chrf", mbr_samples=6), SamplingConfig(nbest=6)):
+    for search in (SamplingConfig(mbr="chrf", mbr_samples=6, **SHORT), SamplingConfig(nbest=6, **SHORT)):
         for document in DOCUMENTS:
             read.clear()
             found = translate(model, [document], search=search, generator="sampling")

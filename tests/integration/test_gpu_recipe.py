@@ -25,7 +25,7 @@ esac
 echo "result of $1"
 """
 ORDER = [
-    "python -m pytest", "python tools/bench/gpu.py --device cuda attention", "--arch transformer ",
+    "python -m pytest", "python recipes/gpu/gpu.py --device cuda attention", "--arch transformer ",
     "--arch hier_cond_transformer ", "work/start/model", "work/document/model", "work/sentence/model",
     *(f"--results-path OUT/work/{system}/{test}" for system in ("start", "document", "sentence")
       for test in ("near", "far")),

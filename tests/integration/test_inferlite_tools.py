@@ -15,7 +15,7 @@ from docnmt.other_tasks.sentence_vectors.nearest_rows import nearest_cosine
 
 
 def tool(name: str, folder: str = "inferlite") -> ModuleType:
-    path = Path(__file__).parents[2] / "tools" / folder / f"{name}.py"
+    path = Path(__file__).parents[2] / "recipes" / folder / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"{folder}_{name}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -25,7 +25,7 @@ def tool(name: str, folder: str = "inferlite") -> ModuleType:
     return module
 
 
-sys.path += [str(Path(__file__).parents[2] / "tools" / folder) for folder in ("inferlite", "fusion_matters")]
+sys.path += [str(Path(__file__).parents[2] / "recipes" / folder) for folder in ("inferlite", "fusion_matters")]
 tables, differences, retrieval = tool("tables"), tool("differences"), tool("retrieval")
 
 
@@ -128,7 +128,7 @@ def test_a_query_does_not_find_itself_even_among_equals() -> None:
 def test_the_bench_times_fresh_lines_and_the_same_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = tool("sentence_encoders", "bench")
+    bench = tool("sentence_encoders")
     (tmp_path / "text.txt").write_text("".join(f"a b{i}\n" for i in range(6)))
     (tmp_path / "v.txt").write_text("".join(f"{word} 1 2\n" for word in ("a", *(f"b{i}" for i in range(6)))))
     seen: list[list[list[str]]] = []

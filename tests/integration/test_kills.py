@@ -26,7 +26,7 @@ def command(data: Path, run: Path, *options: str) -> list[str]:
     return [sys.executable, "-c", TRAIN, str(Path(toy.__file__).parent), str(data), str(run), *options]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_training_that_dies_again_and_again(tmp_path: Path, number: signal.Signals) -> None:
     """Every process dies in its eighth forward pass, two of which are the probe's."""
     data = write_toy_data(tmp_path / "data")

@@ -15,15 +15,15 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(not hasattr(os, "wait4"), reason="needs the peak of another process")
-def test_predicted_memory_is_what_training_takes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arch", [pytest.param("transformer", marks=pytest.mark.slow), "hier_cond_transformer"])
+def test_predicted_memory_is_what_training_takes(tmp_path: Path, arch: str) -> None:
     text = ParallelText(tmp_path)
     assert text.preprocess() == 0
     sizes = ["--size", "tiny", "--tokens", "1500", "--no-bf16", "--update", "6"]
-    command = [sys.executable, str(ROOT / "tools/bench/memory.py"), str(text.data), *sizes, "--arch"]
-    command += ["transformer", "hier_cond_transformer"]
+    command = [sys.executable, str(ROOT / "tools/bench/memory.py"), str(text.data), *sizes, "--arch", arch]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = re.findall(r"^\| `(\w+)`.*?\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|", done.stdout, re.MULTILINE)
-    assert [arch for arch, *_ in rows] == ["transformer_tiny", "hier_cond_transformer_tiny"], done.stderr
+    assert [row[0] for row in rows] == [f"{arch}_tiny"], done.stderr
     for _, *cells in rows:
         before, tried, predicted, peak = (int(cell.replace(",", "")) for cell in cells)
         assert before < tried < predicted

@@ -256,7 +256,6 @@ NOISE = ["--source-mask", "0.3", "--source-mask-epochs", "3", "--subword-samplin
             ["--context-word-dropout", "0.2", "--context-dropout", "0.3", "--resolutions", "2", "0"],
         ),
         ("concat_transformer", ["--context-word-dropout", "0.2"]),
-        ("transformer", []),
     ],
 )
 def test_a_noisy_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, options: list[str]) -> None:  # noqa: F811

@@ -123,7 +123,7 @@ def test_their_source_is_context(name: str, options: dict[str, Any]) -> None:
     assert same == (name == "transformer")
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize(("name", "options"), [CASES[0], *CASES[-5:]])
 def test_all_are_translated_and_the_others_scored(name: str, options: dict[str, Any]) -> None:
     model, data = build(name, **options), corpus()
     settings = GenerationConfig(max_tokens=8000), BeamSearchConfig(beam=1)
@@ -217,7 +217,7 @@ def test_long_sentences_without_a_partner_are_split_like_others(text: ParallelTe
 
 @pytest.mark.parametrize(
     "arch",
-    [["transformer"], ["doc_transformer"], ["hier_cond_transformer", "--target-context", "conditional"]],
+    [["doc_transformer"], ["hier_cond_transformer", "--target-context", "conditional"]],
 )
 def test_a_run_resumes_bit_for_bit(text: ParallelText, tmp_path: Path, arch: list[str]) -> None:
     assert text.preprocess("--one-sided", "read", "--vocab-size", "60") == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "inferlite"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "inferlite"))
 import probing_tasks
 
 from docnmt.cli import senteval

@@ -75,7 +75,7 @@ def own_lines(err: str) -> list[str]:
     return [line for line in err.splitlines() if line.startswith("docnmt-train:")]
 
 
-@pytest.mark.parametrize("killed", [0, 1])
+@pytest.mark.parametrize("killed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_killed_rank_is_named_and_the_last_checkpoint_goes_on(data: Path, tmp_path: Path, killed: int) -> None:
     run = tmp_path / "run"
     with job(2, data, run, "--max-update", "100000", *OFTEN) as process:
@@ -119,6 +119,7 @@ def test_a_rank_names_its_batch(data: Path, tmp_path: Path) -> None:
     assert "17" in line
 
 
+@pytest.mark.slow  # how a rank's error is told is tested above
 def test_out_of_memory_names_rank_and_batch(data: Path, tmp_path: Path) -> None:
     """After the probe, and in one rank alone."""
     options = ("--memory-at", "12", "--max-epoch", "3", "--disable-validation")
@@ -143,6 +144,7 @@ def test_no_sign_of_life_outlives_its_job() -> None:
     assert torchrun(2, rank_signs.__file__).returncode == 0
 
 
+@pytest.mark.slow  # what refuses it is tested in one process, too
 def test_a_second_job_is_refused_before_it_reads_anything(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     (data / "train.json").unlink()  # it would not come to this

@@ -76,7 +76,7 @@ def pairs(folder: Path) -> Path:
 
 
 def cases(folder: Path) -> dict[str, list[str]]:
-    common = ["--max-update", "4", "--lr", "0.01", "--warmup-updates", "1", "--log-interval", "1", "--device", "cpu"]
+    common = ["--max-update", "3", "--lr", "0.01", "--warmup-updates", "1", "--log-interval", "1", "--device", "cpu"]
     data, found = str(folder / "data"), {}
     for arch, options in TRANSLATION.items():
         found[arch] = [data, "--arch", arch, *SMALL.split(), *options.split(), *common]
@@ -136,7 +136,7 @@ def test_two_ranks_train_what_one_does(jobs: Jobs, kind: str, case: str) -> None
         pytest.skip("--shard needs a newer torch")
     assert result.status == 0
     one, two = (log(jobs.folder / name / case) for name in ("one", kind))
-    assert len(one) == len(two) >= 5
+    assert len(one) == len(two) >= 4
     for line, other in zip(one, two, strict=True):
         other.pop("idle", None)
         assert line.pop("event") == other.pop("event")

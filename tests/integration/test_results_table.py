@@ -60,7 +60,7 @@ def test_every_file_of_every_system_is_in_the_tables(tmp_path: Path, capsys: pyt
     assert "| | chance | 50.0 | 50.0 | 50.0 |" in lines
     assert "| true-context | b | 100.0 | 100.0 | 100.0 |" in lines
     assert not any("kind" in line for line in lines)
-    kept = tmp_path / "kept"
+    kept = tmp_path / "kept.jsonl"
     tool.main([str(tmp_path), "--keep", str(kept)])
     printed = capsys.readouterr().out
     tool.main([str(kept)])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "scaleformer"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "scaleformer"))
 import lengths as tool
 
 

@@ -11,7 +11,7 @@ import pytest
 import small_system
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "scaleformer"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "scaleformer"))
 
 import loss_by_position
 import neighbours

@@ -9,7 +9,7 @@ import pytest
 import torch
 from parallel_text import ParallelText
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "fusion_translation"))
 
 import translation_gates
 

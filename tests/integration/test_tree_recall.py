@@ -12,7 +12,7 @@ import pytest
 import small_system
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "attention"))
 
 import tree_recall as tool
 

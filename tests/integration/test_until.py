@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "discourse"))
 import until as tool
 
 #: Stands for docnmt-train: writes its log, waits for SIGTERM, and says that it came.

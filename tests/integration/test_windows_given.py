@@ -62,8 +62,7 @@ def assert_same(found: dict[int, tuple[str, float]], want: dict[int, tuple[str, 
     assert [found[n][1] for n in want] == pytest.approx([score for _, score in want.values()], abs=1e-4)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("window", [1, 2, 50])
+@pytest.mark.parametrize(("system", "window"), [("own text", 1), ("given text", 2), ("both", 1), ("both", 50)])
 def test_what_is_encoded_together_changes_nothing(system: str, window: int) -> None:
     want = best(translate(system, window))
     assert list(want) == [n for n, text in enumerate(GIVEN) if text is None]
@@ -82,8 +81,7 @@ def test_what_is_given_is_read(system: str) -> None:
     assert one != other
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("max_tokens", [1, 30])
+@pytest.mark.parametrize(("system", "max_tokens"), [("own text", 1), ("given text", 30), ("both", 1)])
 def test_a_shared_search_waits_for_what_is_read(system: str, max_tokens: int) -> None:
     options, corpus = GenerationConfig(generator="greedy", max_tokens=max_tokens), small_system.corpus(DOCUMENTS)
     task, network = small_system.task(), models(system)
@@ -138,8 +136,9 @@ def test_scores_within_a_window_read_the_other_translations() -> None:
     ] == [0]
 
 
-@pytest.mark.parametrize("system", ["given text", "both"])
-@pytest.mark.parametrize("window", [0, 1, 2, None])
+@pytest.mark.parametrize(
+    ("system", "window"), [("given text", 1), ("given text", None), ("both", 0), ("both", 2), ("both", None)]
+)
 def test_an_explanation_reads_what_search_read(system: str, window: int | None) -> None:
     """Two routes to each score: the search's, and the pass that explains it."""
     found = {result.number: result.nbest[0] for result in translate(system, window)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import os
@@ -107,15 +108,19 @@ def run(words: list[str]) -> int:
 
 def options(words: list[str]) -> set[str]:
     """Every option that a docnmt command has beside the names that `words` chooses (architecture, task, generator)."""
-    module, _, function = SCRIPTS[words[0]].partition(":")
-    main = getattr(importlib.import_module(module), function)
     chosen = ("--arch", "--task", "--criterion", "--generator", "--user-dir")
-    pairs = [(a, b) for a, b in pairwise(words) if a in chosen]
+    return _options(words[0], tuple(word for pair in pairwise(words) if pair[0] in chosen for word in pair))
+
+
+@functools.cache
+def _options(command: str, chosen: tuple[str, ...]) -> set[str]:
+    module, _, function = SCRIPTS[command].partition(":")
+    main = getattr(importlib.import_module(module), function)
     text = io.StringIO()
     for help in ("--help", "--help-all"):  # the first may show only the options that matter most
         if help == "--help" or help in text.getvalue():
             with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
-                main([*(word for pair in pairs for word in pair), help])
+                main([*chosen, help])
     return set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", text.getvalue()))
 
 

@@ -16,7 +16,7 @@ from docnmt.functional.linear import feature_map
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools" / "bench"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "recipes" / "scaleformer"))
     monkeypatch.delitem(sys.modules, "linear_ways", raising=False)
     return importlib.import_module("linear_ways")
 

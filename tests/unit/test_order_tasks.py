@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "fusion_matters"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes" / "fusion_matters"))
 order_tasks = pytest.importorskip("order_tasks")
 
 from docnmt.runtime.errors import UsageError  # noqa: E402

@@ -12,7 +12,7 @@ PARTS = ["x", "y", "x", "z"]
 
 
 def part(folder: Path, *values: str) -> subprocess.CompletedProcess[str]:
-    tool = str(ROOT / "tools" / "part_of_corpus.py")
+    tool = str(ROOT / "recipes" / "manual" / "part_of_corpus.py")
     given = [str(folder / "all"), "--languages", "en", "de", "--column", "part", "--out", str(folder / "out" / "some")]
     return subprocess.run(
         [sys.executable, tool, *given, "--values", *values], capture_output=True, text=True, check=False

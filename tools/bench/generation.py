@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from docnmt.core.search.decode import decode
 from torch import Tensor
 
 from docnmt.core.batch import PackedText
 from docnmt.core.data.tokenizer import BRK, EOS
 from docnmt.core.search.beam_search import BeamSearch
 from docnmt.core.search.config import BeamSearchConfig
-from docnmt.core.search.decode import decode
 from docnmt.core.search.hypothesis import Hypothesis, Slot
 from docnmt.layout import DocumentLayout
 from docnmt.registry import (

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from docnmt.apps.serve.scheduler import Job, SharedSearch
+from docnmt.core.search.work import Work
 
 from docnmt.apps.commands.models import open_models
-from docnmt.apps.serve.scheduler import Job, SharedSearch
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.ensemble import Ensemble
 from docnmt.core.search.translate_corpus import translate_corpus, translation
-from docnmt.core.search.work import Work
 from docnmt.registry import (
     ARCHITECTURES,
     MODELS,

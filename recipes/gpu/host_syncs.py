@@ -1,0 +1,101 @@
+#!/usr/bin/env python
+"""How often the host would wait for a GPU in one update of training, by architecture; no GPU is needed.
+
+    python recipes/gpu/host_syncs.py [--arch hier_cond_transformer_tiny …] [--lines]
+
+Trains three updates of a toy corpus on a device that computes on the CPU and pretends to be a GPU (`pretended.py` says
+what waits), and counts from the second optimizer step to the third: batch, forward and backward pass, clipping, step
+and log. `--lines` names the lines of docnmt that wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from pretended import NAME, pretended
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+ARCHITECTURES = ("transformer", "doc", "hier", "cond", "hier_cond", "copy", "scaleformer", "concat")
+WORDS = (
+    "the", "a", "dog", "cat", "house", "tree", "sees", "finds", "old", "new", "in", "under", "and", "then", "it", "he",
+    "they", "walks", "sleeps", "river",
+)  # fmt: skip
+#: Sentences of the documents of training: batches of short and of long ones attend by all ways.
+LENGTHS = [3, 1, 40, 5, 60, 2, 150, 7, 9] * 3
+
+
+def corpus(prefix: Path, lengths: Sequence[int], seed: int) -> None:
+    """Documents of so many sentences; a translation is the source's words spelt backwards."""
+    draw = random.Random(seed)
+    lines: list[list[str]] = []
+    for length in lengths:
+        lines += [draw.choices(WORDS, k=draw.randint(1, 14)) for _ in range(length)] + [[]]
+    for language, words in (("en", lines), ("de", [[word[::-1] for word in line] for line in lines])):
+        text = "\n".join(" ".join(line) + "." * bool(line) for line in words[:-1])
+        prefix.with_suffix("." + language).write_text(text + "\n", encoding="utf-8")
+
+
+def prepare(folder: Path, lengths: Sequence[int] = LENGTHS) -> Path:
+    """Documents of so many sentences as a data folder."""
+    from docnmt.cli.preprocess import main
+
+    corpus(folder / "train", lengths, 1)
+    corpus(folder / "valid", [3, 4], 2)
+    files = ["--trainpref", str(folder / "train"), "--validpref", str(folder / "valid")]
+    if main(["-s", "en", "-t", "de", *files, "--destdir", str(folder / "data"), "--vocab-size", "60"]):
+        sys.exit("error: docnmt-preprocess failed")
+    return folder / "data"
+
+
+def count(data: Path, save_dir: Path, arch: str, options: Sequence[str] = ()) -> Counter[tuple[str, str]]:
+    """What waits in the third update, by operation and line."""
+    from docnmt.cli.train import main
+
+    begins: list[int] = []
+    with pretended() as counter:
+        hook = register_optimizer_step_post_hook(lambda *_: begins.append(len(counter.found)))
+        try:
+            given = ["--max-tokens", "2500", "--max-update", "3", "--disable-validation", "--log-interval", "1"]
+            status = main([str(data), "--arch", arch, *given, *options, "--device", NAME, "--save-dir", str(save_dir)])
+        finally:
+            hook.remove()
+    if status or len(begins) != 3:
+        raise RuntimeError(f"expected 3 updates, got {len(begins)}")
+    return Counter(counter.found[begins[1] : begins[2]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arch", nargs="+", default=[f"{name.removesuffix('_transformer')}" for name in ARCHITECTURES])
+    parser.add_argument("--lines", action="store_true", help="also print the lines that wait")
+    parser.add_argument("--options", default="", help="further options of docnmt-train, in one string")
+    arguments = parser.parse_args()
+    print("| architecture | host waits an update |\n| --- | ---: |")
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
+        with contextlib.redirect_stdout(nowhere):
+            data = prepare(Path(folder))
+        for number, name in enumerate(arguments.arch):
+            arch = name if name.endswith("_tiny") else full_name(name)
+            with contextlib.redirect_stdout(nowhere):
+                found = count(data, Path(folder) / str(number), arch, arguments.options.split())
+            print(f"| `{arch}` | {sum(found.values())} |", flush=True)
+            if arguments.lines:
+                for (what, place), times in found.most_common():
+                    print(f"    {times:4} {what:18} {place}")
+
+
+def full_name(short: str) -> str:
+    """The smallest architecture of a family: `hier` → `hier_transformer_tiny`."""
+    return f"{short}_tiny" if short in ("transformer", "scaleformer") else f"{short}_transformer_tiny"
+
+
+if __name__ == "__main__":
+    main()
