@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from docnmt.apps.serve.scheduler import Job, SharedSearch
-from docnmt.core.search.work import Work
 
 from docnmt.apps.commands.models import open_models
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.ensemble import Ensemble
+from docnmt.core.search.job import Job
+from docnmt.core.search.scheduler import Scheduler
 from docnmt.core.search.translate_corpus import translate_corpus, translation
 from docnmt.registry import (
     ARCHITECTURES,
@@ -77,13 +77,13 @@ class Bench:
     @torch.inference_mode()
     def service(self) -> list[str]:
         """As docnmt-serve's worker does."""
-        shared = SharedSearch(Ensemble([self.model]), self.options, self.search)
+        shared = Scheduler(Ensemble([self.model]), self.options, self.search)
         found: list[dict[int, str]] = [{} for _ in self.corpora]
         waiting, self.steps = list(range(len(self.corpora)))[::-1], 0
         while waiting or shared.jobs:
             while waiting and len(shared.jobs) < self.clients:
                 number = waiting.pop()
-                shared.add(self._job(self.corpora[number], found[number]))
+                shared.submit(self._job(self.corpora[number], found[number]))
             shared.step()
             self.steps += 1
         return [document[n] for document in found for n in range(len(document))]
@@ -92,7 +92,7 @@ class Bench:
         def deliver(number: int, hypotheses: list[Any]) -> None:
             found[number] = translation(hypotheses[0], self.task.target_tokenizer).text
 
-        return Job(Work([self.model], self.task, corpus, self.options, self.search, given={}), deliver)
+        return Job([self.model], self.task, corpus, self.options, self.search, given={}, deliver=deliver)
 
 
 def main() -> None:
