@@ -37,10 +37,10 @@ from lengthen import lengthened
 from make import SEPARATOR
 
 from docnmt.apps.commands.config import ModelsConfig
-from docnmt.apps.commands.contrastive_scorer import corpus_of
 from docnmt.apps.commands.models import LoadedModels, load_models
 from docnmt.core.batching.planned_units import last_sentence_units
 from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.search.forced import examples_as_documents
 from docnmt.core.tasks.translation_data import TranslationDataset
 from docnmt.functional import select_and_attend as selective
 from docnmt.functional.select_all import top_sentences
@@ -143,7 +143,7 @@ def choices(loaded: LoadedModels, example: ForcedExample) -> list[Seen]:
         UserError: the model reads a part of the document only.
     """
     model, task = loaded.models[0], loaded.task
-    corpus, _ = corpus_of([example], task)
+    corpus = examples_as_documents([example], task)
     units = last_sentence_units(model.reading, corpus, limit=task.max_doc_tokens, window=None)
     batch = TranslationDataset(corpus, units, model.reading, "recall").batch([0])
     if batch.source.layout.num_sentences < corpus.num_sentences:

@@ -15,12 +15,12 @@ import torch
 from test_generation_commands import SHORT, folder, run  # noqa: F401  (fixtures)
 from test_joined_units import Numbers, build
 
-from docnmt.apps.commands.contrastive_scorer import forced_scores
 from docnmt.core.batching.collate import collate
 from docnmt.core.batching.planned_units import planned_units
 from docnmt.core.data.store import TokenArray
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
 from docnmt.core.units import Units, context_units, document_units
 

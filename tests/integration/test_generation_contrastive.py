@@ -14,7 +14,6 @@ import small_system
 from test_joined_units import build
 
 from docnmt.apps.commands.config import ModelsConfig
-from docnmt.apps.commands.contrastive_scorer import forced_scores
 from docnmt.apps.commands.generative_answers import answers
 from docnmt.apps.commands.models import load_models
 from docnmt.cli import score
@@ -22,6 +21,7 @@ from docnmt.core.batching.planned_units import last_sentence_units
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.scoring.generative import Question
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import translate_corpus
 
 ARCHITECTURES = ["transformer_tiny", "hier_transformer_tiny", "cond_transformer_tiny", "hier_cond_transformer_tiny"]
@@ -152,7 +152,7 @@ def test_many_questions_are_scored_in_portions(monkeypatch: pytest.MonkeyPatch) 
     examples = [ForcedExample(tuple(d[:-1]), d[-1], (), target) for d in texts for target in (d[0], "it.")]
     done: list[int] = []
     whole = forced_scores([model], task, examples)
-    monkeypatch.setattr("docnmt.apps.commands.contrastive_scorer._SENTENCES", 4)
+    monkeypatch.setattr("docnmt.core.search.forced._SENTENCES", 4)
     assert forced_scores([model], task, examples, progress=done.append) == pytest.approx(whole, rel=1e-6)
     assert sum(done) == len(examples) < 4 * len(done)
     assert forced_scores([model], task, []) == []

@@ -12,7 +12,6 @@ import pytest
 import small_system
 import torch
 
-from docnmt.apps.commands.contrastive_scorer import forced_scores
 from docnmt.core.batch import TranslationBatch
 from docnmt.core.batching.collate import collate, structure_positions
 from docnmt.core.batching.planned_units import planned_units
@@ -20,6 +19,7 @@ from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import BOS, BRK, EOS
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
 from docnmt.core.units import Units, window_units
 from docnmt.registry import MODELS

@@ -20,12 +20,12 @@ from test_training_translation import LAST, SMALL, data  # noqa: F401  (a fixtur
 from torch import Tensor
 from toy import assert_same_checkpoint, log
 
-from docnmt.apps.commands.contrastive_scorer import forced_scores
 from docnmt.cli.train import main as train
 from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.core.data.tokenizer import BOS
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig, SamplingConfig
+from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
 from docnmt.layout import DocumentLayout
 from docnmt.modules.target_attention import attend_earlier

@@ -17,13 +17,13 @@ from across_batches import same_translation
 from test_generation_commands import SHORT, Run, folder, run  # noqa: F401  (fixtures)
 
 import docnmt
-from docnmt.apps.commands.contrastive_scorer import forced_scores
 from docnmt.cli import inspect, train
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.formats.document import structure_of
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.structure import StructureBuilder
 from docnmt.core.scoring.contrastive import ForcedExample
+from docnmt.core.search.forced import forced_scores
 from docnmt.core.training.checkpoint import read_header
 from docnmt.core.training.model_card import model_card
 from docnmt.runtime.errors import UsageError, UserError

@@ -19,7 +19,6 @@ import small_system
 import torch
 from test_joined_units import Numbers, assert_steps_equal_the_row, build
 
-from docnmt.apps.commands.contrastive_scorer import forced_scores
 from docnmt.core.batching.collate import collate
 from docnmt.core.batching.planned_units import planned_units
 from docnmt.core.criterions.cross_entropy import CrossEntropy
@@ -27,6 +26,7 @@ from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, GreedyConfig
+from docnmt.core.search.forced import forced_scores
 from docnmt.core.search.translate_corpus import translate_corpus
 from docnmt.registry import MODELS
 from docnmt.registry.options import settings

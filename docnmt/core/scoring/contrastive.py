@@ -2,7 +2,7 @@
 
 A group is one source sentence in its context with several translations, exactly one of them right. The model scores
 each; the group counts as solved when the right one scores strictly best (Sennrich 2017; Müller et al. 2018).
-`contrastive_files.py` reads the files; `docnmt.apps.commands.contrastive_scorer` scores.
+`contrastive_files.py` reads the files; `docnmt.core.search.forced` scores.
 """
 
 from __future__ import annotations

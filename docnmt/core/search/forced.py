@@ -1,9 +1,12 @@
-"""Scores of translations that exist: one pass over both sides of a corpus, as in training."""
+"""Forced scoring: log-probabilities of translations that exist, in one pass over both sides, without search.
+
+The same training forward that gives the loss gives them, so target context is read as it is in training.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,12 +15,18 @@ import torch
 from docnmt.core.batch import TranslationBatch
 from docnmt.core.batching.collate import collate, unit_sizes
 from docnmt.core.batching.plan import plan_batches
-from docnmt.core.batching.planned_units import planned_units
+from docnmt.core.batching.planned_units import last_sentence_units, planned_units
 from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.store import offsets_of, ranges
+from docnmt.core.data.store import TokenArray, offsets_of, ranges
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
+from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.units import Units
 from docnmt.functional.loss import label_log_probs
+from docnmt.runtime import ranks
+
+#: A rank scores so many examples at a time, or as many as have so many sentences with their contexts: ContraPro's have
+#: hundreds each.
+_EXAMPLES, _SENTENCES = 1 << 11, 1 << 16
 
 
 @torch.inference_mode()
@@ -28,6 +37,7 @@ def token_log_probs(
     *,
     max_tokens: int,
     context_window: int | None = None,
+    last_only: bool = False,
 ) -> list[np.ndarray]:
     """For each sentence (n+1,) natural log-probabilities of its target subwords and its end, given those before them.
 
@@ -38,17 +48,23 @@ def token_log_probs(
         corpus: with a target side.
         max_tokens: subwords of a batch's longer side; a larger unit is a batch by itself.
         context_window: a sentence is read with at most so many of its document before it and after it.
+        last_only: only each document's last sentence is scored; it closes its unit, which has as much before it as the
+            model can read. Those of all others are NaN.
     """
     assert corpus.target is not None
     offsets = offsets_of(corpus.target.lengths() + 1)
-    found = np.empty((len(models), int(offsets[-1])))
+    found = np.full((len(models), int(offsets[-1])), np.nan)
     for scores, model in zip(found, models, strict=True):
-        for units, batch in forced_batches(model, task, corpus, max_tokens=max_tokens, context_window=context_window):
+        batches = forced_batches(
+            model, task, corpus, max_tokens=max_tokens, context_window=context_window, last_only=last_only
+        )
+        for units, batch in batches:
             rows = torch.arange(len(batch.labels), device=batch.labels.device)[batch.labels >= 0]
             log_probs = label_log_probs(model(batch), model.output, batch.labels, rows).double().cpu().numpy()
             numbers = ranges(units.kept, units.last)
             scores[ranges(offsets[numbers], offsets[numbers + 1])] = log_probs
-    log_probs = np.logaddexp.reduce(found, axis=0) - math.log(len(models))
+    with np.errstate(invalid="ignore"):  # NaN stays NaN
+        log_probs = np.logaddexp.reduce(found, axis=0) - math.log(len(models))
     return np.split(log_probs, offsets[1:-1]) if len(offsets) > 1 else []
 
 
@@ -59,11 +75,69 @@ def forced_batches(
     *,
     max_tokens: int,
     context_window: int | None = None,
+    last_only: bool = False,
 ) -> Iterator[tuple[Units, TranslationBatch]]:
     """The units that search has of a corpus, a batch at a time, with their targets; on the model's device."""
     source = replace(corpus, target=None)  # where documents are cut does not depend on the target
     plan, device = model.reading, next(model.parameters()).device
-    units = planned_units(plan, source, limit=task.max_doc_tokens, window=context_window)
+    units_of = last_sentence_units if last_only else planned_units
+    units = units_of(plan, source, limit=task.max_doc_tokens, window=context_window)
     sizes = unit_sizes(corpus, units, plan)
     for chosen in plan_batches(sizes, max_tokens, seed=0, epoch=0, shuffle=False):
         yield units[chosen], collate(corpus, units, chosen, plan).to(device)
+
+
+def forced_scores(
+    models: Sequence[AnyTranslationModel],
+    task: TranslationTask,
+    examples: Sequence[ForcedExample],
+    *,
+    max_tokens: int = 4000,
+    lenpen: float = 0.0,
+    context_window: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> list[float]:
+    """log p(target </s> | source, contexts) of every example, natural logs, in their order.
+
+    Args:
+        models, max_tokens: as of `token_log_probs`.
+        lenpen: each score is divided by (number of tokens, `</s>` included) ** lenpen; 0 leaves the sum.
+        context_window: only so many sentences right before the last one are read, on both sides; their positions, and
+            so everything else, stay as they are.
+        progress: called with a number of examples whenever they are done.
+    """
+    portions = list(_portions(examples))
+
+    def scored(place: int) -> list[float]:
+        corpus = examples_as_documents(portions[place], task)
+        log_probs = token_log_probs(
+            models, task, corpus, max_tokens=max_tokens, context_window=context_window, last_only=True
+        )
+        last = [log_probs[n - 1] for n in corpus.document_offsets[1:].tolist()]
+        if progress is not None:
+            progress(len(last))
+        return [float(each.sum()) / len(each) ** lenpen for each in last]
+
+    shares = ranks.shared_out([len(portion) for portion in portions], scored)
+    return [score for share in shares for score in share]
+
+
+def _portions(examples: Sequence[ForcedExample]) -> Iterator[Sequence[ForcedExample]]:
+    """Examples in order, `_EXAMPLES` at a time or fewer with about `_SENTENCES`."""
+    begin = sentences = 0
+    for n, example in enumerate(examples):
+        sentences += len(example.source_context) + 1
+        if n + 1 - begin == _EXAMPLES or sentences >= _SENTENCES or n + 1 == len(examples):
+            yield examples[begin : n + 1]
+            begin, sentences = n + 1, 0
+
+
+def examples_as_documents(examples: Sequence[ForcedExample], task: TranslationTask) -> ParallelCorpus:
+    """Each example as a document whose last sentence is the one in question."""
+    sources, targets = [], []
+    for example in examples:
+        source_context, target_context = example.contexts()
+        sources.append([*source_context, example.source])
+        targets += [*target_context, example.target]
+    target = TokenArray.from_lists(task.target_tokenizer.encode(targets), task.target_tokenizer.vocab_size)
+    return replace(ParallelCorpus.from_lines(sources, task.source_tokenizer), target=target)

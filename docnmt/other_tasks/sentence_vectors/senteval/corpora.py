@@ -88,7 +88,7 @@ TASKS = {
     )
 }
 
-#: Probing tasks (tools/inferlite/probing_tasks.py makes them), evaluated where they are named: words of the six classes
+#: Probing tasks (recipes/inferlite/probing_tasks.py makes them), evaluated where they are named: words of the six classes
 #: of `Length`, and how many words `WordContent` asks for.
 LENGTHS, PROBING_WORDS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28)), 100
 PROBING = {
@@ -125,7 +125,7 @@ def _rows(task: TransferTask, paths: Sequence[Path]) -> Rows:
     rows: list[tuple[list[list[str]], float]] = []
     for path in paths:
         if not path.exists():
-            probing = "; tools/inferlite/probing_tasks.py makes it" if task.name in PROBING else ""
+            probing = "; recipes/inferlite/probing_tasks.py makes it" if task.name in PROBING else ""
             raise UserError(f"{path}: cannot be read: {task.name} needs it, and --data does not have it{probing}")
         for number, (value, *texts) in read_tsv(path, columns):
             rows.append(([words(text) for text in texts], _target(task, value, f"{path}:{number}")))
