@@ -324,15 +324,20 @@ def test_translate_writes_what_is_given_as_it_is_and_the_rest_for_each_line(run:
     assert lines[5:] == [plain[5], ""]
 
 
-def test_translate_gives_what_generate_gives(run: Run, folder: Path) -> None:  # noqa: F811
-    """A model that reads its translations; `--given` has the references that `--prefix-references` gives."""
-    task = DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
-    small_system.save(folder / "reader.safetensors", "cond_transformer_tiny", of=task, target_context="conditional")
+@pytest.fixture
+def reader(folder: Path) -> str:  # noqa: F811
+    """A model that reads its translations."""
+    path, task = folder / "reader.safetensors", DocumentTranslation.load(DocumentTranslationConfig(), folder / "data")
+    return small_system.save(path, "cond_transformer_tiny", of=task, target_context="conditional").name
+
+
+def test_translate_gives_what_generate_gives(run: Run, folder: Path, reader: str) -> None:  # noqa: F811
+    """`--given` has the references that `--prefix-references` gives."""
     run(
         "generate",
         "data",
         "--path",
-        "reader.safetensors",
+        reader,
         *SHORT,
         "--prefix-references",
         "0.7",
@@ -348,7 +353,7 @@ def test_translate_gives_what_generate_gives(run: Run, folder: Path) -> None:  #
     for number, text in zip(numbers, first, strict=True):
         given[number] = text or ""
     (folder / "first.de").write_text("\n".join(given) + "\n", encoding="utf-8")
-    command = ["translate", "--path", "reader.safetensors", "--input-format", "corpus", *SHORT]
+    command = ["translate", "--path", reader, "--input-format", "corpus", *SHORT]
     stdin = ("\n".join(source) + "\n").encode()
     status, out, _ = run(*command, "--given", "first.de", stdin=stdin)
     assert status == 0
@@ -356,10 +361,14 @@ def test_translate_gives_what_generate_gives(run: Run, folder: Path) -> None:  #
     assert out != run(*command, stdin=stdin)[1]
 
 
-def test_long_lines_of_a_corpus_are_cut_unless_they_are_given(run: Run, folder: Path) -> None:  # noqa: F811
+def test_long_lines_of_a_corpus_are_cut_unless_they_are_given(
+    run: Run,  # noqa: F811
+    folder: Path,  # noqa: F811
+    reader: str,
+) -> None:
     long = "the dog sees the cat, " * 100
     (folder / "one.de").write_text("A DOG.\n\n", encoding="utf-8")
-    command = ["translate", "--path", "reader.safetensors", "--input-format", "corpus", *SHORT, "--max-len-a", "0"]
+    command = ["translate", "--path", reader, "--input-format", "corpus", *SHORT, "--max-len-a", "0"]
     status, out, err = run(*command, "--given", "one.de", stdin=f"a dog.\n{long}\n".encode())
     assert status == 0
     assert "is cut" in err or "pieces" in err

@@ -47,7 +47,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.slow if case in ("hier", "cond", "scaleformer", "doc") else ())
+        for case in CASES
+    ],
+)
 def test_an_update_waits_once_and_computes_the_same(
     case: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,15 @@ MORE = {
 SHARDED = ["transformer", "hier_cond_transformer", "copy_transformer", "r_drop", "checkpointing", "three", "inferlite"]
 CASES = [*TRANSLATION, *MORE, *PAIRS, "fusion_classifier"]
 TRAINED = [*(("two", case) for case in CASES), *(("sharded", case) for case in SHARDED)]
+#: Some of each kind, which are trained in every run; `--slow` trains all.
+ALWAYS = {
+    "transformer", "cond_transformer", "hier_cond_transformer", "doc_transformer", "han", "r_drop", "mix",
+    "resolutions", "checkpointing", "three", "inferlite", "fusion_classifier",
+}  # fmt: skip
+PARAMETERS = [
+    pytest.param(kind, case, marks=() if case in ALWAYS else pytest.mark.slow, id=f"{kind}-{case}")
+    for kind, case in TRAINED
+]
 
 
 class Jobs(NamedTuple):
@@ -113,22 +122,26 @@ def uses(folder: Path, name: str) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
+def jobs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
     folder = tmp_path_factory.mktemp("ranks")
+    slow = request.config.getoption("--slow")
+    trainings = [(kind, case) for kind, case in TRAINED if slow or case in ALWAYS]
     text = ParallelText(folder)
     assert text.preprocess("--vocab-size", "80") == 0
     pairs(folder)
     words = cases(folder)
-    for case, each in words.items():
-        assert train.main([*each, "--update-freq", "2", "--save-dir", str(folder / "one" / case)]) == 0, case
-    shared = [["train", *each, "--save-dir", str(folder / "two" / case)] for case, each in words.items()]
-    shared += [["train", *words[case], "--shard", "--save-dir", str(folder / "sharded" / case)] for case in SHARDED]
+    for case in dict.fromkeys(case for _, case in trainings):
+        assert train.main([*words[case], "--update-freq", "2", "--save-dir", str(folder / "one" / case)]) == 0, case
+    more = {"two": [], "sharded": ["--shard"]}
+    shared = [
+        ["train", *words[case], *more[kind], "--save-dir", str(folder / kind / case)] for kind, case in trainings
+    ]
     results = iter(run_jobs(folder, 2, [*shared, *uses(folder, "two").values()]))
-    trained = {f"{kind}/{case}": next(results) for kind, case in TRAINED}
+    trained = {f"{kind}/{case}": next(results) for kind, case in trainings}
     return Jobs(folder, trained, {case: next(results) for case in uses(folder, "")})
 
 
-@pytest.mark.parametrize(("kind", "case"), TRAINED)
+@pytest.mark.parametrize(("kind", "case"), PARAMETERS)
 def test_two_ranks_train_what_one_does(jobs: Jobs, kind: str, case: str) -> None:
     result = jobs.trained[f"{kind}/{case}"]
     if kind == "sharded" and not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
