@@ -110,7 +110,7 @@ def test_a_text_file_is_translated_like_stdin(folder: Path, model: str) -> None:
         (["x.md", "x.txt"], 2, "2 files: give a folder for their translations with -o DIR"),
         (["x.md", "-o", "there.md"], 1, "there.md: exists already; give --overwrite"),
         (["x.md", "x.po", "-o", "there.md"], 1, "there.md: is a file; several documents go into a folder"),
-        (["x.pdf"], 1, "x.pdf: expected a document, by its ending one of .txt .md"),
+        (["x.pdf"], 1, "x.pdf: a PDF says"),
         (["none.md"], 1, "none.md: cannot be read"),
         (["bad.docx", "-o", "new.docx"], 1, "bad.docx: is not a whole document"),
         (["x.md", "--input-format", "tsv"], 2, "--input-format tsv is for stdin"),

@@ -6,6 +6,9 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from sample_catalogues import CATALOGUES
+from sample_packages import PACKAGES, package
+
 from docnmt.apps.documents import Document, read
 from docnmt.apps.documents.document_sentences import Sentence, translated
 from docnmt.core.formats.split_sentences import split_sentences
@@ -155,13 +158,16 @@ def odt() -> bytes:
     return out.getvalue()
 
 
-TEXTS = {"txt": TXT, "md": MD, "html": HTML, "po": PO, "xlf": XLF, "tmx": TMX, "srt": SRT}
-KINDS = [*TEXTS, "docx", "odt"]
+TEXTS = {"txt": TXT, "md": MD, "html": HTML, "po": PO, "xlf": XLF, "tmx": TMX, "srt": SRT, **CATALOGUES}
+MADE = {"docx": docx, "docm": docx, "dotx": docx, "odt": odt}
+KINDS = [*TEXTS, *MADE, *PACKAGES]
 
 
 def content(kind: str) -> bytes:
     """A small document of a kind."""
-    return {"docx": docx, "odt": odt}[kind]() if kind in ("docx", "odt") else TEXTS[kind].encode()
+    if kind in PACKAGES:
+        return package(PACKAGES[kind])
+    return MADE[kind]() if kind in MADE else TEXTS[kind].encode()
 
 
 def document(kind: str, source: str | bytes | None = None) -> Document:

@@ -372,8 +372,8 @@ def test_kinds() -> None:
         "po",
         "html",
     ]
-    with pytest.raises(UserError, match=r"x\.pdf: expected a document, by its ending one of \.txt \.md"):
-        kind_of("x.pdf")
+    with pytest.raises(UserError, match=r"x\.doc: expected a document, by its ending one of \.txt \.md"):
+        kind_of("x.doc")
 
 
 @pytest.mark.parametrize(
@@ -441,9 +441,9 @@ def test_damaged_and_hostile_files_are_refused_in_a_line(kind: str, content: byt
 
 
 def test_a_package_is_not_unpacked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from docnmt.apps.documents import office
+    from docnmt.apps.documents import package
 
-    monkeypatch.setattr(office, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(package, "MAX_BYTES", 1 << 20)
     with pytest.raises(UserError, match="unpacks to more than 1 MiB"):
         document("docx", _package("word/document.xml", b"<a>" + b" " * (2 << 20) + b"</a>"))
 

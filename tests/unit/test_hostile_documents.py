@@ -47,6 +47,16 @@ HOSTILE: list[tuple[str, str | bytes]] = [
     ("txt", f"word %(a){'0' * N}"),
     ("docx", word(f"<w:p><w:r><w:t>a b</w:t></w:r>{repeated(FIELD)}</w:p>")),
     ("docx", word(f"<w:p><w:r>{repeated('<w:t>a</w:t><w:br/>')}<w:rPr><w:b/></w:rPr></w:r></w:p>")),
+    ("json", f'["{{n, plural, other {{{repeated("# b ")}}}}}"]'),
+    ("json", f'["{repeated("{n, plural, other {a}} ")}"]'),
+    ("yaml", repeated("- a #b\n")),
+    ("yaml", f"- &a b c\n{repeated('- *a' + chr(10))}"),
+    ("properties", f"{'a' * N}\\"),
+    ("strings", f'{repeated("// a" + chr(10))}"a" = "a b";'),
+    ("xml", f"<resources><string>{repeated('a <b>c</b> ')}</string></resources>"),
+    ("vtt", f"WEBVTT\n\n00:01.000 --> 00:02.000\n{repeated('<v a')}"),
+    ("ass", f"[Events]\nDialogue: 0,0,0,0,0,0,0,0,0,{repeated('{' + chr(92) + 'p1 ')}"),
+    *(("mdx", repeated(each)) for each in ('<a "', "{'", "{1+2} a ")),
     ("xlf", XLF.format(f"<trans-unit><source>w {repeated('a <x/>')}</source></trans-unit>")),
 ]
 

@@ -141,8 +141,9 @@ class TranslateConfig:
     """What `docnmt-translate` can be told besides its search."""
 
     files: tuple[str, ...] = option(
-        (), "documents, by their endings: .txt .md .html .docx .odt .xlf .po .tmx .srt; none: stdin", positional=True,
-        metavar="FILE",
+        (), "documents, by their endings: .txt .md .mdx .html .epub .docx .docm .dotx .pptx .xlsx .odt .odp .fodt "
+        ".xlf .sdlxliff .mqxliff .po .tmx .json .yaml .properties .strings .xml (Android) .resx .srt .vtt .ass; "
+        "none: stdin", positional=True, metavar="FILE",
     )  # fmt: skip
     output: str | None = option(
         None, "where the translated document goes, of the same kind; a folder for several [stdout, for one]",

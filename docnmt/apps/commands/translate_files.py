@@ -16,9 +16,11 @@ from docnmt.apps.commands.output import progress_of
 from docnmt.apps.documents import Document, kind_of, read
 from docnmt.apps.documents.document_sentences import Sentence, Translate, translated
 from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.documents.segment import BREAK
 from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
 from docnmt.apps.explain.explain_page import ExplainedSentence
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.split_sentences import splitter
 from docnmt.core.formats.structure import Structure, StructureBuilder
@@ -55,6 +57,7 @@ def translate_files(
     for source, _ in jobs[1:]:  # a damaged one is found before the first is translated
         _document(source, loaded)
     pages: list[list[ExplainedSentence]] = []
+    unknown = UnknownText(loaded.task.source_tokenizer)
     glossary, known = opened_glossary(options), open_memory(memory, loaded)
     model = DocumentModel(loaded, known, models.context_window, options, search, glossary, out)
     for source, target in jobs:
@@ -62,10 +65,8 @@ def translate_files(
             pages.append([])
             model = replace(model, page=pages[-1])
         document = _document(source, loaded)
-        if document.left:
-            lines = ", ".join(map(str, document.left))
-            why = "stays as it is: its markup cannot be told from its text"
-            print(f"note: {source}: what begins in line {lines} {why}", file=sys.stderr)
+        _tell_left(document, source)
+        unknown.add(source_text(document, loaded.task))
         content = translate_document(document, model, rules=config.splitter)
         if target is None:
             out.flush()
@@ -74,8 +75,26 @@ def translate_files(
         else:
             with replacing(target) as temporary:
                 temporary.write_bytes(content)
+    unknown.warn()
     if config.explain is not None:
         write_explained(config.explain, loaded, pages)
+
+
+def _tell_left(document: Document, path: Path) -> None:
+    """Name the text of a document that stays as it is."""
+    lines = ", ".join(str(place) for place in document.left if isinstance(place, int))
+    if lines:
+        why = "stays as it is: its markup cannot be told from its text"
+        print(f"note: {path}: what begins in line {lines} {why}", file=sys.stderr)
+    parts = "; ".join(place for place in document.left if isinstance(place, str))
+    if parts:
+        print(f"note: {path}: stays as it is: {parts}", file=sys.stderr)
+
+
+def source_text(document: Document, task: TranslationTask) -> ParallelCorpus:
+    """What is to be translated of a document, a segment a line."""
+    texts = [segment.text.replace(BREAK, " ") for segment in document.segments if segment.translation is None]
+    return ParallelCorpus.from_lines([texts], task.source_tokenizer)
 
 
 def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:

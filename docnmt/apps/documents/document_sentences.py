@@ -11,9 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from docnmt.apps.documents.placeholders import placeholders, without_placeholders
 from docnmt.apps.documents.project_marks import Span, project
 from docnmt.apps.documents.segment import BREAK, Document, Segment, Translated
 from docnmt.apps.documents.segment_parts import Part, Split, parts_of
+from docnmt.apps.documents.spaces import no_break
 from docnmt.apps.documents.untranslatable import between, has_words, places_of
 from docnmt.apps.documents.word_pairs import equal_and_near, words
 
@@ -94,9 +96,10 @@ def _sentence(part: Part) -> Sentence:
 
 def _accept(part: Part, answer: str) -> bool:
     """Takes a translation, if all that is fixed came through."""
-    text = answer.replace(BREAK, " ")
+    text = no_break(part.source, answer.replace(BREAK, " "))
     placed = _places(part.source, part.fixed, text)
-    if placed is None:
+    flags = part.segment.flags
+    if placed is None or placeholders(text, flags) != placeholders(part.source, flags):
         return False
     part.text, part.placed = text, placed
     return True
@@ -152,7 +155,8 @@ def _piece_by_piece(part: Part, answers: Iterator[str]) -> None:
     for text, span in zip(between(source, part.fixed), [*part.fixed, None], strict=True):
         bare = text.strip()
         if has_words(text, ()):
-            found = next(answers).replace(BREAK, " ").strip()
+            found = no_break(bare, next(answers).replace(BREAK, " ").strip())
+            found = without_placeholders(found, part.segment.flags)
             before, behind = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
             at, begin = place + len(before), len(out) + len(before)
             part.pairs += [(at + i, begin + j) for i, j in _pairs(bare, found, (), ())]

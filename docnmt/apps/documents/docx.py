@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 
 from lxml import etree
 
+from docnmt.apps.documents.docx_language import renamed, turned
 from docnmt.apps.documents.docx_runs import Op, flat, value, weight
 from docnmt.apps.documents.elements import empty
 from docnmt.apps.documents.inline import Close, Fixed, Inline, Open, pieces
@@ -27,6 +28,15 @@ from docnmt.runtime.errors import UserError
 
 #: About how many bytes the looks of all text may take together: a translation may have a copy for each of its pieces.
 _LOOKS = 1 << 30
+#: Parts with text that stays.
+_LEFT = (
+    (re.compile(r"word/diagrams/data\d*\.xml"), "a diagram (SmartArt)"),
+    (re.compile(r"word/charts/chart(?:ex)?\d*\.xml"), "a chart"),
+    (re.compile(r"word/comments\.xml"), "comments"),
+)
+_WORD = re.compile(rb"<(?:\w+:)?(?:t|v)(?:\s[^>]*)?>[^<]*?(?:[A-Za-z]|[\x80-\xff])")
+_STYLES = re.compile(r"word[/\\]styles\.xml")
+_WIDE = re.compile(r"(  +| ?\t[ \t]*)")
 _PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
 
 
@@ -34,22 +44,38 @@ class Docx(Office):
     """A text of Word."""
 
     def _parts(self, names: Iterable[str]) -> list[str]:
-        return sorted(name for name in names if _PARTS.fullmatch(name))
+        return sorted(name for name in names if _PARTS.fullmatch(name.replace("\\", "/")))  # some write Windows' paths
 
     def _units(self) -> Iterator[Unit]:
         with self._opened() as package:
             self._looks = 0
             self._headings, self._lists = set[str](), set[str]()
-            if "word/styles.xml" in package.namelist():
-                styles = parse(self._content(package, "word/styles.xml", 1 << 26), f"{self.name}: word/styles.xml")
+            self._left = list[int | str](left_in(package.namelist(), partial(self._content, package, left=1 << 26)))
+            self._styles = next((name for name in package.namelist() if _STYLES.fullmatch(name)), "")
+            if self._styles:
+                self._style_bytes = self._content(package, self._styles, 1 << 26)
+                styles = parse(self._style_bytes, f"{self.name}: {self._styles}")
                 self._headings = set(_styles(styles, r"(?i)heading \d|title$"))
                 self._lists = set(_styles(styles, r"(?i)list\b"))
         yield from super()._units()
+        self.left = self._left
+
+    def _saved(self, parts: set[str]) -> bytes:
+        for part in parts:
+            renamed(self._roots[part], self.languages)
+        if self._styles:
+            styles = parse(self._style_bytes, self.name)
+            if renamed(styles, self.languages):
+                self._roots[self._styles], self._originals[self._styles] = styles, self._style_bytes
+                parts = {*parts, self._styles}
+        return super()._saved(parts)
 
     def _part(self, root: Element, part: str) -> Iterator[Unit]:
         sections, listed = Sections(), False
         for event, element in etree.iterwalk(root, events=("start", "end")):
             name = local(element)
+            if name == "altChunk" and event == "start":
+                self._left.append(f"{part}: a document inside of this one (altChunk)")
             if name == "tr":
                 if listed:  # a table ends the list before it
                     sections.together(begins=False)
@@ -82,7 +108,21 @@ class Docx(Office):
         base = max(sizes, key=lambda key: sizes[key], default="")
         inline = _read(ops, base)
         segment = inline.segment(units=units)
-        return Unit(segment, partial(_fill, paragraph, segment, inline, looks.get(base)), part)
+
+
+        def filled(found: Translated) -> None:
+            _fill(paragraph, segment, inline, looks.get(base), found)
+            turned(paragraph, self.languages)
+
+        return Unit(segment, filled, part)
+
+
+def left_in(names: Iterable[str], content: Callable[[str], bytes]) -> Iterator[str]:
+    """The parts of these with text that is not read, and what they are."""
+    for name in names:
+        for pattern, what in _LEFT:
+            if pattern.fullmatch(name.replace("\\", "/")) and _WORD.search(content(name)):
+                yield f"{name}: {what}"
 
 
 def _styles(root: Element, pattern: str) -> Iterator[str]:
@@ -96,8 +136,9 @@ def _styles(root: Element, pattern: str) -> Iterator[str]:
 @dataclass
 class _Payload:
     """How a mark is written: elements before and behind it; the run that `before` stood in; the element that it fills;
-    the look of its runs."""
+    the look of its runs; or white space."""
 
+    space: str = ""
     before: Sequence[Element] = ()
     behind: Sequence[Element] = ()
     run: Element | None = None
@@ -106,9 +147,20 @@ class _Payload:
     look: Element | None = None
 
 
+def _add(inline: Inline[_Payload], text: str) -> None:
+    """Text, in which two spaces stay two, and more are a break."""
+    for number, part in enumerate(_WIDE.split(text)):
+        if number % 2 and inline.begun and (len(part) > 2 or "\t" in part):
+            inline.hard(_Payload(part))
+            continue
+        if number % 2 and inline.begun:
+            inline.sign(part[1:])
+        inline.text(part)
+
+
 def _read(ops: Sequence[Op], base: str) -> Inline[_Payload]:
     """The text and marks of a paragraph most of which looks like `base`."""
-    inline: Inline[_Payload] = Inline()
+    inline: Inline[_Payload] = Inline(_Payload)
     now = base
     for op in ops:
         if op.kind == "text":
@@ -118,17 +170,17 @@ def _read(ops: Sequence[Op], base: str) -> Inline[_Payload]:
                 if op.key != base:
                     inline.open(_Payload(look=_look(op)))
                 now = op.key
-            inline.text(op.text)
+            _add(inline, op.text)
         elif op.kind == "fixed":
-            inline.fixed(_Payload(op.elements, run=op.run, look=op.look), op.text)
+            inline.fixed(_Payload(before=op.elements, run=op.run, look=op.look), op.text, op.seen)
         elif op.kind == "break":
-            inline.hard(_Payload(op.elements, run=op.run, look=op.look))
+            inline.hard(_Payload(before=op.elements, run=op.run, look=op.look))
         else:
             if now != base:
                 inline.close()
                 now = base
             if op.kind == "open":
-                inline.open(_Payload(op.elements, op.behind, shell=op.shell, inner=op.inner))
+                inline.open(_Payload(before=op.elements, behind=op.behind, shell=op.shell, inner=op.inner))
             else:
                 inline.close()
     return inline
@@ -154,7 +206,9 @@ def _fill(
             parents[-1].append(_run(piece, looks[-1], prefix))
             continue
         payload = inline.payloads[piece.number]
-        if isinstance(piece, Fixed):
+        if payload.space:
+            parents[-1].append(_run(payload.space, looks[-1], prefix))
+        elif isinstance(piece, Fixed):
             parents[-1].extend(payload.before if payload.run is None else [_alone(payload)])
         elif isinstance(piece, Open):
             parents[-1].extend(payload.before)

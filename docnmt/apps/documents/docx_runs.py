@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 from lxml import etree
@@ -13,6 +14,10 @@ from docnmt.apps.documents.xml_file import SHOWN, Element, local, shown_in, text
 _AROUND = frozenset({"hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo", "sdt"})
 #: What Word keeps for itself and makes anew: marks of the spelling checker, where pages broke when it was last shown.
 _PASSING = frozenset({"proofErr", "lastRenderedPageBreak", "softHyphen"})
+#: Fields that show nothing where they stand.
+_SILENT = (["XE"], ["TC"], ["TA"], ["RD"], ["SET"], ["ASK"], ["PRIVATE"])
+#: About as many bytes the copies of a run's look may take.
+_COPIES = 1 << 24
 _PROPERTIES = frozenset({"pPr", "rPr", "sdtPr", "sdtEndPr"})
 #: Properties of a run that do not show.
 _UNSEEN = frozenset({"lang", "noProof", "szCs", "bCs", "iCs"})
@@ -23,7 +28,8 @@ class Op:
     """A step through a paragraph: `text`, `fixed`, `break`, or `open` and `close` of something around text.
 
     Attributes:
-        text: of `text`; of `fixed` what is seen of it. key, look: how its run looks, as a string and as properties.
+        text: of `text`; of `fixed` what is seen of it. seen: as in `Inline.fixed`. key, look: how its run looks, as a
+            string and as properties.
         elements: what is written for it, or before what is inside; behind: … behind it.
         run: the one that `elements` stand in, if they are what is in it. shell, inner: the element around, and the one
             in it that holds the text. prefix: the namespace of the paragraph.
@@ -39,12 +45,15 @@ class Op:
     inner: Element | None = None
     run: Element | None = None
     prefix: str = ""
+    seen: str = ""
 
 
 def flat(parent: Element) -> list[Op]:
     """What stands in a paragraph, or in an element around runs, step by step."""
     ops: list[Op] = []
-    children = [child for child in parent if local(child) not in _PROPERTIES | _PASSING]
+    children = [
+        each for child in parent if local(child) not in _PROPERTIES | _PASSING for each in _divided(child)
+    ]
     ends = _field_ends(children)
     place = 0
     while place < len(children):
@@ -64,9 +73,36 @@ def flat(parent: Element) -> list[Op]:
                 ops += [Op("open", shell=child, inner=inner), *flat(inner), Op("close")]
         else:
             shown = shown_in(child, "t") if name == "fldSimple" else ""
-            ops.append(Op("fixed", shown, elements=[child]))
+            seen = "value" if name in ("fldSimple", "oMath") else ""
+            ops.append(Op("fixed", shown, elements=[child], seen=seen))
         place += 1
     return ops
+
+
+def _divided(child: Element) -> list[Element]:
+    """A run in which fields begin and end, as one for each thing in it; anything else as it is."""
+    look = child.find("{*}rPr")
+    inside = [each for each in child if local(each) != "rPr"]
+    if len(inside) < 2 or local(child) != "r" or child.find("{*}fldChar") is None:
+        return [child]
+    if look is not None and len(inside) * sum(map(_size, look.iter())) > _COPIES:
+        return [child]
+    runs = []
+    for each in inside:
+        run = etree.Element(child.tag, {str(key): str(value) for key, value in child.attrib.items()})
+        run.extend(deepcopy(part) for part in (look, each) if part is not None)
+        runs.append(run)
+    return runs
+
+
+def _ruby(ruby: Element, run: Element, look: Element | None) -> list[Op]:
+    """A text with its reading: the text is translated, the reading stays."""
+    shell = etree.Element(run.tag)
+    shell.extend(deepcopy(part) for part in (look, ruby) if part is not None)
+    inner = shell.find("{*}ruby/{*}rubyBase")
+    if inner is None:
+        return [Op("fixed", elements=[ruby], look=look, run=run)]
+    return [Op("open", shell=shell, inner=inner), *flat(inner), Op("close")]
 
 
 def _run(run: Element) -> list[Op]:
@@ -84,9 +120,19 @@ def _run(run: Element) -> list[Op]:
         if name == "noBreakHyphen":
             ops.append(Op("text", "\u2011", key, look, prefix=prefix))
             continue
+        if name == "ruby":
+            ops += _ruby(child, run, look)
+            continue
         breaks = name in ("tab", "ptab", "cr", "br")
-        ops.append(Op("break" if breaks else "fixed", elements=[child], look=look, run=run))
+        ops.append(Op("break" if breaks else "fixed", elements=[child], look=look, run=run, seen=_seen(child)))
     return ops
+
+
+def _seen(element: Element) -> str:
+    """What readers see of something in a run; what floats stands nowhere in the text."""
+    if local(element) == "drawing":
+        return "picture" if element.find("{*}inline") is not None else ""
+    return "picture" if local(element) in ("pict", "object", "sym") else ""
 
 
 def weight(ops: Sequence[Op]) -> int:
@@ -136,7 +182,7 @@ def _field(children: Sequence[Element]) -> list[Op]:
             inside += _run(child) if local(child) == "r" else [Op("fixed", elements=[child])]
         return [Op("open", elements=children[: divided + 1], behind=children[-1:]), *inside, Op("close")]
     shown = "" if divided is None else "".join(shown_in(c, "t") for c in children[divided:])[:SHOWN]
-    return [Op("fixed", shown, elements=children)]
+    return [Op("fixed", shown, elements=children, seen="" if code.split()[:1] in _SILENT else "value")]
 
 
 def _has(run: Element, kind: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from docnmt.apps.documents.begin_and_end import matched
 from docnmt.apps.documents.inline import Close, Inline, Open, pieces
 from docnmt.apps.documents.segment import Mark, Translated
+from docnmt.apps.documents.tagged import branches
 from docnmt.apps.documents.xml_file import Element
 
 _SPACE = re.compile(r"(\s+)")
@@ -18,13 +20,34 @@ class Role(NamedTuple):
     """What an element in text is.
 
     Its `kind` is `format` around text; `fixed`, kept with all that is in it; `space`, white space; `break` of lines; or
-    `end` of the format of this `key`. A model sees `shown` of what is fixed. The beginning and the end of a format
-    share a `key` if they are elements of their own.
+    `end` of the format of this `key`. A model sees `shown` of what is fixed, and `seen` is as in `Inline.fixed`. The
+    beginning and the end of a format share a `key` if they are elements of their own.
     """
 
     kind: str
     shown: str = ""
     key: str = ""
+    seen: str = ""
+
+
+#: Code of more characters is not shown to a model.
+_CODE = 60
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:\s[^<>]*)?(/?)>")
+_PICTURES = frozenset({"img", "image", "svg", "hr", "input"})
+
+
+def code(text: str) -> Role:
+    """What an element is that stands for code: tags are formats, anything else a value that a model sees as it is."""
+    text = text.strip()
+    tag = _TAG.fullmatch(text)
+    if tag is None:
+        return Role("fixed", text if len(text) <= _CODE else "", seen="value")
+    name = tag[2].lower()
+    if name == "br":
+        return Role("break")
+    if tag[3] or name in _PICTURES:
+        return Role("fixed", seen="picture")
+    return Role("end" if tag[1] else "format", key=f"<{name}>")
 
 
 class Payload(NamedTuple):
@@ -39,43 +62,84 @@ Hard = Callable[[str], bool]
 
 
 def read(parent: Element, role: Callable[[Element], Role], hard: Hard = lambda space: False) -> Inline[Payload]:
-    """The text and marks inside of an element; white space that `hard` says so of is a break of lines."""
-    inline: Inline[Payload] = Inline()
-    _read(parent, role, hard, inline)
-    return inline
+    """The text and marks inside of an element; white space that `hard` says so of is a break of lines, and so is what
+    stands around the texts of a message of ICU."""
+    return _Reader(parent, role, hard).inline
 
 
-def _text(text: str | None, hard: Hard, inline: Inline[Payload]) -> None:
-    for number, part in enumerate(_SPACE.split(text or "")):
-        if number % 2 and hard(part):
-            inline.hard(Payload(None, space=part))
+#: Stands for an element, where a text is looked at as a whole.
+_ELEMENT = "\ufffc"
+
+
+class _Reader:
+    """Goes through an element; `place` is where in its whole text."""
+
+    def __init__(self, parent: Element, role: Callable[[Element], Role], hard: Hard) -> None:
+        self.inline: Inline[Payload] = Inline(lambda text: Payload(None, space=text))
+        self._role, self._hard, self._place = role, hard, 0
+        self._whole = "".join(self._texts(parent))
+        self._breaks = deque(branches(self._whole))
+        if any(_ELEMENT in self._whole[begin:end] for begin, end in self._breaks):
+            self._breaks.clear()
+        self._read(parent)
+
+    def _texts(self, parent: Element) -> Iterator[str]:
+        yield parent.text or ""
+        for child in parent:
+            what = self._role(child)
+            yield from self._texts(child) if what.kind == "format" and not what.key else [_ELEMENT]
+            yield child.tail or ""
+
+    def _text(self, text: str | None) -> None:
+        begin, self._place = self._place, self._place + len(text or "")
+        while self._breaks and self._breaks[0][1] <= self._place:
+            first, last = self._breaks.popleft()
+            self._words(self._whole[begin:first])
+            self.inline.hard(Payload(None, space=self._whole[first:last]))
+            begin = last
+        self._words(self._whole[begin : self._place])
+
+    def _words(self, text: str) -> None:
+        for number, part in enumerate(_SPACE.split(text)):
+            if number % 2 and self._hard(part):
+                self.inline.hard(Payload(None, space=part))
+            else:
+                self.inline.text(part)
+
+    def _read(self, parent: Element) -> None:
+        self._text(parent.text)
+        children = list(parent)
+        roles = [self._role(child) for child in children]
+        ends = matched(map(_step, roles))
+        open_ends: set[int] = set()
+        for number, (child, what) in enumerate(zip(children, roles, strict=True)):
+            if what.kind == "format" and not what.key:
+                self.inline.open(Payload(child))
+                self._read(child)
+                self.inline.close()
+            else:
+                self._place += len(_ELEMENT)
+                if what.kind == "format" and number in ends:
+                    self.inline.open(Payload(child, children[ends[number]]))
+                    open_ends.add(ends[number])
+                elif number in open_ends:
+                    self.inline.close()
+                elif what.kind == "space":
+                    self._space(child, what.shown)
+                elif what.kind == "break":
+                    self.inline.hard(Payload(child))
+                else:
+                    self.inline.fixed(Payload(child), what.shown, what.seen)
+            self._text(child.tail)
+
+    def _space(self, child: Element, shown: str) -> None:
+        """Spaces: beside others they are a mark, many in a row are a break."""
+        if len(shown) > 1 and self.inline.begun:
+            self.inline.hard(Payload(child))
+        elif len(shown) > 1 or self.inline.spaced:
+            self.inline.fixed(Payload(child))
         else:
-            inline.text(part)
-
-
-def _read(parent: Element, role: Callable[[Element], Role], hard: Hard, inline: Inline[Payload]) -> None:
-    _text(parent.text, hard, inline)
-    children = list(parent)
-    roles = [role(child) for child in children]
-    ends = matched(map(_step, roles))
-    open_ends: set[int] = set()
-    for number, (child, what) in enumerate(zip(children, roles, strict=True)):
-        if what.kind == "format" and what.key and number in ends:
-            inline.open(Payload(child, children[ends[number]]))
-            open_ends.add(ends[number])
-        elif what.kind == "format" and not what.key:
-            inline.open(Payload(child))
-            _read(child, role, hard, inline)
-            inline.close()
-        elif number in open_ends:
-            inline.close()
-        elif what.kind == "space":
-            inline.text(" ")
-        elif what.kind == "break":
-            inline.hard(Payload(child))
-        else:
-            inline.fixed(Payload(child), what.shown)
-        _text(child.tail, hard, inline)
+            self.inline.text(" ")
 
 
 def _step(role: Role) -> tuple[int, str]:

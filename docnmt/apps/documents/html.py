@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from docnmt.apps.documents.begin_and_end import matched
+from docnmt.apps.documents.html_elements import BLOCKS, CONTROLS, FIXED, OPEN, PICTURES, SKIPPED, UNSEEN
+from docnmt.apps.documents.html_language import renamed
 from docnmt.apps.documents.html_tokens import Token, tokens
 from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import Place, Raw, Spliced, render
 
-#: Elements that stand in a line of text.
-_INLINE = (
-    "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark nobr q ruby s small span strike "
-    "strong sub sup time tt u"
-)
-INLINE = frozenset(_INLINE.split())
-#: Elements whose content is not translated, in a line of text.
-_FIXED = "code kbd samp var math svg object audio video canvas map meter progress output button select"
-FIXED = frozenset(_FIXED.split())
-_IN_LINES = INLINE | FIXED | {"br", "img", "wbr", "input"}
-#: … and between lines.
-_SKIPPED = "script style pre textarea template noscript iframe listing xmp plaintext"
-SKIPPED = frozenset(_SKIPPED.split())
 _STEPS = {"start": 1, "end": -1}
 _CHARSET = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 
@@ -42,7 +33,11 @@ class Html(Spliced):
         return super()._decoded()
 
     def _places(self) -> Iterator[Place]:
-        return segments(self.source, list(tokens(self.source)), Sections())
+        self._tokens = list(tokens(self.source))
+        return segments(self.source, self._tokens, Sections())
+
+    def _settings(self) -> Iterator[tuple[int, int, str]]:
+        return renamed(self.source, self._tokens, self.languages)
 
     def _render(self, place: Place, text: Translated) -> str:
         return render(place, text, escape)
@@ -65,18 +60,19 @@ def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterato
         token = found[place]
         last = place
         if token.kind == "start" and (token.kept or token.tag in FIXED or token.tag in SKIPPED):
-            last = ends.get(place) or (_left_open(found, place, ends) if token.kept else place)
+            may_be_open = token.kept or token.tag in ("rt", "rp")
+            last = ends.get(place) or (_left_open(found, place, ends) if may_be_open else place)
         if token.kind == "end" and token.tag in FIXED:  # its start is missing
             token = Token("other", token.begin, token.end)
-        if token.tag in _IN_LINES or token.kind in ("text", "other"):
+        if token.kind in ("text", "other") or token.tag not in BLOCKS:
             kind = "fixed" if last > place or token.tag in FIXED else token.kind
             line.append(Token(kind, token.begin, found[last].end, token.tag))
         else:
-            yield from _segment(source, line, sections)
+            yield from _line(source, line, sections)
             line = []
             sections.element(token.tag, begins=token.kind == "start")
         place = last + 1
-    yield from _segment(source, line, sections)
+    yield from _line(source, line, sections)
 
 
 def _ends(found: Sequence[Token]) -> dict[int, int]:
@@ -95,32 +91,39 @@ def _left_open(found: Sequence[Token], start: int, ends: Mapping[int, int]) -> i
     """The last token of an element whose end tag is left out, as HTML allows for some: it ends where the next of its
     kind begins, or where the element around it ends."""
     tag = found[start].tag
-    if tag not in _OPEN:
+    if tag not in OPEN:
         return start
     place = start + 1
     while place < len(found):
         token = found[place]
-        follows = token.tag in _OPEN[tag] or (tag == "p" and token.tag not in _IN_LINES)
+        follows = token.tag in OPEN[tag] or (tag == "p" and token.tag in BLOCKS)
         if token.kind == "end" or (token.kind in ("start", "void") and follows):
             break
         place = ends.get(place, place) + 1
     return place - 1
 
 
-#: Elements whose end tag may be left out, and those that end them; a paragraph is ended by any block.
-_OPEN = {
-    "p": frozenset({"p"}), "li": frozenset({"li"}), "option": frozenset({"option", "optgroup"}),
-    "dt": frozenset({"dt", "dd"}), "dd": frozenset({"dt", "dd"}), "tr": frozenset({"tr"}),
-    "td": frozenset({"td", "th", "tr"}), "th": frozenset({"td", "th", "tr"}),
-}  # fmt: skip
+def _line(source: str, line: Sequence[Token], sections: Sections) -> Iterator[Place]:
+    """What stands between two block elements: a segment, but buttons beside each other are one each."""
+    controls, last = list[tuple[int, int]](), -1
+    for begin, end in sorted(_matched(line).items()):
+        if line[begin].tag in CONTROLS and begin > last:
+            controls.append((begin, end))
+            last = end
+    cuts = {0, len(line)}
+    for (begin, end), (following, ends) in pairwise(controls):
+        if not any(_read(source, token) for token in line[end + 1 : following]):
+            cuts |= {begin, end + 1, following, ends + 1}
+    for begin, end in pairwise(sorted(cuts)):
+        yield from _segment(source, list(line[begin:end]), sections)
 
 
 def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Place]:
-    """What stands between two block elements, if there is text in it."""
-    line = _trimmed(source, line)
+    """A segment, if there is text in a line."""
+    line = _trimmed(source, _with_icons(source, line))
     if not line:
         return
-    inline: Inline[Raw] = Inline()
+    inline: Inline[Raw] = Inline(lambda text: (text, ""))
     ends = _matched(line)
     closing = set(ends.values())
     for number, token in enumerate(line):
@@ -128,7 +131,7 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Pla
         if token.kind == "text":
             inline.text(html.unescape(raw))
         elif token.kind == "fixed":
-            inline.fixed((raw, ""), _shown(raw))
+            inline.fixed((raw, ""), _shown(source, token), UNSEEN.get(token.tag, ""))
         elif token.tag == "br":
             inline.hard((raw, ""))
         elif number in ends:
@@ -137,16 +140,39 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Pla
         elif number in closing:
             inline.close()
         else:
-            inline.fixed((raw, ""))
+            inline.fixed((raw, ""), seen="picture" if token.tag in PICTURES else "")
     yield Place(inline.segment(units=sections.units), line[0].begin, line[-1].end, inline.payloads)
     sections.paragraph()
+
+
+def _with_icons(source: str, line: Sequence[Token]) -> list[Token]:
+    """The same with elements that hold nothing to read, as icons and links around pictures, as one token each."""
+    ends, found, place = _matched(line), list[Token](), 0
+    read = [n for n, token in enumerate(line) if _read(source, token)]
+    while place < len(line):
+        token, last = line[place], ends.get(place, place)
+        if last > place and bisect_left(read, place) == bisect_left(read, last):
+            inside = line[place + 1 : last]
+            icon = any(each.tag in PICTURES or each.tag in UNSEEN for each in inside)
+            icon = icon or "class" in source[token.begin : token.end].lower()
+            found.append(Token("void", token.begin, line[last].end, "img" if icon else ""))
+            place = last
+        else:
+            found.append(token)
+        place += 1
+    return found
+
+
+def _read(source: str, token: Token) -> bool:
+    """Whether there is something to read in a token; a line that ends is, too."""
+    return token.tag == "br" or (token.kind in ("text", "fixed") and bool(_shown(source, token).strip()))
 
 
 def _trimmed(source: str, line: list[Token]) -> list[Token]:
     """Without what is around the text: comments, pictures and elements with nothing to translate."""
     has_text = [
         number for number, token in enumerate(line)
-        if token.kind in ("text", "fixed") and _shown(source[token.begin : token.end]).strip()
+        if token.tag != "br" and _read(source, token)
     ]  # fmt: skip
     if not any(line[number].kind == "text" for number in has_text):
         return []
@@ -175,6 +201,8 @@ def _matched(line: Sequence[Token]) -> dict[int, int]:
     return matched((_STEPS.get(token.kind, 0), token.tag) for token in line)
 
 
-def _shown(raw: str) -> str:
-    """What is seen of a piece of HTML."""
-    return html.unescape(re.sub(r"<[^<>]*>", "", raw))
+def _shown(source: str, token: Token) -> str:
+    """What a model sees of a piece of a page."""
+    if token.kind == "fixed" and token.tag in UNSEEN:
+        return ""
+    return html.unescape(re.sub(r"<[^<>]*>", "", source[token.begin : token.end]))

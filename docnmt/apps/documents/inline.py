@@ -4,31 +4,50 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from docnmt.apps.documents.segment import BREAK, Mark, Segment, Translated
+from docnmt.apps.documents.steps import Build, Step, with_placeholders
 
 P = TypeVar("P")
-_SPACE = re.compile(r"\s+")
+#: White space that may become another one; a no-break space is a sign of its own.
+SPACE = r"[^\S\u00a0\u2007\u202f]"
+_SPACE = re.compile(rf"({SPACE}+)")
+#: What shows where a word may be parted. A translation parts elsewhere, and a model would read parts of words.
+_PARTS = re.compile("[\u00ad\u200b\u2060\ufeff]")
+#: Marks of the writing direction, and joiners outside of the scripts whose letters they shape.
+_UNSEEN = re.compile(
+    "([\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+"
+    "|(?<![\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u18af])[\u200c\u200d]+)"
+)
 
 
 class Inline(Generic[P]):
     """Builds a segment's text and marks; each mark has a `payload`, by which its format writes it again.
 
-    White space becomes single spaces, which do not begin or end a line.
+    White space becomes single spaces, which do not begin or end a line. With `sign`, the payload of a few characters,
+    the segment keeps white space at its ends, and directional marks, as marks that cover nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sign: Callable[[str], P] | None = None) -> None:
         self.payloads: list[P] = []
-        self._marks: list[Mark] = []
+        self._sign = sign
+        self._steps: list[Step] = []
+        self._parents: list[int] = []
         self._open: list[int] = []
-        self._waiting: list[int] = []  # marks that stand behind a space that is not written yet
-        self._parts: list[str] = []
-        self._length = 0
-        self._space = False
-        self._spaced = -1  # the mark that was added last, if it covers nothing and stands behind a space
+        self._begun = False  # whether there is text
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is text."""
+        return self._begun
+
+    @property
+    def spaced(self) -> bool:
+        """Whether a space is what was added last."""
+        return bool(self._steps) and self._steps[-1].kind == "space"
 
     @property
     def depth(self) -> int:
@@ -37,65 +56,60 @@ class Inline(Generic[P]):
 
     def text(self, text: str) -> None:
         """Text of the paragraph."""
-        if text and self._spaced >= 0:
-            if text[0].isspace():
-                self._marks[self._spaced] = replace(self._marks[self._spaced], apart=True)
-            self._spaced = -1
-        for number, word in enumerate(_SPACE.split(text)):
-            self._space = self._space or number > 0
-            if word:
-                self._put(word)
+        for number, part in enumerate(_UNSEEN.split(_PARTS.sub("", text))):
+            if number % 2:
+                self.sign(part)
+                continue
+            for place, piece in enumerate(_SPACE.split(part)):
+                if piece and place % 2 and self._sign and not self._begun:
+                    self.sign(piece)
+                elif piece:
+                    self._begun = self._begun or not place % 2
+                    self._steps.append(Step("space" if place % 2 else "word", piece))
+
+    def sign(self, text: str) -> None:
+        """Characters that no model sees; without a payload for them they are left out."""
+        if self._sign is not None:
+            self.fixed(self._sign(text))
 
     def open(self, payload: P) -> None:
         """A format begins."""
-        self._open.append(self._add(payload, self._length, fixed=False))
+        self._open.append(self._add("open", payload))
 
     def close(self) -> None:
         """The format that was opened last ends."""
-        number = self._open.pop()
-        mark = self._marks[number]
-        self._marks[number] = Mark(mark.begin, max(mark.begin, self._length), parent=mark.parent)
+        self._steps.append(Step("close", number=self._open.pop()))
 
-    def fixed(self, payload: P, shown: str = "") -> None:
-        """Something that comes through as it is; `shown` is what a model sees of it, in one line."""
-        if shown := " ".join(shown.split()):
-            self._put(shown)
-        spaced = self._space or not self._parts
-        number = self._add(payload, self._length - len(shown), fixed=True)
-        self._spaced = number if spaced and not shown else -1
+    def fixed(self, payload: P, shown: str = "", seen: str = "") -> None:
+        """Something that comes through as it is; `shown` is what a model sees of it, in one line.
+
+        Where nothing is, readers may see something all the same: `seen` is "value" where it stands for text, and
+        "picture" where it does not. If it then touches no word, a placeholder shows it; a picture at an end needs none.
+        """
+        shown = " ".join(shown.split())
+        self._begun = self._begun or bool(shown)
+        self._add("shown" if shown else "empty", payload, shown, seen)
 
     def hard(self, payload: P) -> None:
         """A break of lines."""
-        self._space = False
-        self._waiting.clear()
-        self._parts.append(BREAK)
-        self._length += 1
-        self._add(payload, self._length - 1, fixed=True)
+        self._add("break", payload, BREAK)
 
-    def segment(self, *, translation: str | None = None, units: tuple[str, str] = ("0", "0")) -> Segment:
+    def segment(
+        self, *, translation: str | None = None, units: tuple[str, str] = ("0", "0"), flags: tuple[str, ...] = ()
+    ) -> Segment:
         """What was built; formats that are still open end here."""
         while self._open:
             self.close()
-        return Segment("".join(self._parts), tuple(self._marks), translation, units)
+        if self._sign is not None and self._steps and self._steps[-1].kind == "space":
+            self.sign(self._steps.pop().text)
+        text, marks = Build(with_placeholders(self._steps), self._parents).found()
+        return Segment(text, marks, translation, units, flags)
 
-    def _put(self, word: str) -> None:
-        if self._space and self._parts and self._parts[-1] != BREAK:
-            self._parts.append(" ")
-            self._length += 1
-            for number in self._waiting:
-                mark = self._marks[number]
-                self._marks[number] = Mark(self._length, self._length, mark.fixed, mark.parent)
-        self._space = False
-        self._waiting.clear()
-        self._parts.append(word)
-        self._length += len(word)
-
-    def _add(self, payload: P, begin: int, *, fixed: bool) -> int:
-        number, self._spaced = len(self._marks), -1
-        if self._space and not fixed:
-            self._waiting.append(number)
+    def _add(self, kind: str, payload: P, text: str = "", seen: str = "") -> int:
+        number = len(self.payloads)
         self.payloads.append(payload)
-        self._marks.append(Mark(begin, self._length, fixed, self._open[-1] if self._open else -1))
+        self._parents.append(self._open[-1] if self._open else -1)
+        self._steps.append(Step(kind, text, number, seen))
         return number
 
 

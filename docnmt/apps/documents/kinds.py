@@ -19,11 +19,29 @@ _KINDS: dict[str, tuple[str, str, str]] = {
     "po": ("docnmt.apps.documents.po", "Po", "translate"),
     "tmx": ("docnmt.apps.documents.tmx", "Tmx", "lxml"),
     "srt": ("docnmt.apps.documents.subtitles", "Subtitles", "srt"),
+    "pptx": ("docnmt.apps.documents.pptx", "Pptx", "lxml"),
+    "epub": ("docnmt.apps.documents.epub", "Epub", "lxml"),
+    "json": ("docnmt.apps.documents.json_catalogue", "JsonCatalogue", ""),
+    "yaml": ("docnmt.apps.documents.yaml_catalogue", "YamlCatalogue", ""),
+    "properties": ("docnmt.apps.documents.properties", "Properties", ""),
+    "strings": ("docnmt.apps.documents.apple_strings", "AppleStrings", ""),
+    "xml": ("docnmt.apps.documents.android", "Android", "lxml"),
+    "resx": ("docnmt.apps.documents.resx", "Resx", "lxml"),
+    "vtt": ("docnmt.apps.documents.vtt", "WebVtt", "srt"),
+    "ass": ("docnmt.apps.documents.ass", "Ass", "srt"),
+    "xlsx": ("docnmt.apps.documents.xlsx", "Xlsx", "lxml"),
+    "sdlxliff": ("docnmt.apps.documents.tool_xliff", "SdlXliff", "lxml"),
+    "mqxliff": ("docnmt.apps.documents.tool_xliff", "MqXliff", "lxml"),
+    "docm": ("docnmt.apps.documents.docx", "Docx", "lxml"),
+    "dotx": ("docnmt.apps.documents.docx", "Docx", "lxml"),
+    "fodt": ("docnmt.apps.documents.fodt", "Fodt", "lxml"),
+    "odp": ("docnmt.apps.documents.odt", "Odt", "lxml"),
+    "mdx": ("docnmt.apps.documents.mdx", "Mdx", "markdown_it"),
 }
 #: The kind of each ending of a file's name.
 ENDINGS: dict[str, str] = {
     **{f".{kind}": kind for kind in _KINDS},
-    ".text": "txt", ".markdown": "md", ".htm": "html", ".xhtml": "html", ".xliff": "xlf", ".pot": "po",
+    ".text": "txt", ".markdown": "md", ".htm": "html", ".xhtml": "html", ".xliff": "xlf", ".pot": "po", ".yml": "yaml",
 }  # fmt: skip
 
 
@@ -33,7 +51,11 @@ def kind_of(name: str) -> str:
     Raises:
         UserError: no document has this ending; it lists those that have.
     """
-    kind = ENDINGS.get(PurePath(name).suffix.lower())
+    ending = PurePath(name).suffix.lower()
+    kind = ENDINGS.get(ending)
+    if ending == ".pdf":
+        advice = "convert it to .docx or .odt first, for example with LibreOffice, and look at the result"
+        raise UserError(f"{name}: a PDF says where letters stand on paper and not what a paragraph is; {advice}")
     if kind is None:
         raise UserError(
             f"{name or 'no name'}: expected a document, by its ending one of {' '.join(f'.{kind}' for kind in _KINDS)}"

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from markdown_it.token import Token
 
 from docnmt.apps.documents import html as web
 from docnmt.apps.documents.html_tokens import tokens
-from docnmt.apps.documents.markdown_inline import Env, Line, Lost, parser, reading
+from docnmt.apps.documents.markdown_blocks import FRONT_MATTER, TITLE, parser
+from docnmt.apps.documents.markdown_inline import Env, Line, Lost, reading
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import Place, Spliced, render
 
-_FRONT_MATTER = re.compile(r"\ufeff?(?:---[ \t]*\r?\n(?![ \t]*\r?\n).*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z))?", re.DOTALL)
 _END = re.compile(r"\r\n?|\n")
-_RISKY = re.compile(r"([\\`*_\[\]<>&~])")
+_RISKY = re.compile(r"([\\`*_\[\]<>&~$])")
 _RISKY_START = re.compile(r"^(\s*\d*)([#+\-.):=>|])")
 _CLOSING = re.compile(r"(?<![^ \t])#+[ \t]*\Z")  # at the end of a heading it is no text
 _CELLS = ("td", "th")
-_SECTIONS = {"bullet_list": "ul", "ordered_list": "ol", "tr": "tr"}
+_SECTIONS = frozenset({"bullet_list", "ordered_list", "tr", "dl", "line_block"})
+#: Blocks that may have a title in their first line.
+_TITLED = frozenset({"container_colons", "container_slashes", "indented"})
+_NUMBERED = re.compile(r"\{\d+\}")
 
 
 def _escaped(piece: str) -> str:
@@ -49,9 +53,9 @@ class Markdown(Spliced):
     """A text in Markdown, with HTML between and front matter, which is left alone."""
 
     def _places(self) -> Iterator[Place]:
-        begin = _FRONT_MATTER.match(self.source).end()  # type: ignore[union-attr]  # it matches nothing, too
+        begin = FRONT_MATTER.match(self.source).end()  # type: ignore[union-attr]  # it matches nothing, too
         self.parser, sections = parser(), Sections()
-        self.left: list[int] = []
+        self.left = left = list[int | str]()
         self.env: Env = {}
         starts = [begin, *(match.end() for match in _END.finditer(self.source, begin)), len(self.source)]
         inside: list[str] = []  # the blocks around
@@ -66,14 +70,18 @@ class Markdown(Spliced):
                     sections.together(begins=token.nesting > 0)
                 if name == "tr" and token.map:
                     cells = starts[token.map[0]]
+                if name in _TITLED and token.nesting > 0 and token.map:
+                    yield from self._title(starts[token.map[0]], sections)
+            elif token.type == "grid_table" and token.map:
+                left.append(self._line(starts[token.map[0]]))
             elif token.type == "html_block" and token.map:
-                yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections)
+                yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections, left)
             elif token.type == "inline" and token.map and token.content.strip():
                 lines = self._lines(token, starts, cells if inside[-1] in _CELLS else None)
                 try:
                     yield self._place(token, lines, sections, inside[-1])
                 except Lost:
-                    self.left.append(self._line(starts[token.map[0]]))
+                    left.append(self._line(starts[token.map[0]]))
                 if lines:
                     cells = lines[-1].end
                     sections.paragraph()
@@ -102,7 +110,21 @@ class Markdown(Spliced):
         begin, end = lines[0].begin, lines[-1].end
         return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
 
-    def _html(self, token: Token, begin: int, end: int, sections: Sections) -> Iterator[Place]:
+    def _title(self, begin: int, sections: Sections) -> Iterator[Place]:
+        """The title in a block's first line."""
+        line = begin + len(self.source[begin:].split("\n", 1)[0])
+        match = TITLE.search(self.source, begin, line)
+        if match is None or match.lastindex is None:
+            return
+        begin, end = match.span(match.lastindex)
+        (token,) = self.parser.parseInline(self.source[begin:end], self.env)
+        with suppress(Lost):  # it is a line that shows what it is
+            yield self._place(token, [Line(begin, end)], sections, "title")
+        sections.paragraph()
+
+    def _html(
+        self, token: Token, begin: int, end: int, sections: Sections, left: list[int | str]
+    ) -> Iterator[Place]:
         lines = [line.strip() for line in token.content.strip().split("\n")]
         begin = self.source.index(lines[0], begin, end)  # behind the mark of a list or quotation
         part = self.source[begin:end]
@@ -110,7 +132,7 @@ class Markdown(Spliced):
             for place in web.segments(part, list(tokens(part)), sections):
                 yield replace(place, begin=begin + place.begin, end=begin + place.end)
         elif any(web.segments(token.content, list(tokens(token.content)), Sections())):  # marks between the lines
-            self.left.append(self._line(begin))
+            left.append(self._line(begin))
 
     def _line(self, place: int) -> int:
         return len(_END.findall(self.source, 0, place)) + 1
@@ -121,6 +143,8 @@ class Markdown(Spliced):
         out = render(place, text, str)
         if not self._reads(out, place, text):
             out = render(place, text, _escaped)
+        if place.block == "title":
+            out = out.replace('"', "'")
         if place.block == "heading":
             out = _CLOSING.sub(r"\\\g<0>", out)
         return out.replace("|", "\\|") if place.cell else out
@@ -137,4 +161,5 @@ class Markdown(Spliced):
             again = reading(blocks[1], self.env, content, lines).segment()
         except Lost:
             return False
-        return again.text.split() == text.text.split() and len(again.marks) == len(place.segment.marks)
+        words = [_NUMBERED.sub("{}", each).split() for each in (again.text, text.text)]
+        return words[0] == words[1] and len(again.marks) == len(place.segment.marks)

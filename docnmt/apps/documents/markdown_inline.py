@@ -7,22 +7,27 @@ from its kind, and where links end is noted while they are read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, MutableMapping, Sequence
+from collections.abc import Hashable, MutableMapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline, image, link
 from markdown_it.token import Token
 
 from docnmt.apps.documents.begin_and_end import DEEPEST, matched
 from docnmt.apps.documents.html_tokens import VOID
 from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.markdown_blocks import CODE_LINE, ENDS
 from docnmt.apps.documents.splice import Raw
 
 _BREAK = re.compile(r"[ \t]*(\\?)\n[ \t]*")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
-_ENDS = "docnmt_ends"
+_ATTRIBUTES = re.compile(r"\{:?[ \t]*(?:[#.][\w:-]+|[\w:-]+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s{}]+))[^{}\n]*\}")
+#: Tokens that are read at once, and those that attributes may stand behind.
+_AT_ONCE = frozenset({"image", "math_inline", "math_inline_double", "footnote_ref"})
+_ATTRIBUTED = frozenset({"image", "code_inline", "link_close", "strong_close", "em_close"})
+#: What readers see of those that a model does not see.
+_SEEN = {"image": "picture", "math_inline": "value", "math_inline_double": "value"}
 
 Env = MutableMapping[str, Any]  # markdown-it's own type: rules keep there what they like
 
@@ -36,28 +41,6 @@ class Line(NamedTuple):
 
     begin: int
     end: int
-
-
-def parser() -> MarkdownIt:
-    """CommonMark with tables and struck-out text, whose tokens keep how they were written."""
-    made = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
-    made.disable(["text_join", "fragments_join"])
-    for name, rule in (("link", link), ("image", image)):
-        made.inline.ruler.at(name, _noting(rule))
-    return made
-
-
-def _noting(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """A rule that also notes where what it has read ends."""
-
-    def noting(state: StateInline, silent: bool) -> bool:
-        begin = state.pos
-        found = rule(state, silent)
-        if found:
-            state.env.setdefault(_ENDS, {})[state.src, begin] = state.pos
-        return found
-
-    return noting
 
 
 def reading(token: Token, env: Env, source: str, lines: Sequence[Line]) -> Inline[Raw]:
@@ -75,7 +58,7 @@ class _Reader:
     def __init__(self, token: Token, env: Env, source: str, lines: Sequence[Line]) -> None:
         self.inline: Inline[Raw] = Inline()
         self.content, self.place = token.content, 0
-        self.ends: dict[tuple[str, int], int] = env.get(_ENDS, {})
+        self.ends: dict[tuple[str, int], int] = env.get(ENDS, {})
         self.source, self.lines, self.line = source, lines, 0
         self.children = [child for child in token.children or [] if child.type != "text" or child.content]
         self.tags = _pairs(self.children)
@@ -89,7 +72,7 @@ class _Reader:
     def _raws(self) -> list[str]:
         """How each token is written."""
         raws, links, place = [], [], 0
-        for child in self.children:
+        for number, child in enumerate(self.children):
             content = self.content
             if child.type == "text":
                 begin = content.find(child.content, place)
@@ -102,7 +85,7 @@ class _Reader:
             elif child.type == "code_inline":
                 match = _CODE.match(content, place)
                 raw = match[0] if match else ""
-            elif child.type == "image":
+            elif child.type in _AT_ONCE:
                 raw = content[place : self.ends.get((content, place), place)]
             elif child.type == "link_open":
                 links.append(self.ends.get((content, place), place))
@@ -112,11 +95,27 @@ class _Reader:
                 raw = ">" if child.markup == "autolink" else content[place:end]
             else:
                 raw = child.content if child.type == "html_inline" else child.markup
+            if child.type in _ATTRIBUTED:
+                raw += self._attributes(number, place + len(raw))
             raws.append(raw)
             place += len(raw)
         if place != len(self.content):
             raise Lost(f"{len(self.content)} characters, of which {place} were found again")
         return raws
+
+    def _attributes(self, number: int, place: int) -> str:
+        """Attributes in braces right behind a token, which belong to it and are then no text."""
+        match = _ATTRIBUTES.match(self.content, place)
+        if match is None:
+            return ""
+        taken = list(takewhile(lambda child: child.type == "text", self.children[number + 1 :]))
+        if not "".join(child.content for child in taken).startswith(match[0]):
+            return ""
+        left = len(match[0])
+        for child in taken:
+            length = min(left, len(child.content))
+            child.content, left = child.content[length:], left - length
+        return match[0]
 
     def _child(self, number: int) -> int:
         """Adds a token; returns the next one."""
@@ -124,6 +123,8 @@ class _Reader:
         after = number + 1
         if child.type in ("text", "text_special"):
             self.inline.text(child.content)
+        elif child.type == "softbreak" and self._apart():
+            self.inline.hard((self._break(number), ""))
         elif child.type == "softbreak":
             self.inline.text(" ")
         elif child.type == "hardbreak":
@@ -146,9 +147,14 @@ class _Reader:
         elif child.type == "html_inline" and _name(child) == "br":
             self.inline.hard((raw, ""))
         else:
-            self.inline.fixed((raw, ""))
+            self.inline.fixed((raw, ""), seen=_SEEN.get(child.type, ""))
         self.line += sum(each.count("\n") for each in self.raws[number:after])
         return after
+
+    def _apart(self) -> bool:
+        """Whether this line or the next one is code."""
+        lines = (self.source[line.begin : line.end] for line in self.lines[self.line : self.line + 2])
+        return any(CODE_LINE.fullmatch(line.strip()) for line in lines)
 
     def _end(self, number: int, end: int) -> str:
         """How a format ends; a link that is known by its text keeps this as its name."""

@@ -8,12 +8,15 @@ from functools import partial
 from lxml import etree
 
 from docnmt.apps.documents.elements import Role, fill, read
+from docnmt.apps.documents.languages import base, right_to_left, tag
 from docnmt.apps.documents.office import Office
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.xml_file import Element, local, shown_in
 from docnmt.apps.documents.xml_tree import Unit
 
 _FORMATS = frozenset({"span", "a", "ruby", "ruby-base", "meta", "meta-field"})
+_FO = "{urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0}"
+_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
 
 
@@ -23,15 +26,23 @@ def role(element: Element) -> Role:
     if name in _FORMATS:
         return Role("format")
     if name == "s":
-        return Role("space")
+        count = next((value for key, value in element.attrib.items() if etree.QName(key).localname == "c"), "1")
+        return Role("space", " " if count == "1" else "  ")
     if name in ("tab", "line-break"):
         return Role("break")
-    shown = shown_in(element) if name in _FIELDS else ""
-    return Role("fixed", shown)
+    if name == "frame":
+        inline = any(value == "as-char" for value in element.attrib.values())
+        return Role("fixed", seen="picture" if inline else "")
+    if etree.QName(element).namespace != _TEXT or name.startswith(_SILENT):
+        return Role("fixed")
+    return Role("fixed", shown_in(element), seen="value")
 
 
-#: Fields whose text is seen in the paragraph.
-_FIELDS = frozenset({"page-number", "page-count", "date", "time", "sequence", "bookmark-ref", "reference-ref"})
+#: What shows nothing in the text where it stands; other elements are fields, whose text is seen.
+_SILENT = (
+    "note", "bookmark", "reference-mark", "change", "toc-mark", "alphabetical-index-mark", "user-index-mark",
+    "soft-page-break", "ruby-text", "annotation", "hidden",
+)  # fmt: skip
 
 
 class Odt(Office):
@@ -58,3 +69,24 @@ class Odt(Office):
                 segment = inline.segment(units=sections.units)
                 yield Unit(segment, partial(fill, element, segment.marks, inline.payloads), part)
                 sections.paragraph()
+
+    def _saved(self, parts: set[str]) -> bytes:
+        named = {part for part, root in self._roots.items() if _renamed(root, self.languages)}
+        return super()._saved(parts | named)
+
+
+def _renamed(root: Element, languages: tuple[str, str]) -> bool:
+    """Names the target's language, and its direction, wherever a part names the source's; whether it did."""
+    found = False
+    for look in root.iter("{*}text-properties"):
+        if base(look.get(f"{_FO}language", "")) != base(languages[0]):
+            continue
+        name, _, region = tag(languages[1]).partition("-")
+        look.set(f"{_FO}language", name)
+        look.set(f"{_FO}country", region if len(region) == 2 else "none")
+        beside = look.getparent()
+        around = None if beside is None else beside.find("{*}paragraph-properties")
+        if around is not None and right_to_left(languages[0]) != right_to_left(languages[1]):
+            around.set(f"{_STYLE}writing-mode", "rl-tb" if right_to_left(languages[1]) else "lr-tb")
+        found = True
+    return found

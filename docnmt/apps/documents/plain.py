@@ -1,4 +1,4 @@
-"""Plain text: a line is a segment, tabs part what is translated, blank lines part paragraphs."""
+"""Plain text: a line is a segment, tabs and wide spaces part what is translated, blank lines part paragraphs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PlainText(Spliced):
             paragraph += len(_END.findall(self.source, last, match.start())) > 1
             last = match.end()
             begin = match.start() + match[0].index(text.strip())
-            inline: Inline[Raw] = Inline()
-            add(inline, text.strip(), lambda space: "\t" in space[0])
+            inline: Inline[Raw] = Inline(lambda text: (text, ""))
+            add(inline, text.strip(), lambda space: "\t" in space[0] or len(space[0]) > 2)
             segment = inline.segment(units=("0", str(paragraph)))
             yield Place(segment, begin, begin + len(text.strip()), inline.payloads)

@@ -7,18 +7,20 @@ counted against each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from translate.storage import pypo
 
 from docnmt.apps.documents.languages import check_language
+from docnmt.apps.documents.po_header import Header
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import Place, Spliced, render
-from docnmt.apps.documents.tagged import read, wrapped
+from docnmt.apps.documents.tagged import branches, read, wrapped
+from docnmt.apps.documents.untranslatable import fixed_spans
 from docnmt.runtime.errors import UserError
 
-_CHARSET = re.compile(rb"charset=([\w.:-]+)")
+_CHARSET = re.compile(rb"""Content-Type:[^"\n]*(?:"\s*")?[^"\n]*?charset=([\w.:-]+)""")
 _LINE = re.compile(
     r'^\ufeff?(?:(msgid|msgctxt)[ \t]*(?=")|msgstr(?:\[(\d{1,9})\])?[ \t]*(?="))?[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*\r?$',
     re.MULTILINE,
@@ -28,9 +30,11 @@ _SENTENCE_END = ".!?:;…"
 
 @dataclass(frozen=True)
 class _Message(Place):
-    """A message; `width` is that of its lines, if some of its line breaks only fill lines."""
+    """A message; `width` is that of its lines, if some of its line breaks only fill lines; `before` is written before
+    it, where the file has no such plural form."""
 
     width: int = 0
+    before: str = ""
 
 
 class Po(Spliced):
@@ -49,23 +53,42 @@ class Po(Spliced):
         units = self._units()
         if len(units) != len(places):
             raise UserError(f"{self.name}: {len(units)} messages, but {len(places)} with a msgstr; was it cut off?")
+        headers = [(unit, forms) for unit, forms in zip(units, places, strict=True) if unit.isheader() and 0 in forms]
+        text, (begin, end) = (str(headers[0][0].target), headers[0][1][0]) if headers else ("", (0, 0))
+        self._header = Header(self.source, begin, end, text, self.languages[1])
+        check_language(self._header.language, self.languages[1], file=self.name, what="Language")
         for number, (unit, forms) in enumerate(zip(units, places, strict=True)):
-            if unit.isheader():
-                self._check_language(str(unit.target))
-                continue
-            sources, targets = _strings(unit.source), _strings(unit.target)
-            for form, (begin, end) in forms.items():
-                source = sources[-1] if form or len(forms) == 1 else sources[0]
-                inline = read(source, _hard)
-                translation = read(targets[form] if form < len(targets) else "", _hard).segment().text
-                segment = inline.segment(translation=translation or None, units=("0", str(number)))
-                soft = source.count("\n") - sum(raw.count("\n") for raw, _ in inline.payloads)
-                width = max(map(len, source.split("\n"))) if soft else 0
-                yield _Message(segment, begin, end, inline.payloads, width)
+            if not unit.isheader():
+                yield from self._message(unit, forms, ("0", str(number)))
+
+    def _message(
+        self, unit: pypo.pounit, forms: Mapping[int, tuple[int, int]], units: tuple[str, str]
+    ) -> Iterator[_Message]:
+        """A message's forms, as many as the file's language has."""
+        sources, targets = _strings(unit.source), _strings(unit.target)
+        flags = tuple(flag.strip() for line in unit.typecomments for flag in line.lstrip("#,").split(","))
+        last = max(end for _, end in forms.values())
+        wanted = sorted(forms)
+        if len(sources) > 1 and self._header.text:
+            has = range(self._header.plurals)
+            wanted = [*has] if self._header.empty else sorted({*has, *forms})
+        for form in wanted:
+            begin, end = forms.get(form, (last, last))
+            before = "" if form in forms else f"{self._line_end}msgstr[{form}] "
+            if form == wanted[-1]:
+                end = last  # of forms that the language does not have nothing stays
+            source = sources[self._header.source_of(form, [placeholders_in(text, flags) for text in sources])]
+            inline = read(source, _hard, breaks=branches(source))
+            translation = read(targets[form] if form < len(targets) else "", _hard).segment().text
+            segment = inline.segment(translation=translation or None, units=units, flags=flags)
+            soft = source.count("\n") - sum(raw.count("\n") for raw, _ in inline.payloads)
+            width = max(map(len, source.split("\n"))) if soft > 0 else 0
+            yield _Message(segment, begin, end, inline.payloads, width, before)
 
     def _units(self) -> list[pypo.pounit]:
+        source = re.sub(r"(?<=charset=)[\w.:-]+", "UTF-8", self.source, count=1)  # the toolkit reads what it is told
         try:
-            store = pypo.pofile.parsestring(self.content)
+            store = pypo.pofile.parsestring(source.encode())
         except Exception as error:  # the toolkit raises what it likes
             raise UserError(f"{self.name}: cannot be read as PO: {' '.join(str(error).split())}") from error
         return [unit for unit in store.units if not unit.isobsolete() and (unit.msgid or unit.isheader())]
@@ -92,15 +115,33 @@ class Po(Spliced):
         if found is not None:
             yield found
 
-    def _check_language(self, header: str) -> None:
-        said = re.search(r"^Language: *(\w+)", header, re.MULTILINE)
-        check_language(said and said[1], self.languages[1], file=self.name, what="Language")
+    def _settings(self) -> Iterable[tuple[int, int, str]]:
+        return self._header.changes(bool(re.search(r"^msgid_plural", self.source, re.MULTILINE)))
+
+    def _encoded(self, text: str) -> bytes:
+        """In the file's encoding, or else in UTF-8, which its header then says."""
+        try:
+            return text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return text.replace(f"charset={self.encoding}", "charset=UTF-8", 1).encode()
 
     def _render(self, place: Place, text: Translated) -> str:
-        if isinstance(place, _Message) and place.width:
-            text = wrapped(text, place.width)
+        before = ""
+        if isinstance(place, _Message):
+            before = place.before
+            if place.width:
+                text = wrapped(text, place.width)
         lines = pypo.quoteforpo(render(place, text, str))
-        return ("\r\n" if "\r\n" in self.source else "\n").join(lines) or '""'
+        return before + (self._line_end.join(lines) or '""')
+
+    @property
+    def _line_end(self) -> str:
+        return "\r\n" if "\r\n" in self.source else "\n"
+
+
+def placeholders_in(text: str, flags: tuple[str, ...]) -> list[str]:
+    """All that is fixed in a text, sorted."""
+    return sorted(text[begin:end] for begin, end in fixed_spans(text, flags))
 
 
 def _strings(text: object) -> list[str]:

@@ -36,12 +36,14 @@ class Segment:
         text: without inline marks; its white space is single spaces, none at the ends, and `BREAK`s.
         translation: what the file says already, if it is a file of both languages.
         units: labels of the section and the paragraph, list or row that it stands in, as `Sentence.units`.
+        flags: what placeholders it has, as PO says it: `c-format`, `no-c-format`.
     """
 
     text: str
     marks: tuple[Mark, ...] = ()
     translation: str | None = None
     units: tuple[str, str] = ("0", "0")
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,12 @@ class Document(ABC):
     Attributes:
         segments: in reading order; all that has text, translated already or not.
         bilingual: whether source and translation both stand in the file, so that the source stays.
-        left: the lines where something begins that is no segment although it has text: what in it is markup cannot be
-            told. It stays as it is.
+        left: what has text and is no segment, so that it stays as it is: the lines where it begins, as what in it is
+            markup cannot be told, or the parts of a package, and what they are.
     """
 
     bilingual = False
-    left: Sequence[int] = ()
+    left: Sequence[int | str] = ()
     segments: Sequence[Segment]
 
     def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:

@@ -53,10 +53,13 @@ def parts_of(segment: Segment, split: Split, split_target: Split) -> list[Part]:
     begins = [begin for begin, _ in whole.fixed]
     line_begin = 0
     for line in segment.text.split(BREAK):
-        begin = line_begin
-        for sentence in split(line):
-            place = segment.text.index(sentence, begin)
-            begin = place + len(sentence)
+        letters = [place for place, sign in enumerate(line, line_begin) if not sign.isspace()]
+        first = 0
+        for sentence in split(line):  # which may have other white space
+            if not sentence.strip():
+                continue
+            last = first + len("".join(sentence.split())) - 1
+            place, begin, first = letters[first], letters[last] + 1, last + 1
             around = bisect_left(begins, place) - 1
             if found and around >= 0 and found[-1].end < whole.fixed[around][1]:  # it does not end inside of it
                 found[-1].end = begin
@@ -94,7 +97,7 @@ def _fixed(segment: Segment) -> list[Span]:
     marked = sorted({(m.begin, m.end) for m in segment.marks if m.fixed and m.begin < m.end})
     spans, place = [], 0
     for text, mark in zip(between(segment.text, marked), [*marked, None], strict=True):
-        spans += [(place + begin, place + end) for begin, end in fixed_spans(text)]
+        spans += [(place + begin, place + end) for begin, end in fixed_spans(text, segment.flags)]
         if mark is not None:
             spans.append(mark)
             place = mark[1]

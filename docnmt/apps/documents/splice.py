@@ -48,11 +48,15 @@ class Spliced(Document):
         return render(place, text, str)
 
     def _write(self, changed: Mapping[int, Translated]) -> bytes:
-        changes = []
+        changes = list(self._settings())
         for number, text in sorted(changed.items()):
             place = self.places[number]
             changes.append((place.begin, place.end, self._render(place, text)))
-        return self._encoded(replaced(self.source, changes))
+        return self._encoded(replaced(self.source, sorted(changes, key=lambda change: change[:2])))
+
+    def _settings(self) -> Iterable[tuple[int, int, str]]:
+        """Where the file says its language and the like, and what it says of a translation."""
+        return ()
 
     def _encoded(self, text: str) -> bytes:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import srt
 
@@ -29,14 +30,25 @@ class Subtitles(Spliced):
     """Subtitles with their times, which stay."""
 
     def _places(self) -> Iterator[Place]:
-        for number, match in enumerate(self._found()):
-            begin, end = match.span(5)
-            raw = match[5]
+        for number, (begin, end) in enumerate(self._texts()):
+            raw = self._raw(begin, end)
             begin, end = begin + len(raw) - len(raw.lstrip()), end - (len(raw) - len(raw.rstrip()))
             if begin < end:
-                text = self.source[begin:end]
-                inline = read(text, _hard, list(_leads(text)))
+                text = self._raw(begin, end)
+                inline = read(text, _hard, self._unseen(text))
                 yield Place(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
+
+    def _texts(self) -> Iterator[tuple[int, int]]:
+        """Where the text of each subtitle stands."""
+        return (match.span(5) for match in self._found())
+
+    def _raw(self, begin: int, end: int) -> str:
+        """A text as it is written, with its lines."""
+        return self.source[begin:end]
+
+    def _unseen(self, text: str) -> list[tuple[int, int]]:
+        """What of a text a model does not see."""
+        return list(_leads(text))
 
     def _found(self) -> Iterator[re.Match[str]]:
         """Each subtitle, by the expression of `srt`, which is asked only where the one before has ended: its `parse`
@@ -56,7 +68,7 @@ class Subtitles(Spliced):
         return UserError(f"{self.name}:{self.source.count(chr(10), 0, place) + 1}: {message}")
 
     def _render(self, place: Place, text: Translated) -> str:
-        source = self.source[place.begin : place.end]
+        source = self._raw(place.begin, place.end)
         soft = source.count("\n") - sum(raw.count("\n") for raw, _ in place.raws)
         if soft > 0 and len(text.text) > _LINE:
             text = balanced(text, soft + 1)
@@ -68,6 +80,13 @@ def _leads(text: str) -> Iterator[tuple[int, int]]:
     """Codes and dashes at the beginnings of lines, which stay there."""
     for begin in _BEGIN.finditer(text):
         yield from (lead.span() for lead in _LEAD.finditer(text, *begin.span()) if lead[1])
+
+
+def besides(spans: list[tuple[int, int]], pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
+    """These parts of a text, and what a pattern matches outside of them, in order."""
+    taken = [(0, 0), *spans, (len(text), len(text))]
+    free = ((before[1], after[0]) for before, after in pairwise(taken))
+    return sorted([*spans, *(match.span() for begin, end in free for match in pattern.finditer(text, begin, end))])
 
 
 def _hard(space: re.Match[str]) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from docnmt.apps.documents import icu
 from docnmt.apps.documents.begin_and_end import matched
 from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.segment import BREAK, Translated
@@ -26,31 +27,69 @@ def add(
         if hard(match):
             inline.hard((match[0], ""))
         else:
+            if match[0] == "  ":  # as some type behind a sentence
+                inline.sign(" ")
             inline.text(" ")
         place = match.end()
     inline.text(source[place:end])
 
 
-def read(source: str, hard: Callable[[re.Match[str]], bool], fixed: Sequence[tuple[int, int]] = ()) -> Inline[Raw]:
+def read(
+    source: str,
+    hard: Callable[[re.Match[str]], bool],
+    fixed: Sequence[tuple[int, int]] = (),
+    breaks: Sequence[tuple[int, int]] = (),
+) -> Inline[Raw]:
     """The text and marks of a message: tags that open and close are formats, other tags are seen as they are; a model
-    does not see what stands at `fixed`."""
-    inline: Inline[Raw] = Inline()
-    tags = list(_TAG.finditer(source))
+    does not see what stands at `fixed`, and `breaks`, with the white space around them, part what it translates."""
+    inline: Inline[Raw] = Inline(lambda text: (text, ""))
+    begins = [begin for begin, _ in breaks]
+    free = (tag for tag in _TAG.finditer(source) if bisect_left(begins, tag.start()) == bisect_left(begins, tag.end()))
+    tags = list(free)
     ends = matched(map(_step, tags))
     closing = set(ends.values())
     stops = [(*match.span(), number) for number, match in enumerate(tags) if number in ends or number in closing]
     place = 0
-    for begin, end, number in sorted([*stops, *((begin, end, -1) for begin, end in fixed)]):
+    stops += [(begin, end, -1) for begin, end in fixed] + [(begin, end, -2) for begin, end in breaks]
+    for begin, end, number in sorted(stops):
         add(inline, source, hard, place, begin)
         place = end
-        if number < 0:
+        if number == -1:
             inline.fixed((source[begin:end], ""))
+        elif number == -2:
+            inline.hard((source[begin:end], ""))
         elif number in ends:
             inline.open((source[begin:end], tags[ends[number]][0]))
         else:
             inline.close()
     add(inline, source, hard, place)
     return inline
+
+
+def branches(source: str) -> list[tuple[int, int]]:
+    """What stands around the texts of a message of ICU that has plurals or choices, with white space beside it."""
+    try:
+        codes = list(_codes(icu.read(source)))
+    except icu.NoMessage:
+        return []
+    found, place = list[tuple[int, int]](), 0
+    for code in codes:
+        begin = source.index(code, place)
+        place = begin + len(code)
+        if code[0] in "{}":
+            before, behind = source[:begin], source[place:]
+            found.append((len(before.rstrip()), place + len(behind) - len(behind.lstrip())))
+    return found
+
+
+def _codes(branch: icu.Branch) -> Iterator[str]:
+    """What is no text in a message, in order."""
+    for pieces in branch.inside.values():
+        for piece in pieces:
+            if isinstance(piece, str):
+                yield piece
+            else:
+                yield from _codes(piece)
 
 
 def _step(tag: re.Match[str]) -> tuple[int, str]:

@@ -8,11 +8,10 @@ from functools import partial
 
 from lxml import etree
 
-from docnmt.apps.documents.elements import Payload, Role, read
+from docnmt.apps.documents.elements import Payload, Role, code, fill, read
 from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.languages import base
 from docnmt.apps.documents.segment import Segment, Translated
-from docnmt.apps.documents.xliff import put
 from docnmt.apps.documents.xml_file import Element, local, parse, text_in, written
 from docnmt.apps.documents.xml_tree import Tree, Unit
 from docnmt.runtime.errors import UserError
@@ -27,7 +26,7 @@ def role(element: Element) -> Role:
         return Role("format")
     if name in ("bpt", "ept"):
         return Role("format" if name == "bpt" else "end", key=element.get("i") or "")
-    return Role("fixed")
+    return code(text_in(element)) if name == "ph" else Role("fixed")
 
 
 class Tmx(Tree):
@@ -59,8 +58,7 @@ class Tmx(Tree):
         known = None if target is None else target.find("{*}seg")
         translation = None if known is None else " ".join(read(deepcopy(known), role).segment().text.split())
         segment = inline.segment(translation=translation or None, units=units)
-        fill = partial(self._fill, unit, source, target, segment, inline, text_in(text))
-        return Unit(segment, fill)
+        return Unit(segment, partial(self._fill, unit, source, target, segment, inline))
 
     def _fill(
         self,
@@ -69,7 +67,6 @@ class Tmx(Tree):
         target: Element | None,
         segment: Segment,
         inline: Inline[Payload],
-        raw: str,
         found: Translated,
     ) -> None:
         """Writes a variant behind the source's."""
@@ -82,7 +79,7 @@ class Tmx(Tree):
         if seg is None:
             seg = etree.SubElement(target, own.tag)
             seg.tail = own.tail
-        put(seg, segment, inline, raw, found)
+        fill(seg, segment.marks, inline.payloads, found)
 
     def _saved(self, parts: set[str]) -> bytes:
         return written(self._root, self.content)

@@ -5,31 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-_FIXED = re.compile(
-    r"""
-    (?:https?|ftp)://[^\s<>"'”»]*[^\s<>"'”».,;:!?)\]}]          # addresses, without the full stop behind them
-    | \bwww\.[\w-]+\.[^\s<>"'”»]*[^\s<>"'”».,;:!?)\]}]
-    | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+
-    | %\([\w.]+\)[-+\#0]*\d{0,4}(?:\.\d+)?[a-zA-Z]               # %(name)s
-    | (?<![\d%])%(?:\d+\$)?[-+\#0']*(?:\d{1,4}|\*)?(?:\.(?:\d+|\*))?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![^\W_])
-    | (?<!\w)%[A-Z][A-Z0-9_]*%                                  # %NAME%
-    | (?<![\w%])%L?\d{1,2}(?!\w)                                # %1 of Qt
-    | \$\{[^{}\s]+\} | \{\{[^{}]*\}\} | \{[\w.:!\[\]-]*\}       # ${name} {{name}} {name}
-    | \$\([A-Za-z_]\w*\) | \$[A-Za-z_]\w*
-    | </?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>                       # tags
-    | \[\^[\w-]+\] | \[[ xX]\](?=\s)                              # [^1] and [x] of Markdown
-    | \{\\[^{}]*\}                                             # {\an8} of subtitles
-    | (?<![\w-])(?:--[A-Za-z][\w-]+|-[A-Za-z])(?![\w-])         # options of commands
-    | &[A-Za-z][\w.]*; | &\#\w+;
-    """,
-    re.VERBOSE,
-)
+from docnmt.apps.documents.placeholders import pattern
+
 _LETTER = re.compile(r"[^\W\d_]")
 
 
-def fixed_spans(text: str) -> list[tuple[int, int]]:
-    """Where addresses, placeholders and tags stand in a text."""
-    return [match.span() for match in _FIXED.finditer(text)]
+def fixed_spans(text: str, flags: tuple[str, ...] = ()) -> list[tuple[int, int]]:
+    """Where addresses, placeholders and tags stand in a text; `flags` say what placeholders are, as those of PO do."""
+    return [match.span() for match in pattern(flags).finditer(text)]
 
 
 def has_words(text: str, spans: Collection[tuple[int, int]]) -> bool:
@@ -56,4 +39,5 @@ def places_of(wanted: Collection[str], text: str) -> list[tuple[int, int]]:
 
 def _whole(text: str) -> str:
     begin = r"(?<!\w)" if text[0].isalnum() else ""
-    return begin + re.escape(text) + (r"(?!\w)" if text[-1].isalnum() else "")
+    ends = text[-1].isalnum() and text[0] not in "%\\"  # %d may stand before a letter
+    return begin + re.escape(text) + (r"(?!\w)" if ends else "")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
 
 from lxml import etree
 
-from docnmt.apps.documents.elements import Payload, Role, empty, fill, read
-from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.elements import Hard, Role, code, fill, read
 from docnmt.apps.documents.languages import check_language
-from docnmt.apps.documents.segment import Segment, Translated
-from docnmt.apps.documents.xml_file import Element, local, parse, text_in, written
+from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, text_in, written
 from docnmt.apps.documents.xml_tree import Tree, Unit
 from docnmt.runtime.errors import UserError
 
@@ -22,6 +22,9 @@ _END = {"ex": "id", "ept": "id", "ec": "startRef"}
 #: What a file's languages are called in XLIFF 1.2 and 2.x.
 _LANGUAGES = (("source-language", "srcLang"), ("target-language", "trgLang"))
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+#: What <x/> with such a type begins or ends.
+_LOOKS = ("bold", "italic", "underlined", "link")
+_ANGULAR = re.compile(r"(START|CLOSE)_(\w+)")  # how Angular calls what begins and ends an element
 #: States of a target that only repeats the source (XLIFF 1.2, 3.2).
 _NEW = ("new", "needs-translation")
 
@@ -29,13 +32,36 @@ _NEW = ("new", "needs-translation")
 def role(element: Element) -> Role:
     """What an inline element of XLIFF is; what it holds is code."""
     name = local(element)
+    if name == "mrk" and _protected(element):
+        return Role("fixed", shown_in(element))
     if name in _FORMATS:
         return Role("format")
     if name in _BEGIN:
         return Role("format", key=element.get("rid") or element.get(_BEGIN[name]) or "")
     if name in _END:
         return Role("end", key=element.get("rid") or element.get(_END[name]) or "")
-    return Role("fixed")
+    return _standing(element) if name in ("x", "ph") else Role("fixed")
+
+
+def _standing(element: Element) -> Role:
+    """What <x/> or <ph/> is: what the file says to show of it tells, or its code, or its type."""
+    kind = element.get("ctype") or element.get("subType") or element.get("type") or ""
+    shown = element.get("equiv-text") or element.get("disp") or element.get("equiv") or text_in(element)
+    if kind in ("lb", "xlf:lb"):
+        return Role("break")
+    if kind == "image":
+        return Role("fixed", seen="picture")
+    if shown:
+        return code(shown)
+    if (named := _ANGULAR.match(element.get("id", ""))) is not None:
+        return Role("format" if named[1] == "START" else "end", key=named[2])
+    return Role("fixed", seen="" if kind.startswith("x-") or kind in _LOOKS else "value")
+
+
+def _protected(element: Element) -> bool:
+    """Whether a span says that it is not to be translated."""
+    said = {etree.QName(name).localname: value for name, value in element.attrib.items()}
+    return said.get("mtype") == "protected" or said.get("translate") == "no"
 
 
 class Xliff(Tree):
@@ -55,7 +81,7 @@ class Xliff(Tree):
             source = unit.find("{*}source")
             inside = next(unit.iterancestors("{*}source", "{*}target"), None)  # of a text, of which it is a part
             if source is not None and inside is None and not _kept(unit):
-                yield _unit(unit, source, ("0", str(number)))
+                yield from _units(unit, source, ("0", str(number)))
 
     def _saved(self, parts: set[str]) -> bytes:
         for element in self._root.iter("{*}file", "{*}xliff"):
@@ -65,16 +91,40 @@ class Xliff(Tree):
         return written(self._root, self.content)
 
 
-def _unit(unit: Element, source: Element, units: tuple[str, str]) -> Unit:
-    source = deepcopy(source)  # its marks move into the target
-    inline = read(source, role, hard_space(source, unit))
-    target = unit.find("{*}target")
-    translation = None if target is None else inner_text(target)
-    bare = inline.segment()
-    if target is not None and target.get("state") in _NEW and translation == " ".join(bare.text.split()):
-        translation = None
-    segment = Segment(bare.text, bare.marks, translation or None, units)
-    return Unit(segment, partial(_fill, unit, segment, inline, text_in(source)))
+def _units(unit: Element, source: Element, units: tuple[str, str]) -> Iterator[Unit]:
+    """What is to be translated of a unit: its source, or each segment that it is divided into."""
+    target, divided = unit.find("{*}target"), unit.find("{*}seg-source")
+    known = None if target is None else inner_text(target)
+    parts = [] if divided is None else segments_in(divided)
+    if target is not None and target.get("state") in _NEW and known == inner_text(source):
+        known, target = None, None
+    named = len({part.get("mid") for part in parts}) == len(parts)
+    if not parts or not named or (known and target is not None and not segments_in(target)):
+        yield _unit(source, hard_space(source, unit), known, units, partial(_whole, unit))
+        return
+    there = {} if target is None else {part.get("mid"): part for part in segments_in(target)}
+    for part in parts:
+        old = there.get(part.get("mid"))
+        known = None if old is None else inner_text(old)
+        yield _unit(part, hard_space(part, unit), known, units, partial(_part, unit, part.get("mid")))
+
+
+def _unit(
+    source: Element, hard: Hard, known: str | None, units: tuple[str, str], place: Callable[[], Element]
+) -> Unit:
+    """A source, its translation if it is `known`, and where that goes."""
+    inline = read(deepcopy(source), role, hard)  # its marks move into the target
+    segment = inline.segment(translation=known or None, units=units)
+
+    def filled(found: Translated) -> None:
+        fill(place(), segment.marks, inline.payloads, found)
+
+    return Unit(segment, filled)
+
+
+def segments_in(element: Element) -> list[Element]:
+    """The segments that a text of XLIFF 1.2 is divided into."""
+    return [mark for mark in element.iter("{*}mrk") if mark.get("mtype") == "seg"]
 
 
 def inner_text(element: Element) -> str:
@@ -82,7 +132,7 @@ def inner_text(element: Element) -> str:
     return " ".join(read(deepcopy(element), role).segment().text.split())
 
 
-def hard_space(source: Element, *around: Element) -> Callable[[str], bool]:
+def hard_space(source: Element, *around: Element) -> Hard:
     """What white space is a break: line breaks, where the file says that they count."""
     elements = [source, *around, *(parent for element in around for parent in element.iterancestors())]
     said = next((value for element in elements if (value := element.get(_SPACE))), "default")
@@ -95,8 +145,8 @@ def _kept(unit: Element) -> bool:
     return next((value for value in said if value), "yes") == "no"
 
 
-def _fill(unit: Element, segment: Segment, inline: Inline[Payload], raw: str, found: Translated) -> None:
-    """Writes the target beside its source."""
+def _whole(unit: Element) -> Element:
+    """The target of a unit, made beside its source if there is none."""
     target = unit.find("{*}target")
     if target is None:
         source, divided = unit.find("{*}source"), unit.find("{*}seg-source")
@@ -107,18 +157,20 @@ def _fill(unit: Element, segment: Segment, inline: Inline[Payload], raw: str, fo
         unit.insert(unit.index(before) + 1, target)
     if local(unit) == "trans-unit":
         target.set("state", "needs-review-translation")
-    put(target, segment, inline, raw, found)
+    return target
 
 
-def put(target: Element, segment: Segment, inline: Inline[Payload], raw: str, found: Translated) -> None:
-    """Fills a target, with the white space around the source, which was `raw`."""
-    empty(target)
-    fill(target, segment.marks, inline.payloads, found)
-    begin, end = raw[: len(raw) - len(raw.lstrip())], raw[len(raw.rstrip()) :]
-    if "\n" not in segment.text[:1]:
-        target.text = begin + (target.text or "")
-    if "\n" not in segment.text[-1:]:
-        if len(target):
-            target[-1].tail = (target[-1].tail or "") + end
-        else:
-            target.text = (target.text or "") + end
+def _part(unit: Element, mid: str | None) -> Element:
+    """Segment `mid` of a unit's target, which is divided as its source is."""
+    target, divided = _whole(unit), unit.find("{*}seg-source")
+    assert divided is not None
+    old = {part.get("mid"): part for part in segments_in(target)}
+    if any(part.get("mid") not in old for part in segments_in(divided)):
+        made = deepcopy(divided)
+        for part in segments_in(made):
+            if (known := old.get(part.get("mid"))) is not None:
+                part[:], part.text = list(known), known.text
+            elif any(map(str.isalpha, text_in(part))):  # else it is the same in all languages
+                part[:], part.text = [], None
+        target[:], target.text = list(made), made.text
+    return next(part for part in segments_in(target) if part.get("mid") == mid)

@@ -13,6 +13,8 @@ from docnmt.runtime.errors import UserError
 Element = etree._Element
 #: Signs that begin tags and attributes, each of which takes about 100 bytes of memory; a long book has a million.
 MOST = 1 << 22
+#: As deep as libxml2 goes if it is not told that a file is huge.
+DEEPEST = 256
 #: Characters that are shown of what stays as it is.
 SHOWN = 1000
 
@@ -25,9 +27,8 @@ def parse(content: bytes, name: str) -> Element:
     """
     if content.count(b"<") + content.count(b"=") > MOST:
         raise UserError(f"{name}: has more than {MOST:,} tags and attributes, which would fill the memory; divide it")
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, strip_cdata=False)
     try:
-        root = etree.fromstring(content, parser)
+        root = _parsed(content, huge=False)
     except etree.XMLSyntaxError as error:
         raise UserError(f"{name}: is not well-formed XML: {' '.join(error.msg.split())}; was it cut off?") from error
     except ValueError as error:  # an empty file
@@ -36,6 +37,29 @@ def parse(content: bytes, name: str) -> Element:
     if dtd is not None and _entities(dtd):
         raise UserError(f"{name}: declares entities in its DOCTYPE, which could read files or fill memory; remove them")
     return root
+
+
+def _parsed(content: bytes, *, huge: bool) -> Element:
+    """The root; files inside of it (`huge`) may be of any size, but then no DOCTYPE and no great depth is read."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, strip_cdata=False, huge_tree=huge)
+    try:
+        root = etree.fromstring(content, parser)
+    except etree.XMLSyntaxError as error:
+        if huge or "huge" not in error.msg.lower() or b"<!DOCTYPE" in content.replace(b"\0", b""):
+            raise
+        return _parsed(content, huge=True)
+    if huge and _deep(root):
+        raise etree.XMLSyntaxError(f"elements stand more than {DEEPEST} deep in each other", None, 0, 0)
+    return root
+
+
+def _deep(root: Element) -> bool:
+    depth = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        if depth > DEEPEST:
+            return True
+    return False
 
 
 def _entities(dtd: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.applications import Starlette
@@ -22,6 +23,7 @@ from docnmt.apps.serve.request_body import media_type, parameters
 from docnmt.apps.serve.requests import Asked, parse, reads
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.service_page import Page
+from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.search.translate_corpus import Translation
 
 
@@ -57,7 +59,14 @@ class Translate:
                 if asked.explain:
                     explained = [each.explanation if each else None for each in found]
                     answer["reads"] = asked.shaped([each and reads(each) for each in explained])
-                await JsonResponse(answer)(scope, receive, send)
+                told = {"docnmt-unknown": quote(unknown, safe=" ;:/(),")} if (unknown := self._unknown(asked)) else None
+                await JsonResponse(answer, headers=told)(scope, receive, send)
+
+    def _unknown(self, asked: Asked) -> str:
+        """What of the text the model does not know, in words."""
+        found = UnknownText(self._service.task.source_tokenizer)
+        found.count(asked.corpus)
+        return found.message
 
     async def _asked(self, request: Request) -> Asked:
         if (kind := media_type(request)) != "application/json":
@@ -69,7 +78,7 @@ class Translate:
 
     async def _stream(self, asked: Asked, request: Request, stream: Stream, deadline: float) -> None:
         await stream.begin()
-        last: dict[str, Any] = {"done": True}
+        last: dict[str, Any] = {"done": True} | ({"unknown": text} if (text := self._unknown(asked)) else {})
         told: dict[str, Any]
         try:
             with self._service.told_of_the_end():

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from docnmt.apps.commands.translate_files import corpus_of, translate_document
+from docnmt.apps.commands.translate_files import corpus_of, source_text, translate_document
 from docnmt.apps.documents import Document, kind_of, read
 from docnmt.apps.documents.document_sentences import Sentence
 from docnmt.apps.documents.project_marks import Span
@@ -30,6 +30,7 @@ from docnmt.apps.serve.json_lines import Stream, wanted
 from docnmt.apps.serve.order import Event, Order
 from docnmt.apps.serve.request_body import media_type, parameters
 from docnmt.apps.serve.service import PATIENCE, Service
+from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
 
@@ -136,8 +137,7 @@ class TranslateFile:
             if streamed is None:
                 *_, file = [event async for event in events]
                 headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
-                if file["untranslated"]:
-                    headers["docnmt-untranslated-lines"] = ", ".join(map(str, file["untranslated"]))
+                headers |= _told(file["untranslated"], file.get("unknown", ""))
                 await Response(file["content"], headers=headers, media_type=TYPES[kind])(scope, receive, send)
                 return
             await streamed.begin()
@@ -171,7 +171,7 @@ class TranslateFile:
     async def _events(
         self, request: Request, name: str, kind: str, content: bytes, deadline: float
     ) -> AsyncIterator[dict[str, Any]]:
-        """What is read, each translation, and last the `content` with the lines that are `untranslated` (`left`)."""
+        """What is read, each translation, and last the `content`, and what is `untranslated` (`left`) or `unknown`."""
         service, loop = self._service, asyncio.get_running_loop()
         waiting: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
@@ -181,13 +181,16 @@ class TranslateFile:
 
         model = SharedModel(service, deadline, lambda corpus: service.accept(request, corpus), told)
 
-        def work() -> tuple[bytes, list[int]]:
+        def work() -> tuple[bytes, list[int | str], str]:
             """All of it."""
             try:
                 source, target = model.languages
                 document: Document = read(content, kind, name=name, source_lang=source, target_lang=target)
                 service.accept_segments(document.segments)
-                return translate_document(document, model, rules=service.config.splitter), [*document.left]
+                unknown = UnknownText(service.task.source_tokenizer)
+                unknown.count(source_text(document, service.task))
+                written = translate_document(document, model, rules=service.config.splitter)
+                return written, [*document.left], unknown.message
             except UserError as error:
                 raise Refused(400, "invalid_file", str(error)) from None
             finally:
@@ -200,12 +203,24 @@ class TranslateFile:
                 if "score" in event:  # it was not given
                     service.metrics.sentences.inc()
                 yield event
-            translated, left = await working
-            yield {"content": translated, "untranslated": left}
+            translated, left, unknown = await working
+            yield {"content": translated, "untranslated": left} | ({"unknown": unknown} if unknown else {})
         finally:
             watching.cancel()
             model.leave()
             working.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it
+
+
+def _told(left: Sequence[int | str], unknown: str) -> dict[str, str]:
+    """Headers that name what stays as it is, and text that the model does not know."""
+    lines = ", ".join(str(place) for place in left if isinstance(place, int))
+    parts = "; ".join(place for place in left if isinstance(place, str))
+    headers = {
+        "docnmt-untranslated-lines": lines,
+        "docnmt-untranslated-parts": quote(parts, safe=" ;:/()"),
+        "docnmt-unknown": quote(unknown, safe=" ;:/(),"),
+    }
+    return {name: value for name, value in headers.items() if value}
 
 
 async def _gone(request: Request, model: SharedModel) -> None:
@@ -241,4 +256,11 @@ TYPES: dict[str, str] = {
     "txt": "text/plain", "md": "text/markdown", "html": "text/html", "po": "text/x-gettext-translation",
     "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "tmx": "application/x-tmx+xml",
     "odt": "application/vnd.oasis.opendocument.text", "xlf": "application/xliff+xml", "srt": "application/x-subrip",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation", "epub": "application/epub+zip",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "json": "application/json",
+    "docm": "application/vnd.ms-word.document.macroEnabled.12", "yaml": "application/yaml", "vtt": "text/vtt",
+    "dotx": "application/vnd.openxmlformats-officedocument.wordprocessingml.template", "mdx": "text/markdown",
+    "odp": "application/vnd.oasis.opendocument.presentation", "properties": "text/plain", "strings": "text/plain",
+    "fodt": "application/vnd.oasis.opendocument.text-flat-xml", "xml": "application/xml", "resx": "application/xml",
+    "sdlxliff": "application/xliff+xml", "mqxliff": "application/xliff+xml", "ass": "text/x-ssa",
 }  # fmt: skip

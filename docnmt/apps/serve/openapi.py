@@ -71,10 +71,14 @@ def _translate(request: Json) -> Json:
 
 def _file() -> Json:
     names = {"name": "the file's name, whose ending says its kind", "kind": "its kind, where there is no name"}
-    left = {"description": "the lines of Markdown that stay as they are, if any", "schema": {"type": "string"}}
+    about = {
+        "docnmt-untranslated-lines": "the lines in which text begins that stays as it is, if any",
+        "docnmt-untranslated-parts": "the parts of a package that stay as they are, if any, percent-encoded",
+        "docnmt-unknown": "how much of the text the model does not know, if any, percent-encoded",
+    }
     answer = {
         "description": "the translated document; streams as /translate",
-        "headers": {"docnmt-untranslated-lines": left},
+        "headers": {name: {"description": text, "schema": {"type": "string"}} for name, text in about.items()},
     }
     return {
         "summary": "Translate a document and keep its kind: " + " ".join(TYPES),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from docnmt.apps.documents.languages import base
 from docnmt.core.data.config import TranslationPreprocessConfig
 from docnmt.core.data.first_pass import Split
 from docnmt.core.data.meta import DROPPED, file_entry
@@ -129,7 +129,7 @@ def _foreign(document: Document, languages: tuple[str, str], tell: Callable[[str
         right = total = 0
         for block in _blocks(side):
             total += len(block)
-            right += len(block) * (tell(block) == _code(language))
+            right += len(block) * (tell(block) == base(language))
         if total and right / total < least:
             return Reason("language", f"{right / total:.0%} of it in {language}")
     return None
@@ -157,11 +157,7 @@ def _language_teller(languages: Sequence[str]) -> Callable[[str], str]:
         import py3langid
     except ImportError as error:
         raise UserError("--min-language-share needs an extra: pip install 'docnmt[langid]'") from error
-    known = {code for code, _ in py3langid.rank("")}
-    if unknown := [language for language in languages if _code(language) not in known]:
+    known = {base(code) for code, _ in py3langid.rank("")}
+    if unknown := [language for language in languages if base(language) not in known]:
         raise UserError(f"--min-language-share: py3langid does not know the language '{unknown[0]}'")
-    return lambda text: str(py3langid.classify(text)[0])
-
-
-def _code(language: str) -> str:
-    return re.split("[-_]", language.lower())[0]
+    return lambda text: base(py3langid.classify(text)[0])

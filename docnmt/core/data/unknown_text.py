@@ -28,27 +28,38 @@ class UnknownText:
 
     def add(self, corpus: ParallelCorpus) -> None:
         """The next part; if it is the first with unknown subwords, that is said on stderr."""
+        self.count(corpus)
+        if not self._said:
+            self.warn()
+
+    def count(self, corpus: ParallelCorpus) -> None:
+        """The next part, of which nothing is said yet."""
         places = np.flatnonzero(corpus.source.tokens == UNK)
         sentences = np.unique(np.searchsorted(corpus.source.offsets, places, side="right") - 1)
         self.unknown += len(places)
         self.subwords += len(corpus.source.tokens)
         self.in_sentences += len(sentences)
         self.sentences += len(corpus.source)
-        if len(places) and not self._said:
+        if len(places) and not self._examples:
             texts = [corpus.source_text[int(n)] for n in sentences[:_LOOKED_AT]]
             self._examples = unknown_characters(texts, self._tokenizer)[:10]
-            self.warn()
 
     def warn(self) -> None:
         """Say on stderr how many there were, unless that was said."""
         if self.unknown == self._said:
             return
         self._said = self.unknown
+        print(f"warning: {self.message}", file=sys.stderr)
+
+    @property
+    def message(self) -> str:
+        """How many there were, with examples; empty if there were none."""
+        if not self.unknown:
+            return ""
         shown = f" ({' '.join(map(printable, self._examples))})" if self._examples else ""
-        print(
-            f"warning: {self.unknown:,} of {self.subwords:,} subwords, in {self.in_sentences:,} of {self.sentences:,} "
-            f"sentences, are unknown to the model{shown}; what it writes for them is invented",
-            file=sys.stderr,
+        return (
+            f"{self.unknown:,} of {self.subwords:,} subwords, in {self.in_sentences:,} of {self.sentences:,} "
+            f"sentences, are unknown to the model{shown}; what it writes for them is invented"
         )
 
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
+from docnmt.apps.documents.languages import base
 from docnmt.runtime.errors import UserError, printable
 
 #: Abbreviations that are followed by a capital inside a sentence, without their full stop; compared without case.
@@ -37,7 +38,7 @@ ABBREVIATIONS: dict[str, frozenset[str]] = {
 _NUMBERED = "no nr nos nrn fig figs p pp s sec ch chap art abs kap eq bd ziff rn vv"
 _BEFORE_NUMBERS = frozenset(_NUMBERED.split())
 #: Languages that write `3. Mai` for the third.
-_ORDINALS = "de da nb nn no fi et lv cs sk sl hr sr bs hu tr is"
+_ORDINALS = "de da nn no fi et lv cs sk sl hr sr bs hu tr is"
 _ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
 #: What is looked at before a mark; no abbreviation is longer.
 _LONGEST_WORD = 200
@@ -70,7 +71,7 @@ def splitter(name: str, language: str) -> Callable[[str], list[str]]:
         import sentencex
     except ImportError as error:
         raise UserError("--splitter sentencex needs an extra: pip install 'docnmt[sentencex]'") from error
-    code = re.split(r"[-_]", language.lower())[0]
+    code = base(language)
 
     def split(line: str) -> list[str]:
         """The sentences of one line."""
@@ -121,9 +122,9 @@ def split_sentences(line: str, language: str = "") -> list[str]:
     """The sentences of one line, in order, without white space around them; none of a blank line.
 
     Args:
-        language: ISO code (`en`, `de`, `de-AT` …); other languages use what is common to all.
+        language: its code (`en`, `de-AT`, `deu` …); other languages use what is common to all.
     """
-    language = re.split(r"[-_]", language.lower())[0]
+    language = base(language)
     sentences, begin = [], 0
     for match in _CANDIDATE.finditer(line):
         following = _FOLLOWING.match(line, match.end())

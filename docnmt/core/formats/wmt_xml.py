@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
+from docnmt.apps.documents.languages import base
 from docnmt.core.formats.file_blocks import blocks
 from docnmt.core.formats.structure import Event, Facts, Mark, Sentence
 from docnmt.runtime.errors import UserError
@@ -80,9 +81,9 @@ def _name(document: Element) -> str:
 
 
 def _is(element: Element, language: str) -> bool:
-    """Whether an element is in a language, or does not say; `de` is also `de-AT` and `de_DE`."""
+    """Whether an element is in a language, or does not say; `de` is also `de-AT`, `de_DE` and `deu`."""
     said = element.get("lang")
-    return said is None or re.split("[-_]", said.lower())[0] == re.split("[-_]", language.lower())[0]
+    return said is None or base(said) == base(language)
 
 
 def _references(document: Element, language: str) -> dict[str, Element]:

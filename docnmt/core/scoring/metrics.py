@@ -14,6 +14,7 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from docnmt.apps.documents.languages import base
 from docnmt.core.scoring.evaluation import Evaluation, sum_documents
 from docnmt.core.scoring.ter import FastTER
 from docnmt.runtime.errors import UsageError, UserError
@@ -26,7 +27,7 @@ _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 
 def bleu_tokenizer(language: str) -> str:
     """The name of the sacreBLEU tokenizer that goes with a target language."""
-    return _TOKENIZERS.get(language.lower().replace("_", "-").partition("-")[0], "13a")
+    return _TOKENIZERS.get(base(language), "13a")
 
 
 def scored_sentences(references: Sequence[Sequence[str]]) -> list[int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from docnmt.core.formats.columns import Columns, parse_columns
 from docnmt.core.scoring.align_lines import LineLayout, read_layout
 from docnmt.core.scoring.config import SAMPLES, SEED, ReportConfig, ScoreConfig
+from docnmt.core.scoring.doubts import doubts
 from docnmt.core.scoring.resegment import resegment
 from docnmt.core.scoring.score_report import TranslationReport, check_wanted, report_on
 from docnmt.registry.options import same_path
@@ -40,6 +41,8 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
     columns, _ = parse_columns(config.columns)
     layout = read_layout(Path(config.src or config.ref[0]), columns, "source" if config.src else "target")
     references = [layout.align(Path(path), columns, "target") for path in config.ref]
+    for doubt in doubts(references[0], config.sacrebleu_tokenize):
+        print(f"warning: {config.ref[0]}: {doubt}", file=sys.stderr)
 
     def read(path: str) -> list[str]:
         if config.resegment:

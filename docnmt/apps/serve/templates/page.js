@@ -84,10 +84,14 @@ function put({ line, sentence: number, text: content, score, reads }) {
 
 function finish(end) {
   const seconds = ((Date.now() - shown.begun) / 1000).toFixed(1);
-  const stays = end.file?.untranslated?.length
-    ? `. Not translated, because markup cannot be told from text there: what begins in line ${end.file.untranslated.join(", ")}`
-    : "";
-  say(`Done: ${shown.count} sentences in ${seconds} seconds${stays}`);
+  const left = end.file?.untranslated ?? [];
+  const lines = left.filter(Number.isInteger), parts = left.filter((place) => !Number.isInteger(place));
+  const notes = [
+    lines.length && `Not translated, because markup cannot be told from text there: what begins in line ${lines.join(", ")}`,
+    parts.length && `Not translated: ${parts.join("; ")}`,
+    end.file?.unknown ?? end.unknown,
+  ].filter(Boolean);
+  say([`Done: ${shown.count} sentences in ${seconds} seconds`, ...notes].join(". "));
   progress.hidden = true;
   shown.whole = end.file ?? null;
   shown.complete = true;

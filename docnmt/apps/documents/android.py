@@ -1,0 +1,111 @@
+"""Android's strings.xml: strings, arrays and plural forms; names, references and protected parts stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import partial
+
+from lxml import etree
+
+from docnmt.apps.documents.elements import Payload, Role, fill, read
+from docnmt.apps.documents.inline import Inline
+from docnmt.apps.documents.segment import Segment, Translated
+from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, text_in, written
+from docnmt.apps.documents.xml_tree import Tree, Unit
+from docnmt.runtime.errors import UserError
+
+_REFERENCE = re.compile(r"\s*[@?](?:\+?[\w.]+:)?[\w.]+/[\w.]+\s*")
+#: Space at the ends that counts: by its number, or between quotes.
+_SPACE_BEFORE = re.compile(r"\s*(?:\\u0020|\"\s)")
+_SPACE_BEHIND = re.compile(r"(?:\\u0020|\s\")\s*\Z")
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|([\s\S]))|(\")|(\s+)")
+_WRITTEN = str.maketrans({"\\": "\\\\", "'": "\\'", '"': '\\"', "\n": "\\n", "\t": "\\t"})
+_LETTERS = {"n": "\n", "t": "\t"}
+
+
+class Android(Tree):
+    """A file of resources, whose strings are read as Android reads them: with escapes, and spaces that are one."""
+
+    def _units(self) -> Iterator[Unit]:
+        self._root = parse(self.content, self.name)
+        if local(self._root) != "resources":
+            first = f"whose first element is <resources>, got <{local(self._root)}>"
+            raise UserError(f"{self.name}: expected Android's strings, {first}")
+        for number, element in enumerate(self._root.iterchildren("string", "string-array", "plurals")):
+            if element.get("translatable") != "false":
+                for text in [element] if element.tag == "string" else element.findall("item"):
+                    if not _REFERENCE.fullmatch(text_in(text)):
+                        yield _unit(text, ("0", str(number)))
+
+    def _saved(self, parts: set[str]) -> bytes:
+        return written(self._root, self.content)
+
+
+def _unit(element: Element, units: tuple[str, str]) -> Unit:
+    plain = deepcopy(element)
+    plain.tail = None
+    _each_text(plain, _Unescaped())
+    inline = read(plain, _role, lambda space: "\n" in space or "\t" in space)
+    segment = inline.segment(units=units)
+    data = not len(element) and b"<![CDATA[" in bytes(etree.tostring(element, with_tail=False))
+    return Unit(segment, partial(_fill, element, segment, inline, data=data))
+
+
+def _role(element: Element) -> Role:
+    """What stands in a string: `xliff:g` is protected, comments too, and all else is a format."""
+    name = local(element)
+    return Role("fixed", shown_in(element) if name else "") if name in ("g", "") else Role("format")
+
+
+def _fill(element: Element, segment: Segment, inline: Inline[Payload], found: Translated, *, data: bool) -> None:
+    source = text_in(element)
+    fill(element, segment.marks, inline.payloads, found)
+    _each_text(element, _escaped)
+    if _SPACE_BEFORE.match(source):
+        element.text = "\\u0020" + (element.text or "").lstrip(" ")
+    if _SPACE_BEHIND.search(source):
+        last = element[-1] if len(element) else None
+        end = ((element.text if last is None else last.tail) or "").rstrip(" ") + "\\u0020"
+        if last is None:
+            element.text = end
+        else:
+            last.tail = end
+    if data:
+        element.text = etree.CDATA(element.text or "")
+
+
+def _each_text(parent: Element, change: Callable[[str], str]) -> None:
+    """Changes every text in an element, in order."""
+    for event, element in etree.iterwalk(parent, events=("start", "end")):
+        if event == "start" and isinstance(element.tag, str):
+            element.text = change(element.text or "") or None
+        elif event == "end" and element is not parent:
+            element.tail = change(element.tail or "") or None
+
+
+class _Unescaped:
+    """Takes text as Android does: escapes are characters, other space is one, but between quotes."""
+
+    def __init__(self) -> None:
+        self._quoted = False
+
+    def __call__(self, text: str) -> str:
+        return _ESCAPE.sub(self._one, text)
+
+    def _one(self, match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        if match[2]:
+            return _LETTERS.get(match[2], match[2])
+        if match[3]:
+            self._quoted = not self._quoted
+            return ""
+        return match[4] if self._quoted else " "
+
+
+def _escaped(text: str) -> str:
+    """Text as Android's strings have it."""
+    out = text.translate(_WRITTEN)
+    return f"\\{out}" if out[:1] in ("@", "?") else out

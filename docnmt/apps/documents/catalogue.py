@@ -1,0 +1,97 @@
+"""Catalogues: files of messages, each a string with escapes that is replaced where it stands."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from docnmt.apps.documents import icu
+from docnmt.apps.documents.languages import base, tag
+from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.splice import Place, Spliced
+from docnmt.apps.documents.tagged import read
+from docnmt.apps.documents.text_file import replaced
+from docnmt.runtime.errors import UserError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A message, and where it stands as it is written: `source[begin:end]`."""
+
+    text: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Text(Place):
+    """A message or a branch of one, and the number of its entry."""
+
+    branch: icu.Branch = field(default_factory=icu.Branch)
+    entry: int = 0
+
+
+class Catalogue(Spliced):
+    """A file of messages; what else changes with the language is written when a message has changed."""
+
+    def _places(self) -> Iterator[Place]:
+        self._ends: list[int] = []
+        self._entries = list(self._messages())
+        self._roots: dict[int, icu.Branch] = {}
+        self.left = left = list[int | str]()
+        for number, entry in enumerate(self._entries):
+            try:
+                self._roots[number] = icu.read(entry.text)
+            except icu.NoMessage:
+                left.append(self._line(entry.begin))
+                continue
+            for branch in self._roots[number].all():
+                inline = read(branch.text, means_something)
+                segment = inline.segment(units=("0", str(number)))
+                yield _Text(segment, entry.begin, entry.end, inline.payloads, branch, number)
+
+    def _write(self, changed: Mapping[int, Translated]) -> bytes:
+        texts: dict[int, dict[int, str]] = {}
+        for number, text in changed.items():
+            place = self.places[number]
+            assert isinstance(place, _Text)
+            texts.setdefault(place.entry, {})[id(place.branch)] = self._render(place, text)
+        changes = [*self._settings()]
+        for number, found in texts.items():
+            entry = self._entries[number]
+            changes.append((entry.begin, entry.end, self._written(entry, self._roots[number].written(found))))
+        return self._encoded(replaced(self.source, sorted(changes)))
+
+    def _line(self, place: int) -> int:
+        self._ends = self._ends or [match.end() for match in re.finditer(r"\r\n?|\n", self.source)]
+        return bisect_right(self._ends, place) + 1
+
+    def _wrong(self, place: int, message: str) -> UserError:
+        return UserError(f"{self.name}:{self._line(place)}: {message}")
+
+    def _renamed(self, name: str) -> str | None:
+        """What the source's language, if this is its code, is called in the translation."""
+        code = re.fullmatch(r"[A-Za-z]{2,3}([-_])?[A-Za-z0-9]*", name)
+        if code is None or base(name) != base(self.languages[0]):
+            return None
+        return tag(self.languages[1]).replace("-", code[1] or "-")
+
+    def _settings(self) -> Iterable[tuple[int, int, str]]:
+        """Where the file says its language."""
+        return ()
+
+    @abstractmethod
+    def _messages(self) -> Iterable[Entry]:
+        """The messages in order."""
+
+    @abstractmethod
+    def _written(self, entry: Entry, text: str) -> str:
+        """A message as the file has it."""
+
+
+def means_something(space: re.Match[str]) -> bool:
+    """Whether white space of a message has a meaning: at the ends, wide, or lines and tabs."""
+    return space.start() == 0 or space.end() == len(space.string) or len(space[0]) > 2 or not space[0].isprintable()

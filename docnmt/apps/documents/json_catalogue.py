@@ -1,0 +1,83 @@
+"""JSON: the strings of a catalogue, whatever they stand in; keys, order, indentation and other values stay."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from docnmt.apps.documents.catalogue import Catalogue, Entry
+from docnmt.runtime.errors import UserError
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
+_AFTER = re.compile(r"\s*:")
+_HIGH = re.compile(r"\\u(?!00[0-7])")
+#: Values inside of each other; no catalogue has so many.
+_DEEPEST = 200
+#: Members that hold the text where each message is an object, as in extensions of browsers and in FormatJS.
+_MESSAGES = ("message", "defaultMessage")
+
+
+class JsonCatalogue(Catalogue):
+    """A catalogue in JSON; with `message` or `defaultMessage` in every entry, only these are messages."""
+
+    def _messages(self) -> Iterator[Entry]:
+        self._changes: list[tuple[int, int, str]] = []
+        self._begin = len(self.source) - len(self.source.lstrip("\ufeff"))
+        found = self._parsed()
+        entries = list(found.values() if isinstance(found, dict) else found if isinstance(found, list) else ())
+        only = next((name for name in _MESSAGES if entries and all(_holds(entry, name) for entry in entries)), None)
+        alone = isinstance(found, dict) and len(found) == 1 and isinstance(entries[0], dict | list)
+        self._ascii = self.source.isascii() and _HIGH.search(self.source) is not None
+        for match, path in self._strings():
+            name = match[0][1:-1]
+            if _AFTER.match(self.source, match.end()):
+                if alone and not path and (code := self._renamed(name)):
+                    self._changes.append((match.start() + 1, match.end() - 1, code))
+            elif path == ("@@locale",):
+                if code := self._renamed(name):
+                    self._changes.append((match.start() + 1, match.end() - 1, code))
+            elif not any(key[:1] in ("@", "$") for key in path) and (only is None or path[1:] == (only,)):
+                yield Entry(json.loads(match[0], strict=False), *match.span())
+
+    def _parsed(self) -> Any:  # whatever JSON may hold
+        try:
+            return json.loads(self.source[self._begin :], parse_int=str)
+        except RecursionError as error:
+            raise UserError(f"{self.name}: values stand inside of each other without end") from error
+        except json.JSONDecodeError as error:
+            raise self._wrong(self._begin + error.pos, f"is not JSON: {error.msg}; was it cut off?") from error
+
+    def _strings(self) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:
+        """Every string, keys included, and the keys that lead to it, "" in arrays."""
+        path: list[str] = []
+        objects: list[bool] = []
+        for match in _TOKEN.finditer(self.source, self._begin):
+            sign = match[0]
+            if sign in "{[":
+                if len(path) == _DEEPEST:
+                    raise self._wrong(match.start(), "values stand inside of each other without end")
+                objects.append(sign == "{")
+                path.append("")
+            elif sign in "}]":
+                objects.pop()
+                path.pop()
+            elif sign[0] == '"':
+                if objects and objects[-1] and _AFTER.match(self.source, match.end()):
+                    yield match, tuple(path[:-1])
+                    path[-1] = sign[1:-1]
+                else:
+                    yield match, tuple(path)
+
+    def _settings(self) -> Iterable[tuple[int, int, str]]:
+        return self._changes
+
+    def _written(self, entry: Entry, text: str) -> str:
+        out = json.dumps(text, ensure_ascii=self._ascii)
+        raw = self.source[entry.begin : entry.end]
+        return out.replace("/", "\\/") if 0 < raw.count("/") == raw.count("\\/") else out
+
+
+def _holds(entry: object, name: str) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get(name), str)

@@ -1,0 +1,180 @@
+"""The parser of Markdown: CommonMark, and what site generators and pandoc add to it.
+
+Most of it are plug-ins of `mdit-py-plugins`; what has none there is a rule here, which only says what belongs together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline, image, link
+from mdit_py_plugins.container import container_plugin
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.dollarmath.index import math_block_dollar, math_inline_dollar
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.footnote.index import footnote_ref
+
+#: Where the environment of the parser keeps the ends of what was read in a line.
+ENDS = "docnmt_ends"
+#: Front matter in YAML, TOML or JSON.
+FRONT_MATTER = re.compile(
+    r"\ufeff?(?:---[ \t]*\r?\n(?![ \t]*\r?\n).*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)"
+    r"|\+\+\+[ \t]*\r?\n.*?(?<=\n)\+\+\+[ \t]*(?:\r?\n|\Z)|\{\s*\".*?\n\}[ \t]*(?:\r?\n|\Z))?",
+    re.DOTALL,
+)
+_KINDS = (
+    "note|info|tip|hint|important|warning|caution|danger|error|attention|details|success|question|failure|bug|example|"
+    "quote|abstract|summary|seealso|todo|admonition"
+)
+#: The title of a block, in its first line.
+TITLE = re.compile(
+    r'(?:[!?]{3}\+?|={3}[!+]?)[^"\n]*"([^"\n]+)"|:{3,}[ \t]*[\w-]+[ \t]*\[([^\]\n]+)\]'
+    rf"|:{{3,}}[ \t]*\{{?(?:{_KINDS})\}}?[ \t]+([^{{\n]*[^{{\s])|/{{3,}}[ \t]*[\w-]+[ \t]*\|[ \t]*([^\n]*\S)",
+)
+#: A line in a paragraph that is code, or what GitHub and Obsidian begin an alert with.
+CODE_LINE = re.compile(
+    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|\[![\w-]+\][+-]?(?:[ \t].*)?|-+8<-+.*|<<<[ \t].*|\[\[?\w+\]?\]"
+)
+_INDENTED = re.compile(r'(?:!!!|\?\?\?\+?)[ \t]*[\w-].*|={3}[!+]?[ \t]+"[^"]*"[ \t]*')
+_OPTION = re.compile(r":[\w-]+:(?:[ \t].*)?")
+_DIRECTIVE = re.compile(r":{3,}\{.*")
+_GRID = re.compile(r"\+(?:[-=:]+\+)+[ \t]*")
+_LINE_BLOCK = re.compile(r"\|(?:[ \t].*)?")
+_TEX = re.compile(r"\\\[|\\begin\{([A-Za-z]+\*?)\}")
+_FORMULA = re.compile(r"\\\((.+?)\\\)")
+_ALWAYS = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+
+
+def parser() -> MarkdownIt:
+    """CommonMark with tables, struck-out text and blocks of many kinds, whose tokens keep how they were written."""
+    made = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
+    made.disable(["text_join", "fragments_join"])
+    made.use(footnote_plugin, inline=False, move_to_end=False).use(deflist_plugin)
+    for name, marker in (("colons", ":"), ("slashes", "/")):
+        made.use(container_plugin, name, marker=marker, validate=_has_name)
+    made.block.ruler.before("fence", "math_block", math_block_dollar())
+    rules = {"indented": _indented, "option": _option, "grid": _grid, "tex": _tex}
+    for name, rule in rules.items():
+        made.block.ruler.before("fence", name, rule, _ALWAYS)
+    made.block.ruler.after("table", "line_block", _line_block)
+    made.inline.ruler.at("link", _noting(link))
+    made.inline.ruler.at("image", _noting(image))
+    made.inline.ruler.at("footnote_ref", _noting(lambda state, silent: footnote_ref(state, silent, always_match=True)))
+    dollars = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
+    for name, formula in (("math_inline", dollars), ("math_brackets", _formula)):
+        made.inline.ruler.before("escape", name, _noting(formula))
+    return made
+
+
+def _has_name(params: str, markup: str) -> bool:
+    return bool(params.strip())
+
+
+def _noting(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """A rule that also notes where what it has read ends."""
+
+    def noting(state: StateInline, silent: bool) -> bool:
+        begin = state.pos
+        found = rule(state, silent)
+        if found:
+            state.env.setdefault(ENDS, {})[state.src, begin] = state.pos
+        return found
+
+    return noting
+
+
+def _formula(state: StateInline, silent: bool) -> bool:
+    r"""A formula between \( and \)."""
+    match = _FORMULA.match(state.src, state.pos)
+    if match is None:
+        return False
+    if not silent:
+        state.push("math_inline", "math", 0).content = match[1]
+    state.pos = match.end()
+    return True
+
+
+def _line(state: StateBlock, line: int) -> str:
+    """A line without its indentation; nothing where an indented block of code may stand."""
+    if state.is_code_block(line):
+        return ""
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
+
+
+def _indented(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """A block of Python-Markdown whose body is indented by four: `!!! note`, `??? note`, `=== "Tab"`."""
+    if _INDENTED.fullmatch(_line(state, first)) is None:
+        return False
+    if silent:
+        return True
+    indent, line = state.sCount[first] + 4, first + 1
+    while line < last and (state.isEmpty(line) or state.sCount[line] >= indent):
+        line += 1
+    token = state.push("indented_open", "div", 1)
+    token.map, token.block = [first, line], True
+    before = state.parentType, state.lineMax, state.blkIndent
+    state.parentType, state.lineMax, state.blkIndent = "indented", line, indent
+    state.md.block.tokenize(state, first + 1, line)
+    state.parentType, state.lineMax, state.blkIndent = before
+    state.push("indented_close", "div", -1)
+    state.line = line
+    return True
+
+
+def _option(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """`:name: value` below the first line of a directive of MyST."""
+    before = _line(state, first - 1) if first else ""
+    if not _OPTION.fullmatch(_line(state, first)) or not (_DIRECTIVE.fullmatch(before) or _OPTION.fullmatch(before)):
+        return False
+    state.line = first if silent else first + 1
+    return True
+
+
+def _grid(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """A table that is drawn with + - and |."""
+    if _GRID.fullmatch(_line(state, first)) is None:
+        return False
+    if silent:
+        return True
+    line = first + 1
+    while line < last and _line(state, line)[:1] in ("|", "+"):
+        line += 1
+    state.push("grid_table", "table", 0).map = [first, line]
+    state.line = line
+    return True
+
+
+def _tex(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    r"""A formula between lines, in \[ and \] or an environment of LaTeX."""
+    match = _TEX.match(_line(state, first))
+    if match is None:
+        return False
+    end = "\\]" if match[1] is None else f"\\end{{{match[1]}}}"
+    for line in range(first, last):
+        if end in state.src[state.bMarks[line] : state.eMarks[line]]:
+            state.line = first if silent else line + 1
+            return True
+        if state.isEmpty(line):
+            break
+    return False
+
+
+def _line_block(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """Lines that each begin with | and stay lines."""
+    line = first
+    while line < last and state.sCount[line] >= state.blkIndent and _LINE_BLOCK.fullmatch(_line(state, line)):
+        line += 1
+    if line == first:
+        return False
+    if not silent:
+        state.push("line_block_open", "div", 1).map = [first, line]
+        for number in range(first, line):
+            token = state.push("inline", "", 0)
+            token.map, token.children = [number, number + 1], []
+            token.content = _line(state, number)[1:].strip()
+        state.push("line_block_close", "div", -1)
+        state.line = line
+    return True

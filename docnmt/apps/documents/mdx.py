@@ -1,0 +1,99 @@
+"""MDX: Markdown with components; imports, exports, expressions and the attributes of components stay.
+
+While the file is read as Markdown, marks of HTML stand in the places of what only MDX knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from docnmt.apps.documents.markdown import Markdown
+
+_FENCE = r"(?:\A|(?<=\n))[ \t>]*(?P<fence>`{3,}|~{3,})[\s\S]*?(?:\n[ \t>]*(?P=fence)[`~]*[ \t]*(?=\r?\n|\Z)|\Z)"
+_SPAN = r"(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\r?\n)[\s\S])*?(?<!`)(?P=ticks)(?!`)"
+_BLOCK = r"(?:\A\ufeff?|(?<=\n\n)|(?<=\n\r\n)|(?<=\n---\n)|(?<=\n---\r\n))"
+_MODULE = rf"{_BLOCK}(?P<module>(?:import|export)\b(?:[^\r\n]|\r?\n(?![ \t]*\r?\n))*)"
+_TAG = r"</?(?:(?P<name>[A-Za-z][\w.:-]*)(?=[\s/>{])|(?=>))"
+_TOKEN = re.compile(rf"{_FENCE}|{_SPAN}|{_MODULE}|(?P<tag>{_TAG})|(?P<brace>(?<!\\)\{{)")
+#: A placeholder is text, and kept as one.
+_PLACEHOLDER = re.compile(r"\{[\w.]+\}")
+#: A tag that HTML does not have as it is: `<>`, `<Tabs.Item>`, or with an expression.
+_STRANGE = re.compile(r"\A</?>|\A</?\w*[.:]|\{")
+#: What does not end is looked for so often, each time to the end of the file.
+_TRIES = 100
+_STOP = re.compile(r"[{}'\"`>]|/\*|//")
+_ENDS = {
+    "'": re.compile(r"(?:[^'\\\n]|\\.)*'"), '"': re.compile(r'(?:[^"\\]|\\.)*"'),
+    "`": re.compile(r"(?:[^`\\]|\\[\s\S])*`"), "/*": re.compile(r"(?:[^*]|\*(?!/))*\*/"), "//": re.compile(r"[^\n]*"),
+}  # fmt: skip
+
+
+class Mdx(Markdown):
+    """A text in MDX."""
+
+    def _decoded(self) -> str:
+        source = super()._decoded()
+        self._key = next(key for n in range(len(source) + 1) if (key := f"mdx{n or ''}-") not in source)
+        self._hidden: list[str] = []
+        out, place = list[str](), 0
+        for begin, end, mark in self._strange(source):
+            out += [source[place:begin], mark]
+            place = end
+        return "".join([*out, source[place:]])
+
+    def _encoded(self, text: str) -> bytes:
+        return super()._encoded(self._shown(text))
+
+    def _line(self, place: int) -> int:
+        return self._shown(self.source[:place]).count("\n") + 1
+
+    def _strange(self, source: str) -> Iterator[tuple[int, int, str]]:
+        """What Markdown does not know: where it stands, and the mark that stands there instead."""
+        place, tries = 0, _TRIES
+        while match := _TOKEN.search(source, place):
+            begin, place = match.start(), match.end()
+            if match["module"]:
+                begin = match.start("module")
+                yield begin, place, f"<!--{self._hide(source[begin:place])}-->"
+            elif match["tag"] or match["brace"]:
+                end = _end(source, place, ">" if match["tag"] else "}") if tries else 0
+                raw = source[begin:end]
+                if match["tag"] and _STRANGE.search(raw):
+                    yield begin, end, self._tag(raw, match["name"])
+                elif match["brace"] and end and not _PLACEHOLDER.fullmatch(raw):
+                    yield begin, end, f"<{self._hide(raw)} />"
+                tries, place = (tries, end) if end else (max(tries - 1, 0), place)
+
+    def _tag(self, raw: str, name: str | None) -> str:
+        """The mark of a tag: an element of the same name if HTML may have it, so that its end is found."""
+        if raw.startswith("</") or name is None or "." in name or ":" in name:
+            return f"<{self._hide(raw)} />"
+        alone = raw.endswith("/>")
+        return f"<{name} {self._hide(raw[1 + len(name) : -1 - alone])}{'/' * alone}>"
+
+    def _hide(self, text: str) -> str:
+        self._hidden.append(text)
+        return f"{self._key}{len(self._hidden) - 1}"
+
+    def _shown(self, text: str) -> str:
+        """A text with what was hidden in it."""
+        marks = re.compile(rf"<!--{self._key}(\d+)-->|<{self._key}(\d+) />| {self._key}(\d+)")
+        return marks.sub(lambda match: self._hidden[int(match[1] or match[2] or match[3])], text)
+
+
+def _end(source: str, place: int, closing: str) -> int:
+    """Behind the sign that closes what was opened before `place`, or 0: strings, comments and braces may be between."""
+    depth = 0
+    while match := _STOP.search(source, place):
+        sign, place = match[0], match.end()
+        if sign in _ENDS and (sign not in ("'", "`", "/*", "//") or closing == "}" or depth):
+            inside = _ENDS[sign].match(source, place)
+            place = inside.end() if inside else place
+        elif depth == 0 and sign == closing:
+            return place
+        elif sign in "{}":
+            depth += 1 if sign == "{" else -1
+            if depth < 0:
+                return 0
+    return 0

@@ -1,0 +1,99 @@
+"""Placeholders and other code in text, family by family: what a file declares, and what is clear without that."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+#: Placeholders by what a file calls them (the flags of a PO entry): what a checker of the format takes for one.
+_PRINTF = (
+    r"%(?:\d+\$)?[-+\ \#0'I]*(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*)?)?(?:hh|ll|[hlLqjzt])?"
+    r"(?:<PRI\w+>|[diouxXeEfFgGaAcCsSpnm%@])"
+)
+_PYTHON = r"%(?:\([^()]*\))?[-+\ \#0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]?[diouxXeEfFgGcrsa%]"
+_BRACES = r"\{\{|\}\}|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}"
+_PERCENT = frozenset(
+    {"c", "objc", "php", "perl", "javascript", "lua", "tcl", "awk", "elisp", "gcc-internal", "java-printf"}
+)
+_BRACED = frozenset({"python-brace", "csharp", "perl-brace", "rust"})
+#: … and where nobody says it, what hardly is anything else; longer forms first, as the first that matches is taken.
+_ADDRESSES = r"""
+    (?:https?|ftp)://[^\s<>"'”»]*[^\s<>"'”».,;:!?)\]}]          # without the full stop behind them
+    | \bwww\.[\w-]+\.[^\s<>"'”»]*[^\s<>"'”».,;:!?)\]}]
+    | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+
+"""
+_PERCENTS = r"""
+    %%
+    | (?<![\d%])%[A-Za-z_][\w.]+%(?!\w)                         # %minutes%
+    | %\{[^{}\s]*\} | %<\w+>[-+0]*\d{0,4}(?:\.\d+)?[a-z]        # %{x} %<x>d of Ruby
+    | %\([\w.]+\)[-+\#0]*\d{0,4}(?:\.\d+)?[a-zA-Z]               # %(name)s of Python
+    | (?<![\d%])%(?:\d+\$)?[-+\#0']*(?:\d{1,4}|\*)?(?:\.(?:\d+|\*))?(?:hh|ll|[hlLqjzt])?
+      [diouxXeEfFgGaAcrspn@](?![^\W_])
+    | (?<![\d%])%(?:[sd]|(?:\d{1,4}\$)?(?:0?\d{1,4})?(?:\.\d{1,4})?[dsfx](?<=\d.))   # … before a letter: %dx%d %.3fs
+    | (?<![\w%])%L?\d{1,2}(?:%|(?!\w))                          # %1 of Qt, %1% of Boost
+"""
+_TEMPLATES = r"""
+    <%.{0,300}?%> | <\?.{0,300}?\?> | \{%.{0,300}?%\} | \{\#.{0,300}?\#\} | \{\{.{0,300}?\}\}
+    | \{\s*[\w.-]+\s*,\s*(?:number|date|time|spellout|ordinal|duration|list)\s*(?:,[^{}]*)?\}   # {0,date,short} of ICU
+    | \$\{[^{}\s]+\} | \{\s*[\w.!\[\]-]*(?::[^{}\s]*)?\s*\}  # ${name} {name} {x:>10}
+    | \$t\([^()\s]+\) | \$\([A-Za-z_]\w*\) | \$[A-Za-z_]\w*
+    | \\\(.{1,300}?\\\) | \\\[.{1,300}?\\\] | \$\$[^$]{1,300}\$\$    # formulas of TeX
+"""
+_MARKUP = r"""
+    (?::[\w+.-]{1,40}){1,3}:`[^`]{1,300}` | ``[^`]{1,300}(?:`[^`]{1,300}){0,9}``              # roles and code of reST
+    | (?<![\w`])`[^`'\s](?:[^`'\n]{0,300}[^`'\s])?`(?:__?|(?!\w))
+    | \|[\w](?:[\w\ .-]{0,60}\w)?\| | \[[\w*\#.-]{1,60}\]_    # substitutions and notes of reST
+    | (?<!\w)[BCEFILSXZ]<(?:[^<>\s]|E<\w+>)+> | (?<!\w)[CFLX]<[^<>]{1,300}>   # POD
+    | \\f(?:[A-Z0-9]|\([A-Z]{2}|\[\w*\]) | \\\*?\(\w\w | \\\*\w | \\\*\[\w+\] | \\[-&|] | \\e(?!\w)   # roff
+    | </?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>                       # tags
+    | \[\^[\w-]+\] | \[[ xX]\](?=\s) | \[![\w-]+\][+-]? | \[\[[^\[\]\n]{1,200}\]\]    # [^1] [x] [!NOTE] [[page]]
+    | \{:?[ \t]*(?:[\#.]|[\w:-]+=)[^{}\n]{0,200}\}                 # {#name .class} behind a heading
+    | \{\\[^{}]*\}                                             # {\an8} of subtitles
+    | (?<![\w-])(?:--[A-Za-z][\w-]+|-[A-Za-z])(?![\w-])         # options of commands
+    | &[A-Za-z][\w.]*; | &\#\w+;
+"""
+_NAMES = r"""
+    (?<![\w:/.@\\]):[a-z_][a-z0-9_]+:? (?![\w:])                 # :attribute :smile:
+    | (?<![\w@./])@[A-Za-z_][\w-]*                              # @count
+    | (?<![\w\#&;])\#(?![\w\#])                                  # the number in a plural of ICU
+    | [\U0001f1e6-\U0001faff\u2600-\u27bf](?:[\ufe0f\u200d\U0001f1e6-\U0001faff\u2600-\u27bf])*   # signs in pictures
+"""
+
+
+def _compiled(*families: str) -> re.Pattern[str]:
+    return re.compile("|".join(families), re.VERBOSE)
+
+
+@cache
+def _placeholders(flags: tuple[str, ...]) -> re.Pattern[str] | None:
+    """What the format that a file declares takes for placeholders; None if it declares none that is known."""
+    said = {flag.removesuffix("-format") for flag in flags}
+    families = [_PYTHON] if "python" in said else []
+    families += [_PRINTF] if said & _PERCENT else []
+    families += [_BRACES] if said & _BRACED else []
+    return _compiled(*families) if families else None
+
+
+@cache
+def pattern(flags: tuple[str, ...]) -> re.Pattern[str]:
+    """What finds all that is not to be translated in a text with such placeholders."""
+    declared = _placeholders(flags)
+    own = () if declared is None else (declared.pattern,)
+    plain = () if any(flag.startswith("no-") for flag in flags) or declared is not None else (_PERCENTS,)
+    return _compiled(_ADDRESSES, *own, *plain, _TEMPLATES, _MARKUP, _NAMES)
+
+
+def placeholders(text: str, flags: tuple[str, ...]) -> list[str]:
+    """The placeholders that the declared format finds in a text, sorted; none if nothing is declared."""
+    declared = _placeholders(flags)
+    return [] if declared is None else sorted(match[0] for match in declared.finditer(text))
+
+
+def without_placeholders(text: str, flags: tuple[str, ...]) -> str:
+    """A text in which the declared format finds none: its signs stand for themselves."""
+    said = {flag.removesuffix("-format") for flag in flags}
+    if "python" in said or said & _PERCENT:
+        text = text.replace("%", "%%")
+    if said & (_BRACED - {"perl-brace"}):
+        text = text.replace("{", "{{").replace("}", "}}")
+    return text

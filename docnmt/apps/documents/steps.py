@@ -1,0 +1,106 @@
+"""What stands in a segment, step by step, as text with marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import count
+from typing import NamedTuple
+
+from docnmt.apps.documents.segment import BREAK, Mark
+
+#: Steps that are text.
+TEXT = ("word", "shown")
+_NUMBERED = re.compile(r"\{(\d{1,9})\}")
+
+
+class Step(NamedTuple):
+    """What was added: a `word`, a `space`, or what mark `number` is: `open`, `close`, `shown`, `empty`, `break`."""
+
+    kind: str
+    text: str = ""
+    number: int = -1
+    seen: str = ""
+
+
+def with_placeholders(steps: Sequence[Step]) -> list[Step]:
+    """The same with placeholders for what readers see and models would not."""
+    found = list(steps)
+    there = {int(name) for step in steps for name in _NUMBERED.findall(step.text)}
+    names = (f"{{{number}}}" for number in count() if number not in there)
+    sides = _sides(steps)
+    words = [number for number, step in enumerate(steps) if step.kind in TEXT]
+    for number, step in enumerate(steps):
+        if step.kind != "empty" or not step.seen:
+            continue
+        before, behind = sides[number]
+        touches = (before.kind in TEXT and before.text[-1].isalnum()) or (
+            behind.kind in TEXT and behind.text[0].isalnum()
+        )
+        if not touches and (step.seen == "value" or (words and words[0] < number < words[-1])):
+            found[number] = step._replace(kind="shown", text=next(names))
+    return found
+
+
+def _sides(steps: Sequence[Step]) -> list[tuple[Step, Step]]:
+    """For each step the text, space or break before and behind it, through what covers nothing."""
+    edge = Step("edge")
+    around: list[list[Step]] = []
+    for order in (range(len(steps)), range(len(steps) - 1, -1, -1)):
+        last, near = edge, [edge] * len(steps)
+        for number in order:
+            near[number] = last
+            if steps[number].kind in ("word", "shown", "space", "break"):
+                last = steps[number]
+        around.append(near)
+    return list(zip(*around, strict=True))
+
+
+class Build:
+    """Writes the text and finds where the marks stand in it."""
+
+    def __init__(self, steps: Sequence[Step], parents: Sequence[int]) -> None:
+        self.parts: list[str] = []
+        self.marks = [Mark(0, 0, parent=parent) for parent in parents]
+        self.length, self.space = 0, False
+        self.waiting: list[int] = []  # marks that stand behind a space that is not written yet
+        for step, sides in zip(steps, _sides(steps), strict=True):
+            self._step(step, *(side.kind not in TEXT for side in sides))
+
+    def found(self) -> tuple[str, tuple[Mark, ...]]:
+        """The text and its marks."""
+        return "".join(self.parts), tuple(self.marks)
+
+    def _step(self, step: Step, left: bool, right: bool) -> None:
+        """`left`, `right`: whether white space, a break or an end is there."""
+        if step.kind == "space":
+            self.space = bool(self.parts) and self.parts[-1] != BREAK
+        elif step.kind == "close":
+            mark = self.marks[step.number]
+            self.marks[step.number] = Mark(mark.begin, max(mark.begin, self.length), parent=mark.parent)
+        elif step.kind in ("open", "empty"):
+            mark = self.marks[step.number]
+            apart = step.kind == "empty" and left and right
+            self.marks[step.number] = Mark(self.length, self.length, step.kind == "empty", mark.parent, apart)
+            if self.space and not apart and (left or step.kind == "open"):
+                self.waiting.append(step.number)
+        else:
+            self._write(step)
+
+    def _write(self, step: Step) -> None:
+        if self.space and step.kind != "break":
+            self.parts.append(" ")
+            self.length += 1
+            for number in self.waiting:
+                self._move(number, self.length)
+        self.space = False
+        self.waiting.clear()
+        self.parts.append(step.text)
+        self.length += len(step.text)
+        if step.number >= 0:
+            parent = self.marks[step.number].parent
+            self.marks[step.number] = Mark(self.length - len(step.text), self.length, True, parent)
+
+    def _move(self, number: int, place: int) -> None:
+        mark = self.marks[number]
+        self.marks[number] = Mark(place, max(place, mark.end), mark.fixed, mark.parent, mark.apart)

@@ -1,0 +1,41 @@
+"""WebVTT: as SRT; its notes, styles, regions, names of cues and settings stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from docnmt.apps.documents.segment import Translated
+from docnmt.apps.documents.splice import Place
+from docnmt.apps.documents.subtitles import Subtitles, besides
+
+_BLOCK = re.compile(r"[^\r\n]+(?:(?:\r\n|\r|\n)[^\r\n]+)*")
+_TIMES = re.compile(r"^(?:\d{2,}:)?\d\d:\d\d\.\d{3}[ \t]+-->[ \t]+(?:\d{2,}:)?\d\d:\d\d\.\d{3}[^\r\n]*", re.MULTILINE)
+_STAYS = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
+#: Tags without an end: the time of what follows, and a voice that speaks to the end of the subtitle.
+_TIME, _ALONE = re.compile(r"<[\d:.]+>"), re.compile(r"<(?:[\d:.]+|v[ .][^<>]*)>")
+_BARE = re.compile(r"&(?!\w+;|#\w+;)")
+
+
+class WebVtt(Subtitles):
+    """Subtitles of the web."""
+
+    def _texts(self) -> Iterator[tuple[int, int]]:
+        head = re.match(r"\ufeff?WEBVTT(?![^\s])", self.source)
+        if head is None:
+            raise self._refused(0, "expected WebVTT, whose first line is WEBVTT")
+        first = True
+        for block in _BLOCK.finditer(self.source):
+            if not first and not _STAYS.match(block[0]):
+                times = _TIMES.search(block[0])
+                if times is None or "-->" in block[0][: times.start()]:
+                    message = "expected a subtitle: times (00:01.000 --> 00:02.000) and text"
+                    raise self._refused(block.start(), message)
+                yield block.start() + times.end(), block.end()
+            first = False
+
+    def _unseen(self, text: str) -> list[tuple[int, int]]:
+        return besides(super()._unseen(text), _ALONE if "</v>" not in text else _TIME, text)
+
+    def _render(self, place: Place, text: Translated) -> str:
+        return _BARE.sub("&amp;", super()._render(place, text)).replace("-->", "--&gt;")

@@ -1,0 +1,166 @@
+"""XLSX: the texts of cells, sheet by sheet and row by row, and of shapes; formulas, numbers and dates stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from lxml import etree
+
+from docnmt.apps.documents.pptx import paragraph
+from docnmt.apps.documents.relations import Related
+from docnmt.apps.documents.runs import Room, Runs
+from docnmt.apps.documents.sections import Sections
+from docnmt.apps.documents.xml_file import Element, local, text_in
+from docnmt.apps.documents.xml_tree import Unit
+from docnmt.runtime.errors import UserError, printable
+
+_MAIN = "xl/workbook.xml"
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+_REFERENCE = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})(?::\$?([A-Z]{1,3}))?")
+#: Heads of tables in a sheet; a row has 16,384 cells.
+_MOST_HEADS = 1 << 17
+_FORMULAS = ("{*}f", "{*}formula", "{*}formula1", "{*}formula2", "{*}definedName", "{*}calculatedColumnFormula")
+
+
+class Xlsx(Related):
+    """A workbook."""
+
+    def _units(self) -> Iterator[Unit]:
+        self._load()
+        named = {part: str(entry.get("name")) for entry, part in self._listed(_MAIN, "sheets")}
+        sheets = [(name, part) for part, name in named.items()]
+        self._strings = next((one.target for one in self._relations(_MAIN) if one.kind == "sharedStrings"), "")
+        self._items: Sequence[Element] = self._root(self._strings).findall("{*}si") if self._strings else []
+        self._formulas = False
+        self._compared = self._quoted([_MAIN, *(part for _, part in sheets)])
+        heads = {part: self._heads(part) for _, part in sheets}
+        self._kept = {index for _, part in sheets for cell in self._cells(part, heads[part]) if (index := cell[1]) >= 0}
+        self._seen, self._said = set[int](), dict[str, None]()
+        left: list[str] = []
+        drawings, self._room = set[str](), Room(self.name)
+        sections = Sections()
+        for name, part in sheets:
+            sections.heading()
+            found = list(self._relations(part))
+            yield from self._texts(part, heads[part], sections)
+            if heads[part]:
+                left.append(f"sheet {printable(name)}: the heads of its tables, by which formulas know the columns")
+            for drawing in (one.target for one in found if one.kind == "drawing"):
+                shapes = [] if drawing in drawings else self._root(drawing).iter("{*}p")
+                drawings.add(drawing)
+                for element in shapes:
+                    yield paragraph(element, drawing, sections, self.languages, self._room)
+                left += [f"sheet {printable(name)}: a chart" for one in self._relations(drawing) if one.kind == "chart"]
+        if self._said:
+            quoted = ", ".join(f"'{printable(text[:40])}'" for text in list(self._said)[:5])
+            left.append(f"cells whose text formulas compare with: {quoted}{' …' if len(self._said) > 5 else ''}")
+        self.left = left
+
+    def _texts(self, part: str, heads: set[str], sections: Sections) -> Iterator[Unit]:
+        """The texts of a sheet; one that several cells share is read where it stands first."""
+        row = ""
+        sections.together(begins=True)
+        for cell, index, element in self._cells(part):
+            if (here := cell.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")) != row:
+                row = here
+                sections.together(begins=False)
+                sections.together(begins=True)
+            kept = cell in heads if index < 0 else index in self._kept or index in self._seen
+            self._seen.add(index)
+            if kept:
+                continue
+            if (text := text_in(element, "t")) in self._compared:
+                self._said[text] = None
+            else:
+                runs = Runs(element, units=sections.units, changed=self._calculate, spaced=True, room=self._room)
+                yield Unit(runs.segment, runs.fill, part if index < 0 else self._strings)
+        sections.together(begins=False)
+
+    def _cells(self, part: str, only: set[str] | None = None) -> Iterator[tuple[str, int, Element]]:
+        """The cells of a sheet that have a text: which one, the text's number if cells share it (or -1), and the text.
+
+        Raises:
+            UserError: a text is missing.
+        """
+        for cell in self._root(part).iterfind("{*}sheetData/{*}row/{*}c"):
+            place, kind = cell.get("r", ""), cell.get("t")
+            if only is not None and place not in only:
+                continue
+            if kind == "inlineStr" and (inline := cell.find("{*}is")) is not None:
+                yield place, -1, inline
+            elif kind == "s":
+                number = cell.findtext("{*}v") or ""
+                if not number.isdecimal() or len(number) > 9 or int(number) >= len(self._items):
+                    raise UserError(f"{self.name}: {part}: cell {place} has text {number!r}, which is missing")
+                yield place, int(number), self._items[int(number)]
+
+    def _heads(self, sheet: str) -> set[str]:
+        """The cells by whose texts tables know their columns; with other texts, Excel takes a file for damaged."""
+        tables = [self._root(found.target) for found in self._relations(sheet) if found.kind == "table"]
+        areas = {table.get("ref") or "" for table in tables if table.get("headerRowCount") != "0"}
+        found = set[str]()
+        for area in areas | set(self._sources(sheet)):
+            found.update(_first_row(area))
+            if len(found) > _MOST_HEADS:
+                raise UserError(f"{self.name}: {sheet}: its tables have more than {_MOST_HEADS:,} heads")
+        return found
+
+    def _sources(self, sheet: str) -> Iterator[str]:
+        """The areas of a sheet that pivot tables sum up."""
+        names = {part: entry.get("name") for entry, part in self._listed(_MAIN, "sheets")}
+        for relation in self._relations(_MAIN):
+            if relation.kind == "pivotCacheDefinition":
+                for source in self._root(relation.target).iter("{*}worksheetSource"):
+                    if source.get("sheet") == names[sheet]:
+                        yield source.get("ref") or ""
+
+    def _quoted(self, parts: Sequence[str]) -> set[str]:
+        """The texts that formulas and rules of input compare with; they stay, as do cells that have them."""
+        found = set[str]()
+        for part in parts:
+            for formula in self._root(part).iter(*_FORMULAS):
+                self._formulas = True
+                for match in _QUOTED.finditer(formula.text or ""):
+                    text = match[1].replace('""', '"')
+                    found |= {text, *(each.strip() for each in text.split(",") if local(formula) == "formula1")}
+        return found
+
+    def _calculate(self, changed: Element) -> None:
+        """Lets the formulas be calculated anew when the file is opened."""
+        root = self._root(_MAIN)
+        if not self._formulas:
+            return
+        settings = root.find("{*}calcPr")
+        if settings is None:
+            settings = etree.Element(f"{root.tag.rpartition('}')[0]}}}calcPr")
+            before = [child for child in root if local(child) in ("sheets", "externalReferences", "definedNames")]
+            before[-1].addnext(settings)
+        settings.set("fullCalcOnLoad", "1")
+
+    def _saved(self, parts: set[str]) -> bytes:
+        return super()._saved(parts | {_MAIN} if self._formulas else parts)
+
+
+def _first_row(area: str) -> list[str]:
+    """The cells of the first row of an area: `B2:D9` → B2, C2, D2."""
+    match = _REFERENCE.match(area)
+    if match is None:
+        return []
+    first, last = _column(match[1]), _column(match[3] or match[1])
+    return [f"{_letters(column)}{match[2]}" for column in range(first, last + 1)]
+
+
+def _column(letters: str) -> int:
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - 64
+    return number
+
+
+def _letters(column: int) -> str:
+    out = ""
+    while column:
+        column, rest = divmod(column - 1, 26)
+        out = chr(65 + rest) + out
+    return out

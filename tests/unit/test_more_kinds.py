@@ -1,0 +1,364 @@
+"""The newer kinds of documents, read before and after by readers that are not ours."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from collections.abc import Callable, Mapping
+
+import openpyxl
+import pptx
+import pytest
+import sample_documents
+import yaml
+from openpyxl.worksheet.table import Table
+from sample_catalogues import CATALOGUES
+from sample_documents import Model, document, translate
+from sample_packages import EPUB, PACKAGES, package
+from translate.storage.aresource import AndroidResourceFile
+from translate.storage.properties import javautf8file, stringsutf8file
+from translate.storage.resx import RESXFile
+
+from docnmt.apps.documents import Translated, icu, kind_of, read
+from docnmt.runtime.errors import UserError
+
+MODELS: dict[str, Callable[[str], str]] = {
+    "swapped": str.swapcase,
+    "reversed": lambda text: " ".join(text.split()[::-1]),
+    "yes": lambda text: "Ja.",
+}
+Values = dict[str, object]
+
+
+def _flat(value: object, path: str = "") -> Values:
+    """The values of nested ones by their paths; the name of a language that is the only key is no part of it."""
+    if isinstance(value, dict):
+        if list(value) in (["en"], ["de"]):
+            return _flat(next(iter(value.values())), path)
+        return {key: each for name, inside in value.items() for key, each in _flat(inside, f"{path}/{name}").items()}
+    if isinstance(value, list):
+        return {key: each for n, inside in enumerate(value) for key, each in _flat(inside, f"{path}/{n}").items()}
+    return {path: value}
+
+
+def _toolkit(store: Callable[[], object]) -> Callable[[bytes], Values]:
+    def values(content: bytes) -> Values:
+        found = store()
+        found.parse(content)  # type: ignore[attr-defined]  # the toolkit has no types
+        units = (unit for unit in found.units if unit.source or unit.target)  # type: ignore[attr-defined]
+        return {unit.getid() or str(unit.name): str(unit.target or unit.source) for unit in units}
+
+    return values
+
+
+def _lines(content: bytes) -> Values:
+    """Of subtitles: what stays, by line, and the words of all texts."""
+    text = content.decode()
+    stays = re.compile(r"WEBVTT.*|NOTE.*|STYLE|::cue.*|one|.*-->.*|Dialogue:(?:[^,]*,){9}|(?!Dialogue).*[:\]].*")
+    kept = stays.findall(text)
+    return {**{f"{number}": line for number, line in enumerate(kept)}, "words": " ".join(stays.sub("", text).split())}
+
+
+READERS: dict[str, Callable[[bytes], Values]] = {
+    "json": lambda content: _flat(json.loads(content)),
+    "yaml": lambda content: _flat(yaml.safe_load(content)),
+    "properties": _toolkit(javautf8file),
+    "strings": _toolkit(stringsutf8file),
+    "xml": _toolkit(AndroidResourceFile),
+    "resx": _toolkit(RESXFile),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kind", READERS)
+def test_catalogues_keep_all_but_texts(kind: str, name: str) -> None:
+    """Keys, order and other values are those of the source, whatever a model says; with the case of letters swapped,
+    texts are the same without it, so that nothing else of them has changed either."""
+    values = READERS[kind]
+    old, new = values(sample_documents.content(kind)), values(translate(document(kind), Model(MODELS[name])))
+    assert len(old) > 2
+    assert list(old) == list(new)
+    for key, text in old.items():
+        if not isinstance(text, str):
+            assert new[key] == text
+        elif name == "swapped":
+            assert str(new[key]).casefold().split() == text.casefold().split()
+    assert old != new
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("json", '"dogs": "YOU HAVE {n, plural, =0 {NO DOGS} one {# DOG, IT\'\'S {name}} other {# DOGS}} LEFT"'),
+        ("json", '"de": {\n    "title" : "THE OLD DOG",\n    "list": [1, true, "ITEM ONE", {"deep": "THE <b>BIG</b>'),
+        ("json", 'A \\"CAT\\" \\u00c9"}],\n'),
+        ("json", '"empty": "", "number": "42", "url": "http:\\/\\/a.b\\/c SEES IT"'),
+        ("yaml", "de:\n  title: THE OLD DOG   # why\n  quoted: 'IT''S A HOUSE'\n  double: \"TWO\\nLINES AND A \\\"CAT"),
+        ("yaml", "text: |\n    FIRST LINE.\n\n    THIRD LINE\n  folded: >-\n    FOLDED TEXT GOES ON.\n"),
+        ("yaml", '&a ANCHORED TEXT]\n  again: *a\n  plural: {one: ONE DOG, other: '),
+        ("properties", "greeting : HELLO {0}, IT''S \\u00dc HERE\nlong = A TEXT THAT GOES ON.\\nNEW LINE\nempty=\n"),
+        ("strings", '// another\nNSName = "HELLO %1$@, \\"FRIEND\\"\\nNEW LINE";\n"number" = "42";\n'),
+        ("xml", "<string name=\"title\">THE <b>OLD</b> DOG\\'S HOUSE</string>"),
+        ("xml", '>HELLO <xliff:g id="n">%1$s</xliff:g>,\\nIT SEES YOU\\u0020</string>'),
+        ("xml", "<string name=\"html\"><![CDATA[A <b>BIG</b> CAT]]></string>"),
+        ("resx", "<value>THE OLD DOG\nAND {0} </value><comment>no</comment>"),
+        ("vtt", "align:start\n<v Anna>THE OLD DOG SEES THE HOUSE,\nAND THE CAT SLEEPS IN IT.\n\n00:00:03.000"),
+        ("ass", "{\\k20}La {\\k20}la\nDialogue: 0,0:00:04.00,0:00:05.00,Default,,0,0,0,,- A CAT.\\N- A DOG.\n"),
+        ("mdx", "---\nimport { Tabs } from './tabs'\nexport const x = {\n  a: 1\n}\n\n# THE *OLD* DOG {props.name}"),
+        ("mdx", "\n<Tabs items={['a', \"b\"]} onClick={() => { go('}') }}>\n\nTHE **BIG** CAT"),
+        ("mdx", "```js\nimport no from 'x'\n<b a={1}>\n```\n\n{\n  /* a block */\n}\n\n<>\n\nLAST WORDS\n\n</>\n"),
+        ("sdlxliff", '<sdl:seg id="1" conf="Draft" origin="mt"/>'),
+        ("sdlxliff", 'mid="2">Die Katze</mrk></target><sdl:seg-defs><sdl:seg id="2" conf="Translated"/>'),
+        ("sdlxliff", '<target state="needs-review-translation"><mrk mtype="seg" mid="1">THE OLD DOG.</mrk></target>'),
+        ("mqxliff", 'mq:status="MachineTranslated"><source xml:space="preserve">The <bpt id="1">{}</bpt>old'),
+        ("mqxliff", 'mq:status="ManuallyConfirmed"><source>The cat</source><target>Die Katze</target>'),
+        ("fodt", "<text:p>THE <text:span>OLD</text:span> DOG<text:line-break/>WALKS.</text:p>"),
+    ],
+)  # fmt: skip
+def test_what_is_around_texts_is_what_it_was(kind: str, expected: str) -> None:
+    assert expected in translate(document(kind), Model()).decode()
+
+
+def _parts(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kind", PACKAGES)
+def test_packages_keep_all_but_texts(kind: str, name: str) -> None:
+    """Parts, their order, elements and attributes; runs of text are made anew, and the language is another."""
+    old = _parts(sample_documents.content(kind))
+    new = _parts(translate(document(kind), Model(MODELS[name])))
+    assert list(old) == list(new)
+    for part in old:
+        if part.endswith((".xml", ".xhtml", ".opf", ".ncx", ".rels")):
+            assert _elements(old[part]) == _elements(new[part])
+        else:
+            assert old[part] == new[part]
+
+
+def _elements(content: bytes) -> list[tuple[str, dict[str, str]]]:
+    made = ("r", "t", "rPr", "b", "i", "rPh", "calcPr")
+    found = [(each.tag.rpartition("}")[2], each.attrib) for each in ElementTree.fromstring(content).iter()]
+    changing = ("lang", "{http://www.w3.org/XML/1998/namespace}lang")
+    return [(tag, {k: v for k, v in about.items() if k not in changing}) for tag, about in found if tag not in made]
+
+
+def test_slides_by_python_pptx() -> None:
+    made, out = pptx.Presentation(), io.BytesIO()
+    for number in (1, 2):
+        slide = made.slides.add_slide(made.slide_layouts[1])
+        slide.shapes.title.text = f"Slide {number}"
+        frame = slide.placeholders[1].text_frame
+        frame.text = "The dog "
+        frame.paragraphs[0].add_run().text = "sees"
+        frame.paragraphs[0].runs[1].font.bold = True
+        frame.add_paragraph().text = "A line\vand another"
+        slide.notes_slide.notes_text_frame.text = f"Note {number}"
+    cell = made.slides[0].shapes.add_table(1, 1, 0, 0, 9, 9).table.cell(0, 0)
+    cell.text = "A cell"
+    made.save(out)
+    found = document("pptx", out.getvalue())
+    texts = [segment.text for segment in found.segments]
+    assert texts[:6] == ["Slide 1", "The dog sees", "A line\nand another", "A cell", "Note 1", "Slide 2"]
+    assert len({segment.units[0] for segment in found.segments[:8]}) == 2
+    again = pptx.Presentation(io.BytesIO(translate(found, Model())))
+    first = again.slides[0]
+    assert [run.text for run in first.placeholders[1].text_frame.paragraphs[0].runs] == ["THE DOG ", "SEES"]
+    assert first.placeholders[1].text_frame.paragraphs[0].runs[1].font.bold
+    assert first.placeholders[1].text_frame.paragraphs[1].text == "A LINE\vAND ANOTHER"
+    assert first.notes_slide.notes_text_frame.text == "NOTE 1"
+    assert [shape.table.cell(0, 0).text for shape in first.shapes if shape.has_table] == ["A CELL"]
+
+
+def test_cells_by_openpyxl() -> None:
+    """Formulas, numbers and dates are what they were, and so is each text by which one of them knows something."""
+    made, out = openpyxl.Workbook(), io.BytesIO()
+    sheet = made.active
+    rows = [["Name", "State"], ["The dog", "done"], ["A cat", "open"], [42, datetime.date(2020, 1, 2)]]
+    for row in [*rows, ['=IF(B2="done",A2,"no")', "=SUM(A4)"], ["The dog", " a space"]]:
+        sheet.append(row)
+    sheet.add_table(Table(displayName="T", ref="A1:B3"))
+    made.save(out)
+    found = document("xlsx", out.getvalue())
+    assert [segment.text for segment in found.segments] == ["The dog", "A cat", "open", "The dog", "a space"]
+    assert len(found.left) == 2
+    again = openpyxl.load_workbook(io.BytesIO(translate(found, Model()))).active
+    values = [[cell.value for cell in row] for row in again.iter_rows()]
+    date = datetime.datetime(2020, 1, 2)
+    assert values[:4] == [["Name", "State"], ["THE DOG", "done"], ["A CAT", "OPEN"], [42, date]]
+    assert values[4:] == [['=IF(B2="done",A2,"no")', "=SUM(A4)"], ["THE DOG", " A SPACE"]]
+
+
+def test_books() -> None:
+    """Pages in the order of the spine, after the title; the language; what says the kind stands first."""
+    found = document("epub")
+    texts = [segment.text for segment in found.segments[:4]]
+    assert texts == ["The book", "Chapter one", "Chapter one", "The old & big dog\nwalks."]
+    with zipfile.ZipFile(io.BytesIO(translate(found, Model()))) as book:
+        assert book.infolist()[0].filename == "mimetype"
+        assert book.infolist()[0].compress_type == zipfile.ZIP_STORED
+        assert b"<dc:title>THE BOOK</dc:title><dc:language>de</dc:language>" in book.read("OPS/book.opf")
+        assert b"<p>THE <b>OLD &amp; BIG</b> DOG<br/>WALKS.</p>" in book.read("OPS/a 1.xhtml")
+
+
+def test_another_direction_is_said() -> None:
+    book, slides = (read(sample_documents.content(kind), kind, name="x", source_lang="eng", target_lang="ara")
+                    for kind in ("epub", "pptx"))  # fmt: skip
+    assert b'page-progression-direction="rtl"' in _parts(translate(book, Model()))["OPS/book.opf"]
+    assert b'rtl="1" algn="r"' in _parts(translate(slides, Model()))["ppt/slides/slide2.xml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ("{n, plural, one{# dog}other{# dogs}}", ["{n}", "{n} dog", "{n} dogs"]),
+        ("a {g, select, f {she} other {they}} b {x}", ["a {g} b {x}", "she", "they"]),
+        ("{a, plural, other{{b, plural, other{# {a} #}}}}", ["{a1}", "{b}", "{b} {a} {b1}"]),
+        ("it's {n, plural, other{'{'#'}' isn''t}}", ["it's {n}", "{text}{n}{text1} isn't"]),
+        ("{d, date, 'd {' MMM} {n, plural, offset:1 =1 {x} other {y}}", ["{d, date, 'd {' MMM} {n}", "x", "y"]),
+    ],
+)
+def test_messages_of_icu(text: str, texts: list[str]) -> None:
+    root = icu.read(text)
+    assert [branch.text for branch in root.all()] == texts
+    assert root.written({}).replace("''", "'") == text.replace("''", "'")
+
+
+def test_apostrophes_before_arguments_are_doubled() -> None:
+    found = document("json", '{"a": "of {n, plural, other {# dogs}}"}')
+    written = found.write([Translated("l'{n}"), Translated("l'{n}")])
+    assert json.loads(written) == {"a": "l''{n, plural, other {l''#}}"}
+    with pytest.raises(ValueError, match=r"expected \{n\}, each once"):
+        found.write([Translated("ja"), found.unchanged(1)])
+
+
+@pytest.mark.parametrize("text", ["{n, plural, one {dog}", "{n, plural, one dog}", "x {n, select, a {b}} }", "{" * 99])
+def test_messages_that_are_none_are_named(text: str) -> None:
+    found = document("json", json.dumps({"a": "A dog", "b": f"{text} {{n, plural, x"}, indent=1))
+    assert [segment.text for segment in found.segments] == ["A dog"]
+    assert found.left == [3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "expected"),
+    [
+        ("json", '{"a": {"message": "A dog", "description": "no"}}', '{"a": {"message": "EIN", "description": "no"}}'),
+        ("json", '[{"id": "a", "defaultMessage": "A dog"}]', '[{"id": "a", "defaultMessage": "EIN"}]'),
+        ("json", '{"@@locale": "en_US", "a": "b c", "@a": ["b"]}', '{"@@locale": "de", "a": "EIN", "@a": ["b"]}'),
+        ("yaml", "a: one dog\n", "a: EIN\n"),
+        ("properties", "\ufeffa=\u00fc dog\n", "\ufeffa=EIN\n"),
+        ("strings", "\ufeff\"a\" = \"A dog\";", "\ufeff\"a\" = \"EIN\";"),
+    ],
+)  # fmt: skip
+def test_which_strings_are_messages(kind: str, source: str, expected: str) -> None:
+    assert translate(document(kind, source), Model(lambda text: "EIN")).decode() == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["yes", "- a", "a: b", "a #b", "'", '"', "[x", "*a", "1.5", "ü\u2028", "\t", "null", " a", "\\"]
+)
+@pytest.mark.parametrize(
+    "frame",
+    ["a: word x\n", "a: [word x, b]\n", "a: 'word x'\n", 'a: "word x"\n', "a: |\n  word x\n", "a: >-\n  word x\n"],
+)
+def test_yaml_is_read_again_as_what_was_meant(frame: str, text: str) -> None:
+    found = document("yaml", frame)
+    texts = [found.unchanged(number) for number in range(len(found.segments))]
+    marks = found.segments[0].marks  # the end of the line in a block
+    spans = tuple((len(text), len(text) + 1) for _ in marks)
+    written = found.write([Translated(text + "\n" * len(marks), spans), *texts[1:]])
+    (value,) = yaml.safe_load(written).values()
+    assert (value[0] if isinstance(value, list) else value).rstrip("\n") == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8"])
+def test_strings_of_apple_keep_their_encoding(encoding: str) -> None:
+    content = ("\ufeff" * (encoding == "utf-16-be") + '"a" = "A dog \u20ac";\n').encode(encoding)
+    written = translate(document("strings", content), Model())
+    assert written == content.replace("A dog".encode(encoding)[-9:], "A DOG".encode(encoding)[-9:])
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        (b"a=A dog\n", "\u20ac\U0001f600", b"a=\\u20AC\\uD83D\\uDE00\n"),
+        (b"a=\xfc dog\n", "\u00fc \u20ac", b"a=\xfc \\u20AC\n"),
+        ("a=\u20ac dog\n".encode(), "\u00fc", "a=\u00fc\n".encode()),
+        (b"a=\\u00fc dog\n", "\u20ac\\", b"a=\\u20ac\\\\\n"),
+        (b"a={0} isn''t\n", "it's {0}", b"a=it''s {0}\n"),
+        (b"a={0} isn't\n", "it's {0}", b"a=it's {0}\n"),
+    ],
+)
+def test_properties_keep_their_way_with_letters(source: bytes, text: str, expected: bytes) -> None:
+    assert document("properties", source).write([Translated(text)]) == expected
+
+
+def test_pdf_gets_advice() -> None:
+    with pytest.raises(UserError, match=r"^x\.PDF: .*convert it to \.docx"):
+        kind_of("x.PDF")
+
+
+def _without(parts: Mapping[str, str], *names: str) -> bytes:
+    return package({name: text for name, text in parts.items() if name not in names})
+
+
+def _with(parts: Mapping[str, str], **changes: str) -> bytes:
+    """With one text in place of another in the part that ends so."""
+    return package({
+        name: next((text.replace(*change.split("→")) for end, change in changes.items() if end in name), text)
+        for name, text in parts.items()
+    })  # fmt: skip
+
+
+LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
+PPTX, XLSX = PACKAGES["pptx"], PACKAGES["xlsx"]
+REFUSED: list[tuple[str, str | bytes, str]] = [
+    ("pptx", b"PK no", "is not a whole document"),
+    ("pptx", package(XLSX), "its part ppt/presentation.xml is missing"),
+    ("pptx", _without(PPTX, "ppt/slides/slide2.xml"), "its part ppt/slides/slide2.xml is missing"),
+    ("pptx", _with(PPTX, presentation="r:id=\"r2\"→r:id=\"r9\""), "names 'r9', and no part belongs to it"),
+    ("pptx", _with(PPTX, slide1="<p:sld →" + LAUGHS + "<p:sld "), "slide1.xml: declares entities"),
+    ("pptx", _with(PPTX, slide2="</p:sld>→"), "slide2.xml: is not well-formed XML"),
+    ("xlsx", _with(XLSX, sheet1="<v>1</v>→<v>77</v>"), "cell A2 has text '77', which is missing"),
+    ("xlsx", _without(XLSX, "xl/sharedStrings.xml"), "its part xl/sharedStrings.xml is missing"),
+    ("epub", _without(EPUB, "META-INF/container.xml"), "META-INF/container.xml is missing"),
+    ("epub", _without(EPUB, "OPS/a 1.xhtml"), "OPS/a 1.xhtml is missing"),
+    ("epub", _with(EPUB, opf='idref="b"→idref="z"'), "its spine names"),
+    ("epub", _with(EPUB, opf="b.xhtml→../../../etc/passwd"), "etc/passwd is missing"),
+    ("epub", package({**EPUB, "META-INF/encryption.xml": "<x><EncryptionMethod Algorithm='a'/></x>"}), "is encrypted"),
+    ("json", '{"a": 1', "x.json:1: is not JSON"),
+    ("json", "[" * 100_000, "inside of each other without end"),
+    ("json", b'{"a": "\xff"}', "x.json:1: byte 8"),
+    ("yaml", "a: [1", "x.yaml:2: is not YAML"),
+    ("yaml", "a:\n\t- b", "x.yaml:2: is not YAML"),
+    ("yaml", "[" * 100_000, "x.yaml:1: "),
+    ("properties", "a=\\u00zz dog", "x.properties:1: expected four hexadecimal digits"),
+    ("strings", '"a" = "b";\n"c" = ', "x.strings:2: expected"),
+    ("strings", '/* "a" = "b";', "x.strings:1: expected"),
+    ("xml", "<manifest/>", "expected Android's strings, whose first element is <resources>, got <manifest>"),
+    ("xml", LAUGHS + "<resources><string name='a'>&b;</string></resources>", "declares entities"),
+    ("resx", "<resources/>", "expected RESX"),
+    ("resx", CATALOGUES["resx"][:-20], "was it cut off"),
+    ("vtt", "1\n00:00:01,000 --> 00:00:02,000\nA.\n", "x.vtt:1: expected WebVTT"),
+    ("vtt", "WEBVTT\n\nno times\n", "x.vtt:3: expected a subtitle"),
+    ("ass", "no sections", "x.ass:1: expected ASS"),
+    ("ass", "[Events]\nDialogue: 0,1,2\n", "x.ass:2: expected 10 fields"),
+    ("fodt", "<x/>", "expected FODT"),
+    ("sdlxliff", "<x/>", "expected XLIFF"),
+    ("mqxliff", CATALOGUES["mqxliff"].replace("de-DE", "fr-FR"), "'fr-FR', and the model's is 'de'"),
+    ("odp", b"no", "is not a whole document"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "content", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_damaged_and_hostile_files_are_refused_in_a_line(kind: str, content: str | bytes, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)) as caught:
+        document(kind, content)
+    assert str(caught.value).startswith(f"x.{kind}")
+    assert "\n" not in str(caught.value)
