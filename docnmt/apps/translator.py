@@ -30,6 +30,7 @@ from docnmt.registry.options import Section, build
 from docnmt.registry.options.keywords import named_options, unknown_options
 from docnmt.registry.registry import GENERATORS
 from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.hub import address_of
 from docnmt.runtime.tuning import pick_device, tune
 
 #: Of a sentence without text.
@@ -39,6 +40,8 @@ EMPTY = Translation("", (), 0.0, ())
 @named_options
 def load(path: str | Path | Sequence[str | Path], *, device: str = "cpu") -> Translator:
     """Load a checkpoint or a folder of checkpoints (its best), or several, whose probabilities are then averaged.
+
+    A path that does not exist can be a model's name on the Hugging Face hub, `org/name` or `hf://org/name`.
 
     Sets how this process computes (`docnmt.runtime.tune`), as the commands do; `DOCNMT_TUNE=off` in the environment
     prevents it.
@@ -58,7 +61,7 @@ def load(path: str | Path | Sequence[str | Path], *, device: str = "cpu") -> Tra
     if wrong := [each for each in paths if not isinstance(each, (str, Path))]:
         raise UserError(f"{expected} one with {type(wrong[0]).__name__} in it")
     tune()
-    return Translator(open_models(paths, pick_device(device)))
+    return Translator(open_models([address_of(str(each)) for each in paths], pick_device(device)))
 
 
 class Translator:
@@ -71,19 +74,27 @@ class Translator:
     def __init__(self, models: LoadedModels) -> None:
         self.models = models
 
+    def between(self, source_lang: str | None = None, target_lang: str | None = None) -> Translator:
+        """The same models, of several languages, from one of them into another; None: as they are.
+
+        Raises:
+            UsageError: the models have no such language.
+        """
+        return Translator(self.models.between(source_lang, target_lang))
+
     @overload
     def translate(
         self, documents: OneDocument, *, beam: int = 5, explain: bool = False,
         given: Sequence[str | None] | None = None, memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None, context_window: int | None = None,
-        splitter: str = "rules", **options: Any,
+        splitter: str = "rules", source_lang: str | None = None, target_lang: str | None = None, **options: Any,
     ) -> list[Translation]: ...  # fmt: skip
     @overload
     def translate(
         self, documents: Documents, *, beam: int = 5, explain: bool = False,
         given: Sequence[Sequence[str | None]] | None = None, memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None, context_window: int | None = None,
-        splitter: str = "rules", **options: Any,
+        splitter: str = "rules", source_lang: str | None = None, target_lang: str | None = None, **options: Any,
     ) -> list[list[Translation]]: ...  # fmt: skip
     def translate(
         self,
@@ -96,6 +107,8 @@ class Translator:
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
         context_window: int | None = None,
         splitter: str = "rules",
+        source_lang: str | None = None,
+        target_lang: str | None = None,
         **options: Any,
     ) -> list[Translation] | list[list[Translation]]:
         """Translate one document, or several: a translation in place of every sentence.
@@ -114,12 +127,19 @@ class Translator:
             glossary: what source terms are called in the target: a mapping, or a file (docnmt-translate `--glossary`).
             context_window: read a sentence with at most so many of its document before it and after it.
             splitter: what splits a text: `rules` or `sentencex`.
+            source_lang, target_lang: from which language to which, for models of several; None: as the model is.
             options: further options of docnmt-translate's groups generation and search, but for `--nbest`: `lenpen`,
                 `max_len_a`, `batch_size`, `generator` and that generator's own.
 
         Raises:
             UserError: documents or options are not of this kind; the sentence or the option is named.
         """
+        if source_lang is not None or target_lang is not None:
+            there = self.between(source_lang, target_lang)
+            return there.translate(
+                documents, beam=beam, explain=explain, given=given, memory=memory, glossary=glossary,
+                context_window=context_window, splitter=splitter, **options,
+            )  # fmt: skip
         generation, search = _search(beam, options)
         task = self.models.task
         asked = InMemory.of(documents, "documents", sentence_splitter(splitter, task.source_lang))
@@ -149,12 +169,14 @@ class Translator:
     @overload
     def score(  # type: ignore[overload-overlap]  # a str is a sequence of str
         self, sources: Document | Sequence[str], targets: Document | Sequence[str], *, lenpen: float = 1.0,
-        context_window: int | None = None, max_tokens: int = 8000,
+        context_window: int | None = None, max_tokens: int = 8000, source_lang: str | None = None,
+        target_lang: str | None = None,
     ) -> list[float]: ...  # fmt: skip
     @overload
     def score(
         self, sources: Documents, targets: Documents, *, lenpen: float = 1.0,
-        context_window: int | None = None, max_tokens: int = 8000,
+        context_window: int | None = None, max_tokens: int = 8000, source_lang: str | None = None,
+        target_lang: str | None = None,
     ) -> list[list[float]]: ...  # fmt: skip
     @named_options
     def score(
@@ -165,6 +187,8 @@ class Translator:
         lenpen: float = 1.0,
         context_window: int | None = None,
         max_tokens: int = 8000,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
     ) -> list[float] | list[list[float]]:
         """Score given translations: natural log-probability / (subwords + 1) ** lenpen, as `Translation.score`.
 
@@ -175,10 +199,15 @@ class Translator:
             lenpen: 0 leaves the sum, which is what docnmt-score `--contrastive` compares.
             context_window: as in `translate`.
             max_tokens: subwords that are scored at once; a larger document is scored by itself.
+            source_lang, target_lang: as in `translate`.
 
         Raises:
             UserError: the shapes differ, a sentence without text has a translation, or an option is wrong.
         """
+        if source_lang is not None or target_lang is not None:
+            return self.between(source_lang, target_lang).score(
+                sources, targets, lenpen=lenpen, context_window=context_window, max_tokens=max_tokens
+            )
         generation, chosen = _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})
         asked, texts = self._pairs(sources, targets)
         corpus = self._corpus(asked, [texts[n] for n in asked.kept])

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.hub import fetched, is_address
 
 #: The names of the checkpoints every run has.
 LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
@@ -248,12 +249,13 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
 
 
 def find_checkpoint(path: str | Path) -> Path:
-    """A checkpoint file for a file or a folder; of a folder its best, or its last where none was validated.
+    """A checkpoint file for a file, a folder or an address `hf://org/name`; of a folder its best, or its last where
+    none was validated.
 
     Raises:
         UserError: there is none.
     """
-    path = Path(path)
+    path = fetched(path) if is_address(path) else Path(path)
     if not path.is_dir():
         if not path.is_file():
             raise UserError(f"{path}: no such checkpoint or folder of checkpoints")

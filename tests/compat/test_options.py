@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from docnmt.apps.align.config import AlignConfig
 from docnmt.apps.commands.config import GenerateConfig, MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.apps.convert.config import ConvertConfig
 from docnmt.apps.report.config import PageConfig
@@ -54,6 +55,7 @@ COMMANDS: dict[str, dict[str, type]] = {
     "report": {"report": PageConfig},
     "average": {"average": average.AverageConfig},
     "inspect": {"inspect": inspect.InspectConfig},
+    "align": {"align": AlignConfig},
     "convert": {"convert": ConvertConfig},
     "classify": {"options": ClassifyConfig},
     "embed": {"embed": embed.EmbedConfig},

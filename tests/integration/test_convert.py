@@ -194,3 +194,32 @@ def test_what_the_vocabulary_lacks_is_said(tmp_path: Path, capsys: pytest.Captur
     assert left_out not in tokenizer.source_tokenizer.vocabulary()
     (ids,) = tokenizer.source_tokenizer.encode([left_out[1:]])
     assert tokenizer.source_tokenizer.decode(ids) == left_out[1:]
+
+
+def test_tokens_that_were_added_are_words(tmp_path: Path) -> None:
+    """transformers finds them everywhere, docnmt where they stand by themselves."""
+    marian.write(tmp_path / "marian", codes=(">>deu<<",))
+    theirs = marian.Loaded(tmp_path / "marian")
+    theirs.tokenizer.add_tokens(["<x>", "neu"])
+    theirs.model.resize_token_embeddings(len(theirs.tokenizer), mean_resizing=False)
+    theirs.model.final_logits_bias.normal_()
+    for each in (theirs.tokenizer, theirs.model):
+        each.save_pretrained(tmp_path / "added")
+    assert (tmp_path / "added/added_tokens.json").is_file()
+    assert convert([str(tmp_path / "added"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
+    texts = ["<x> ba bu.", "ba <x> bu neu", "neu"]
+    ours, theirs = load_model(tmp_path / "own"), marian.Loaded(tmp_path / "added")
+    task: Any = ours.task
+    found = [task.source_tokenizer.pieces(ids) for ids in task.source_tokenizer.encode(texts)]
+    table = {**theirs.tokenizer.encoder, **theirs.tokenizer.added_tokens_encoder}
+    names = {row: piece for piece, row in table.items()}
+    expected = [[names[row] for row in theirs.tokenizer(text).input_ids] for text in texts]
+    assert [[*(p[1:] if p in ("▁<x>", "▁neu") else p for p in pieces), "</s>"] for pieces in found] == expected
+    there = [table.get(name.removeprefix("▁") if name in ("▁<x>", "▁neu") else name, -1)
+             for name in task.target_tokenizer.vocabulary()]  # fmt: skip
+    known = [n for n, row in enumerate(there) if row >= 0 and n != BOS]
+    for (logits, _), other in zip(log_probs(ours, texts, TARGETS[:3]), theirs.logits(texts, TARGETS[:3]), strict=True):
+        torch.testing.assert_close(logits[:, known], other[:, [there[n] for n in known]], atol=1e-4, rtol=0)
+    # and the target's code, put before every text by the task
+    tagged = task.between(target_lang="deu").source_tokenizer
+    assert tagged.encode(texts) == task.source_tokenizer.encode([f">>deu<< {text}" for text in texts])

@@ -199,7 +199,8 @@ def test_other_input(folder: Path, tmp_path: Path, capsys: Capture) -> None:
     assert "is not a whole safetensors file" in said(tmp_path / "text", out, "--to", "docnmt")
     assert "holds neither" in said(tmp_path / "empty", out, "--to", "docnmt")
     assert "--source-lang has no effect" in said(own, out, "--to", "hf-marian", "-s", "en")
-    assert "--to: expected one of docnmt, hf-marian, ctranslate2, got 'onnx'" in said(own, out, "--to", "onnx")
+    expected = "--to: expected one of docnmt, hf-marian, ctranslate2, hub-folder, got 'onnx'"
+    assert expected in said(own, out, "--to", "onnx")
     assert "output is required" in said(own, "--to", "docnmt")
     assert not out.exists()
 

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
+import multilingual_models
 import numpy as np
 import pyarrow
 import pyarrow.parquet
@@ -99,6 +100,7 @@ def furnished(system: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "contrastive.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
     evaluation(folder)
     pretrained(folder)
+    to_align(folder)
     tables(folder)
     classification(folder)
     sentence_vectors(folder)
@@ -147,12 +149,20 @@ def evaluation(folder: Path) -> None:
 
 
 def pretrained(folder: Path) -> None:
-    """A Marian model, small enough to train on."""
+    """A Marian model and one of NLLB, small enough to train on."""
     sizes = {"embed_dim": 16, "heads": 2, "ffn_dim": 24, "encoder_layers": 1, "decoder_layers": 1}
     kind = {"norm": "post", "activation": "swish", "output_bias": True, "position_fusion": "add"}
     own = small_system.random_checkpoint(folder / "own.safetensors", **sizes, **kind)
     with inside(folder):
         assert run(["docnmt-convert", str(own), "opus-mt-en-de", "--to", "hf-marian"]) == 0
+    multilingual_models.write(folder / "nllb-200", family="nllb")
+
+
+def to_align(folder: Path) -> None:
+    """A document and its translation, and a corpus whose lines do not fit."""
+    for language in ("en", "de"):
+        (folder / f"letter.{language}.docx").write_bytes(sample_documents.content("docx"))
+        shutil.copy(folder / f"text/test.{language}", folder / f"raw.{language}")
 
 
 def tables(folder: Path) -> None:

@@ -17,13 +17,22 @@ class ModelsConfig:
 
     path: str = option(
         dataclasses.MISSING,
-        "checkpoint file, or a --save-dir (its best is taken); several, joined by ':', are averaged",
+        "checkpoint file, or a --save-dir (its best is taken), or a model on the Hugging Face hub, hf://org/name; "
+        "several, joined by ':', are averaged",
         metavar="CKPT[:CKPT...]",
     )
     device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
     fp16: bool = option(False, "compute in half precision, on a GPU")
     int8: bool = option(False, "multiply whole numbers of eight bits, on a CPU: faster, scores differ a little")
     bf16: bool = option(False, "multiply in bfloat16, on a CPU that has it: faster, scores differ a little")
+    source_lang: str | None = option(
+        None, "of a model of several languages: the one of the text [as converted or trained]", metavar="SRC",
+        aliases=("-s",),
+    )  # fmt: skip
+    target_lang: str | None = option(
+        None, "of a model of several languages: the one to translate into, likewise", metavar="TGT", aliases=("-t",),
+        basic=True,
+    )  # fmt: skip
     context_window: int | None = option(
         None,
         "read a sentence with at most N sentences of its document before it and N after it; models of several "

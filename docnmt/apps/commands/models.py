@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from torch import nn
 from docnmt.apps.commands.config import ModelsConfig
 from docnmt.core.data.meta import read_meta
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask, is_translation_model
+from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.load_model import load_model
 from docnmt.modules.linear_attention import LinearSelfAttention
 from docnmt.modules.reduced_precision import (
@@ -36,10 +38,34 @@ class LoadedModels:
     models: tuple[AnyTranslationModel, ...]
     task: TranslationTask
 
+    def between(self, source_lang: str | None = None, target_lang: str | None = None) -> LoadedModels:
+        """The same models between other languages; None: as they are.
+
+        Raises:
+            UsageError: they have no such language.
+        """
+        try:
+            return replace(self, task=between(self.task, source_lang, target_lang))
+        except UsageError as error:
+            raise UsageError(f"{self.paths[0]}: {error}") from error
+
     @property
     def reads_context(self) -> bool:
         """Whether one of them reads other sentences than the one that it translates."""
         return any(model.reading.reads_context for model in self.models)
+
+
+def between(task: TranslationTask, source_lang: str | None, target_lang: str | None) -> TranslationTask:
+    """A task between other languages, of models of several; None: as it is.
+
+    Raises:
+        UsageError: the models have no such language.
+    """
+    if (source_lang or task.source_lang, target_lang or task.target_lang) == task.languages:
+        return task
+    if not isinstance(task, DocumentTranslation):  # a plug-in's
+        raise UsageError(f"--source-lang, --target-lang: expected {_direction(task)}, the only direction")
+    return task.between(source_lang, target_lang)
 
 
 def load_models(config: ModelsConfig) -> LoadedModels:
@@ -56,7 +82,7 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     if device.type == "cpu" and not row_invariant(torch.bfloat16 if config.bf16 else torch.float32):
         digits = "scores from the third digit on" if config.bf16 else "the last digits of scores"
         print(f"note: on this machine the batch size can change {digits}", file=sys.stderr)
-    loaded = open_models(paths, device)
+    loaded = open_models(paths, device).between(config.source_lang, config.target_lang)
     if config.fp16:
         in_half_precision(loaded)
     if config.int8 or config.bf16:
@@ -125,12 +151,12 @@ def open_models(paths: Sequence[str | Path], device: torch.device) -> LoadedMode
 
 
 def split_path(path: str) -> list[str]:
-    """`a:b` → a and b; a path that exists with its colons is one.
+    """`a:b` → a and b; a path that exists with its colons is one, and so is the hub's `hf://org/name`.
 
     Raises:
         UsageError: there is nothing between the colons.
     """
-    parts = [path] if path and Path(path).exists() else path.split(":")
+    parts = [path] if path and Path(path).exists() else re.split(r"(?<!hf):|:(?!//)", path)
     if "" in parts:
         raise UsageError(f"--path '{path}': expected checkpoints joined by ':', got an empty name")
     return parts

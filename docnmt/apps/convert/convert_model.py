@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from docnmt.apps.convert.config import ConvertConfig
 from docnmt.apps.convert.ctranslate import require_ctranslate2, write_ctranslate2
-from docnmt.apps.convert.marian import CONFIG, read_marian, write_marian
+from docnmt.apps.convert.hub_folder import describe_for_hub
+from docnmt.apps.convert.json_file import JsonFile
+from docnmt.apps.convert.marian import read_marian, write_marian
+from docnmt.apps.convert.multilingual import KIND as MULTILINGUAL
+from docnmt.apps.convert.multilingual import read_multilingual
+from docnmt.apps.convert.pretrained_folder import CONFIG
 from docnmt.apps.convert.sentence_model import OPTIONS, SentenceModel, read_checkpoint, write_checkpoint
-from docnmt.core.training.checkpoint import read_header
+from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint
 from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import check_folder, find_checkpoint, replacing_folder, write_json
+from docnmt.runtime.files import BEST, check_folder, find_checkpoint, replacing_folder, write_json
 from docnmt.runtime.version import __version__
 
 #: The file by which a folder is known to be ours.
 MARKER = "converted.json"
 _WRITE: dict[str, Callable[[SentenceModel, Path], None]] = {
     "docnmt": write_checkpoint, "hf-marian": write_marian, "ctranslate2": write_ctranslate2,
+    "hub-folder": write_checkpoint,
 }  # fmt: skip
 
 
@@ -35,11 +42,13 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
         raise UsageError(f"{folder}: would take the place of {source}, which is read; give another folder")
     if config.to == "ctranslate2":
         require_ctranslate2()
-    sentence = _read(source, config, say)
+    what, write = _read(source, config, say)
     with replacing_folder(folder, marker=MARKER, overwrite=config.overwrite) as temporary:
-        _WRITE[config.to](sentence, temporary)
+        write(temporary)
+        if config.to == "hub-folder":
+            describe_for_hub(temporary, folder.resolve().name)
         write_json(temporary / MARKER, {"docnmt": __version__, "from": source.name, "to": config.to})
-    say(f"{folder}: written: {sentence}")
+    say(f"{folder}: written: {what}")
     if config.to == "docnmt":
         say(
             f"a model that starts from it: docnmt-preprocess --srcdict {folder} … --destdir DATA; "
@@ -47,17 +56,42 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
         )
 
 
-def _read(source: Path, config: ConvertConfig, say: Callable[[str], None]) -> SentenceModel:
-    is_marian = (source / CONFIG).is_file()
-    if not is_marian and (source / "source.spm").is_file():
-        raise UserError(f"{source / CONFIG}: no such file; a folder of a Marian model has one")
-    if config.to == ("hf-marian" if is_marian else "docnmt"):
-        if not is_marian:
+def _read(source: Path, config: ConvertConfig, say: Callable[[str], None]) -> tuple[str, Callable[[Path], None]]:
+    """What is converted, in words, and what writes it into a folder."""
+    is_folder = (source / CONFIG).is_file()
+    for name, model in (("source.spm", "a Marian"), ("sentencepiece.bpe.model", "an M2M100 or NLLB")):
+        if not is_folder and (source / name).is_file():
+            raise UserError(f"{source / CONFIG}: no such file; a folder of {model} model has one")
+    kind = JsonFile(source / CONFIG).values.get("model_type") if is_folder else "docnmt"
+    if config.to == {"marian": "hf-marian"}.get(str(kind), kind):
+        if not is_folder:
             read_header(find_checkpoint(source))  # says so where it is no checkpoint at all
         raise UsageError(f"--to {config.to}: {source} is in this form already")
-    if is_marian:
-        return read_marian(source, (config.source_lang, config.target_lang), say)
+    if config.languages and kind != MULTILINGUAL:
+        raise UsageError(f"--languages is for M2M100 and NLLB; {source} is none")
     given = {"--source-lang": config.source_lang, "--target-lang": config.target_lang}
-    if useless := [name for name, value in given.items() if value is not None]:
+    if not is_folder and (useless := [name for name, value in given.items() if value is not None]):
         raise UsageError([f"{name} has no effect: the checkpoint {source} has its languages" for name in useless])
-    return read_checkpoint(source, config.to)
+    if not is_folder and config.to == "hub-folder":
+        file = find_checkpoint(source)
+        checkpoint = load_checkpoint(file, optimizer=False)
+        what = f"{checkpoint.header['arch']} of {file}"
+        return what, lambda folder: save_checkpoint(folder / BEST, checkpoint.header, checkpoint.tensors)
+    if kind == MULTILINGUAL:
+        sentence = read_multilingual(source, config, say)
+    elif is_folder:
+        sentence = read_marian(source, (config.source_lang, config.target_lang), say)
+    else:
+        sentence = read_checkpoint(source, config.to)
+        _say_what_is_left(sentence, config.to, say)
+    return str(sentence), partial(_WRITE[config.to], sentence)
+
+
+def _say_what_is_left(sentence: SentenceModel, form: str, say: Callable[[str], None]) -> None:
+    """What docnmt does to texts before they are cut, and others do not."""
+    sides = [each.preparation for each in (sentence.task.source_tokenizer, sentence.task.target_tokenizer)]
+    if any(each.punctuation for each in sides):
+        say(f"note: --normalize-punctuation: {form} does not do it; give it text whose punctuation is uniform")
+    if any(each.tag for each in sides):
+        tags = " and ".join(each.tags[each.tag] for each in sides if each.tag)
+        say(f"note: {form} does not put {tags} before texts, as docnmt does; do it yourself")

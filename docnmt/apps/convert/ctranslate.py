@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from docnmt.apps.convert.sentence_model import SentenceModel
+from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, UNK
 from docnmt.core.models.encoder_decoder import Stack
 from docnmt.core.training.checkpoint import unique_state
@@ -90,7 +91,7 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
     spec.optimize()
     spec.save(str(folder))
     for name, tokenizer in (("source.spm", task.source_tokenizer), ("target.spm", task.target_tokenizer)):
-        (folder / name).write_bytes(tokenizer.to_bytes())
+        (folder / name).write_bytes(tokenizer.prepared(Preparation()).to_bytes())
 
 
 def _problems(sentence: SentenceModel) -> list[str]:

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-import safetensors
 import safetensors.torch
-from torch import Tensor
 
 from docnmt.apps.convert import marian_weights as weights
 from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian_config import POSITIONS, config_json, config_problems, generation_json, read_config
-from docnmt.apps.convert.marian_vocabulary import Entries, entries, marian_table, of_language
-from docnmt.apps.convert.sentence_model import SentenceModel
+from docnmt.apps.convert.marian_vocabulary import LANGUAGE, Entries, entries, marian_table, of_language
+from docnmt.apps.convert.pretrained_folder import (
+    CONFIG,
+    GENERATION,
+    TOKENIZER,
+    WEIGHTS,
+    added_tokens,
+    check_files,
+    read_tensors,
+)
+from docnmt.apps.convert.sentence_model import SentenceModel, built
+from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, Tokenizer
-from docnmt.core.models.architectures import Transformer
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
-from docnmt.core.training.checkpoint import load_state, unique_state
+from docnmt.core.training.checkpoint import unique_state
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import write_json
 
-CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
-    "config.json", "model.safetensors", "generation_config.json", "tokenizer_config.json",
-)  # fmt: skip
 PIECES, TABLES = ("source.spm", "target.spm"), ("vocab.json", "target_vocab.json")
 
 
@@ -40,53 +43,20 @@ def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Cal
         UserError: a file is missing, damaged or does not fit the others, or docnmt cannot compute the model.
     """
     settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
-    _check_files(folder, settings)
+    check_files(folder, settings, "marian", (*PIECES, TABLES[0]), "an OPUS-MT model")
     config, (source, target) = read_config(settings), _vocabularies(folder, settings, tokens)
     task = DocumentTranslation(
         DocumentTranslationConfig(),
         languages=_languages(languages, tokens),
         tokenizers=_tokenizers(folder, (source, target), say),
     )
-    file, rows = folder / WEIGHTS, (source.rows, target.rows)
-    tensors = _tensors(file)
-    shared = settings.flag("share_encoder_decoder_embeddings", True)
-    tied = settings.flag("tie_word_embeddings", True)
-    try:
-        own = weights.from_marian(config, tensors, rows=rows, shared=shared, tied=tied)
-    except UserError as error:
-        raise UserError(f"{file}: {error}") from error
+    tensors, rows = read_tensors(folder), (source.rows, target.rows)
     if unused := weights.unused_rows(tensors, rows):
-        say(f"note: {unused:,} rows of the embeddings in {file} are of no entry in the vocabulary and were left out")
-    config = replace(
-        config,
-        share_embeddings=weights.TARGET not in own,
-        tie_output=weights.OUTPUT not in own,
-        output_bias=weights.OUTPUT_BIAS in own,
-    )
-    model = Transformer.build(config, task).eval()
-    load_state(model, own, file)
-    return SentenceModel(folder, model, config, task)
-
-
-def _check_files(folder: Path, settings: JsonFile) -> None:
-    kind = settings.values.get("model_type")
-    if kind != "marian":
-        raise UserError(f"{settings.path}: 'model_type' is {kind!r}, expected 'marian'; no other kind can be converted")
-    missing = [name for name in (WEIGHTS, *PIECES, TABLES[0]) if not (folder / name).is_file()]
-    if WEIGHTS in missing and (folder / "pytorch_model.bin").is_file():
-        raise UserError(
-            f"{folder}: pytorch_model.bin is a pickle, which docnmt does not open; have transformers write {WEIGHTS}: "
-            f"MarianMTModel.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})"
-        )
-    if missing:
-        raise UserError(f"{folder}: {', '.join(missing)} missing; expected the files of an OPUS-MT model")
-
-
-def _tensors(file: Path) -> dict[str, Tensor]:
-    try:
-        return safetensors.torch.load_file(file)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise UserError(f"{file}: is not a whole safetensors file: {error}") from error
+        say(f"note: {unused:,} rows of the embeddings in {folder} are of no entry in the vocabulary and were left out")
+    return built(
+        folder, config, task, tensors, rows=rows,
+        shared=settings.flag("share_encoder_decoder_embeddings", True), tied=settings.flag("tie_word_embeddings", True),
+    )  # fmt: skip
 
 
 def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[Entries, Entries]:
@@ -95,6 +65,8 @@ def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[E
     separate = tokens.flag("separate_vocabs", False)
     files = [JsonFile(folder / name) for name in (TABLES if separate else TABLES[:1])]
     tables = [file.rows() for file in files]
+    added = {name: row for name, row in added_tokens(folder).items() if name not in tables[0]}
+    tables[0] |= added
     for file, table in zip(files, tables, strict=True):
         if missing := [name for name in (unk, eos) if name not in table]:
             raise UserError(f"{file.path}: has no entry '{missing[0]}'")
@@ -103,10 +75,12 @@ def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[E
             f"{files[-1].path}: '{eos}' is row {tables[-1][eos]}, and 'eos_token_id' in {settings.path} is "
             f"{settings.whole('eos_token_id')}"
         )
-    target = entries(tables[-1], unk=unk, eos=eos, pad=settings.whole("pad_token_id"))
+    of_target = () if separate else added
+    target = entries(tables[-1], unk=unk, eos=eos, pad=settings.whole("pad_token_id"), added=of_target)
     if not separate:
         return target, target
-    return entries(tables[0], unk=unk, eos=eos, pad=tables[0].get(tokens.token("pad_token", "<pad>"), -1)), target
+    pad = tables[0].get(tokens.token("pad_token", "<pad>"), -1)
+    return entries(tables[0], unk=unk, eos=eos, pad=pad, added=added), target
 
 
 def _languages(given: tuple[str | None, str | None], tokens: JsonFile) -> tuple[str, str]:
@@ -124,7 +98,7 @@ def _tokenizers(
     """Of both sides; one object where they are the same."""
     made = []
     for name, own in zip(PIECES, vocabularies, strict=True):
-        tokenizer, left_out = of_language(folder / name, own.names)
+        tokenizer, left_out = of_language(folder / name, own)
         made.append(tokenizer)
         if left_out:
             say(
@@ -132,7 +106,10 @@ def _tokenizers(
                 "docnmt cuts such words into smaller pieces"
             )
     source, target = made
-    return source, source if source.to_bytes() == target.to_bytes() else target
+    if source.to_bytes() == target.to_bytes():
+        target = source
+    tags = {name.strip("▁><"): name for name in source.vocabulary() if LANGUAGE.fullmatch(name)}
+    return source.prepared(Preparation(tags=tags, tag_of="target")), target
 
 
 def write_marian(sentence: SentenceModel, folder: Path) -> None:
@@ -155,7 +132,7 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
     if not task.joined:
         write_json(folder / TABLES[1], target)
     for name, side in zip(PIECES, sides, strict=True):
-        (folder / name).write_bytes(side.to_bytes())
+        (folder / name).write_bytes(side.prepared(Preparation()).to_bytes())
     names = {
         "tokenizer_class": "MarianTokenizer", "source_lang": task.source_lang, "target_lang": task.target_lang,
         "unk_token": "<unk>", "eos_token": "</s>", "pad_token": list(target)[pad], "separate_vocabs": not task.joined,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from docnmt.apps.convert.json_file import JsonFile
 from docnmt.core.models.config import TransformerConfig
 from docnmt.runtime.errors import UserError
@@ -29,16 +32,29 @@ def read_config(settings: JsonFile) -> TransformerConfig:
         for name, value in _FIXED.items()
         if settings.values.get(name, value) != value
     ]
+    start, pad = settings.whole("decoder_start_token_id"), settings.whole("pad_token_id")
+    if start != pad:
+        problems.append(f"'decoder_start_token_id' is {start} and 'pad_token_id' {pad}; in a Marian model they are one")
+    return replace(read_layers(settings, default="gelu", problems=problems), norm="post")
+
+
+def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = ()) -> TransformerConfig:
+    """What the configurations of all such models have in common.
+
+    Args:
+        default: the activation where none is named. problems: that were found already.
+
+    Raises:
+        UserError: as `read_config`.
+    """
+    problems = list(problems)
     for what in ("attention_heads", "ffn_dim"):
         encoder, decoder = (settings.whole(f"{side}_{what}") for side in ("encoder", "decoder"))
         if encoder != decoder:
             problems.append(f"'encoder_{what}' is {encoder} and 'decoder_{what}' {decoder}; docnmt has one for both")
-    activation = settings.token("activation_function", "gelu")
+    activation = settings.token("activation_function", default)
     if activation not in _ACTIVATIONS:
         problems.append(f"'activation_function' is {activation!r}, expected one of {', '.join(_ACTIVATIONS)}")
-    start, pad = settings.whole("decoder_start_token_id"), settings.whole("pad_token_id")
-    if start != pad:
-        problems.append(f"'decoder_start_token_id' is {start} and 'pad_token_id' {pad}; in a Marian model they are one")
     config = TransformerConfig(
         encoder_layers=settings.whole("encoder_layers"),
         decoder_layers=settings.whole("decoder_layers"),
@@ -47,7 +63,6 @@ def read_config(settings: JsonFile) -> TransformerConfig:
         ffn_dim=settings.whole("encoder_ffn_dim"),
         dropout=settings.number("dropout", 0.1),
         activation=_ACTIVATIONS.get(activation, "relu"),  # type: ignore[arg-type]
-        norm="post",
         position_fusion="add",
         scale_embeddings=settings.flag("scale_embedding", False),
     )
@@ -58,7 +73,10 @@ def read_config(settings: JsonFile) -> TransformerConfig:
 
 def config_problems(config: TransformerConfig) -> list[str]:
     """Options with which a model is not Marian's."""
-    wanted = {"norm": "post", "position": "sinusoidal", "position_fusion": "add", "attention": "softmax"}
+    wanted = {
+        "norm": "post", "position": "sinusoidal", "sinusoids": "paper", "position_fusion": "add",
+        "attention": "softmax",
+    }  # fmt: skip
     return [
         f"--{name.replace('_', '-')} {getattr(config, name)}: Marian has {value} only"
         for name, value in wanted.items()

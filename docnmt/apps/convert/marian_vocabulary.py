@@ -1,4 +1,4 @@
-"""Between the vocabulary of a Marian folder and docnmt's tokenizers.
+"""Between the vocabulary of a Marian folder, or of another one of transformers, and docnmt's tokenizers.
 
 A Marian folder has a SentencePiece model for each language and a table, piece → row of the embeddings. A docnmt
 tokenizer is one SentencePiece model whose numbers are the rows. So the models are written anew with all pieces of the
@@ -9,8 +9,8 @@ OPUS-MT has. A BPE model can cut a word otherwise where a piece of the other lan
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -21,9 +21,10 @@ from docnmt.runtime.errors import UserError
 
 #: The target language before a source text, `>>deu<< A text`. Transformers cuts it off by itself; SentencePiece finds
 #: it if the piece includes the space that it puts before a text.
-_LANGUAGE = re.compile(r"▁?(>>.+<<)")
+LANGUAGE = re.compile(r"▁?(>>.+<<)")
 
 _Piece = sentencepiece.ModelProto.SentencePiece
+CONTROL, USER_DEFINED = _Piece.CONTROL, _Piece.USER_DEFINED
 #: A score below those of all pieces: BPE, which merges by scores, comes to such an entry when nothing else is left.
 _LAST = -1e6
 
@@ -34,24 +35,31 @@ class Entries:
 
     Attributes:
         names: the pieces by docnmt's numbers, V of them.
-        rows: of each the row in Marian's matrices; -1 where it has none (`<brk>`, `<mask>`).
+        rows: of each the row in the model's matrices; -1 where it has none (`<brk>`, `<mask>`).
+        kinds: of those that SentencePiece's model lacks; text is never cut into others, which are written as text.
     """
 
     names: list[str]
     rows: list[int]
+    kinds: Mapping[str, int] = field(default_factory=dict)
 
 
-def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int) -> Entries:
-    """docnmt's numbers for the entries of a Marian table: the special ones first, the others in its order.
+def entries(
+    table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Collection[str] = ()
+) -> Entries:
+    """docnmt's numbers for the entries of a table: the special ones first, the others in its order.
 
-    `<s>` is the row `pad`, with which Marian's decoder begins.
+    `<s>` is the row `pad`, with which the decoder begins. Those that were `added` to a vocabulary stand for words: they
+    include the space before them.
 
     Raises:
         KeyError: `unk` or `eos` is no entry.
     """
     special = [table[unk], pad, table[eos], table.get(SPECIAL[BRK], -1), table.get(SPECIAL[MASK], -1)]
     others = sorted((row, name) for name, row in table.items() if row not in special)
-    return Entries([*SPECIAL, *(_own_name(name) for _, name in others)], [*special, *(row for row, _ in others)])
+    names = [f"▁{name}" if name in added else _own_name(name) for _, name in others]
+    kinds = {f"▁{name}": USER_DEFINED for name in added}
+    return Entries([*SPECIAL, *names], [*special, *(row for row, _ in others)], kinds)
 
 
 def marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
@@ -62,20 +70,20 @@ def marian_table(names: list[str]) -> tuple[dict[str, int], list[int]]:
     """
     order = [EOS, UNK, BOS, *range(BRK, len(names))]
     pad = next(name for name in ("<pad>", SPECIAL[BOS]) if name not in names[len(SPECIAL) :])
-    found = [pad if number == BOS else _LANGUAGE.sub(r"\1", names[number]) for number in order]
+    found = [pad if number == BOS else LANGUAGE.sub(r"\1", names[number]) for number in order]
     return {name: row for row, name in enumerate(found)}, order
 
 
 def _own_name(name: str) -> str:
     if name in SPECIAL or not name:  # an entry that happens to be called so; SentencePiece wants names once
         return f"<{name}>"
-    return _LANGUAGE.sub(r"▁\1", name)
+    return LANGUAGE.sub(r"▁\1", name)
 
 
-def of_language(path: Path, names: list[str]) -> tuple[Tokenizer, int]:
-    """A language's tokenizer with the vocabulary `names`, and how many pieces of its model are not among them.
+def of_language(path: Path, vocabulary: Entries) -> tuple[Tokenizer, int]:
+    """A language's tokenizer with this vocabulary, and how many pieces of its model are not in it.
 
-    A model that has this vocabulary already stays as it is, byte for byte.
+    A model that has it already stays as it is, byte for byte.
 
     Raises:
         UserError: the file is no SentencePiece model, or one without pieces.
@@ -88,23 +96,24 @@ def of_language(path: Path, names: list[str]) -> tuple[Tokenizer, int]:
         raise UserError(f"{path}: is not a SentencePiece model, or a damaged one") from error
     if not model.pieces:
         raise UserError(f"{path}: has no pieces; was its download interrupted?")
-    left_out = 0
+    left_out, names = 0, vocabulary.names
     if [piece.piece for piece in model.pieces] != names:
         own = {piece.piece: piece for piece in model.pieces if piece.type not in (_Piece.UNKNOWN, _Piece.CONTROL)}
         left_out = len(own.keys() - set(names))
-        content = _rewritten(model, [own.get(name) or _other(number, name) for number, name in enumerate(names)])
+        pieces = [own.get(name) or _other(number, name, vocabulary.kinds) for number, name in enumerate(names)]
+        content = _rewritten(model, pieces)
     try:
         return Tokenizer.from_bytes(content), left_out
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 
 
-def _other(number: int, name: str) -> sentencepiece.ModelProto.SentencePiece:
-    """An entry that the language's own model has not: text is never cut into it, but it can be written as text."""
+def _other(number: int, name: str, kinds: Mapping[str, int]) -> sentencepiece.ModelProto.SentencePiece:
+    """An entry that the language's own model has not."""
     if number < len(SPECIAL):
-        kind = _Piece.UNKNOWN if number == UNK else _Piece.CONTROL
+        kind = _Piece.UNKNOWN if number == UNK else CONTROL
     else:
-        kind = _Piece.USER_DEFINED if _LANGUAGE.fullmatch(name) else _Piece.UNUSED
+        kind = kinds.get(name, USER_DEFINED if LANGUAGE.fullmatch(name) else _Piece.UNUSED)
     return _Piece(piece=name, score=_LAST if kind == _Piece.UNUSED else 0.0, type=kind)
 
 

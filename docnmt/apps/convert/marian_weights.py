@@ -1,4 +1,5 @@
-"""The parameters of a sentence `transformer` under the names that transformers' MarianMTModel has for them, and back.
+"""The parameters of a sentence `transformer` under the names that transformers' MarianMTModel has for them, and back;
+also from those of M2M100 and mBART, which have the same names.
 
 Both compute the same function. Marian encodes a position as all sines, then all cosines, docnmt as sines and cosines in
 turns. Nothing else in a Transformer depends on the order of its features, so they change places in every matrix, and no
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from docnmt.core.data.tokenizer import SPECIAL
 from docnmt.core.models.config import TransformerConfig
 from docnmt.modules.positions.position_tables import sinusoids
 from docnmt.runtime.errors import UserError
@@ -40,7 +42,7 @@ SHARED, ENCODER, DECODER, HEAD, BIAS = (
     "model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight",
     "final_logits_bias",
 )  # fmt: skip
-_POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+_POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
 #: docnmt's; the last three only where they are not the one before, or not there.
 SOURCE, TARGET = "encoder.embedding.tokens.weight", "decoder.embedding.tokens.weight"
 OUTPUT, OUTPUT_BIAS = "output.weight", "output.bias"
@@ -64,7 +66,7 @@ def _reordered(module: str, weight: Tensor, bias: Tensor, order: Tensor) -> tupl
     return (weight[:, order], bias) if module.endswith(_READING) else (weight[order], bias[order])
 
 
-def from_marian(
+def from_transformers(
     config: TransformerConfig,
     tensors: Mapping[str, Tensor],
     *,
@@ -74,22 +76,31 @@ def from_marian(
 ) -> dict[str, Tensor]:
     """docnmt's parameters, in single precision. Of source, target and output matrix those that are equal are one.
 
+    The output layer's bias makes the second of two entries of one row improbable: where a decoder begins with `</s>`,
+    it is also docnmt's `<s>`, and only one of them is an end.
+
     Args:
         config: has the sizes.
-        rows: of each of docnmt's source and target entries the row in Marian's matrices, or -1.
-        shared, tied: what Marian's configuration says of source and target embeddings, and of target and output.
+        rows: of each of docnmt's source and target entries the row in the other model's matrices, or -1.
+        shared, tied: what its configuration says of source and target embeddings, and of target and output.
 
     Raises:
         UserError: a tensor is missing, has another shape, or is none of a translation model.
     """
     left = {name: tensor.float() for name, tensor in tensors.items()}
-    _check_positions(left, config.embed_dim)
-    order = torch.arange(config.embed_dim).view(2, -1).t().flatten()  # docnmt's feature j is Marian's order[j]
+    order = torch.arange(config.embed_dim)
+    if config.sinusoids == "paper":
+        _check_positions(left, config.embed_dim)
+        order = order.view(2, -1).t().flatten()  # docnmt's feature j is Marian's order[j]
+    else:
+        for side in ("encoder", "decoder"):
+            left.pop(f"model.{side}.embed_positions.weights", None)  # the table, in files of early versions
     of_entries = (rows[0], rows[1], rows[1])
     matrices = zip(_matrices(left, shared, tied, config.embed_dim), of_entries, strict=True)
     source, target, output = (_at(name, matrix, own)[:, order] for (name, matrix), own in matrices)
     bias = left.pop(BIAS, torch.zeros(1, 1 + max(rows[1])))
     bias = _at(BIAS, bias.flatten(), rows[1], absent=ABSENT)
+    bias[[n for n, row in enumerate(rows[1][: len(SPECIAL)]) if row >= 0 and row in rows[1][n + 1 :]]] = ABSENT
     found = {SOURCE: source}
     found |= {} if torch.equal(source, target) else {TARGET: target}
     found |= {} if torch.equal(output, target) else {OUTPUT: output}
@@ -98,9 +109,21 @@ def from_marian(
         weight = torch.cat([_take(left, f"{name}.weight", config) for name in names])
         its_bias = torch.cat([_take(left, f"{name}.bias", config) for name in names])
         found[f"{module}.weight"], found[f"{module}.bias"] = _reordered(module, weight, its_bias, order)
+    if config.norm == "pre":
+        found |= _final_norms(left, config)
     if left:
-        raise UserError(f"tensor '{sorted(left)[0]}' is none that a MarianMTModel of this config.json has")
+        kind = "MarianMTModel" if config.norm == "post" else "M2M100ForConditionalGeneration"
+        raise UserError(f"tensor '{sorted(left)[0]}' is none that a {kind} of this config.json has")
     return found
+
+
+def _final_norms(left: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
+    """Those behind the layers of a model that has one before each block, removed from `left`."""
+    return {
+        f"{side}.norm.{kind}": _take(left, f"model.{side}.layer_norm.{kind}", config)
+        for side in ("encoder", "decoder")
+        for kind in ("weight", "bias")
+    }
 
 
 def to_marian(
@@ -176,7 +199,7 @@ def _take(left: dict[str, Tensor], name: str, config: TransformerConfig) -> Tens
     d, inner = config.embed_dim, config.ffn_dim
     module, _, kind = name.rpartition(".")
     module = module.rpartition(".")[2]
-    shape = {"fc1": (inner, d), "fc2": (d, inner)}.get(module, (d,) if module.endswith("_norm") else (d, d))
+    shape = {"fc1": (inner, d), "fc2": (d, inner)}.get(module, (d,) if "norm" in module else (d, d))
     shape = shape if kind == "weight" else shape[:1]
     if name not in left:
         raise UserError(f"tensor '{name}' is missing")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 import yaml
+from torch import Tensor
 
+from docnmt.apps.convert import marian_weights as weights
+from docnmt.core.data.directions import known_languages
 from docnmt.core.models.architectures import Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.translation_model import is_translation_model
 from docnmt.core.tasks.document_translation import DocumentTranslation
-from docnmt.core.training.checkpoint import save_checkpoint, unique_state
+from docnmt.core.training.checkpoint import load_state, save_checkpoint, unique_state
 from docnmt.core.training.load_model import load_model
 from docnmt.core.training.progress_state import TrainingState
 from docnmt.registry.options import to_dict
@@ -25,6 +29,7 @@ OPTIONS = "model.yaml"
 _OF_WEIGHTS = (
     "encoder_layers", "decoder_layers", "embed_dim", "heads", "ffn_dim", "dropout", "activation", "norm",
     "share_embeddings", "tie_output", "output_bias", "scale_embeddings", "position_fusion",
+    "sinusoids",
 )  # fmt: skip
 
 
@@ -43,10 +48,39 @@ class SentenceModel:
     def __str__(self) -> str:
         c, task = self.config, self.task
         sizes = dict.fromkeys((task.source_vocabulary_size, task.target_vocabulary_size))
+        targets = known_languages((task.source_tokenizer, task.target_tokenizer), "target")
+        several = f" ({len(targets)} target languages)" if targets else ""
         return (
-            f"transformer {'-'.join(task.languages)}, {c.encoder_layers}+{c.decoder_layers} layers, width "
+            f"transformer {'-'.join(task.languages)}{several}, {c.encoder_layers}+{c.decoder_layers} layers, width "
             f"{c.embed_dim}, {c.heads} heads, vocabulary {' and '.join(f'{size:,}' for size in sizes)}"
         )
+
+
+def built(
+    folder: Path, config: TransformerConfig, task: DocumentTranslation, tensors: Mapping[str, Tensor], *,
+    rows: tuple[Sequence[int], Sequence[int]], shared: bool, tied: bool,
+) -> SentenceModel:  # fmt: skip
+    """A model with the weights of a folder of transformers; which matrices are one follows from them.
+
+    Args:
+        rows, shared, tied: as of `from_transformers`.
+
+    Raises:
+        UserError: they do not fit the configuration.
+    """
+    try:
+        own = weights.from_transformers(config, tensors, rows=rows, shared=shared, tied=tied)
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from error
+    config = replace(
+        config,
+        share_embeddings=weights.TARGET not in own,
+        tie_output=weights.OUTPUT not in own,
+        output_bias=weights.OUTPUT_BIAS in own,
+    )
+    model = Transformer.build(config, task).eval()
+    load_state(model, own, folder)
+    return SentenceModel(folder, model, config, task)
 
 
 def read_checkpoint(path: Path, form: str) -> SentenceModel:
@@ -91,8 +125,8 @@ def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:
         "device": "cpu",
         "scores": {},
     }
-    weights = {f"model.{name}": tensor for name, tensor in unique_state(sentence.model).items()}
-    save_checkpoint(folder / BEST, header, weights | state.tensors)
+    tensors = {f"model.{name}": tensor for name, tensor in unique_state(sentence.model).items()}
+    save_checkpoint(folder / BEST, header, tensors | state.tensors)
     options = {name.replace("_", "-"): getattr(sentence.config, name) for name in _OF_WEIGHTS}
     head = (
         "# what a model needs that starts from this one: docnmt-train DATA --config FILE --finetune-from-model FOLDER\n"

@@ -90,9 +90,17 @@ def read(
             own = unit.explanation(number, attentions, task).decoder
             same = _same([sources[number][b:e] for b, e in source], [targets[number][b:e] for b, e in target])
             writing, reading = source_pieces(own, number, len(source), len(target))
+            writing, reading = (_untagged(step, task) for step in (writing, reading))
             equal = sum(writing[j] == i for i, j in same), sum(reading[j] == i for i, j in same)
             pairs.append(ReadPair(source, target, (writing, reading), equal))
     return pairs
+
+
+def _untagged(step: Pieces, task: TranslationTask) -> Pieces:
+    """The pieces that pieces stand for; tags of languages stand for none."""
+    tagged = task.source_tokenizer.tag is not None
+    found = tuple(-1 if tagged and place == 0 else place for place in step)
+    return (-1, *found[1:]) if found and task.target_tokenizer.tag is not None else found
 
 
 def read_pairs(model: AnyTranslationModel, task: TranslationTask, pairs: Sequence[tuple[str, str]]) -> list[ReadPair]:

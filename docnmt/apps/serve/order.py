@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.job import Job
 from docnmt.core.search.translate_corpus import Translation
 
@@ -24,6 +25,7 @@ class Order:
         tell: called in the worker's thread, of each event. deadline: by `time.monotonic`.
         explain: what each sentence is called in its document, where what was read is wanted, too: when all is
             translated, each sentence is told once more with it.
+        task: between the languages that were asked for; None: the models' own.
         found: what was told. job: its sentences on their way. entered: they are in the search, or were.
     """
 
@@ -32,6 +34,7 @@ class Order:
     tell: Callable[[Event], None]
     deadline: float
     explain: Sequence[int] | None = None
+    task: TranslationTask | None = None
     found: dict[int, Translation] = field(default_factory=dict, init=False)
     job: Job | None = field(default=None, init=False)
     entered: bool = field(default=False, init=False)

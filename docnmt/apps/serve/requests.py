@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from docnmt.apps.commands.models import between
 from docnmt.apps.commands.stdin_text import Text, read_document
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.apps.serve.http_error import Refused
@@ -24,6 +25,8 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
     documents: list[list[str]] | None = None
     text: str | None = None
     explain: bool = False
+    source_lang: str | None = None
+    target_lang: str | None = None
 
 
 class Asked(ABC):
@@ -32,12 +35,14 @@ class Asked(ABC):
     Attributes:
         corpus: the sentences that have text. given: their translations where there are some.
         numbers: what each sentence is called in its document. explain: what was read is wanted, too.
+        task: between the languages that were asked for; None: the models' own.
     """
 
     corpus: ParallelCorpus
     numbers: Sequence[int]
     explain: bool = False
     given: Sequence[str | None] | None = None
+    task: TranslationTask | None = None
 
     def opening(self) -> dict[str, Any] | None:
         """What a stream says first."""
@@ -149,12 +154,14 @@ def parse(body: bytes, rules: str, task: TranslationTask, *, most: int) -> Asked
     try:
         if (wanted.documents is None) == (wanted.text is None):
             raise UserError('the body must have either "documents" or "text"')
+        if wanted.source_lang or wanted.target_lang:
+            task = between(task, wanted.source_lang, wanted.target_lang)
         asked: Asked
         if wanted.documents is not None:
             asked = AskedDocuments(wanted.documents, task)
         else:
             asked = AskedText(wanted.text or "", rules, task)
-        asked.explain = wanted.explain
+        asked.explain, asked.task = wanted.explain, task
         return asked
     except UserError as error:
         raise Refused(400, "invalid_text", str(error)) from None

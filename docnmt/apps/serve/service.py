@@ -146,7 +146,8 @@ class Service:
                 pass
             queue.put_nowait("gone")
 
-        order = Order(asked.corpus, asked.given, tell, deadline, asked.numbers if asked.explain else None)
+        explain = asked.numbers if asked.explain else None
+        order = Order(asked.corpus, asked.given, tell, deadline, explain, asked.task)
         watching = asyncio.ensure_future(watch())
         try:
             await asyncio.to_thread(self.submit, order)

@@ -108,7 +108,8 @@ class Worker:
         self._thread.join()
 
     def _job(self, order: Order) -> Job:
-        models, task = self._models, self._models.loaded.task
+        models = self._models
+        task = order.task or models.loaded.task
 
         def deliver(number: int, found: list[Hypothesis]) -> None:
             """The best translation of a sentence."""
@@ -187,7 +188,7 @@ class Worker:
         """Tell what was read for each sentence; everybody else waits."""
         if order.explain is None or not order.found or (order.job and order.job.left):
             return
-        models, corpus, task = self._models, order.corpus, self._models.loaded.task
+        models, corpus, task = self._models, order.corpus, order.task or self._models.loaded.task
         pieces = [order.found[n].pieces if n in order.found else () for n in range(corpus.num_sentences)]
         explanations = explain_translations(
             models.loaded.models, task, corpus, pieces, numbers=np.asarray(order.explain), given=order.given,

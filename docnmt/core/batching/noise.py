@@ -32,12 +32,14 @@ class HiddenWords:
         own: in the sentences that the unit translates. context: in those that it only reads.
         seeds: of the draws; each also depends on the unit's number and the word's place in it.
         breaks: whether a token stands between the sentences of a unit (`ReadingPlan.source_breaks`).
+        tagged: whether each sentence begins with a tag, which stays.
     """
 
     own: float
     context: float
     seeds: tuple[int, ...]
     breaks: bool = True
+    tagged: bool = False
 
     def hide(self, text: PackedText, corpus: ParallelCorpus, units: Units, chosen: np.ndarray) -> PackedText:
         """The source side of the units `chosen` with words hidden; the end of a sentence stays."""
@@ -52,6 +54,8 @@ class HiddenWords:
         hidden = draws < np.where(own, self.own, self.context)
         ends = np.cumsum(lengths) - 1
         hidden[ends] = False
+        if self.tagged:
+            hidden[ends - lengths + 1] = False
         if not self.breaks:
             hidden = np.delete(hidden, np.delete(ends, np.cumsum(reads) - 1))
         return replace(text, tokens=text.tokens.masked_fill(torch.from_numpy(hidden), MASK))

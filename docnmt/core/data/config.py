@@ -13,7 +13,8 @@ from docnmt.registry.options import Condition, above, flag, option, settings
 DEFAULT_VOCAB_SIZE = 8000
 #: What has an effect only where a vocabulary is trained.
 VOCABULARY_OPTIONS = (
-    "vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "subword_sample",
+    "vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "normalize_punctuation",
+    "subword_sample",
 )  # fmt: skip
 
 
@@ -23,7 +24,8 @@ class TranslationPreprocessConfig:
 
     conditions: ClassVar[tuple[Condition, ...]] = (
         Condition(
-            ("joined_dictionary", "columns", "one_sided", "long_policy", "max_sentence_tokens", "max_document_tokens"),
+            ("joined_dictionary", "columns", "one_sided", "detokenize", "long_policy", "max_sentence_tokens",
+             "max_document_tokens"),
             "reads_text", (True,), "text to read: --merge takes the folders as they are",
         ),
     )  # fmt: skip
@@ -57,6 +59,10 @@ class TranslationPreprocessConfig:
         "trained on nor scored; skip: they are left out. Translations without a source are left out in both cases "
         "[error; in tables read]",
     )
+    detokenize: Literal["none", "moses"] = option(
+        "none", "moses: the text was cut into words by Moses' tokenizer, and is put together again as it is read "
+        "(sacremoses); its parts, as 's and &quot;, become ordinary text",
+    )  # fmt: skip
     drop_duplicates: bool = option(False, "leave out training documents that repeat an earlier one on both sides")
     drop_overlap: bool = option(
         False, "leave out training documents of which at least half stands in the validation or test data"
@@ -96,6 +102,10 @@ class TranslationPreprocessConfig:
         "nmt_nfkc",
         "SentencePiece's normalisation of the text before it is cut; raw text and references stay as they are",
     )
+    normalize_punctuation: bool = option(
+        False, "before text is cut, make its punctuation uniform by Moses' rules (sacremoses): straight quotation "
+        "marks, no space before a colon; stored with the vocabulary, so that translating and scoring do it, too",
+    )  # fmt: skip
     user_defined_symbols: tuple[str, ...] = option(
         (), "entries of the vocabulary that are never cut, such as language tags (<2de>), wherever the text has them",
         metavar="SYMBOL",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,8 +45,13 @@ class Split:
         return locate(self.input, sentence if self.left is None else int(self.left[sentence]))
 
 
-def scan(split: Split, source_lang: str, target_lang: str) -> None:
+def scan(
+    split: Split, source_lang: str, target_lang: str, change: Callable[[str], Callable[[str], str]] | None = None
+) -> None:
     """Read all files of a split once and write raw text and structure to its folder.
+
+    Args:
+        change: gives for a language what is done to each of its sentences as it is read; None: nothing.
 
     Raises:
         UserError: a file is not clean, the sides do not fit together, or there is no target side where it is needed.
@@ -61,10 +67,12 @@ def scan(split: Split, source_lang: str, target_lang: str) -> None:
                 _check_references(split, references)
                 split.sides = [source_lang, *reference_names(target_lang, references)]
                 texts = [*split.sides, *(["labels"] if split.facts.labels else [])]
+                languages = () if change is None else (source_lang, *[target_lang] * references)
+                changes = [change(language) for language in languages if change is not None]
                 writers = [files.enter_context(split.files.writer(f"{side}.text", "u1")) for side in texts]
             columns = [*zip(*(sentence.texts for sentence in chunk), strict=True), [row.labels for row in chunk]]
-            for writer, lines in zip(writers, columns, strict=False):
-                writer.append_lines(lines)
+            for writer, lines, changed in itertools.zip_longest(writers, columns[: len(writers)], changes):
+                writer.append_lines(lines if changed is None else [changed(line) or line for line in lines])
     if builder.names:
         split.files.write_lines("names", builder.names)
     split.files.write_structure(builder.build(known=split.facts.levels))

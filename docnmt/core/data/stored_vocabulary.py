@@ -8,22 +8,28 @@ from pathlib import Path
 import numpy as np
 import safetensors
 
+from docnmt.core.data.directions import directed
 from docnmt.core.data.meta import META, check_files, read_meta
+from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.runtime.checksums import Seal
-from docnmt.runtime.errors import UserError
+from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import find_checkpoint
+from docnmt.runtime.hub import is_address
 
 
 def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
     """The tokenizer of each language in a data folder, a checkpoint or a --save-dir; equal ones are one object.
 
-    A .model file is for all languages. A joined vocabulary that has the first language is for the others, too.
+    A .model file is for all languages. A joined vocabulary that has the first language is for the others, too. One with
+    tags, of a model of several languages, is for all that it has tags for.
 
     Raises:
         UserError: there is no vocabulary, it is damaged, or it has none of a language.
     """
     where, models = _models(path, languages)
+    if any(Preparation.of(model).tags for model in models.values()):
+        return _tagged(where, models, languages)
     if len(set(models.values())) == 1 and languages[0] in models:
         models = dict.fromkeys(languages, models[languages[0]])
     if missing := [language for language in languages if language not in models]:
@@ -35,6 +41,21 @@ def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
     return [made[models[language]] for language in languages]
 
 
+def _tagged(where: Path, models: dict[str, bytes], languages: tuple[str, ...]) -> list[Tokenizer]:
+    """Those of a model of several languages, whose tags ask for these two."""
+    if len(languages) != 2 or where.suffix == ".model":
+        raise UserError(
+            f"{where}: a vocabulary with tags for languages has two sides; name its folder or checkpoint, and leave "
+            "--no-joined-dictionary and --tgtdict out"
+        )
+    own = [*models, *models]  # source and target
+    source, target = (Tokenizer.from_bytes(models[language]) for language in (own[0], own[1]))
+    try:
+        return [*directed((source, target), (own[0], own[1]), (languages[0], languages[1]))]
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
 def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, bytes]]:
     """By language the SentencePiece models, and the file that says whose they are."""
     try:
@@ -43,7 +64,7 @@ def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, byt
             sides = meta.get("tokenizers", {}).items()
             check_files(path, meta, *(name for _, name in sides))
             return path / META, {meta[f"{side}_lang"]: (path / name).read_bytes() for side, name in sides}
-        if path.is_dir() or path.suffix == ".safetensors":
+        if path.is_dir() or path.suffix == ".safetensors" or is_address(path):
             file = find_checkpoint(path)
             return file, _of_checkpoint(file)
         return path, dict.fromkeys(languages, path.read_bytes())

@@ -53,7 +53,7 @@ class SubwordSampler:
                 "is of another kind; train one with docnmt-preprocess"
             )
         self._words: Words = kinds[model.kind](model.pieces, alpha)
-        self._normalize, self._vocabulary = tokenizer.normalize, len(model.pieces)
+        self._normalize, self._vocabulary, self._tag = tokenizer.normalize, len(model.pieces), tokenizer.tag
         # Where no piece has a space inside it, words are independent of each other.
         self._apart = not any(SPACE in piece.text[1:] for piece in model.pieces)
         self._bytes = {piece.text: number for number, piece in enumerate(model.pieces) if piece.kind == BYTE}
@@ -71,7 +71,11 @@ class SubwordSampler:
         lines_of = np.array(line_of_word, dtype=np.int64)
         codes, counts = self._words.draw(words, lines_of + first, np.array(begins, dtype=np.int64), seeds)
         tokens, lines_of = self._spell(codes, np.repeat(lines_of, counts))
-        offsets = offsets_of(np.bincount(lines_of, minlength=len(lines)))
+        lengths = np.bincount(lines_of, minlength=len(lines))
+        if self._tag is not None:
+            tokens = np.insert(tokens, (np.cumsum(lengths) - lengths)[lengths > 0], self._tag)
+            lengths = lengths + (lengths > 0)
+        offsets = offsets_of(lengths)
         return TokenArray(tokens.astype(token_dtype(self._vocabulary)), offsets)
 
     def _divide(self, text: str) -> list[tuple[int, str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from docnmt.core.data.config import DEFAULT_VOCAB_SIZE, TranslationPreprocessConfig
+from docnmt.core.data.preparation import Preparation
 from docnmt.core.data.store import TextArray
 from docnmt.core.data.stored_vocabulary import stored_tokenizers
 from docnmt.core.data.subword_process import train_in_process
@@ -27,15 +28,15 @@ def make_tokenizers(
     Raises:
         UserError: the text does not support the size, or the vocabulary to be reused is none.
     """
-    source, target = config.source_lang, config.target_lang
+    source, target = languages = config.source_lang, config.target_lang
     if not config.joined_dictionary:
         return {
-            source: _stored(config.srcdict, source) or _trained(config, training[:1], say),
-            target: _stored(config.tgtdict, target) or _trained(config, training[1:], say),
+            source: _stored(config.srcdict, source) or _trained(config, training[:1], (source,), say)[0],
+            target: _stored(config.tgtdict, target) or _trained(config, training[1:], (target,), say)[0],
         }
     if config.srcdict is not None:
-        return dict(zip((source, target), stored_tokenizers(Path(config.srcdict), source, target), strict=True))
-    return dict.fromkeys((source, target), _trained(config, training, say))
+        return dict(zip(languages, stored_tokenizers(Path(config.srcdict), source, target), strict=True))
+    return dict(zip(languages, _trained(config, training, languages, say), strict=True))
 
 
 def _stored(path: str | None, language: str) -> Tokenizer | None:
@@ -43,14 +44,24 @@ def _stored(path: str | None, language: str) -> Tokenizer | None:
     return None if path is None else stored_tokenizers(Path(path), language)[0]
 
 
-def _trained(config: TranslationPreprocessConfig, texts: Sequence[TextArray], say: Callable[[str], None]) -> Tokenizer:
+def _trained(
+    config: TranslationPreprocessConfig,
+    texts: Sequence[TextArray],
+    languages: Sequence[str],
+    say: Callable[[str], None],
+) -> list[Tokenizer]:
+    """One vocabulary of all texts, with the preparation of text in each language; the same object where that is one."""
     total = sum(len(text) for text in texts)
     used = sum(min(len(text), config.subword_sample) for text in texts)
     sampled = "" if used == total else f" of {total:,} (--subword-sample)"
     size = config.vocab_size or DEFAULT_VOCAB_SIZE
+    prepared = [Preparation(punctuation=name if config.normalize_punctuation else "") for name in languages]
     with waiting(f"training a vocabulary of {size:,} subwords on {used:,} lines{sampled}"):
         tokenizer = train_in_process(
-            itertools.chain.from_iterable(_sample(text, config.subword_sample) for text in texts),
+            itertools.chain.from_iterable(
+                map(each.cleaned, _sample(text, config.subword_sample))
+                for each, text in zip(prepared, texts, strict=True)
+            ),
             vocab_size=size,
             exact=config.vocab_size is not None,
             model_type=config.subword_model,
@@ -61,7 +72,7 @@ def _trained(config: TranslationPreprocessConfig, texts: Sequence[TextArray], sa
         )
     if tokenizer.vocab_size < size:
         say(f"the text supports a vocabulary of {tokenizer.vocab_size:,} subwords only")
-    return tokenizer
+    return [tokenizer.prepared(each) for each in prepared]
 
 
 def _sample(text: TextArray, limit: int) -> Iterator[str]:

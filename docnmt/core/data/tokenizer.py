@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import sentencepiece
 
+from docnmt.core.data.preparation import Preparation
 from docnmt.runtime.errors import UserError
 
 #: `<brk>` and `<mask>` are control symbols, as `<s>` and `</s>` are: no text is ever encoded to them.
@@ -21,10 +23,14 @@ _TRAINING_THREADS = 4
 
 
 class Tokenizer:
-    """A SentencePiece model whose first five entries are `SPECIAL`."""
+    """A SentencePiece model whose first five entries are `SPECIAL`.
+
+    Attributes:
+        preparation: what is done to each text before it is cut.
+    """
 
     def __init__(self, model: bytes) -> None:
-        self._model = model
+        self._model, self.preparation = model, Preparation.of(model)
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, OSError) as error:
@@ -103,6 +109,25 @@ class Tokenizer:
         """The SentencePiece model file's content."""
         return self._model
 
+    def prepared(self, preparation: Preparation) -> Tokenizer:
+        """The same vocabulary with another preparation of text."""
+        return self if preparation == self.preparation else Tokenizer(preparation.added_to(self._model))
+
+    @functools.cached_property
+    def tag(self) -> int | None:
+        """The entry that stands before each text, if one does.
+
+        Raises:
+            UserError: the vocabulary lacks it.
+        """
+        name = self.preparation.tags.get(self.preparation.tag)
+        if name is None:
+            return None
+        number: int = self._processor.piece_to_id(name)
+        if number == UNK:
+            raise UserError(f"the vocabulary has no entry '{name}', its tag for '{self.preparation.tag}'")
+        return number
+
     @functools.cached_property
     def vocab_size(self) -> int:
         """V, the number of entries, special ones included."""
@@ -112,32 +137,47 @@ class Tokenizer:
         """Every entry, by number."""
         return [self._processor.id_to_piece(i) for i in range(self.vocab_size)]
 
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The subwords of each line, without `<s>` and `</s>`."""
+    def encode(self, lines: Sequence[str], *, tagged: bool = True) -> list[list[int]]:
+        """The subwords of each line, without `<s>` and `</s>`; before those of a line that has any, the tag.
+
+        Args:
+            tagged: False for parts of texts, which have no tag.
+        """
         different = list(dict.fromkeys(lines))  # contexts come once for each variant
-        result: list[list[int]] = self._processor.encode(different, num_threads=1)
+        result: list[list[int]] = self._processor.encode(list(map(self._cleaned, different)), num_threads=1)
+        if tagged and self.tag is not None:
+            result = [[self.tag, *ids] if ids else ids for ids in result]
         if len(different) == len(lines):
             return result
         tokens = dict(zip(different, result, strict=True))
         return [tokens[line] for line in lines]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each subword of `encode` begins and ends in the text, white space before a word left out."""
+        """Where each subword of `encode` begins and ends in the text, white space before a word left out. A tag stands
+        at its beginning and has no character."""
         names = ("encode_as_proto", "encode_as_immutable_proto")  # the second is that of older versions
         cut = next(getattr(self._processor, name) for name in names if hasattr(self._processor, name))
-        bare = text.lstrip()  # behind white space that it drops SentencePiece counts wrong
-        if bare != text and self._processor.encode(bare) != self._processor.encode(text):
-            bare = text
-        found, begin = [], len(text) - len(bare)
+        clean = self._cleaned(text)
+        bare = clean.lstrip()  # behind white space that it drops SentencePiece counts wrong
+        if bare != clean and self._processor.encode(bare) != self._processor.encode(clean):
+            bare = clean
+        found, begin = [], len(clean) - len(bare)
         for piece in cut(bare).pieces:
             end = begin + len(piece.surface)
             found.append((end - len(piece.surface.lstrip()), end))
             begin = end
-        return found
+        if clean != text:
+            places = _places(clean, text)
+            found = [(places[begin], places[end]) for begin, end in found]
+        return [(0, 0), *found] if found and self.tag is not None else found
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
         """Each line as it is cut: normalised, `▁` for spaces and in front."""
-        return [self._processor.normalize(line) for line in lines]
+        return [self._processor.normalize(self._cleaned(line)) for line in lines]
+
+    @functools.cached_property
+    def _cleaned(self) -> Callable[[str], str]:
+        return self.preparation.cleaned
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of subwords; control symbols leave none."""
@@ -147,6 +187,14 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The entries with these numbers, as they stand in the vocabulary."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+def _places(changed: str, text: str) -> list[int]:
+    """For each place in a changed text, its end included, the one in the text that it was made of."""
+    places: list[int] = []
+    for kind, begin, end, before, after in difflib.SequenceMatcher(None, changed, text, autojunk=False).get_opcodes():
+        places += range(before, after) if kind == "equal" else [before] * (end - begin)
+    return [*places, len(text)]
 
 
 def _training_problem(message: str, vocab_size: int) -> str:

@@ -14,6 +14,7 @@ from docnmt.core.data.long_policy import apply_long_policy
 from docnmt.core.data.merge import finish_folder, merge_folders
 from docnmt.core.data.meta import META
 from docnmt.core.data.overlap import overlap_with_training
+from docnmt.core.data.preparation import detokenizer
 from docnmt.core.data.split_folder import SplitFolder
 from docnmt.core.data.store import token_dtype
 from docnmt.core.data.subwords import make_tokenizers
@@ -50,7 +51,7 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
         files: dict[str, dict[str, Any]] = {}
         splits = [Split(name, found, SplitFolder(folder, name, files)) for name, found in inputs.items()]
         for split in splits:
-            scan(split, config.source_lang, config.target_lang)
+            scan(split, config.source_lang, config.target_lang, detokenizer if config.detokenize == "moses" else None)
             for note in split.facts.notes:
                 say(note)
         train = None

@@ -146,7 +146,9 @@ def encoder_decoder(
     assert reading is not None
     lengths = {"max_distance": config.horizon or 16, "max_positions": config.max_positions}
     options = POSITIONS.options(config.position, config)
-    position = build_position(config.position, config.embed_dim, options=options, **lengths, **position_settings)
+    position = build_position(
+        config.position, config.embed_dim, options=options, sinusoids=config.sinusoids, **lengths, **position_settings
+    )
     source, target, output = embeddings(config, task, position)
     in_encoder = context if context is not None and context.config.context_sides != "decoder" else None
     in_decoder = context if context is not None and context.config.context_sides != "encoder" else None

@@ -29,6 +29,7 @@ class TransformerConfig:
             "multi_level with --learned-levels or --learned-words",
         ),
         Condition(("max_positions",), "position_fusion", READ_POSITIONS),
+        Condition(("sinusoids",), "position", ("sinusoidal", "multi_level")),
         Condition(("cross_relative",), "attention", ("linear",)),
         Condition(("cross_relative",), "horizon", Except((0,)), "relative positions: give --relative-horizon above 0"),
     )  # fmt: skip
@@ -46,6 +47,9 @@ class TransformerConfig:
     output_bias: bool = option(False, "the output layer has a bias, a number for each entry of the vocabulary")
     scale_embeddings: bool = option(True, "embeddings are multiplied by the square root of --embed-dim")
     position: str = option("sinusoidal", "position family", choices=POSITIONS.names)
+    sinusoids: Literal["paper", "fairseq"] = option(
+        "paper", "sines and cosines of word positions: the paper's, or fairseq's, which M2M100 and NLLB have"
+    )
     attention: Literal["softmax", "linear"] = option(
         "softmax", "over a word's own span and its source's: softmax, or kernelised in linear time"
     )

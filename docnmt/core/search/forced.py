@@ -63,6 +63,8 @@ def token_log_probs(
             log_probs = label_log_probs(model(batch), model.output, batch.labels, rows).double().cpu().numpy()
             numbers = ranges(units.kept, units.last)
             scores[ranges(offsets[numbers], offsets[numbers + 1])] = log_probs
+    if task.target_tokenizer.tag is not None:  # certain, as in search
+        found[:, offsets[:-1][corpus.target.lengths() > 0]] = 0.0
     with np.errstate(invalid="ignore"):  # NaN stays NaN
         log_probs = np.logaddexp.reduce(found, axis=0) - math.log(len(models))
     return np.split(log_probs, offsets[1:-1]) if len(offsets) > 1 else []

@@ -53,7 +53,7 @@ class Generator(ABC):
         self._config, self._device = config, device
         self.slots: list[Slot] = []
         none = torch.empty(0, dtype=torch.int64, device=device)
-        self.rows = Rows.new(none.float(), none[:, None], none, none[:, None], none[:, None])
+        self.rows = Rows.new(none.float(), none[:, None], none, none[:, None], none[:, None], none)
         self._finished: list[list[Hypothesis]] = []
 
     @abstractmethod
@@ -88,6 +88,7 @@ class Generator(ABC):
             counts.repeat_interleave(self.width),
             self._table([list(chain.from_iterable(slot.given.values())) for slot in slots]),
             self._table([_given_at(slot) for slot in slots]),
+            torch.tensor([slot.tag for slot in slots], device=self._device).repeat_interleave(self.width),
         )
         self.rows = self.rows.above(new) if self.slots else new
         self.slots = [*self.slots, *slots]
@@ -110,7 +111,7 @@ class Generator(ABC):
 
         `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens but always at the
         sentence's limit; `<s>` and `<mask>` are never written. Of a given sentence only the next token
-        may follow, and it is certain.
+        may follow, and it is certain; so is the tag that a sentence begins with.
         """
         log_probs = torch.log_softmax(logits.float(), dim=-1)
         log_probs[:, UNK] -= self._config.unkpen
@@ -126,7 +127,11 @@ class Generator(ABC):
         ends = log_probs.gather(1, end).masked_fill_(early[:, None], -torch.inf)
         if bool(full.any()):
             log_probs.masked_fill_(full[:, None], -torch.inf)
-        return self._forced(log_probs.scatter_(1, end, ends), written)
+        log_probs.scatter_(1, end, ends)
+        if any(slot.tag >= 0 for slot in self.slots):
+            due = (written == 0) & ~full & (rows.tag >= 0)
+            log_probs = torch.where(due[:, None], _only(rows.tag.clamp(min=0)[:, None], log_probs), log_probs)
+        return self._forced(log_probs, written)
 
     def _forced(self, log_probs: Tensor, written: Tensor) -> Tensor:
         """(R, V) as they are, but in rows inside a given sentence 0 for its next token and -inf for all others."""
@@ -135,8 +140,7 @@ class Generator(ABC):
             return log_probs
         begin = rows.given_at.gather(1, rows.sentence[:, None])  # (R, 1)
         place = (begin - 1 + written[:, None]).clamp(0, rows.given.shape[1] - 1)  # a dead row may be anywhere
-        only = torch.full_like(log_probs, -torch.inf).scatter_(1, rows.given.gather(1, place), 0.0)
-        return torch.where(begin > 0, only, log_probs)
+        return torch.where(begin > 0, _only(rows.given.gather(1, place), log_probs), log_probs)
 
     def extend(self, parents: Tensor, tokens: Tensor, log_probs: Tensor, total: Tensor) -> None:
         """Row r becomes row `parents[r]` and one token more; all (R,)."""
@@ -188,6 +192,11 @@ class Generator(ABC):
     def _parts(self, n: int) -> range:
         """The parts of slot n."""
         return range(n * self.parts, (n + 1) * self.parts)
+
+
+def _only(tokens: Tensor, log_probs: Tensor) -> Tensor:
+    """(R, V) 0 for each row's token of `tokens` (R, 1), -inf for all others."""
+    return torch.full_like(log_probs, -torch.inf).scatter_(1, tokens, 0.0)
 
 
 def _given_at(slot: Slot) -> list[int]:

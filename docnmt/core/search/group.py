@@ -44,7 +44,9 @@ class Group:
         self._ensemble, self._given, self._own_text = job.ensemble, job.given, job.own_text
         texts = job.texts[slice(*np.searchsorted(job.texts[:, 1], [first, last]))]
         self.begins = texts[:, 1]
-        slots = slots_of(texts, last, job.lengths, job.search, job.given, name, job.terms, job.streams)
+        slots = slots_of(
+            texts, last, job.lengths, job.search, job.given, name, job.terms, job.streams, job.tag
+        )
         job.tell_progress(number for number in range(first, last) if number in job.given)
         self._waiting = {slot.number: slot for slot in slots}
         self.ready, self.left = slots, len(slots)
@@ -154,11 +156,11 @@ def begin(groups: Mapping[int, Group], width: int, entering: Iterable[Slot]) -> 
 
 def slots_of(
     texts: np.ndarray, end: int, lengths: np.ndarray, search: SearchConfig, given: Mapping[int, Sequence[int]],
-    group: int = 0, terms: CorpusTerms | None = None, streams: np.ndarray | None = None,
+    group: int = 0, terms: CorpusTerms | None = None, streams: np.ndarray | None = None, tag: int | None = None,
 ) -> list[Slot]:  # fmt: skip
     """A slot for each text of `texts` (W, 2), up to sentence `end`, in which something is to be searched and kept; the
     longest first. `group`: whose they are. A sentence may be longer by the `terms` that it must have. `streams` (S,):
-    the random stream of a text that begins with each sentence."""
+    the random stream of a text that begins with each sentence. `tag`: what each sentence begins with."""
     firsts, kept = texts.T
     ends = np.append(kept, end)[1:]
     total = np.concatenate([[0], np.cumsum(lengths)])
@@ -168,6 +170,8 @@ def slots_of(
         for n in order
         if any(number not in given for number in range(kept[n], ends[n]))
     ]
+    if tag is not None:
+        slots = [replace(slot, tag=tag) for slot in slots]
     return slots if streams is None else [replace(slot, stream=int(streams[slot.number])) for slot in slots]
 
 

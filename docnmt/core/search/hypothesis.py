@@ -57,6 +57,7 @@ class Slot:
         terms: what its sentences must have, where a glossary asks for something.
         group: whose it is, in a search that several share.
         stream: the number of its random stream, for sampling; None: `number`.
+        tag: the token that each of its sentences begins with; -1: any.
     """
 
     number: int
@@ -67,6 +68,7 @@ class Slot:
     terms: Terms | None = field(default=None, hash=False)
     group: int = 0
     stream: int | None = None
+    tag: int = -1
 
     @cached_property
     def given_tokens(self) -> int:

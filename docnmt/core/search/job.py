@@ -58,6 +58,7 @@ class Job:
     ) -> None:
         self.corpus, self.options, self.search, self.given, self.terms = corpus, options, search, given, terms
         self.streams, self.ranked = streams, ranking(search, task.target_tokenizer)
+        self.tag = task.target_tokenizer.tag
         self._progress, self.deliver = progress or (lambda done: None), deliver
         self.device, self.ensemble = next(models[0].parameters()).device, Ensemble(models)
         self.lengths = source_lengths(corpus)

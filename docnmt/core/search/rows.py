@@ -25,6 +25,7 @@ class Rows:
         sentences: (R,) how many sentences the unit must have.
         given: (R, G) the tokens of the unit's sentences that are given, one after the other; zeros behind them.
         given_at: (R, S) where in `given` each sentence begins, counted from 1; 0 where search chooses its tokens.
+        tag: (R,) the token that every sentence begins with; -1: any.
     """
 
     total: Tensor
@@ -38,14 +39,17 @@ class Rows:
     sentences: Tensor
     given: Tensor
     given_at: Tensor
+    tag: Tensor
 
     @classmethod
-    def new(cls, total: Tensor, limits: Tensor, sentences: Tensor, given: Tensor, given_at: Tensor) -> Rows:
+    def new(
+        cls, total: Tensor, limits: Tensor, sentences: Tensor, given: Tensor, given_at: Tensor, tag: Tensor
+    ) -> Rows:
         """Rows that have written nothing yet."""
         zeros = torch.zeros_like(sentences)
         bos = torch.full_like(sentences, BOS)
         written = (zeros[:, None], zeros[:, None].float(), zeros, zeros, zeros)
-        return cls(total, bos, *written, limits, sentences, given, given_at)
+        return cls(total, bos, *written, limits, sentences, given, given_at, tag)
 
     def _map(self, change: Callable[[str, Tensor], Tensor]) -> Rows:
         return Rows(**{f.name: change(f.name, getattr(self, f.name)) for f in fields(self)})

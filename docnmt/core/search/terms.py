@@ -238,7 +238,7 @@ class TermFinder:
     def __init__(self, glossary: Glossary, tokenizer: Tokenizer) -> None:
         self._glossary = glossary
         targets = sorted(set(glossary.terms.values()))
-        self._tokens = dict(zip(targets, map(tuple, tokenizer.encode(targets)), strict=True))
+        self._tokens = dict(zip(targets, map(tuple, tokenizer.encode(targets, tagged=False)), strict=True))
         if wrong := [target for target, tokens in self._tokens.items() if UNK in tokens or not tokens]:
             shown = ", ".join(f"'{target}'" for target in wrong[:5]) + (", …" if len(wrong) > 5 else "")
             raise UserError(f"--glossary: the model's vocabulary cannot write {shown}; change or remove these terms")

@@ -15,6 +15,7 @@ from torch import nn
 from docnmt.core.batching.foreign import in_foreign_documents
 from docnmt.core.batching.planned_units import learned_units, planned_units
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.directions import directed
 from docnmt.core.data.meta import META, check_files, read_meta
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.models.translation_model import AnyTranslationModel, is_translation_model, lacking
@@ -94,6 +95,20 @@ class DocumentTranslation:
     def languages(self) -> tuple[str, str]:
         """From which to which."""
         return self.source_lang, self.target_lang
+
+    def between(self, source_lang: str | None = None, target_lang: str | None = None) -> DocumentTranslation:
+        """The same task between other languages, of a model that has tags for several; None: as it is.
+
+        Raises:
+            UsageError: the model has no such language.
+        """
+        languages = (source_lang or self.source_lang, target_lang or self.target_lang)
+        if languages == self.languages:
+            return self
+        tokenizers = directed((self.source_tokenizer, self.target_tokenizer), self.languages, languages)
+        return DocumentTranslation(
+            self.config, languages=languages, tokenizers=tokenizers, known_levels=self.known_levels
+        )
 
     @property
     def max_doc_tokens(self) -> int | None:

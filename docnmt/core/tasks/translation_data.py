@@ -136,7 +136,9 @@ class TrainingData:
 
     def hidden(self, plan: ReadingPlan) -> HiddenWords:
         """The words that are masked: `--source-mask`, and those of the plan."""
-        return HiddenWords(self.config.masked(self.seeds[1]), plan.masked_context, self.seeds, plan.source_breaks)
+        tagged = self.tokenizers[0].tag is not None
+        own = self.config.masked(self.seeds[1])
+        return HiddenWords(own, plan.masked_context, self.seeds, plan.source_breaks, tagged)
 
     def dropped(self, plan: ReadingPlan) -> DroppedContexts:
         """The units that read no context, by the plan; drawn apart from the words that are masked."""

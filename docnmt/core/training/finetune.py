@@ -7,6 +7,7 @@ they add nothing: its first update starts from exactly what the sentence model c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,7 @@ from docnmt.core.models.equal_start import (
     start_as_sentence_model,
     start_problems,
 )
+from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.tasks.task import Task, TaskState
 from docnmt.core.training.checkpoint import Checkpoint, load_checkpoint, unique_state
 from docnmt.core.training.config import TrainingConfig
@@ -102,6 +104,9 @@ def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> 
             f"data is for '{training.task}'"
         )
     ours, theirs = task.state(), TaskState(checkpoint.header["task_state"], checkpoint.task_tensors)
+    if isinstance(task, DocumentTranslation):  # a model of several languages may have been made for others of them
+        with suppress(UsageError):
+            theirs = task.restore(task.config, theirs).between(*task.languages).state()
     meaning = (ours.json.keys() | theirs.json.keys()) - {"levels"}  # what a corpus is divided into changes no id
     names = [n for n in meaning if ours.json.get(n) != theirs.json.get(n)]
     names += [n for n in ours.tensors.keys() | theirs.tensors.keys() if not _same(ours.tensors, theirs.tensors, n)]

@@ -15,9 +15,12 @@ from docnmt.registry.options import flag, settings
 from docnmt.registry.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Architecture, Registry
 
 
-def model_card(path: Path) -> str:
+def model_card(path: Path, name: str | None = None) -> str:
     """Architecture, languages, data, sizes, training command, scores, use; what nobody but the author knows is left to
     be filled in.
+
+    Args:
+        name: of the model on a hub, where others load it from; None: that of the checkpoint's folder.
 
     Raises:
         UserError: the file is not a checkpoint that this version reads.
@@ -26,7 +29,7 @@ def model_card(path: Path) -> str:
     progress = TrainingState.from_json(header["progress"], where=str(path))
     parameters = sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("model."))
     languages = header["task_state"].get("languages", [])
-    name = path.parent.name or path.stem
+    address, name = f"ORGANISATION/{name}" if name else path.name, name or path.parent.name or path.stem
     facts = {
         "architecture": f"`{header['arch']}`"
         + (f": {MODELS.help(kind)}" if (kind := header["model"]) in MODELS else ""),
@@ -45,7 +48,7 @@ def model_card(path: Path) -> str:
         *(f"- **{key}**: {value}" for key, value in facts.items()), "",
         "## Use", "",
         "```python", "import docnmt", "",
-        f'model = docnmt.load("{path.name}")',
+        f'model = docnmt.load("{address}")',
         'model.translate(["A document.", "It has two sentences."])', "```", "",
         "## Scores on the validation data", "",
         *(["| metric | value |", "| --- | ---: |", *scores] if scores else ["None were measured."]), "",

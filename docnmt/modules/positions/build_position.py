@@ -25,6 +25,7 @@ class PositionSettings:
         max_positions: rows of learned tables.
         max_distance: r of relative positions.
         std: initial standard deviation of learned tables of word positions; 1/√d_model when None.
+        sinusoids: of word positions: `paper` or `fairseq`.
     """
 
     d_model: int
@@ -36,6 +37,7 @@ class PositionSettings:
     max_positions: int = 1024
     max_distance: int = 16
     std: float | None = None
+    sinusoids: str = "paper"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def none(settings: PositionSettings) -> Position:
 
 def sinusoidal(settings: PositionSettings) -> Position:
     """Sines and cosines of the word's index."""
-    return Position(input=Sinusoidal(settings.d_model))
+    return Position(input=Sinusoidal(settings.d_model, fairseq=settings.sinusoids == "fairseq"))
 
 
 def learned(settings: PositionSettings) -> Position:
@@ -87,6 +89,7 @@ def multi_level(settings: PositionSettings) -> Position:
             length=settings.max_positions,
             level_dropout=settings.level_dropout,
             scale=settings.level_scale,
+            fairseq=settings.sinusoids == "fairseq",
         )
     )
 

@@ -40,6 +40,17 @@ def sinusoids(length: int, d_model: int, *, concatenated: bool = False) -> Tenso
     return pairs.flatten(1)[:, :d_model]
 
 
+def fairseq_sinusoids(length: int, d_model: int) -> Tensor:
+    """(length, d_model) float64: fairseq's encoding, of M2M100 and NLLB, of the places 0, 1, …, which it counts from 2.
+
+    sin, then cos, of i / 10000^(f / (d_model / 2 - 1)): the last frequency is 1 / 10000 itself.
+    """
+    half = d_model // 2
+    frequencies = torch.exp(torch.arange(half, dtype=torch.float64) * (-math.log(10000.0) / (half - 1)))
+    angles = torch.arange(2, length + 2, dtype=torch.float64)[:, None] * frequencies  # (length, d_model / 2)
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
 class Indexed(nn.Module, ABC):
     """An encoding of positions (T, 4) that must know how far they reach. Whoever has that on the host says it, as the
     largest index of each column; otherwise it is read from the positions, for which a GPU stops.
@@ -65,19 +76,25 @@ class Sinusoidal(Indexed):
         column: which level's index to encode (0 word, 1 sentence, 2 paragraph, 3 section).
         shift: rotate the features by this many places, so that several levels can be told apart in their sum.
         concatenated: all sines before all cosines: what the notebooks of "Fusion Matters" call RoPE.
+        fairseq: as fairseq has them instead (`fairseq_sinusoids`).
 
     Raises:
-        ValueError: `d_model` is odd, or there is no such level.
+        ValueError: `d_model` is odd, or below 4 for fairseq's, or there is no such level.
     """
 
     table: Tensor
 
-    def __init__(self, d_model: int, *, column: int = 0, shift: int = 0, concatenated: bool = False) -> None:
+    def __init__(
+        self, d_model: int, *, column: int = 0, shift: int = 0, concatenated: bool = False, fairseq: bool = False
+    ) -> None:
+        if fairseq and d_model < 4:
+            raise ValueError(f"d_model: fairseq's positions need a width of at least 4, got {d_model}")
         if d_model % 2:
             raise ValueError(f"d_model: sinusoidal positions need an even width, got {d_model}")
         check_column(column)
         super().__init__()
         self.d_model, self.column, self.shift, self.concatenated = d_model, column, shift, concatenated
+        self.fairseq = fairseq
         self.register_buffer("table", torch.empty(0, d_model), persistent=False)
 
     def forward(self, positions: Tensor, highest: Sequence[int] | None = None) -> Tensor:
@@ -85,7 +102,11 @@ class Sinusoidal(Indexed):
         needed = max(self.reach(positions, self.column, highest), 0) + 1 if len(positions) else 0
         if needed > len(self.table):
             length = max(512, 1 << (needed - 1).bit_length())
-            table = sinusoids(length, self.d_model, concatenated=self.concatenated).roll(self.shift, dims=1)
+            if self.fairseq:
+                table = fairseq_sinusoids(length, self.d_model)
+            else:
+                table = sinusoids(length, self.d_model, concatenated=self.concatenated)
+            table = table.roll(self.shift, dims=1)
             (self.table,) = to_device([table.to(self.table.dtype)], self.table.device)
         return self.table.index_select(0, positions[:, self.column].clamp(min=0))
 
@@ -143,6 +164,7 @@ class MultiLevel(Indexed, DocumentPart):
         length: rows of those tables.
         level_dropout: probability of hiding a level.
         scale: of each higher level at the start; learned.
+        fairseq: the word's sines are fairseq's.
 
     Raises:
         ValueError: an argument is out of its range.
@@ -158,6 +180,7 @@ class MultiLevel(Indexed, DocumentPart):
         length: int = 1024,
         level_dropout: float = 0.1,
         scale: float = 0.7,
+        fairseq: bool = False,
     ) -> None:
         super().__init__()
         if not 1 <= levels <= 4:
@@ -166,7 +189,9 @@ class MultiLevel(Indexed, DocumentPart):
             raise ValueError(f"level_dropout: expected a probability, got {level_dropout}")
         self.level_dropout = level_dropout
         as_sines = 0.5**0.5  # the standard deviation of sines over all angles
-        self.word = Learned(d_model, length=length, std=as_sines) if learned_words else Sinusoidal(d_model)
+        self.word = (
+            Learned(d_model, length=length, std=as_sines) if learned_words else Sinusoidal(d_model, fairseq=fairseq)
+        )
         self.higher = nn.ModuleList(
             Learned(d_model, length=length, column=column, std=as_sines)
             if learned

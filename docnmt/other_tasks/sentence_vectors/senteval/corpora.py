@@ -88,7 +88,7 @@ TASKS = {
     )
 }
 
-#: Probing tasks (recipes/inferlite/probing_tasks.py makes them), evaluated where they are named: words of the six classes
+#: Probing tasks (recipes/inferlite/probing_tasks.py makes them), evaluated where named: words of the six classes
 #: of `Length`, and how many words `WordContent` asks for.
 LENGTHS, PROBING_WORDS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28)), 100
 PROBING = {

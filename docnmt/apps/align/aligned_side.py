@@ -1,0 +1,37 @@
+"""One side of what is aligned: sentences, their lengths, and where sections and paragraphs begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+#: What begins at a sentence.
+NOTHING, PARAGRAPH, SECTION = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Side:
+    """The sentences of a document.
+
+    Attributes:
+        texts: none is empty. units: of each the labels of its section and its paragraph.
+    """
+
+    texts: Sequence[str]
+    units: Sequence[tuple[str, str]]
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """(n,) characters of each sentence."""
+        return np.array([len(text) for text in self.texts], dtype=np.float64)
+
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """(n,) int8: what begins at each sentence; nothing does at the first."""
+        found = np.zeros(len(self.texts), dtype=np.int8)
+        for n, (before, own) in enumerate(zip(self.units, self.units[1:], strict=False), 1):
+            found[n] = SECTION if before[0] != own[0] else PARAGRAPH if before != own else NOTHING
+        return found

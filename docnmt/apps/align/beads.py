@@ -1,0 +1,130 @@
+"""Which sentences of two documents belong together: the cheapest path through both, bead by bead.
+
+Gale and Church (1993), "A Program for Aligning Sentences in Bilingual Corpora": a bead of one or two sentences on each
+side, or of one on one side, costs -log of how probable such beads are, and of how probable so large a difference of
+lengths is. Here, unlike there, the length of a sentence without counterpart costs nothing: with it long ones are put
+into beads to which they do not belong. Sections and paragraphs that begin on one side only cost more, and what else
+speaks for pairs of sentences costs less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from docnmt.apps.align.aligned_side import Side
+from docnmt.runtime.errors import UserError
+
+#: Sentences of source and target in a bead, and how probable it is: table 5 of the paper, halves for both directions.
+BEADS = {(1, 1): 0.89, (1, 0): 0.00495, (0, 1): 0.00495, (2, 1): 0.0445, (1, 2): 0.0445, (2, 2): 0.011}
+#: Variance of the characters that one character becomes.
+VARIANCE = 6.8
+#: -log of the probability that paragraph or section begin on one side only: 1 in 20, 1 in 400; of both inside a bead.
+BOUNDARY = np.array([0.0, 3.0, 6.0])
+#: Cells of the table of paths, a byte each.
+MOST_CELLS = 1 << 30
+
+
+@dataclass(frozen=True)
+class Bead:
+    """Sentences that belong together, by their numbers; on one side there may be none."""
+
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+def length_cost(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndarray:
+    """-log of the probability of a difference at least as large: δ is normally distributed.
+
+    Args:
+        source, target: characters. ratio: c, characters of the target for one of the source.
+    """
+    mean = (source + target / ratio) / 2
+    delta = np.abs(target - source * ratio) / np.sqrt(VARIANCE * np.maximum(mean, 1e-9))
+    return -log_tail(delta)
+
+
+def log_tail(z: np.ndarray) -> np.ndarray:
+    """log 2(1 - Φ(z)) for z of 0 and more; far out by its asymptotic series, where 1 - Φ is no number any more."""
+    z = np.asarray(z, dtype=np.float64)
+    t = 1 / (1 + 0.2316419 * z)  # Abramowitz and Stegun, 26.2.17, as in the paper's program
+    series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    return np.asarray(np.minimum(np.log(2 * series) - z * z / 2 - 0.5 * np.log(2 * np.pi), 0.0))
+
+
+def align(source: Side, target: Side, evidence: np.ndarray | None = None) -> list[Bead]:
+    """All sentences of both sides, in order.
+
+    Args:
+        evidence: (n, m) what else speaks for each pair of sentences: log of how many times as probable the one is
+            beside the other as by itself.
+
+    Raises:
+        UserError: the documents are too long.
+    """
+    n, m = len(source.texts), len(target.texts)
+    if (n + 1) * (m + 1) > MOST_CELLS:
+        raise UserError(
+            f"{n:,} and {m:,} sentences are too many to align at once; expected at most {MOST_CELLS:,} pairs: divide "
+            "the documents, into chapters for instance"
+        )
+    costs = _Costs(source, target, np.zeros((n, m), dtype=np.float32) if evidence is None else evidence)
+    kinds = list(BEADS)
+    chosen = np.zeros((n + 1, m + 1), dtype=np.uint8)
+    rows = [np.full(m + 1, np.inf), np.full(m + 1, np.inf)]  # of the two sentences before
+    alone = -np.log(BEADS[0, 1])
+    skipped = alone * np.arange(m + 1)  # sentences of the target, one by one
+    for i in range(n + 1):
+        best = np.full(m + 1, np.inf)
+        best[0] = 0.0 if i == 0 else np.inf
+        for number, (s, t) in enumerate(kinds):
+            if s == 0 or s > i or t > m:
+                continue
+            found = rows[-s][: m + 1 - t] + costs.row(i - s, s, t)
+            better = found < best[t:]
+            best[t:][better] = found[better]
+            chosen[i, t:][better] = number
+        running = np.minimum.accumulate(best - skipped) + skipped
+        chosen[i][running < best - 1e-9] = kinds.index((0, 1))  # sums of many costs differ in the last digits
+        rows = [rows[-1], np.minimum(running, best)]
+    return _path(chosen, kinds)
+
+
+def _path(chosen: np.ndarray, kinds: list[tuple[int, int]]) -> list[Bead]:
+    """The beads, found from the end."""
+    i, j = chosen.shape[0] - 1, chosen.shape[1] - 1
+    beads = []
+    while i or j:
+        s, t = kinds[chosen[i, j]]
+        i, j = i - s, j - t
+        beads.append(Bead(tuple(range(i, i + s)), tuple(range(j, j + t))))
+    return beads[::-1]
+
+
+class _Costs:
+    """What each bead costs."""
+
+    def __init__(self, source: Side, target: Side, evidence: np.ndarray) -> None:
+        self._sides, self._evidence = (source, target), evidence
+        whole = [max(side.lengths.sum(), 1.0) for side in (source, target)]
+        self._ratio = whole[1] / whole[0]
+
+    def row(self, i: int, s: int, t: int) -> np.ndarray:
+        """(m + 1 - t,) of a bead of `s` sentences from i on, with `t` of the target from each j on."""
+        source, target = self._sides
+        m = len(target.texts)
+        if t == 0:
+            return np.full(m + 1, -np.log(BEADS[s, t]))
+        length = source.lengths[i : i + s].sum()
+        lengths = np.lib.stride_tricks.sliding_window_view(target.lengths, t).sum(1)
+        costs: np.ndarray = length_cost(length, lengths, self._ratio) - np.log(BEADS[s, t])
+        mismatch = np.abs(target.begins[: m + 1 - t] - source.begins[i])
+        costs += BOUNDARY[mismatch]
+        if s == 2:
+            costs += BOUNDARY[source.begins[i + 1]]
+        if t == 2:
+            costs += BOUNDARY[target.begins[1:]]
+        gain = self._evidence[i : i + s].sum(0)
+        costs -= np.lib.stride_tricks.sliding_window_view(gain, t).sum(1)
+        return costs

@@ -1,0 +1,70 @@
+"""What a translation model says about which sentences belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from docnmt.apps.align.aligned_side import Side
+from docnmt.apps.align.beads import Bead
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TokenArray
+from docnmt.core.search.forced import token_log_probs
+
+#: Sentences before and after those of a first alignment that are compared with a sentence, too.
+REACH = 3
+#: The most that a model can say for a pair.
+_MOST = 10.0
+
+#: log p(target | source) of pairs of sentences, each by itself.
+Score = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
+
+
+def model_evidence(source: Side, target: Side, beads: Sequence[Bead], score: Score) -> np.ndarray:
+    """(n, m) float32 as `align` takes it: for the source that explains a sentence best of all near
+    it in `beads`, a first alignment, how much better it does than the second. About other pairs the model says nothing:
+    unrelated sentences differ by chance, and a path through many of them would gather what speaks for them.
+    """
+    pairs = sorted(_near(beads, len(source.texts), len(target.texts)))
+    scores = score([source.texts[i] for i, _ in pairs], [target.texts[j] for _, j in pairs])
+    by_target: dict[int, list[tuple[float, int]]] = {}
+    for (i, j), value in zip(pairs, scores, strict=True):
+        by_target.setdefault(j, []).append((value, i))
+    found = np.zeros((len(source.texts), len(target.texts)), dtype=np.float32)
+    for j, near in by_target.items():
+        if len(near) > 1:
+            second, best = sorted(near)[-2:]
+            found[best[1], j] = min(best[0] - second[0], _MOST)
+    return found
+
+
+def _near(beads: Sequence[Bead], n: int, m: int) -> set[tuple[int, int]]:
+    """Pairs at most `REACH` sentences away from a place where the path of beads comes by."""
+    found: set[tuple[int, int]] = set()
+    i = j = 0
+    for bead in beads:
+        found |= {
+            (s, t)
+            for s in range(max(i - REACH, 0), min(i + REACH + 1, n))
+            for t in range(max(j - REACH, 0), min(j + REACH + 1, m))
+        }
+        i, j = i + len(bead.source), j + len(bead.target)
+    return found
+
+
+def scorer(loaded: LoadedModels, max_tokens: int = 8000) -> Score:
+    """The sum of a model's log-probabilities, each pair as a document of its own."""
+    task = loaded.task
+
+    def score(sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """Of each pair."""
+        corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
+        tokens = task.target_tokenizer.encode(list(targets))
+        target = TokenArray.from_lists(tokens, task.target_tokenizer.vocab_size)
+        found = token_log_probs(loaded.models, task, replace(corpus, target=target), max_tokens=max_tokens)
+        return [float(each.sum()) for each in found]
+
+    return score

@@ -1,0 +1,26 @@
+"""What a folder for the Hugging Face hub has beside the checkpoint: a card, and the settings of the search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docnmt.apps.convert.pretrained_folder import GENERATION
+from docnmt.core.data.tokenizer import BOS, EOS
+from docnmt.core.search.config import BeamSearchConfig
+from docnmt.core.training.model_card import model_card
+from docnmt.runtime.files import BEST, write_json, write_text
+
+
+def describe_for_hub(folder: Path, name: str) -> None:
+    """Write README.md, which says what only the author can fill in, and generation_config.json.
+
+    Args:
+        name: of the model on the hub.
+    """
+    search = BeamSearchConfig()
+    write_text(folder / "README.md", model_card(folder / BEST, name) + "\n")
+    settings = {
+        "num_beams": search.beam, "length_penalty": search.lenpen, "early_stopping": True, "bos_token_id": BOS,
+        "decoder_start_token_id": BOS, "eos_token_id": EOS,
+    }  # fmt: skip
+    write_json(folder / GENERATION, settings)

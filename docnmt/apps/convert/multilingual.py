@@ -1,0 +1,97 @@
+"""A folder of Hugging Face transformers' M2M100ForConditionalGeneration: M2M100 and NLLB, models of many languages.
+
+A text begins with the tag of its language (`__fr__`, `fra_Latn`) on both sides. docnmt's tokenizers put it there
+(`docnmt.core.data.preparation`), and search writes it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from docnmt.apps.convert.config import ConvertConfig
+from docnmt.apps.convert.json_file import JsonFile
+from docnmt.apps.convert.marian_config import read_layers
+from docnmt.apps.convert.multilingual_vocabulary import PIECES, Vocabulary, read_vocabulary
+from docnmt.apps.convert.pretrained_folder import CONFIG, TOKENIZER, check_files, read_tensors
+from docnmt.apps.convert.sentence_model import SentenceModel, built
+from docnmt.core.data.directions import directed
+from docnmt.core.data.preparation import Preparation
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.models.config import TransformerConfig
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.runtime.errors import UsageError, UserError
+
+#: `model_type` in config.json.
+KIND = "m2m_100"
+
+
+def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], None]) -> SentenceModel:
+    """The model of a folder.
+
+    Args:
+        wanted: has the languages. say: takes notes, line by line.
+
+    Raises:
+        UserError: a file is missing, damaged or does not fit the others, or docnmt cannot compute the model.
+    """
+    settings, tokens = JsonFile(folder / CONFIG), JsonFile(folder / TOKENIZER, optional=True)
+    check_files(folder, settings, KIND, (PIECES,), "an M2M100 or NLLB model")
+    if tokens.flag("legacy_behaviour", False):
+        raise UserError(f"{tokens.path}: 'legacy_behaviour': tags at the end of source texts cannot be converted")
+    config = _config(settings)
+    vocabulary = read_vocabulary(folder, settings, tokens, wanted.languages, say)
+    languages = _languages(wanted, tokens, vocabulary)
+    tokenizers = _tokenizers(vocabulary, languages)
+    task = DocumentTranslation(DocumentTranslationConfig(), languages=languages, tokenizers=tokenizers)
+    rows = vocabulary.entries.rows
+    tied = settings.flag("tie_word_embeddings", True)
+    return built(folder, config, task, read_tensors(folder), rows=(rows, rows), shared=True, tied=tied)
+
+
+def _config(settings: JsonFile) -> TransformerConfig:
+    """
+    Raises:
+        UserError: a setting is missing, of another type, or one that docnmt cannot compute.
+    """
+    if settings.whole("pad_token_id") != 1:
+        raise UserError(f"{settings.path}: 'pad_token_id': expected 1, from which positions count on")
+    config = replace(read_layers(settings, default="relu"), norm="pre", sinusoids="fairseq")
+    if config.embed_dim < 4:
+        raise UserError(f"{settings.path}: 'd_model': expected at least 4, got {config.embed_dim}")
+    return config
+
+
+def _languages(wanted: ConvertConfig, tokens: JsonFile, vocabulary: Vocabulary) -> tuple[str, str]:
+    """From which to which: as asked for, as --languages begins and ends, or as tokenizer_config.json says.
+
+    Raises:
+        UsageError: one is not known, or not there.
+    """
+    own = {code: name for name, code in vocabulary.codes.items()}
+    kept = list(vocabulary.codes) if wanted.languages else [""]
+    found = []
+    for name, key, given, first in (
+        ("--source-lang", "src_lang", wanted.source_lang, kept[0]),
+        ("--target-lang", "tgt_lang", wanted.target_lang, kept[-1]),
+    ):
+        stored = tokens.values.get(key)
+        language = given or first or (own.get(stored, "") if isinstance(stored, str) else "")
+        if not language:
+            raise UsageError(f"{name} is required: {tokens.path} does not name it ('{key}')")
+        if language not in vocabulary.codes:
+            raise UsageError(f"{name} {language}: expected one of {', '.join(vocabulary.codes)}")
+        found.append(language)
+    if found[0] == found[1]:
+        raise UsageError(f"--source-lang and --target-lang are both '{found[0]}'; give the one you translate into")
+    return found[0], found[1]
+
+
+def _tokenizers(vocabulary: Vocabulary, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]:
+    """Those of both sides, whose tags name these languages."""
+    bare = vocabulary.tokenizer
+    source = bare.prepared(Preparation(tags=vocabulary.tags, tag_of="source"))
+    target = bare.prepared(Preparation(tags=vocabulary.tags, tag_of="target"))
+    return directed((source, target), ("", ""), languages)

@@ -1,0 +1,57 @@
+"""Which pieces of a vocabulary texts in some languages can be cut into: those whose letters are of their scripts.
+
+Letters stand in Unicode with the name of their script as the first word. What belongs to none of the scripts here
+(digits, punctuation, signs, scripts of no model's language) stays.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Collection
+
+from docnmt.runtime.errors import UsageError
+
+#: By the code of a script, the first words of its letters' names.
+_WORDS = {
+    "Latn": "LATIN", "Arab": "ARABIC", "Armn": "ARMENIAN", "Beng": "BENGALI", "Cyrl": "CYRILLIC", "Deva": "DEVANAGARI",
+    "Ethi": "ETHIOPIC", "Geor": "GEORGIAN", "Grek": "GREEK", "Gujr": "GUJARATI", "Guru": "GURMUKHI",
+    "Hang": "HANGUL CJK", "Hans": "CJK", "Hant": "CJK", "Hebr": "HEBREW", "Jpan": "CJK HIRAGANA KATAKANA",
+    "Khmr": "KHMER", "Knda": "KANNADA", "Laoo": "LAO", "Mlym": "MALAYALAM", "Mymr": "MYANMAR", "Orya": "ORIYA",
+    "Sinh": "SINHALA", "Taml": "TAMIL", "Telu": "TELUGU", "Tfng": "TIFINAGH", "Thai": "THAI", "Tibt": "TIBETAN",
+}  # fmt: skip
+_ALL = frozenset(word for words in _WORDS.values() for word in words.split())
+#: The scripts of languages whose codes do not say it; all others are written in Latin letters.
+_OF_LANGUAGES = {
+    "am": "Ethi", "ar": "Arab", "ba": "Cyrl", "be": "Cyrl", "bg": "Cyrl", "bn": "Beng", "el": "Grek", "fa": "Arab",
+    "gu": "Gujr", "he": "Hebr", "hi": "Deva", "hy": "Armn", "ja": "Jpan", "ka": "Geor", "kk": "Cyrl", "km": "Khmr",
+    "kn": "Knda", "ko": "Hang", "lo": "Laoo", "mk": "Cyrl", "ml": "Mlym", "mn": "Cyrl", "mr": "Deva", "my": "Mymr",
+    "ne": "Deva", "or": "Orya", "pa": "Guru", "ps": "Arab", "ru": "Cyrl", "sd": "Arab", "si": "Sinh", "sr": "Cyrl",
+    "ta": "Taml", "te": "Telu", "th": "Thai", "uk": "Cyrl", "ur": "Arab", "yi": "Hebr", "zh": "Hans",
+}  # fmt: skip
+
+
+def script_of(code: str) -> str:
+    """The script of a language: `deu_Latn` says it, `ru` is known.
+
+    Raises:
+        UsageError: the code has a script that is not known here.
+    """
+    named = re.search(r"_([A-Z][a-z]{3})$", code)
+    script = named[1] if named else _OF_LANGUAGES.get(code, "Latn")
+    if script not in _WORDS:
+        raise UsageError(f"--languages {code}: the script '{script}' is not known; leave --languages out")
+    return script
+
+
+def readable(pieces: Collection[str], codes: Collection[str]) -> set[str]:
+    """The pieces without letters of other scripts than those of the languages and the Latin, which every text has."""
+    words = {word for code in codes for word in _WORDS[script_of(code)].split()} | {_WORDS["Latn"]}
+    others = _ALL - words
+    return {piece for piece in pieces if not any(_first_word(character) in others for character in piece)}
+
+
+@functools.cache
+def _first_word(character: str) -> str:
+    return unicodedata.name(character, "").partition(" ")[0] if unicodedata.category(character)[0] in "LM" else ""

@@ -1,0 +1,40 @@
+"""Vocabularies of models that translate several languages: each text begins with the tag of a language."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.runtime.errors import UsageError
+
+Pair = tuple[Tokenizer, Tokenizer]
+
+
+def known_languages(tokenizers: Pair, side: str) -> list[str]:
+    """The languages of the `source` or the `target` that tags can name; none where there is but one."""
+    found = [each.preparation for each in tokenizers if each.preparation.tag_of == side]
+    return next((list(each.tags) for each in found if each.tags), [])
+
+
+def directed(tokenizers: Pair, own: tuple[str, str], languages: tuple[str, str]) -> Pair:
+    """The tokenizers of both sides, with the tags that ask for these languages.
+
+    Args:
+        own: the languages that they have now.
+
+    Raises:
+        UsageError: a language is not among those that the vocabulary has tags for.
+    """
+    for side, before, wanted in zip(("source", "target"), own, languages, strict=True):
+        known = known_languages(tokenizers, side)
+        if wanted != before and wanted not in known:
+            there = f"one of {', '.join(known)}" if known else f"'{before}', the only one that this model has"
+            raise UsageError(f"--{side}-lang {wanted}: expected {there}")
+    named = dict(zip(("source", "target"), languages, strict=True))
+    source, target = (_tagged(each, named) for each in tokenizers)
+    return source, source if tokenizers[0] is tokenizers[1] else target
+
+
+def _tagged(tokenizer: Tokenizer, named: dict[str, str]) -> Tokenizer:
+    own, wanted = tokenizer.preparation, named[tokenizer.preparation.tag_of]
+    return tokenizer.prepared(replace(own, tag=wanted)) if wanted in own.tags else tokenizer

@@ -1,0 +1,131 @@
+"""Hugging Face folders of M2M100 and NLLB with random weights, made here, and what transformers does with them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import marian_models
+import numpy as np
+import sentencepiece
+import torch
+from transformers import M2M100Config, M2M100ForConditionalGeneration, M2M100Tokenizer, NllbTokenizer
+
+#: The languages of the NLLB folders here. M2M100's tokenizer brings its own.
+CODES = ("eng_Latn", "fra_Latn", "rus_Cyrl", "zho_Hans", "deu_Latn")
+#: Settings of models of several shapes, by what is special about them.
+SHAPES: dict[str, dict[str, Any]] = {
+    "M2M100": {"family": "m2m100"},
+    "M2M100, deeper, unscaled, unigram": {"family": "m2m100", "encoder_layers": 3, "decoder_layers": 2, "seed": 3,
+                                          "scale_embedding": False, "d_model": 48, "kind": "unigram"},
+    "NLLB": {"family": "nllb"},
+    "NLLB, own output": {"family": "nllb", "tie_word_embeddings": False, "seed": 4, "activation_function": "gelu",
+                         "encoder_attention_heads": 2, "decoder_attention_heads": 2},
+}  # fmt: skip
+
+
+def sentences(number: int, seed: int = 0) -> list[str]:
+    """Sentences of made-up words, a third of them in Cyrillic letters."""
+    latin = marian_models.sentences(number, "source", seed)
+    table = str.maketrans("bdfkaeiou", "бдфкаеиоу")
+    return [text.translate(table) if n % 3 == 2 else text for n, text in enumerate(latin)]
+
+
+def spm(path: Path, kind: str) -> list[str]:
+    """A SentencePiece model of all languages, and its pieces."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences(600)), model_writer=model, vocab_size=120, model_type=kind, minloglevel=2,
+        hard_vocab_limit=False,
+    )  # fmt: skip
+    path.write_bytes(model.getvalue())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+
+
+def write(
+    folder: Path, *, family: str, kind: str = "bpe", seed: int = 0, shards: str | None = None, **more: Any
+) -> None:
+    """A folder with a random model whose translations depend on what they translate.
+
+    Args:
+        family: m2m100 or nllb. kind: of the SentencePiece model. shards: the most bytes of a file of weights.
+        more: settings of the `M2M100Config`.
+    """
+    folder.mkdir(parents=True)
+    pieces = spm(folder / "sentencepiece.bpe.model", kind)
+    size = 4 + len(pieces) - 3
+    if family == "m2m100":
+        order = [str(piece) for piece in np.random.default_rng(seed).permutation(pieces[3:])]
+        table = {name: row for row, name in enumerate(["<s>", "<pad>", "</s>", "<unk>", *order])}
+        (folder / "vocab.json").write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
+        names: dict[str, Any] = {"tokenizer_class": "M2M100Tokenizer", "src_lang": "en", "tgt_lang": "fr"}
+        size += 100 + 8  # languages, and entries that stand for nothing
+    else:
+        names = {"tokenizer_class": "NllbTokenizer", "src_lang": "eng_Latn", "tgt_lang": "fra_Latn"}
+        rows = [*CODES, "<mask>"]
+        every = dict(enumerate(["<s>", "<pad>", "</s>", "<unk>"])) | dict(enumerate(rows, 1 + len(pieces)))
+        names["added_tokens_decoder"] = {row: {"content": name, "special": True} for row, name in every.items()}
+        names["additional_special_tokens"] = list(CODES)
+        size += len(CODES) + 1  # and <mask>
+    (folder / "tokenizer_config.json").write_text(json.dumps(names), encoding="utf-8")
+    values = {
+        "encoder_layers": 2, "decoder_layers": 1, "d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
+        "encoder_attention_heads": 4, "decoder_attention_heads": 4, "max_position_embeddings": 128, "vocab_size": size,
+        **more,
+    }  # fmt: skip
+    torch.manual_seed(seed)
+    model = M2M100ForConditionalGeneration(M2M100Config(**values)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+        for layer in model.model.decoder.layers:
+            for part in (layer.encoder_attn.q_proj, layer.encoder_attn.out_proj):
+                part.weight.mul_(6.0)
+    model.save_pretrained(folder, **({} if shards is None else {"max_shard_size": shards}))
+
+
+class Loaded:
+    """A folder as transformers loads it."""
+
+    def __init__(self, folder: Path) -> None:
+        kind = M2M100Tokenizer if (folder / "vocab.json").exists() else NllbTokenizer
+        self.tokenizer = kind.from_pretrained(folder)
+        self.model = M2M100ForConditionalGeneration.from_pretrained(folder).eval()
+
+    def languages(self, source: str, target: str) -> None:
+        """Translate between these from now on."""
+        self.tokenizer.src_lang, self.tokenizer.tgt_lang = source, target
+
+    @property
+    def target_tag(self) -> int:
+        """The row of the target language's tag."""
+        name = self.tokenizer.tgt_lang
+        return int(self.tokenizer.convert_tokens_to_ids(name if "_" in name else f"__{name}__"))
+
+    @torch.no_grad()
+    def logits(self, sources: list[str], targets: list[str]) -> list[torch.Tensor]:
+        """(L, V) of each target with its tag, and of `</s>`."""
+        given = self.tokenizer(sources, text_target=targets, return_tensors="pt", padding=True)
+        lengths = (given["labels"] != 1).sum(1).tolist()
+        scores = self.model(**given).logits
+        return [rows[:length] for rows, length in zip(scores, lengths, strict=True)]
+
+    def translate(self, texts: list[str], beam: int, limit: int) -> tuple[list[list[int]], list[float] | None]:
+        """The rows of the best translations by docnmt's algorithm, tag and end included; for a beam also their scores,
+        normalised by their lengths."""
+        config = self.model.config
+        found = self.model.generate(
+            **self.tokenizer(texts, return_tensors="pt", padding=True), num_beams=beam, early_stopping=beam > 1,
+            max_new_tokens=limit + 5, forced_bos_token_id=self.target_tag, return_dict_in_generate=True,
+            output_scores=True, logits_processor=[marian_models.EndAt(limit, config.eos_token_id)],
+        )  # fmt: skip
+        rows = [each[1 : each.index(config.eos_token_id, 1) + 1] for each in found.sequences.tolist()]
+        return rows, found.sequences_scores.tolist() if beam > 1 else None
+
+    def text(self, rows: list[int]) -> str:
+        """What a translation says, without spaces around it."""
+        text = self.tokenizer.decode(rows[1:], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return str(text).strip()
