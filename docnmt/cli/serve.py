@@ -15,7 +15,9 @@ COMMAND = Command(
     "docnmt-serve",
     """Translate over HTTP: POST /translate takes documents of sentences or running text and gives what
 docnmt-translate gives, sentence by sentence as it is ready if the client wants; requests share the model's batches.
-GET / is a page to translate in; /health, /ready, /metrics, /openapi.json say how the service is and what it offers.""",
+Clients of DeepL, LibreTranslate and OpenAI find their own forms at the same address; POST /sessions opens a document
+that stays open while a person translates it. GET / is a page to translate in; /health, /ready, /metrics, /openapi.json
+say how the service is and what it offers.""",
     """
 docnmt-serve --path runs/bible
 docnmt-serve --path runs/bible --port 9000 --token-file ~/.docnmt-token

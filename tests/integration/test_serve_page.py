@@ -38,7 +38,7 @@ def page(chromium: Any, service: Served) -> Iterator[Any]:
     for event in ("console", "pageerror"):
         opened.on(event, lambda what: noticed.append(str(what)))
     opened.on("request", lambda request: noticed.append(request.url))
-    refused = "Failed to load resource: the server responded with a status of 400"  # Chromium's own words
+    refused = "Failed to load resource: the server responded with a status of 40"  # Chromium's own words
     opened.goto(service.address)
     yield opened
     assert not [each for each in noticed if not each.startswith((f"{service.address}/", "blob:", refused))]

@@ -7,8 +7,9 @@ many documents are taken as it translates in a tenth of the minutes, long ones d
 at once takes a minute at most. Its translations are what is expected.
 
 CLIENTS send documents for so many minutes, one request after the other: most whole, some as streams, some byte by byte,
-some that go away or send nonsense. Every answer is compared. Nothing is sent after that; what is still at work is
-waited for, for at most --patience seconds, and told apart. Then each document is sent once (throughput, by wall clock
+some that go away or send nonsense; a third in the forms of DeepL, LibreTranslate and OpenAI, a document each. Every
+answer is compared. Nothing is sent after that; what is still at work is waited for, for at most --patience seconds, and
+told apart. Then each document is sent once (throughput, by wall clock
 and by the processor time of the service), the queue is filled, the service is killed and started again. All takes about
 1.4 times the minutes, and the time to start both commands a few times.
 
@@ -27,10 +28,13 @@ import resource
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from service import Server
@@ -39,20 +43,41 @@ Documents = list[list[str]]
 #: Seconds that all clients' requests together take at most, by the command's speed.
 AT_ONCE = 60
 say = partial(print, flush=True)
+#: A line that docnmt-serve may take for several sentences.
+SEVERAL = re.compile(r"[.!?…]\S*\s|[。！？]")
+#: Other services' forms: where to, a body for a document's sentences and a language, their translations in the answer.
+OTHERS: dict[str, tuple[str, Callable[[list[str], str], Any], Callable[[Any], list[str]]]] = {
+    "DeepL": (
+        "/v2/translate", lambda lines, target: {"text": lines, "target_lang": target, "split_sentences": "0"},
+        lambda answer: [each["text"] for each in answer["translations"]],
+    ),
+    "LibreTranslate": (
+        "/translate", lambda lines, target: {"q": lines, "source": "auto", "target": target},
+        lambda answer: answer["translatedText"],
+    ),
+    "OpenAI": (
+        "/v1/chat/completions", lambda lines, target: {"messages": [{"role": "user", "content": "\n".join(lines)}]},
+        lambda answer: answer["choices"][0]["message"]["content"].split("\n"),
+    ),
+}  # fmt: skip
 
 
 @dataclass
 class Load:
-    """What clients send, `most` sentences at once, and what came back."""
+    """What clients send, `most` sentences at once, and what came back. `target`: the language of the service."""
 
     source: Documents
     expected: Documents
     most: int
     counts: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    target: str = ""
 
     async def ask(self, server: Server, chosen: list[int], kind: str, rng: random.Random) -> None:
         """One request of one kind; its answer is compared."""
+        if kind == "other form":
+            await self.ask_other(server, chosen[0], rng)
+            return
         body = json.dumps({"documents": [self.source[n] for n in chosen]}).encode()
         wanted = [self.expected[n] for n in chosen]
         begun = time.monotonic()
@@ -76,6 +101,18 @@ class Load:
             size = "1-10" if sentences <= 10 else "11-100" if sentences <= 100 else "over 100"
             self.seconds.setdefault(size, []).append(time.monotonic() - begun)
 
+    async def ask_other(self, server: Server, number: int, rng: random.Random) -> None:
+        """A document in the form of another service; only DeepL's can say that a text is one sentence."""
+        source, wanted = self.source[number], self.expected[number]
+        name = "DeepL" if any(map(SEVERAL.search, source)) else rng.choice(sorted(OTHERS))
+        path, body, answered = OTHERS[name]
+        status, answer = await server.post(json.dumps(body(source, self.target)).encode(), path=path)
+        if status in (429, 503):
+            self.judge("told to come again", True, status)
+            return
+        self.judge(name, status == 200 and answered(json.loads(answer)) == wanted, status)
+        self.counts[name] += 1
+
     def judge(self, kind: str, right: bool, status: int) -> None:
         """Count an answer that is not right."""
         if not right:
@@ -97,7 +134,7 @@ class Load:
     async def client(self, server: Server, number: int, until: float) -> None:
         """Requests one after the other."""
         rng = random.Random(number)
-        kinds = ["whole"] * 12 + ["streams"] * 4 + ["slow", "leaves", "leaves", "nonsense"]
+        kinds = ["whole"] * 12 + ["streams"] * 4 + ["slow", "leaves", "leaves", "nonsense"] + ["other form"] * 10
         while time.monotonic() < until:
             try:
                 await self.ask(server, self.choose(rng), rng.choice(kinds), rng)
@@ -239,6 +276,8 @@ def main() -> int:
     server = Server(shared)
     say(f"started in {server.start():.1f} s")
     try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/openapi.json") as answer:
+            load.target = json.load(answer)["info"]["x-languages"]["target"]
         samples = asyncio.run(storm(server, load, options.clients, options.minutes, options.patience))
         report(load, samples, options.minutes)
         throughput(server, load, options.clients, took)

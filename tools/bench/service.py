@@ -54,7 +54,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     async def post(
-        self, body: bytes, *, accept: str = "*/*", pause: float = 0.0, leave: float = 0.0
+        self, body: bytes, *, path: str = "/translate", accept: str = "*/*", pause: float = 0.0, leave: float = 0.0
     ) -> tuple[int, bytes]:
         """One request on a connection of its own → status and body; (0, b"") where `leave` seconds have passed.
 
@@ -64,7 +64,7 @@ class Server:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             head = (
-                f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: {accept}\r\n"
+                f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: {accept}\r\n"
                 f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
             ).encode()
             whole = head + body

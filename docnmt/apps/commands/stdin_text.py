@@ -62,9 +62,10 @@ def _lines(content: bytes, name: str = STDIN) -> TextLines:
 
 
 def read_document(
-    content: bytes, given: Sequence[str] | None, rules: str, task: TranslationTask, *, name: str = STDIN
-) -> Text:
-    """One document, its lines split into sentences.
+    content: bytes, given: Sequence[str] | None, rules: str, task: TranslationTask, *, name: str = STDIN,
+    whole: bool = False,
+) -> Text:  # fmt: skip
+    """One document, its lines split into sentences; `whole`: each line is one.
 
     A line whose translation is given is split where both have equally many sentences, else it is read as one sentence.
 
@@ -75,7 +76,9 @@ def read_document(
     texts: list[str | None] = []
     printed: list[str | None] = []
     counts: list[int] = []
-    split, split_target = splitter(rules, task.source_lang), splitter(rules, task.target_lang)
+    split, split_target = (
+        whole_lines() if whole else splitter(rules, language) for language in (task.source_lang, task.target_lang)
+    )
     lines = list(_lines(content, name))
     for line, translation in zip(lines, given or [""] * len(lines), strict=True):
         found = split(line)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,41 +14,60 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from docnmt.apps.serve import deepl, libretranslate, openai
+from docnmt.apps.serve.deepl import DeepL
 from docnmt.apps.serve.file_route import TranslateFile
-from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.http_error import Refused, Told
+from docnmt.apps.serve.jobs import FileJobs
 from docnmt.apps.serve.json_lines import Stream, wanted
+from docnmt.apps.serve.json_response import JsonResponse
+from docnmt.apps.serve.libretranslate import LibreTranslate
 from docnmt.apps.serve.middleware import Guard
+from docnmt.apps.serve.openai import OpenAI
 from docnmt.apps.serve.openapi import description
-from docnmt.apps.serve.request_body import media_type, parameters
+from docnmt.apps.serve.request_body import FORM, fields, media_type, parameters
 from docnmt.apps.serve.requests import Asked, parse, reads
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.service_page import Page
+from docnmt.apps.serve.sessions import Sessions
 from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.search.translate_corpus import Translation
 
+#: The fields of the own form of POST /translate.
+OWN_FIELDS = frozenset({"documents", "text"})
+#: How errors are told, by how paths begin.
+FORMS: dict[str, Told] = {
+    "/v2/": deepl.told, "/v1/": openai.told,
+    **dict.fromkeys(
+        ("/languages", "/detect", "/translate_file", "/download_file/", "/frontend/settings"), libretranslate.told
+    ),
+}  # fmt: skip
 
-class JsonResponse(Response):
-    """JSON, by msgspec."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """As bytes."""
-        return msgspec.json.encode(content)
+#: Where LibreTranslate's clients bring their key in the body.
+KEYS = dict.fromkeys(("/translate", "/detect", "/translate_file"), libretranslate.api_key)
 
 
 class Translate:
-    """POST /translate: JSON in; out comes JSON, or a line of it for each sentence as soon as that is ready."""
+    """POST /translate: JSON in; out comes JSON, or a line of it for each sentence as soon as that is ready.
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    A body with LibreTranslate's fields is answered in its form.
+    """
+
+    def __init__(self, service: Service, other: LibreTranslate) -> None:
+        self._service, self._other = service, other
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         service, request = self._service, Request(scope, receive)
         with service.place() as deadline:
-            asked = await self._asked(request)
-            service.accept(request, asked.corpus, explain=asked.explain)
+            body = await self._body(request)
+            if (said := await self._of_other_form(request, body)) is not None:
+                request.state.told = libretranslate.told
+                response = await self._other.translate(request, said, deadline)
+                await response(scope, receive, send)
+                return
+            asked = await self._asked(request, body)
+            service.accept(request.state.log, asked.corpus, explain=asked.explain)
             if wanted(request):
                 await self._stream(asked, request, Stream(send, deadline), deadline)
             else:
@@ -68,11 +87,23 @@ class Translate:
         found.count(asked.corpus)
         return found.message
 
-    async def _asked(self, request: Request) -> Asked:
-        if (kind := media_type(request)) != "application/json":
+    async def _body(self, request: Request) -> bytes:
+        if (kind := media_type(request)) not in ("application/json", FORM):
             raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{kind[:80]}'")
         parameters(request)
-        body = await self._service.body(request)
+        return await self._service.body(request)
+
+    async def _of_other_form(self, request: Request, body: bytes) -> dict[str, Any] | None:
+        """What LibreTranslate's clients ask for, or None: the body is of this service's own form, or of none."""
+        with contextlib.suppress(Refused):
+            found = await asyncio.to_thread(fields, media_type(request), body)
+            if found.keys() & libretranslate.FIELDS and not found.keys() & OWN_FIELDS:
+                return found
+        return None
+
+    async def _asked(self, request: Request, body: bytes) -> Asked:
+        if (kind := media_type(request)) != "application/json":
+            raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{kind[:80]}'")
         config = self._service.config
         return await asyncio.to_thread(parse, body, config.splitter, self._service.task, most=config.max_request_tokens)
 
@@ -104,7 +135,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
     elif not isinstance(error, Refused):
         error = Refused(500, "internal", "something went wrong in the service; its log says more")
     request.state.log["error"] = error.code
-    return error.response
+    return error.response(request.scope)
 
 
 def build(service: Service, *, token: str | None) -> ASGIApp:
@@ -133,10 +164,13 @@ def build(service: Service, *, token: str | None) -> ASGIApp:
 
     get = {"/": page.show, "/health": health, "/ready": ready, "/metrics": metrics, "/openapi.json": openapi}
     routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in get.items()]
-    routes.append(Route("/translate", Translate(service), methods=["POST"]))
+    jobs = FileJobs()
+    other = LibreTranslate(service, jobs, key_required=token is not None)
+    routes.append(Route("/translate", Translate(service, other), methods=["POST"]))
     routes.append(Route("/translate/file", TranslateFile(service), methods=["POST"]))
+    routes += [*DeepL(service, jobs).routes, *other.routes, *OpenAI(service).routes]
+    routes += Sessions(service).routes
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse, Refused: _refuse, Exception: _refuse})
     app.router.redirect_slashes = False
-    config, paths = service.config, [route.path for route in routes]
-    hosts = [config.host, *config.allowed_hosts]
-    return Guard(app, token=token, hosts=hosts, metrics=service.metrics, paths=paths)
+    hosts = [service.config.host, *service.config.allowed_hosts]
+    return Guard(app, token=token, hosts=hosts, metrics=service.metrics, routes=routes, forms=FORMS, keys=KEYS)

@@ -40,14 +40,18 @@ class ServeConfig:
     queue_length: int = option(256, "requests that are read, wait or are translated; further ones get a 503")
     request_timeout: float = option(600.0, "seconds until an answer is given up", metavar="SECONDS")
     body_timeout: float = option(30.0, "seconds in which a request must have arrived", metavar="SECONDS")
+    max_sessions: int = option(100, "documents that translators may have open at once (POST /sessions)", metavar="N")
+    session_idle: float = option(
+        3600.0, "seconds after which an open document that nobody uses is forgotten", metavar="SECONDS"
+    )
     grace: float = option(30.0, "seconds to finish what is at work after SIGTERM or Ctrl-C", metavar="SECONDS")
 
     def problems(self) -> list[str]:
         """Values out of range."""
-        found = below(self, 0, "port", "grace", "max_explain_tokens")
+        found = below(self, 0, "port", "grace", "max_explain_tokens", "max_sessions")
         found += below(self, 1, "max_body", "max_request_tokens", "max_sentence_tokens", "queue_length")
         found += [f"--port: must be at most 65535, got {self.port}"] if self.port > 65535 else []
-        for name in ("request_timeout", "body_timeout"):
+        for name in ("request_timeout", "body_timeout", "session_idle"):
             if getattr(self, name) <= 0:
                 found.append(f"--{name.replace('_', '-')}: must be above 0, got {getattr(self, name)}")
         return found

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import queue
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import PurePath
@@ -31,6 +32,7 @@ from docnmt.apps.serve.order import Event, Order
 from docnmt.apps.serve.request_body import media_type, parameters
 from docnmt.apps.serve.service import PATIENCE, Service
 from docnmt.core.data.unknown_text import UnknownText
+from docnmt.core.search.terms import TermFinder
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
 
@@ -46,10 +48,15 @@ class SharedModel:
 
     Args:
         accept: refuses what is too long. told: hears the sentences, and each translation as it is ready.
+        terms: finds those that are wanted.
     """
 
-    def __init__(self, service: Service, deadline: float, accept: Callable[[Any], None], told: Told) -> None:
+    def __init__(
+        self, service: Service, deadline: float, accept: Callable[[Any], None], told: Told,
+        terms: TermFinder | None = None,
+    ) -> None:  # fmt: skip
         self._service, self._deadline, self._accept, self._told = service, deadline, accept, told
+        self._terms = terms
         self._events: queue.SimpleQueue[Event | str] = queue.SimpleQueue()
         self._begun = self._gone = False
         self.languages: tuple[str, str] = service.task.languages
@@ -68,7 +75,7 @@ class SharedModel:
             places = self._open(sentences)
         if all(sentence.given is not None for sentence in sentences):
             return  # nothing would ever answer
-        order = Order(corpus, given, self._events.put, self._deadline)
+        order = Order(corpus, given, self._events.put, self._deadline, terms=self._terms)
         self._service.submit(order)
         found: dict[int, Translation] = {}
         try:
@@ -133,7 +140,8 @@ class TranslateFile:
         with service.place() as deadline:
             name, kind, content = await self._file(request)
             streamed = Stream(send, deadline) if wanted(request) else None
-            events = self._events(request, name, kind, content, deadline)
+            log = request.state.log
+            events = file_events(service, log, name, kind, content, deadline, receive=request.receive)
             if streamed is None:
                 *_, file = [event async for event in events]
                 headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
@@ -161,54 +169,72 @@ class TranslateFile:
         name, kind = asked.get("name", ""), asked.get("kind")
         body = await self._service.body(request)
         if media_type(request) == "multipart/form-data":
-            name, body = await _part(request, body)
+            name, body, _ = await form_file(request, body)
         try:
             kind = kind_of(name) if kind is None else kind_of(f"document.{kind}")
         except UserError as error:
             raise Refused(415, "unknown_kind", f"{error}; say it with ?name=letter.docx or ?kind=docx") from None
         return PurePath(name.replace("\\", "/")).name or f"document.{kind}", kind, body
 
-    async def _events(
-        self, request: Request, name: str, kind: str, content: bytes, deadline: float
-    ) -> AsyncIterator[dict[str, Any]]:
-        """What is read, each translation, and last the `content`, and what is `untranslated` (`left`) or `unknown`."""
-        service, loop = self._service, asyncio.get_running_loop()
-        waiting: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
-        def told(event: dict[str, Any] | None) -> None:
-            """Of the document's thread, to this one."""
+async def document_events(
+    service: Service,
+    log: dict[str, Any],
+    opened: Callable[[], Document],
+    written: Callable[[Document, SharedModel], bytes],
+    deadline: float,
+    *,
+    receive: Receive | None = None,
+    terms: TermFinder | None = None,
+) -> AsyncGenerator[dict[str, Any], None]:
+    """A document of any kind, translated in a thread of its own.
+
+    It yields what is read, each translation, and last the `content`, with what is `untranslated` (`left`) or
+    `unknown`.
+
+    Args:
+        opened: reads it. written: translates it with a model. receive: of the client, to notice that it goes.
+
+    Raises:
+        Refused: it cannot be read, is too much, or is not translated in time.
+    """
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+
+    def told(event: dict[str, Any] | None) -> None:
+        """Of the document's thread, to this one."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(waiting.put_nowait, event)
 
-        model = SharedModel(service, deadline, lambda corpus: service.accept(request, corpus), told)
+    model = SharedModel(service, deadline, lambda corpus: service.accept(log, corpus), told, terms)
 
-        def work() -> tuple[bytes, list[int | str], str]:
-            """All of it."""
-            try:
-                source, target = model.languages
-                document: Document = read(content, kind, name=name, source_lang=source, target_lang=target)
-                service.accept_segments(document.segments)
-                unknown = UnknownText(service.task.source_tokenizer)
-                unknown.count(source_text(document, service.task))
-                written = translate_document(document, model, rules=service.config.splitter)
-                return written, [*document.left], unknown.message
-            except UserError as error:
-                raise Refused(400, "invalid_file", str(error)) from None
-            finally:
-                told(None)
-
-        working = loop.run_in_executor(service.threads, work)
-        watching = asyncio.ensure_future(_gone(request, model))
+    def work() -> tuple[bytes, list[int | str], str]:
+        """All of it."""
         try:
-            while (event := await waiting.get()) is not None:
-                if "score" in event:  # it was not given
-                    service.metrics.sentences.inc()
-                yield event
-            translated, left, unknown = await working
-            yield {"content": translated, "untranslated": left} | ({"unknown": unknown} if unknown else {})
+            document = opened()
+            service.accept_segments(document.segments)
+            unknown = UnknownText(service.task.source_tokenizer)
+            unknown.count(source_text(document, service.task))
+            return written(document, model), [*document.left], unknown.message
+        except UserError as error:
+            raise Refused(400, "invalid_file", str(error)) from None
         finally:
+            told(None)
+
+    working = loop.run_in_executor(service.threads, work)
+    watching = None if receive is None else asyncio.ensure_future(_gone(receive, model))
+    try:
+        while (event := await waiting.get()) is not None:
+            if "score" in event:  # it was not given
+                service.metrics.sentences.inc()
+            yield event
+        translated, left, unknown = await working
+        yield {"content": translated, "untranslated": left} | ({"unknown": unknown} if unknown else {})
+    finally:
+        if watching is not None:
             watching.cancel()
-            model.leave()
-            working.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it
+        model.leave()
+        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it
 
 
 def _told(left: Sequence[int | str], unknown: str) -> dict[str, str]:
@@ -223,15 +249,35 @@ def _told(left: Sequence[int | str], unknown: str) -> dict[str, str]:
     return {name: value for name, value in headers.items() if value}
 
 
-async def _gone(request: Request, model: SharedModel) -> None:
+def file_events(
+    service: Service, log: dict[str, Any], name: str, kind: str, content: bytes, deadline: float, *,
+    receive: Receive | None = None, terms: TermFinder | None = None,
+) -> AsyncGenerator[dict[str, Any], None]:  # fmt: skip
+    """`document_events` of a file, which `docnmt-translate` would translate so."""
+
+    def opened() -> Document:
+        source, target = service.task.languages
+        return read(content, kind, name=name, source_lang=source, target_lang=target)
+
+    def written(document: Document, model: SharedModel) -> bytes:
+        return translate_document(document, model, rules=service.config.splitter)
+
+    return document_events(service, log, opened, written, deadline, receive=receive, terms=terms)
+
+
+async def _gone(receive: Receive, model: SharedModel) -> None:
     """Notice that the client goes."""
-    while (await request.receive())["type"] != "http.disconnect":
+    while (await receive())["type"] != "http.disconnect":
         pass
     model.leave()
 
 
-async def _part(request: Request, body: bytes) -> tuple[str, bytes]:
-    """Name and content of the one file of a form."""
+async def form_file(request: Request, body: bytes, most: int = 1) -> tuple[str, bytes, dict[str, str]]:
+    """Name and content of the one file of a form, and its other fields, of which there may be so many.
+
+    Raises:
+        Refused: it is no such form.
+    """
 
     async def stream() -> AsyncIterator[bytes]:
         yield body
@@ -239,7 +285,7 @@ async def _part(request: Request, body: bytes) -> tuple[str, bytes]:
     charset = _CHARSET.search(request.headers["content-type"])
     if charset and charset[1].lower() not in ("utf-8", "utf8"):  # Python has codecs that take the square of a size
         raise Refused(400, "invalid_request", "the form's charset: expected UTF-8")
-    parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=1)  # type: ignore[arg-type]
+    parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=most)  # type: ignore[arg-type]
     parser.spool_max_size = len(body) + 1  # in memory
     try:
         form = await parser.parse()
@@ -248,7 +294,7 @@ async def _part(request: Request, body: bytes) -> tuple[str, bytes]:
     files = [value for value in form.values() if isinstance(value, UploadFile)]
     if len(files) != 1:
         raise Refused(400, "invalid_request", "expected a form with one file")
-    return files[0].filename or "", await files[0].read()
+    return files[0].filename or "", await files[0].read(), {n: v for n, v in form.items() if isinstance(v, str)}
 
 
 #: The media type of each kind.

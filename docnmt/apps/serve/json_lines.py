@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from starlette.requests import Request
@@ -22,28 +22,36 @@ def wanted(request: Request) -> bool:
 
 
 class Stream:
-    """Sends lines.
+    """Sends lines; `EventStream` sends them as server-sent events.
 
     Raises:
         Refused: the client, which reads nothing, is given up at the deadline.
     """
+
+    media_type: ClassVar[str] = STREAM
+    #: What stands around each piece of JSON.
+    frame: ClassVar[tuple[bytes, bytes]] = b"", b"\n"
 
     def __init__(self, send: Send, deadline: float) -> None:
         self._send, self._deadline = send, deadline
 
     async def begin(self) -> None:
         """The head of the answer."""
-        headers = [(b"content-type", STREAM.encode()), (b"x-accel-buffering", b"no")]
+        headers = [(b"content-type", self.media_type.encode()), (b"x-accel-buffering", b"no")]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def write(self, content: dict[str, Any]) -> None:
         """A line."""
-        await self._body(msgspec.json.encode(content) + b"\n", more=True)
+        await self._body(self._framed(content), more=True)
 
     async def end(self, content: dict[str, Any]) -> None:
         """The last line; nobody is told where it, too, is not read."""
         with contextlib.suppress(Refused):
-            await self._body(msgspec.json.encode(content) + b"\n", more=False)
+            await self._body(self._framed(content), more=False)
+
+    def _framed(self, content: dict[str, Any]) -> bytes:
+        before, behind = self.frame
+        return before + msgspec.json.encode(content) + behind
 
     async def _body(self, line: bytes, *, more: bool) -> None:
         message = {"type": "http.response.body", "body": line, "more_body": more}
@@ -51,3 +59,15 @@ class Stream:
             await asyncio.wait_for(self._send(message), max(self._deadline - time.monotonic(), 1))
         except asyncio.TimeoutError:
             raise Refused(499, "gone", "the client does not read") from None
+
+
+class EventStream(Stream):
+    """Server-sent events, of which the last is no JSON."""
+
+    media_type = "text/event-stream; charset=utf-8"
+    frame = b"data: ", b"\n\n"
+
+    async def done(self) -> None:
+        """The last event."""
+        with contextlib.suppress(Refused):
+            await self._body(b"data: [DONE]\n\n", more=False)

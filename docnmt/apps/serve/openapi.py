@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
+from docnmt.apps.serve.deepl import DocumentKey, TranslateTexts, UploadDocument
 from docnmt.apps.serve.file_route import TYPES
+from docnmt.apps.serve.glossaries import GlossaryRequest
+from docnmt.apps.serve.libretranslate import DetectQuery, TranslateUpload
+from docnmt.apps.serve.openai import ChatRequest
+from docnmt.apps.serve.request_body import FORM
 from docnmt.apps.serve.requests import TranslateRequest
 from docnmt.apps.serve.service import Service, languages
+from docnmt.apps.serve.sessions import AddSegments, ChangeSegment, OpenSession, TranslateSegments
 from docnmt.runtime.version import __version__
 
 Json = dict[str, Any]
@@ -43,6 +51,53 @@ REFUSALS = {
 }
 
 
+class Other(NamedTuple):
+    """A route with an id in its path, or in another service's form."""
+
+    form: str
+    path: str
+    method: str
+    summary: str
+    body: type[msgspec.Struct] | None = None
+    kinds: tuple[str, ...] = ("application/json", FORM)
+
+
+_FILE, _JSON = ("multipart/form-data",), ("application/json",)
+OTHERS = (
+    Other("DeepL", "/v2/translate", "post", "texts, which are one document", TranslateTexts),
+    Other("DeepL", "/v2/document", "post", "a file to be translated", UploadDocument, _FILE),
+    Other("DeepL", "/v2/document/{document_id}", "post", "how far a file is", DocumentKey),
+    Other("DeepL", "/v2/document/{document_id}/result", "post", "the translated file, once", DocumentKey),
+    Other("DeepL", "/v2/languages", "get", "languages"),
+    Other("DeepL", "/v2/languages", "post", "languages"),
+    Other("DeepL", "/v2/usage", "get", "characters since the start"),
+    Other("DeepL", "/v2/usage", "post", "characters since the start"),
+    Other("DeepL", "/v2/glossary-language-pairs", "get", "languages of glossaries"),
+    Other("DeepL", "/v2/glossaries", "get", "all glossaries"),
+    Other("DeepL", "/v2/glossaries", "post", "a new glossary", GlossaryRequest),
+    Other("DeepL", "/v2/glossaries/{glossary_id}", "get", "a glossary"),
+    Other("DeepL", "/v2/glossaries/{glossary_id}", "delete", "forget a glossary"),
+    Other("DeepL", "/v2/glossaries/{glossary_id}/entries", "get", "its terms, in lines with a tab"),
+    Other("LibreTranslate", "/languages", "get", "languages"),
+    Other("LibreTranslate", "/frontend/settings", "get", "limits and kinds of files"),
+    Other("LibreTranslate", "/detect", "post", "the source language", DetectQuery),
+    Other("LibreTranslate", "/translate_file", "post", "a file; the answer says where it is", TranslateUpload, _FILE),
+    Other("LibreTranslate", "/download_file/{name}", "get", "the translated file, once"),
+    Other("OpenAI", "/v1/models", "get", "the model"),
+    Other("OpenAI", "/v1/models/{model}", "get", "the model"),
+    Other("OpenAI", "/v1/chat/completions", "post", "the last message, translated", ChatRequest, _JSON),
+)
+SESSIONS = (
+    Other("Sessions", "/sessions", "post", "open a document", OpenSession, _JSON),
+    Other("Sessions", "/sessions", "get", "how many are open"),
+    Other("Sessions", "/sessions/{session}", "get", "the document"),
+    Other("Sessions", "/sessions/{session}", "delete", "forget the document"),
+    Other("Sessions", "/sessions/{session}/segments", "post", "add segments", AddSegments, _JSON),
+    Other("Sessions", "/sessions/{session}/segments/{segment}", "put", "confirm a segment", ChangeSegment, _JSON),
+    Other("Sessions", "/sessions/{session}/translate", "post", "translate segments", TranslateSegments, _JSON),
+)
+
+
 def _content(kind: str, schema: Json) -> Json:
     return {"content": {kind: {"schema": schema}}}
 
@@ -63,7 +118,7 @@ def _translate(request: Json) -> Json:
         "content": {"application/json": {"schema": _ANSWER}, "application/x-ndjson": {"schema": {"type": "string"}}},
     }
     return {
-        "summary": "Translate documents of sentences, or a running text",
+        "summary": "Translate documents of sentences, or a running text; or LibreTranslate: texts",
         "requestBody": {"required": True, **_content("application/json", request)},
         "responses": {"200": answer, **_refusals(*REFUSALS)},
     }
@@ -91,9 +146,37 @@ def _file() -> Json:
     }
 
 
+def _described(routes: Sequence[Other], errors: Json) -> tuple[dict[str, Json], Json]:
+    """Routes by their paths, and the schemas of what they take. `errors`: their answers to what is wrong."""
+    kinds = [each.body for each in routes if each.body is not None]
+    found, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    schema_of = dict(zip(kinds, found, strict=True))
+    paths: dict[str, Json] = {}
+    for other in routes:
+        names = re.findall(r"\{(\w+)\}", other.path)
+        here: Json = {
+            "summary": f"{other.form}: {other.summary}",
+            "responses": {"200": {"description": other.summary}, **errors},
+        }
+        if names:
+            here["parameters"] = [
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+            ]
+        if other.body is not None:
+            here["requestBody"] = {
+                "required": True,
+                "content": {kind: {"schema": schema_of[other.body]} for kind in other.kinds},
+            }
+        paths.setdefault(other.path, {})[other.method] = here
+    return paths, schemas
+
+
 def description(service: Service) -> Json:
     """The whole document."""
     (request,), schemas = msgspec.json.schema_components([TranslateRequest], ref_template="#/components/schemas/{name}")
+    others, other_schemas = _described(OTHERS, {"4XX": {"description": "an error in the form of the other service"}})
+    missing = {"404": {"description": "there is no such document, or no such segment"}}
+    sessions, session_schemas = _described(SESSIONS, {**missing, **_refusals("400", "401", "413", "503", "504")})
     metrics = _get("Prometheus's metrics", "text/plain", {"type": "string"}, "401")
     del metrics["get"]["security"]
     status = "application/json", _STATUS
@@ -109,9 +192,11 @@ def description(service: Service) -> Json:
             "/openapi.json": _get("This document", "application/json", {"type": "object"}),
             "/translate": {"post": _translate(request)},
             "/translate/file": {"post": _file()},
+            **sessions,
+            **others,
         },
         "components": {
-            "schemas": {**schemas, "Error": _ERROR},
+            "schemas": {**schemas, **session_schemas, **other_schemas, "Error": _ERROR},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }

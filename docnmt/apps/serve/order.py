@@ -6,15 +6,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.models.translation_model import TranslationTask
+from docnmt.core.search.group import Encoding
 from docnmt.core.search.job import Job
+from docnmt.core.search.terms import TermFinder
 from docnmt.core.search.translate_corpus import Translation
 
 #: How a request ended: its sentences are all there, or it failed.
 Ending = Literal["done", "failed", "late"]
 #: What a request is told: a sentence's number and its best translation, or how it ended.
 Event = tuple[int, Translation] | Ending
+
+
+class KeptEncoding:
+    """What the models read of a document that stays open, until its source changes."""
+
+    def __init__(self) -> None:
+        self._source: tuple[bytes, ...] = ()
+        self._ranges: dict[tuple[int, int], Encoding] = {}
+
+    def of(self, corpus: ParallelCorpus) -> dict[tuple[int, int], Encoding]:
+        """What is kept of this source, by ranges of sentences."""
+        source = corpus.source
+        key = tuple(np.asarray(part).tobytes() for part in (source.tokens, source.offsets, corpus.document_offsets))
+        if key != self._source:
+            self._source, self._ranges = key, {}
+        return self._ranges
 
 
 @dataclass(eq=False)
@@ -26,6 +46,8 @@ class Order:
         explain: what each sentence is called in its document, where what was read is wanted, too: when all is
             translated, each sentence is told once more with it.
         task: between the languages that were asked for; None: the models' own.
+        terms: finds those that it wants; None: those of `--glossary`, if any. kept: what was encoded of the same
+            document, if it is asked for again and again.
         found: what was told. job: its sentences on their way. entered: they are in the search, or were.
     """
 
@@ -35,6 +57,8 @@ class Order:
     deadline: float
     explain: Sequence[int] | None = None
     task: TranslationTask | None = None
+    terms: TermFinder | None = None
+    kept: KeptEncoding | None = None
     found: dict[int, Translation] = field(default_factory=dict, init=False)
     job: Job | None = field(default=None, init=False)
     entered: bool = field(default=False, init=False)

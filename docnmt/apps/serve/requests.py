@@ -13,9 +13,11 @@ from docnmt.apps.commands.models import between
 from docnmt.apps.commands.stdin_text import Text, read_document
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.order import KeptEncoding
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.models.translation_model import TranslationTask
+from docnmt.core.search.terms import TermFinder
 from docnmt.runtime.errors import UserError
 
 
@@ -29,13 +31,15 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
     target_lang: str | None = None
 
 
-class Asked(ABC):
-    """A request's sentences, and what is made of their translations.
+class AskedSentences:
+    """What the search gets of a request of any form.
 
     Attributes:
         corpus: the sentences that have text. given: their translations where there are some.
         numbers: what each sentence is called in its document. explain: what was read is wanted, too.
         task: between the languages that were asked for; None: the models' own.
+        terms: finds those that this request wants; None: those of `--glossary`, if any. kept: what was encoded of the
+            same document, if it is asked for again and again.
     """
 
     corpus: ParallelCorpus
@@ -43,6 +47,12 @@ class Asked(ABC):
     explain: bool = False
     given: Sequence[str | None] | None = None
     task: TranslationTask | None = None
+    terms: TermFinder | None = None
+    kept: KeptEncoding | None = None
+
+
+class Asked(AskedSentences, ABC):
+    """A request's sentences, and what is made of their translations."""
 
     def opening(self) -> dict[str, Any] | None:
         """What a stream says first."""

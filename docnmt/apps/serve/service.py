@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from starlette.requests import Request
 from starlette.types import Receive
@@ -17,7 +18,7 @@ from docnmt.apps.serve.counters import Metrics
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import Event, Order
 from docnmt.apps.serve.request_body import read_body
-from docnmt.apps.serve.requests import Asked
+from docnmt.apps.serve.requests import AskedSentences
 from docnmt.apps.serve.worker import Models, Worker
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.models.translation_model import TranslationTask
@@ -47,6 +48,17 @@ class Service:
         if not self.worker.alive:
             return "the thread that translates has ended"
         return "stopping" if self.stopping else None
+
+    @property
+    def reads_translations(self) -> bool:
+        """Whether what is written for a sentence may depend on the translations of others of its document."""
+        return self.reads_own_text or any(model.reading.given_text for model in self.worker.loaded.models)
+
+    @property
+    def reads_own_text(self) -> bool:
+        """Whether it may depend on what the models themselves wrote for others."""
+        plans = [model.reading for model in self.worker.loaded.models]
+        return any(plan.own_text or (plan.joined and plan.written != 1) for plan in plans)
 
     @contextlib.contextmanager
     def place(self) -> Iterator[float]:
@@ -88,14 +100,19 @@ class Service:
         """The request's body, within limits."""
         return await read_body(request, limit=self.config.max_body, seconds=self.config.body_timeout)
 
-    def accept(self, request: Request, corpus: ParallelCorpus, *, explain: bool = False) -> None:
-        """Log and count what is asked for.
+    async def small_body(self, request: Request) -> bytes:
+        """The same of a request that is answered at once: it has a place in the queue only while it is read."""
+        with self.place():
+            return await self.body(request)
+
+    def accept(self, log: dict[str, Any], corpus: ParallelCorpus, *, explain: bool = False) -> None:
+        """Put what is asked for into the log, and count it.
 
         Raises:
             Refused: it is too much.
         """
         sentences, tokens = corpus.num_sentences, len(corpus.source.tokens) + corpus.num_sentences
-        request.state.log.update(sentences=sentences, tokens=tokens)
+        log.update(sentences=sentences, tokens=tokens)
         if tokens > self.config.max_request_tokens:
             most = f"at most {self.config.max_request_tokens:,} (--max-request-tokens)"
             raise Refused(413, "too_long", f"the request has {tokens:,} subwords; expected {most}: send it in parts")
@@ -125,8 +142,8 @@ class Service:
             )
 
     async def translations(
-        self, asked: Asked, receive: Receive, deadline: float
-    ) -> AsyncIterator[tuple[int, Translation]]:
+        self, asked: AskedSentences, receive: Receive, deadline: float
+    ) -> AsyncGenerator[tuple[int, Translation], None]:
         """Each sentence that is to be translated, as it is ready, in any order; with `asked.explain` again, explained.
 
         Raises:
@@ -147,7 +164,7 @@ class Service:
             queue.put_nowait("gone")
 
         explain = asked.numbers if asked.explain else None
-        order = Order(asked.corpus, asked.given, tell, deadline, explain, asked.task)
+        order = Order(asked.corpus, asked.given, tell, deadline, explain, asked.task, asked.terms, asked.kept)
         watching = asyncio.ensure_future(watch())
         try:
             await asyncio.to_thread(self.submit, order)

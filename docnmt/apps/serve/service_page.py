@@ -15,7 +15,10 @@ class Page:
     """Made once."""
 
     def __init__(self, service: Service) -> None:
-        style, script, whole = (template("docnmt.apps.serve", f"page.{kind}") for kind in ("css", "js", "html"))
+        style, script, desk, whole = (
+            template("docnmt.apps.serve", name) for name in ("page.css", "page.js", "desk.js", "page.html")
+        )
+        script += desk
         task = service.task
         self._content = (
             whole.replace("{source}", html.escape(task.source_lang))

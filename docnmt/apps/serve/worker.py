@@ -85,6 +85,11 @@ class Worker:
             self._changed.notify()
 
     @property
+    def models(self) -> Models:
+        """All that it translates with."""
+        return self._models
+
+    @property
     def loaded(self) -> LoadedModels:
         """The models, which only the thread may use."""
         return self._models.loaded
@@ -119,9 +124,11 @@ class Worker:
                 order.tell((own, best))
 
         job, own_numbers = job_of(
-            models.loaded.models, task, order.corpus, models.options, models.search, finder=self._terms,
+            models.loaded.models, task, order.corpus, models.options, models.search, finder=order.terms or self._terms,
             given=order.given, memory=models.memory, window=models.window, deliver=deliver,
         )  # fmt: skip
+        if order.kept is not None:
+            job.kept = order.kept.of(order.corpus)
         return job
 
     def _run(self) -> None:

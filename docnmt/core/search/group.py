@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -23,12 +23,24 @@ from docnmt.core.search.terms import CorpusTerms
 from docnmt.runtime.tuning import INVARIANT_ROWS
 
 
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """What the models read of sentences of a job; another job with the same source may begin from it.
+
+    Attributes:
+        memories: of each model. places: for each model, which sentence of its memory each text is.
+        read: for each model, by a sentence of the corpus, which of its memory it is; also of those that it only reads.
+    """
+
+    memories: list[object]
+    places: list[Tensor]
+    read: Sequence[Mapping[int, int]]
+
+
 class Group:
     """Sentences of a job that were encoded together, perhaps with those of other jobs.
 
     Args:
-        memories: of each model. places: for each model, which sentence of its memory each text is.
-        read: for each model, by a sentence of the corpus, which of its memory it is; also of those that it only reads.
         name: what its slots call it.
 
     Attributes:
@@ -36,11 +48,9 @@ class Group:
         left: texts that have not ended.
     """
 
-    def __init__(
-        self, job: Job, first: int, last: int, memories: list[object], places: list[Tensor],
-        read: Sequence[Mapping[int, int]], name: int,
-    ) -> None:  # fmt: skip
-        self.job, self.memories, self.places, self._read, self._last = job, memories, places, read, last
+    def __init__(self, job: Job, first: int, last: int, encoding: Encoding, name: int) -> None:
+        self.job, self._last, self.encoding = job, last, encoding
+        self.memories, self.places, self._read = encoding.memories, encoding.places, encoding.read
         self._ensemble, self._given, self._own_text = job.ensemble, job.given, job.own_text
         texts = job.texts[slice(*np.searchsorted(job.texts[:, 1], [first, last]))]
         self.begins = texts[:, 1]
@@ -108,7 +118,26 @@ class Group:
 
 
 def encode(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list[Group]:
-    """Sentences `first` to `last` of one job or of several, encoded together; a group each, of these names."""
+    """Sentences `first` to `last` of one job or of several, encoded together; a group each, of these names.
+
+    What a job keeps is encoded by itself, or not at all if it was before.
+    """
+    together = [place for place, (job, _, _) in enumerate(pieces) if job.kept is None]
+    groups = _encode_together([pieces[place] for place in together], [names[place] for place in together])
+    found = dict(zip(together, groups, strict=True))
+    for place, (job, first, last) in enumerate(pieces):
+        if job.kept is not None:
+            if (first, last) not in job.kept:
+                (group,) = _encode_together([(job, first, last)], [names[place]])
+                job.kept[first, last] = group.encoding
+            found[place] = Group(job, first, last, job.kept[first, last], names[place])
+    return [found[place] for place in range(len(pieces))]
+
+
+def _encode_together(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list[Group]:
+    """The same without a look at what is kept."""
+    if not pieces:
+        return []
     sentences = sum(last - first for _, first, last in pieces)
     copies = -(-INVARIANT_ROWS // sentences)  # few rows take other kernels, whose sums differ in the last bit
     ensemble, device = pieces[0][0].ensemble, pieces[0][0].device
@@ -128,7 +157,7 @@ def encode(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list
         reads.append(read)
     memories = ensemble.encode(sources)
     return [
-        Group(*piece, memories, [of_text[n] for of_text in places], [read[n] for read in reads], name)
+        Group(*piece, Encoding(memories, [of_text[n] for of_text in places], [read[n] for read in reads]), name)
         for n, (piece, name) in enumerate(zip(pieces, names, strict=True))
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from docnmt.core.search.target_history import OwnText
 from docnmt.core.search.terms import CorpusTerms
 from docnmt.core.units import Units
 from docnmt.runtime.errors import UserError
+
+if TYPE_CHECKING:
+    from docnmt.core.search.group import Encoding
 
 
 class Job:
@@ -37,6 +41,8 @@ class Job:
     Attributes:
         waiting: ranges of sentences that are not encoded yet. ready: slots that can be written.
         live: how many slots are at work. left: sentences that are not done.
+        kept: by ranges of sentences, what was encoded of the same source before; what is encoded now is put there.
+            None: nobody will ask for it again.
         turn: of the jobs that have equally few at work, the one with the lowest is encoded first.
     """
 
@@ -59,6 +65,7 @@ class Job:
         self.corpus, self.options, self.search, self.given, self.terms = corpus, options, search, given, terms
         self.streams, self.ranked = streams, ranking(search, task.target_tokenizer)
         self.tag = task.target_tokenizer.tag
+        self.kept: dict[tuple[int, int], Encoding] | None = None
         self._progress, self.deliver = progress or (lambda done: None), deliver
         self.device, self.ensemble = next(models[0].parameters()).device, Ensemble(models)
         self.lengths = source_lengths(corpus)

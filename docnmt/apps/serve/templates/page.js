@@ -134,8 +134,9 @@ async function translate() {
   running = new AbortController();
   go.disabled = true;
   stop.hidden = false;
-  at("copy").disabled = at("download").disabled = true;
+  at("copy").disabled = at("download").disabled = at("edit").disabled = true;
   unchoose();
+  closeDesk();
   say("Sending");
   const begun = Date.now();
   let ended = false;
@@ -162,6 +163,7 @@ async function translate() {
   } finally {
     running = null;
     at("copy").disabled = at("download").disabled = !shown?.complete;  // of an earlier text, if this one was refused
+    at("edit").disabled = !shown?.complete || shown.whole !== null;  // a file has more than its sentences
     go.disabled = false;
     stop.hidden = true;
   }

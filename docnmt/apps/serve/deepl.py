@@ -1,0 +1,291 @@
+"""DeepL's form, as its clients know it (its API reference, version 2): texts, documents, languages, glossaries.
+
+What DeepL does not do: the texts of a request and its `context` are one document, each read beside the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any, Literal, cast
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from docnmt.apps.documents import ENDINGS, kind_of
+from docnmt.apps.serve.file_route import TYPES, file_events, form_file
+from docnmt.apps.serve.glossaries import Glossaries, GlossaryRequest, Kept
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.jobs import FileJob, FileJobs
+from docnmt.apps.serve.json_response import JsonResponse
+from docnmt.apps.serve.offered_languages import name_of, same
+from docnmt.apps.serve.registers import register_of, registers
+from docnmt.apps.serve.request_body import FORM, as_request, fields, media_type
+from docnmt.apps.serve.request_texts import Passage, Splits, Tags, Texts, translate
+from docnmt.apps.serve.service import Service
+from docnmt.core.search.terms import TermFinder
+from docnmt.runtime.errors import UserError
+
+#: What becomes another status: DeepL's clients know those of a wrong key and of too much at a time.
+STATUSES = {"unauthorized": 403, "queue_full": 429}
+_SPLITS: dict[str, Splits] = {"1": "lines", "nonewlines": "sentences", "0": "none"}
+_LISTS = ("text", "ignore_tags", "splitting_tags", "non_splitting_tags", "glossary_ids", "custom_instructions")
+#: What changes a translation at DeepL and cannot here.
+_UNABLE = ("style_id", "translation_memory_id", "custom_instructions")
+
+
+class TranslateTexts(msgspec.Struct):
+    """The body of POST /v2/translate. Further fields, such as `model_type`, count for nothing."""
+
+    text: list[str] | str
+    target_lang: str
+    source_lang: str | None = None
+    context: str | None = None
+    formality: str = "default"
+    glossary_id: str | None = None
+    glossary_ids: list[str] | str = ""
+    tag_handling: str | None = None
+    split_sentences: str | int | None = None
+    ignore_tags: list[str] | str = ""
+    splitting_tags: list[str] | str = ""
+    style_id: str | None = None
+    translation_memory_id: str | None = None
+    custom_instructions: list[str] | str | None = None
+    show_billed_characters: bool = False
+
+
+class UploadDocument(msgspec.Struct):
+    """The fields of POST /v2/document beside its file."""
+
+    target_lang: str
+    source_lang: str | None = None
+    formality: str = "default"
+    glossary_id: str | None = None
+    glossary_ids: str = ""
+    filename: str | None = None
+    output_format: str | None = None
+    style_id: str | None = None
+    translation_memory_id: str | None = None
+    custom_instructions: str | None = None
+
+
+class DocumentKey(msgspec.Struct):
+    """What a client that asks after its document says."""
+
+    document_key: str
+
+
+def told(refused: Refused) -> tuple[int, dict[str, Any]]:
+    """An error as DeepL's clients know it."""
+    return STATUSES.get(refused.code, refused.status), {"message": refused.message}
+
+
+class DeepL:
+    """The routes."""
+
+    def __init__(self, service: Service, jobs: FileJobs) -> None:
+        self._service, self._jobs = service, jobs
+        self._glossaries, self._characters = Glossaries(service), 0
+
+    @property
+    def routes(self) -> list[Route]:
+        """All of them."""
+        glossary = "/v2/glossaries/{glossary_id}"
+        document = "/v2/document/{document_id}"
+        found = [
+            ("/v2/translate", self.translate, "POST"),
+            ("/v2/document", self.upload, "POST"),
+            (document, self.status, "POST"),
+            (f"{document}/result", self.result, "POST"),
+            ("/v2/languages", self.languages, "GET"),
+            ("/v2/languages", self.languages, "POST"),
+            ("/v2/usage", self.usage, "GET"),
+            ("/v2/usage", self.usage, "POST"),
+            ("/v2/glossary-language-pairs", self.pairs, "GET"),
+            ("/v2/glossaries", self.glossaries, "GET"),
+            ("/v2/glossaries", self.create_glossary, "POST"),
+            (glossary, self.glossary, "GET"),
+            (glossary, self.delete_glossary, "DELETE"),
+            (f"{glossary}/entries", self.entries, "GET"),
+        ]
+        return [Route(path, endpoint, methods=[method]) for path, endpoint, method in found]
+
+    async def translate(self, request: Request) -> Response:
+        """POST /v2/translate."""
+        service = self._service
+        with service.place() as deadline:
+            found = fields(media_type(request), await service.body(request), _LISTS)
+            asked = as_request(found, TranslateTexts)
+            texts = [asked.text] if isinstance(asked.text, str) else asked.text
+            self._check(asked)
+            tags = self._tags(asked)
+            splits = "lines" if tags is None or tags.kind == "xml" else "sentences"
+            if asked.split_sentences is not None:
+                splits = str(asked.split_sentences)
+                if splits not in _SPLITS:
+                    raise _invalid("split_sentences", " or ".join(_SPLITS), splits)
+                splits = _SPLITS[splits]
+            register_of(asked.formality, service.task)
+            passages = [Passage(asked.context)] if asked.context else []
+            passages += [Passage(text, wanted=True) for text in texts]
+            terms = self._terms([asked.glossary_id, *_list(asked.glossary_ids)], asked.source_lang)
+            wanted = Texts(passages=passages, splits=cast(Splits, splits), tags=tags, terms=terms)
+            answers = await translate(service, request, wanted, deadline)
+        source = service.task.source_lang.upper()
+        found = {"translations": [{"detected_source_language": source, "text": answer} for answer in answers]}
+        if asked.show_billed_characters:
+            for text, answer in zip(texts, found["translations"], strict=True):
+                answer["billed_characters"] = len(text)
+        self._characters += sum(map(len, texts))
+        return JsonResponse(found)
+
+    async def upload(self, request: Request) -> Response:
+        """POST /v2/document."""
+        service = self._service
+        if (kind := media_type(request)) != "multipart/form-data":
+            raise Refused(415, "wrong_type", f"expected Content-Type: multipart/form-data, got '{kind[:80]}'")
+        name, content, found = await form_file(request, await service.small_body(request), most=20)
+        asked = as_request(found, UploadDocument)
+        self._check(asked)
+        name = PurePath((asked.filename or name).replace("\\", "/")).name
+        try:
+            kind = kind_of(name)
+        except UserError as error:
+            raise Refused(400, "unknown_kind", str(error)) from None
+        if asked.output_format and ENDINGS.get(f".{asked.output_format.lower()}") != kind:
+            raise _invalid("output_format", f"'{kind}', as a document keeps its kind", asked.output_format)
+        terms = self._terms([asked.glossary_id, *_list(asked.glossary_ids)], asked.source_lang)
+        register_of(asked.formality, service.task)
+
+        async def work(job: FileJob) -> None:
+            """Translate it as POST /translate/file does."""
+            with service.place() as deadline:
+                async for event in file_events(service, {}, name, kind, content, deadline, terms=terms):
+                    if "source" in event:
+                        job.characters = sum(len(sentence) for line in event["source"] for sentence in line)
+                    job.content = event.get("content", b"")
+            job.media_type = TYPES[kind]
+            self._characters += job.characters
+
+        job = self._jobs.start(name, work, size=len(content))
+        return JsonResponse({"document_id": job.id, "document_key": job.key})
+
+    async def status(self, request: Request) -> Response:
+        """POST /v2/document/ID."""
+        job = self._jobs.get(request.path_params["document_id"], await self._key(request))
+        found: dict[str, Any] = {"document_id": job.id, "status": job.status}
+        found |= {"billed_characters": job.characters} if job.status == "done" else {}
+        found |= {"seconds_remaining": 1} if job.status == "translating" else {}
+        found |= {"error_message": job.message, "message": job.message} if job.status == "error" else {}
+        return JsonResponse(found)
+
+    async def result(self, request: Request) -> Response:
+        """POST /v2/document/ID/result."""
+        job = self._jobs.take(request.path_params["document_id"], await self._key(request))
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(job.name, safe='')}"}
+        return Response(job.content, headers=headers, media_type=job.media_type)
+
+    async def languages(self, request: Request) -> Response:
+        """GET /v2/languages: the one that is read, or with `type=target` the one that is written."""
+        kind = request.query_params.get("type")
+        if kind is None:  # the package deepl sends it in the body, of a GET, too
+            body = await self._service.small_body(request)
+            kind = fields(FORM, body).get("type", "source") if body else "source"
+        if kind not in ("source", "target"):
+            raise _invalid("type", "source or target", kind)
+        task = self._service.task
+        code = task.source_lang if kind == "source" else task.target_lang
+        found: dict[str, Any] = {"language": code.upper(), "name": name_of(code)}
+        found |= {"supports_formality": bool(registers(task))} if kind == "target" else {}
+        return JsonResponse([found])
+
+    async def usage(self, request: Request) -> Response:
+        """GET /v2/usage: what was translated since the start; there is no limit."""
+        return JsonResponse({"character_count": self._characters, "character_limit": 1_000_000_000_000})
+
+    async def pairs(self, request: Request) -> Response:
+        """GET /v2/glossary-language-pairs."""
+        source, target = (language.lower() for language in self._service.task.languages)
+        return JsonResponse({"supported_languages": [{"source_lang": source, "target_lang": target}]})
+
+    async def glossaries(self, request: Request) -> Response:
+        """GET /v2/glossaries."""
+        return JsonResponse({"glossaries": [kept.content for kept in self._glossaries.all()]})
+
+    async def create_glossary(self, request: Request) -> Response:
+        """POST /v2/glossaries."""
+        found = fields(media_type(request), await self._service.small_body(request))
+        return JsonResponse(self._glossaries.add(as_request(found, GlossaryRequest)).content, 201)
+
+    async def glossary(self, request: Request) -> Response:
+        """GET /v2/glossaries/ID."""
+        return JsonResponse(self._kept(request).content)
+
+    async def delete_glossary(self, request: Request) -> Response:
+        """DELETE /v2/glossaries/ID."""
+        self._glossaries.delete(self._kept(request).id)
+        return Response(status_code=204)
+
+    async def entries(self, request: Request) -> Response:
+        """GET /v2/glossaries/ID/entries."""
+        return Response(self._kept(request).entries, media_type="text/tab-separated-values")
+
+    def _kept(self, request: Request) -> Kept:
+        return self._glossaries.get(request.path_params["glossary_id"])
+
+    async def _key(self, request: Request) -> str:
+        body = await self._service.small_body(request)
+        return as_request(fields(media_type(request), body), DocumentKey).document_key
+
+    def _check(self, asked: TranslateTexts | UploadDocument) -> None:
+        """
+        Raises:
+            Refused: another language is wanted, or something that this service cannot do.
+        """
+        source, target = self._service.task.languages
+        for name, said, own in (
+            ("source_lang", asked.source_lang, source),
+            ("target_lang", asked.target_lang, target),
+        ):
+            if said and not same(said, own):
+                raise _invalid(name, f"'{own.upper()}', the only one of this service", said, code="wrong_language")
+        for name in _UNABLE:
+            if getattr(asked, name):
+                raise Refused(400, "unable", f"{name}: this service has no such thing; leave it out")
+
+    def _terms(self, names: Sequence[str | None], source: str | None) -> TermFinder | None:
+        """What finds the terms of the one glossary that is asked for.
+
+        Raises:
+            Refused: there is no such glossary, there are several, or the source language is not said, as DeepL wants.
+        """
+        asked = [name for name in names if name]
+        if not asked:
+            return None
+        if len(asked) > 1:
+            raise Refused(400, "unable", f"glossary_ids: expected one glossary at a time, got {len(asked)}")
+        if not source:
+            raise Refused(400, "invalid_request", "source_lang: must be said with a glossary")
+        return self._glossaries.get(asked[0]).terms
+
+    def _tags(self, asked: TranslateTexts) -> Tags | None:
+        """How tags are read, if they are."""
+        kept, parting = _list(asked.ignore_tags), _list(asked.splitting_tags)
+        if not asked.tag_handling:
+            return None
+        if asked.tag_handling not in ("xml", "html"):
+            raise _invalid("tag_handling", "xml or html", asked.tag_handling)
+        return Tags(cast(Literal["xml", "html"], asked.tag_handling), tuple(kept), tuple(parting))
+
+
+def _list(said: Sequence[str] | str) -> list[str]:
+    """Names in a list, or with commas between them."""
+    parts = [said] if isinstance(said, str) else said
+    return [name.strip() for part in parts for name in part.split(",") if name.strip()]
+
+
+def _invalid(name: str, expected: str, got: str, code: str = "invalid_request") -> Refused:
+    return Refused(400, code, f"Value for '{name}' not supported: expected {expected}, got '{got[:40]}'")

@@ -1,0 +1,152 @@
+"""Glossaries that clients leave with the service: in memory, as long as it runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import msgspec
+
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.offered_languages import same
+from docnmt.apps.serve.request_texts import check_text
+from docnmt.apps.serve.service import Service
+from docnmt.core.formats.glossary import Glossary
+from docnmt.core.search.terms import TermFinder, asked_terms
+from docnmt.runtime.errors import UserError
+
+#: Glossaries at a time, and terms of one.
+MOST, MOST_TERMS = 100, 5000
+#: What parts the two terms of an entry, by the name of the form that it is in.
+_DELIMITERS = {"tsv": "\t", "csv": ","}
+
+
+class GlossaryRequest(msgspec.Struct):
+    """What a new glossary is."""
+
+    name: str
+    source_lang: str
+    target_lang: str
+    entries: str
+    entries_format: str = "tsv"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A glossary, as clients know it.
+
+    Attributes:
+        terms: finds its terms in sentences.
+    """
+
+    id: str
+    name: str
+    glossary: Glossary
+    terms: TermFinder
+    languages: tuple[str, str]
+    created: str
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """All but its entries."""
+        source, target = self.languages
+        return {
+            "glossary_id": self.id, "name": self.name, "ready": True, "source_lang": source, "target_lang": target,
+            "creation_time": self.created, "entry_count": len(self.glossary.terms),
+        }  # fmt: skip
+
+    @property
+    def entries(self) -> str:
+        """A line for each term."""
+        return "".join(f"{source}\t{target}\n" for source, target in self.glossary.terms.items())
+
+
+class Glossaries:
+    """Those of one service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._kept: dict[str, Kept] = {}
+
+    def all(self) -> list[Kept]:
+        """In the order in which they came."""
+        return list(self._kept.values())
+
+    def get(self, name: str) -> Kept:
+        """The one with this id.
+
+        Raises:
+            Refused: there is none.
+        """
+        if name not in self._kept:
+            raise Refused(404, "no_glossary", "there is no glossary with this id; this service forgets them at its end")
+        return self._kept[name]
+
+    def delete(self, name: str) -> None:
+        """Forget it; errors as `get`."""
+        del self._kept[self.get(name).id]
+
+    def add(self, asked: GlossaryRequest) -> Kept:
+        """Take one in.
+
+        Raises:
+            Refused: it is of other languages, its entries cannot be read or written, or there are too many.
+        """
+        languages = self._service.task.languages
+        if not (same(asked.source_lang, languages[0]) and same(asked.target_lang, languages[1])):
+            raise Refused(400, "wrong_language", f"this service translates from {languages[0]} to {languages[1]} only")
+        if not asked.name.strip():
+            raise Refused(400, "invalid_request", "name: expected one, got none")
+        check_text(asked.name + asked.entries, "glossary")
+        if len(self._kept) >= MOST:
+            raise Refused(456, "quota", f"there are {MOST} glossaries already; delete one")
+        models = self._service.worker.models
+        try:
+            glossary = Glossary.of(_entries(asked))
+            terms = asked_terms(models.options, models.loaded.task.target_tokenizer, glossary)
+        except UserError as error:
+            raise Refused(400, "invalid_glossary", str(error)) from None
+        assert glossary is not None
+        assert terms is not None
+        created = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        pair = asked.source_lang.lower(), asked.target_lang.lower()
+        kept = Kept(str(uuid.uuid4()), asked.name, glossary, terms, pair, created)
+        self._kept[kept.id] = kept
+        return kept
+
+
+def _entries(asked: GlossaryRequest) -> dict[str, str]:
+    """The terms of a request, by what they are called in the source.
+
+    Raises:
+        Refused: an entry is not as expected, or contradicts another; or they are too many.
+    """
+    delimiter = _DELIMITERS.get(asked.entries_format)
+    if delimiter is None:
+        raise Refused(400, "invalid_request", f"entries_format: expected tsv or csv, got '{asked.entries_format[:40]}'")
+    terms: dict[str, str] = {}
+    rows = (
+        (line.split("\t") for line in asked.entries.splitlines()) if delimiter == "\t"
+        else csv.reader(io.StringIO(asked.entries))
+    )  # fmt: skip
+    try:
+        for number, row in enumerate(rows, 1):
+            cells = [" ".join(cell.split()) for cell in row[:2]]
+            if not any(row):
+                continue
+            if len(cells) < 2 or not all(cells) or (delimiter == "\t" and len(row) > 2):
+                raise Refused(400, "invalid_glossary", f"entries: line {number}: expected a source and a target term")
+            if terms.setdefault(cells[0], cells[1]) != cells[1]:
+                message = f"entries: line {number}: '{cells[0][:40]}' has another translation before"
+                raise Refused(400, "invalid_glossary", message)
+            if len(terms) > MOST_TERMS:
+                raise Refused(413, "too_long", f"entries: expected at most {MOST_TERMS:,} terms")
+    except csv.Error as error:
+        raise Refused(400, "invalid_glossary", f"entries: cannot be read as {asked.entries_format}: {error}") from None
+    if not terms:
+        raise Refused(400, "invalid_glossary", "entries: expected at least one term, got none")
+    return terms

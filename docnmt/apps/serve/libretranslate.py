@@ -1,0 +1,178 @@
+"""LibreTranslate's form (its API reference): texts, files, languages. What POST /translate gets is told from this
+service's own form by its body."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import PurePath
+from typing import Any, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from docnmt.apps.documents import ENDINGS, kind_of
+from docnmt.apps.documents.languages import base
+from docnmt.apps.serve.file_route import TYPES, file_events, form_file
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.jobs import FileJobs
+from docnmt.apps.serve.json_response import JsonResponse
+from docnmt.apps.serve.offered_languages import name_of, same
+from docnmt.apps.serve.request_body import as_request, fields, media_type
+from docnmt.apps.serve.request_texts import Passage, Splits, Tags, Texts, translate
+from docnmt.apps.serve.service import Service
+from docnmt.runtime.errors import UserError
+
+#: What becomes another status than 400, which all other faults of a request have.
+STATUSES = {"unauthorized": 403, "queue_full": 429}
+#: Fields by which POST /translate is of this form.
+FIELDS = frozenset({"q", "source", "target"})
+_TEXT = "text"
+
+
+class TranslateQuery(msgspec.Struct):
+    """The body of POST /translate in this form; `api_key` is looked at before."""
+
+    q: str | list[str]
+    source: str
+    target: str
+    format: str = _TEXT
+    alternatives: int = 0
+
+
+class TranslateUpload(msgspec.Struct):
+    """The fields of POST /translate_file beside its file."""
+
+    source: str
+    target: str
+
+
+class DetectQuery(msgspec.Struct):
+    """The body of POST /detect."""
+
+    q: str
+
+
+def told(refused: Refused) -> tuple[int, dict[str, Any]]:
+    """An error as LibreTranslate's clients know it."""
+    status = 400 if refused.status in (408, 413, 415) else refused.status
+    return STATUSES.get(refused.code, status), {"error": refused.message}
+
+
+async def api_key(request: Request, body: bytes) -> str:
+    """The key that a body brings, "" if it has none or cannot be read."""
+    with contextlib.suppress(Refused):
+        if (kind := media_type(request)) == "multipart/form-data":
+            found: dict[str, Any] = (await form_file(request, body, most=20))[2]
+        else:
+            found = fields(kind, body)
+        if found.keys() & FIELDS:
+            request.state.told = told
+        key = found.get("api_key")
+        return key if isinstance(key, str) else ""
+    return ""
+
+
+class LibreTranslate:
+    """The routes; what it translates of POST /translate, it is given."""
+
+    def __init__(self, service: Service, jobs: FileJobs, *, key_required: bool) -> None:
+        self._service, self._jobs, self._key_required = service, jobs, key_required
+
+    @property
+    def routes(self) -> list[Route]:
+        """All but /translate."""
+        return [
+            Route("/languages", self.languages, methods=["GET"]),
+            Route("/frontend/settings", self.settings, methods=["GET"]),
+            Route("/detect", self.detect, methods=["POST"]),
+            Route("/translate_file", self.translate_file, methods=["POST"]),
+            Route("/download_file/{name}", self.download, methods=["GET"]),
+        ]
+
+    async def translate(self, request: Request, found: dict[str, Any], deadline: float) -> Response:
+        """POST /translate: the texts of a list are one document."""
+        asked = as_request(found, TranslateQuery)
+        detected = self._check(asked.source, asked.target)
+        if asked.format not in (_TEXT, "html"):
+            raise Refused(400, "invalid_request", f"format: expected text or html, got '{asked.format[:40]}'")
+        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        tags, splits = (None, "lines") if asked.format == _TEXT else (Tags("html"), "sentences")
+        passages = [Passage(text, wanted=True) for text in texts]
+        wanted = Texts(passages=passages, tags=tags, splits=cast(Splits, splits))
+        answers = await translate(self._service, request, wanted, deadline)
+        single = isinstance(asked.q, str)
+        answer: dict[str, Any] = {"translatedText": answers[0] if single else answers}
+        if detected is not None:
+            answer["detectedLanguage"] = detected if single else [detected] * len(texts)
+        if asked.alternatives:  # the search keeps the best only
+            answer["alternatives"] = [] if single else [[] for _ in texts]
+        return JsonResponse(answer)
+
+    async def languages(self, request: Request) -> Response:
+        """GET /languages."""
+        source, target = (base(language) for language in self._service.task.languages)
+        found = [{"code": source, "name": name_of(source), "targets": [target]}]
+        return JsonResponse([*found, {"code": target, "name": name_of(target), "targets": []}])
+
+    async def settings(self, request: Request) -> Response:
+        """GET /frontend/settings."""
+        source, target = (
+            {"code": base(language), "name": name_of(language)} for language in self._service.task.languages
+        )
+        return JsonResponse(
+            {
+                "apiKeys": self._key_required, "charLimit": -1, "filesTranslation": True, "frontendTimeout": 500,
+                "keyRequired": self._key_required, "language": {"source": source, "target": target},
+                "suggestions": False, "supportedFilesFormat": list(ENDINGS),
+            }
+        )  # fmt: skip
+
+    async def detect(self, request: Request) -> Response:
+        """POST /detect: nothing is detected, a service has one source language."""
+        as_request(fields(media_type(request), await self._service.small_body(request)), DetectQuery)
+        return JsonResponse([self._detected()])
+
+    async def translate_file(self, request: Request) -> Response:
+        """POST /translate_file: where the translation is to be fetched, once."""
+        service = self._service
+        if (kind := media_type(request)) != "multipart/form-data":
+            raise Refused(415, "wrong_type", f"expected Content-Type: multipart/form-data, got '{kind[:80]}'")
+        with service.place() as deadline:
+            name, content, found = await form_file(request, await service.body(request), most=20)
+            asked = as_request(found, TranslateUpload)
+            self._check(asked.source, asked.target)
+            try:
+                kind = kind_of(PurePath(name.replace("\\", "/")).name)
+            except UserError as error:
+                raise Refused(400, "unknown_kind", str(error)) from None
+            log = request.state.log
+            events = file_events(service, log, name, kind, content, deadline, receive=request.receive)
+            *_, last = [event async for event in events]
+        job = self._jobs.keep(f"translation.{kind}", last["content"], TYPES[kind])
+        address = request.url_for("download", name=f"{job.id}.{job.key}.{kind}")
+        return JsonResponse({"translatedFileUrl": str(address)})
+
+    async def download(self, request: Request) -> Response:
+        """GET /download_file/NAME: who knows the name may have it."""
+        name, _, rest = request.path_params["name"].partition(".")
+        job = self._jobs.take(name, rest.partition(".")[0])
+        headers = {"content-disposition": f"attachment; filename={job.name}"}
+        return Response(job.content, headers=headers, media_type=job.media_type)
+
+    def _check(self, source: str, target: str) -> dict[str, Any] | None:
+        """What is told of the source language if the client asks for it.
+
+        Raises:
+            Refused: other languages are wanted.
+        """
+        own = self._service.task.languages
+        for said, language in ((source, own[0]), (target, own[1])):
+            if not same(said, language) and not (said == "auto" and language == own[0]):
+                message = f"{said[:40]} is not supported: this service translates from {own[0]} to {own[1]}"
+                raise Refused(400, "wrong_language", message)
+        return self._detected() if source == "auto" else None
+
+    def _detected(self) -> dict[str, Any]:
+        return {"confidence": 0.0, "language": base(self._service.task.source_lang)}

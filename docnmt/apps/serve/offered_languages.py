@@ -1,0 +1,41 @@
+"""What languages are called: the codes of the models' task, and the names and codes that clients use for them."""
+
+from __future__ import annotations
+
+from docnmt.apps.documents.languages import base
+
+_NAMES = """
+af Afrikaans|am Amharic|ar Arabic|az Azerbaijani|be Belarusian|bg Bulgarian|bn Bengali|bs Bosnian|ca Catalan|cs Czech
+cy Welsh|da Danish|de German|el Greek|en English|eo Esperanto|es Spanish|et Estonian|eu Basque|fa Persian|fi Finnish
+fr French|ga Irish|gl Galician|gu Gujarati|ha Hausa|he Hebrew|hi Hindi|hr Croatian|hu Hungarian|hy Armenian
+id Indonesian|ig Igbo|is Icelandic|it Italian|ja Japanese|ka Georgian|kk Kazakh|km Khmer|kn Kannada|ko Korean|la Latin
+lb Luxembourgish|lo Lao|lt Lithuanian|lv Latvian|mk Macedonian|ml Malayalam|mn Mongolian|mr Marathi|ms Malay|mt Maltese
+my Burmese|nb Norwegian|ne Nepali|nl Dutch|pa Punjabi|pl Polish|ps Pashto|pt Portuguese|ro Romanian|ru Russian
+sk Slovak|sl Slovenian|sq Albanian|sr Serbian|sv Swedish|sw Swahili|ta Tamil|te Telugu|th Thai|tl Tagalog|tr Turkish
+uk Ukrainian|ur Urdu|uz Uzbek|vi Vietnamese|xh Xhosa|yo Yoruba|zh Chinese|zu Zulu
+"""
+#: The English name of each code.
+NAMES: dict[str, str] = {
+    code: name
+    for code, _, name in (entry.partition(" ") for line in _NAMES.split("\n") for entry in line.split("|") if entry)
+}
+_CODES = {name.lower(): code for code, name in NAMES.items()}
+
+
+def name_of(code: str) -> str:
+    """`de-AT` → `German`; a code without a name stands for itself."""
+    return NAMES.get(base(code), code)
+
+
+def code_of(said: str) -> str | None:
+    """What a person or a program calls a language, as a code: `German`, `de`, `de-DE` and `German (Austria)` → `de`."""
+    said = said.strip().lower()
+    name = said.partition("(")[0].strip()
+    if name in _CODES:
+        return _CODES[name]
+    return base(said) if base(said) in NAMES else None
+
+
+def same(said: str, own: str) -> bool:
+    """Whether a client means the language `own`: its country does not matter."""
+    return base(said) == base(own)

@@ -1,0 +1,235 @@
+"""OpenAI's form of chat, as far as translators' tools use it: the last message is translated, those before it are the
+earlier sentences of its document, with their translations."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.json_lines import EventStream
+from docnmt.apps.serve.json_response import JsonResponse
+from docnmt.apps.serve.offered_languages import same
+from docnmt.apps.serve.prompts import languages_of, prompted
+from docnmt.apps.serve.request_body import as_request, fields, media_type
+from docnmt.apps.serve.request_texts import AskedTexts, Passage, Texts, asked_texts, translations
+from docnmt.apps.serve.service import Service
+from docnmt.core.search.translate_corpus import Translation
+
+#: What becomes another status: of too much at a time OpenAI's clients know this one.
+STATUSES = {"queue_full": 429}
+
+class Message(msgspec.Struct):
+    """A turn of the chat."""
+
+    role: str
+    content: str | list[dict[str, Any]] | None = None
+
+
+class StreamOptions(msgspec.Struct):
+    """What a stream tells beside the text."""
+
+    include_usage: bool = False
+
+
+class ChatRequest(msgspec.Struct):
+    """The body of POST /v1/chat/completions. Further fields, such as `temperature`, count for nothing."""
+
+    messages: list[Message]
+    model: str = ""
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    tools: list[Any] | None = None
+    response_format: dict[str, Any] | None = None
+
+
+def told(refused: Refused) -> tuple[int, dict[str, Any]]:
+    """An error as OpenAI's clients know it."""
+    status = STATUSES.get(refused.code, refused.status)
+    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+    code = "invalid_api_key" if status == 401 else refused.code
+    return status, {"error": {"message": refused.message, "type": kind, "param": None, "code": code}}
+
+
+class OpenAI:
+    """The routes."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        source, target = service.task.languages
+        self.model, self._begun = f"docnmt-{source}-{target}", int(time.time())
+
+    @property
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route("/v1/models", self.models, methods=["GET"]),
+            Route("/v1/models/{model}", self.one, methods=["GET"]),
+            Route("/v1/chat/completions", Chat(self._service, self), methods=["POST"]),
+        ]
+
+    async def models(self, request: Request) -> Response:
+        """GET /v1/models."""
+        return JsonResponse({"object": "list", "data": [self._about]})
+
+    async def one(self, request: Request) -> Response:
+        """GET /v1/models/MODEL."""
+        if (name := request.path_params["model"]) != self.model:
+            message = f"the model '{name[:60]}' does not exist; this service has '{self.model}'"
+            raise Refused(404, "model_not_found", message)
+        return JsonResponse(self._about)
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        return {"id": self.model, "object": "model", "created": self._begun, "owned_by": "docnmt"}
+
+
+class Chat:
+    """POST /v1/chat/completions, whole or as server-sent events."""
+
+    def __init__(self, service: Service, about: OpenAI) -> None:
+        self._service, self._about = service, about
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        service, request = self._service, Request(scope, receive)
+        with service.place() as deadline:
+            asked = as_request(fields(media_type(request), await service.body(request)), ChatRequest)
+            texts = await asked_texts(service, self._texts(asked))
+            answer = Answer(self._about.model, texts)
+            if asked.stream:
+                usage = asked.stream_options is not None and asked.stream_options.include_usage
+                await self._stream(request, texts, answer, EventStream(send, deadline), deadline, usage=usage)
+                return
+            async for number, found in translations(service, request, texts, deadline):
+                answer.found[number] = found
+            (text,) = texts.answer(answer.found)
+            await JsonResponse(answer.whole(text))(scope, receive, send)
+
+    async def _stream(
+        self, request: Request, texts: AskedTexts, answer: Answer, stream: EventStream, deadline: float, *, usage: bool
+    ) -> None:
+        await stream.begin()
+        try:
+            with self._service.told_of_the_end():
+                await stream.write(answer.part({"role": "assistant", "content": ""}))
+                async for number, found in translations(self._service, request, texts, deadline):
+                    answer.found[number] = found
+                    for text in answer.ready():
+                        await stream.write(answer.part({"content": text}))
+                for text in answer.ready():  # line breaks, where no sentence was to be translated
+                    await stream.write(answer.part({"content": text}))
+            await stream.write(answer.part({}, "stop"))
+            if usage:
+                await stream.write({**answer.part({}), "choices": [], "usage": answer.usage})
+        except Refused as refused:
+            request.state.log["error"] = refused.code
+            with contextlib.suppress(Refused):  # nobody may read it
+                await stream.write(refused.told(request.scope)[1])
+        await stream.done()
+
+    def _texts(self, asked: ChatRequest) -> Texts:
+        """The last message as a text, those before it as what is read.
+
+        Raises:
+            Refused: it is no such chat, or wants other languages or what this service cannot do.
+        """
+        for name, unable in (
+            ("n", asked.n not in (None, 1)), ("tools", bool(asked.tools)),
+            ("response_format", (asked.response_format or {}).get("type", "text") != "text"),
+        ):  # fmt: skip
+            if unable:
+                raise Refused(400, "unable", f"{name}: this service translates, and has no such thing; leave it out")
+        passages: list[Passage] = []
+        for number, message in enumerate(asked.messages, 1):
+            content, role = _content(message, number), message.role
+            if role in ("system", "developer"):
+                self._check(*(languages_of(content) or (None, None)))
+            elif role == "user":
+                *languages, text = prompted(content)
+                self._check(*languages)
+                passages.append(Passage(text))
+            elif role == "assistant" and passages and passages[-1].translation is None:
+                passages[-1] = Passage(passages[-1].source, content)
+            else:
+                expected = f"expected system, developer, user or, behind one of user, assistant, got '{role[:40]}'"
+                raise Refused(400, "invalid_request", f"messages: message {number}: {expected}")
+        if not asked.messages or asked.messages[-1].role != "user":
+            raise Refused(400, "invalid_request", "messages: the last one must be of user: it is what is translated")
+        return Texts(passages=[*passages[:-1], Passage(passages[-1].source, wanted=True)])
+
+    def _check(self, source: str | None, target: str | None) -> None:
+        """
+        Raises:
+            Refused: other languages are wanted.
+        """
+        own = self._service.task.languages
+        if not same(source or own[0], own[0]) or not same(target or own[1], own[1]):
+            message = f"this service translates from {own[0]} to {own[1]}, not from {source or own[0]} to {target}"
+            raise Refused(400, "wrong_language", message)
+
+
+class Answer:
+    """What is told of a text as it becomes ready.
+
+    Attributes:
+        found: the sentences that are.
+    """
+
+    def __init__(self, model: str, asked: AskedTexts) -> None:
+        self.found: dict[int, Translation] = {}
+        self._asked, self._waiting = asked, deque(asked.parts())
+        self._head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
+
+    def ready(self) -> Iterator[str]:
+        """What can be read now, in order: nothing overtakes a sentence before it."""
+        while self._waiting:
+            before, number = self._waiting[0]
+            if number is not None and number not in self.found:
+                return
+            self._waiting.popleft()
+            text = "" if number is None else self.found[number].text
+            if before.strip(" ") or text:  # no space before a sentence that became nothing
+                yield before + text
+
+    def whole(self, text: str) -> dict[str, Any]:
+        """The answer at once."""
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self.usage}
+
+    def part(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        """A piece of a stream."""
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """Subwords that were read and written."""
+        read = len(self._asked.corpus.source.tokens)
+        written = sum(len(each.pieces) for each in self.found.values())
+        return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def _content(message: Message, number: int) -> str:
+    """A message's text.
+
+    Raises:
+        Refused: it has none, or something else.
+    """
+    if isinstance(message.content, str):
+        return message.content
+    parts = [part.get("text") if part.get("type") == "text" else None for part in message.content or ()]
+    if not parts or not all(isinstance(part, str) for part in parts):
+        raise Refused(400, "invalid_request", f"messages: message {number}: expected text as content")
+    return "".join(str(part) for part in parts)

@@ -1,0 +1,193 @@
+"""A translator's document while it is open: its segments, what is confirmed, and those of all translators."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.order import KeptEncoding
+from docnmt.apps.serve.request_texts import Passage, check_text
+from docnmt.core.search.terms import TermFinder
+
+
+@dataclass
+class SessionSegment:
+    """A segment: running text, and its translation, once there is one.
+
+    Attributes:
+        confirmed: a person has seen it.
+    """
+
+    source: str
+    translation: str | None = None
+    confirmed: bool = False
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """As clients know it."""
+        return {"source": self.source, "translation": self.translation, "confirmed": self.confirmed}
+
+
+@dataclass
+class Session:
+    """An open document.
+
+    Attributes:
+        terms: finds those of its glossary. touched: by `time.monotonic`, when it was last used.
+    """
+
+    id: str
+    terms: TermFinder | None = None
+    segments: list[SessionSegment] = field(default_factory=list)
+    touched: float = field(default_factory=time.monotonic)
+
+    @property
+    def size(self) -> int:
+        """Characters."""
+        return sum(len(each.source) + len(each.translation or "") for each in self.segments)
+
+    def segment(self, number: int) -> SessionSegment:
+        """One of them.
+
+        Raises:
+            Refused: there is none of this number.
+        """
+        if not 0 <= number < len(self.segments):
+            message = f"there is no such segment; the session has {len(self.segments)}, counted from 0"
+            raise Refused(404, "no_segment", message)
+        return self.segments[number]
+
+    def unconfirmed(self) -> list[int]:
+        """The numbers of those that nobody has confirmed."""
+        return [number for number, segment in enumerate(self.segments) if not segment.confirmed]
+
+    def passages(self, wanted: Collection[int], *, drafts: bool) -> list[Passage]:
+        """The whole document as the search reads it: what is confirmed with its translation.
+
+        Args:
+            wanted: the numbers of those that are translated. drafts: what is not confirmed and not wanted is read with
+                the translation that it has, as if it had just been written.
+        """
+        found = []
+        for number, segment in enumerate(self.segments):
+            known = segment.translation if segment.confirmed or drafts else None
+            found.append(Passage(segment.source, None if number in wanted else known, number in wanted))
+        return found
+
+
+#: Sessions whose documents need not be encoded again: those that were translated last.
+ENCODED = 8
+
+
+class OpenSessions:
+    """Those of one service, in memory; one that nobody uses is forgotten.
+
+    Args:
+        most: at a time. idle: seconds. size: characters of each, at most. segments: of each, at most.
+    """
+
+    def __init__(self, *, most: int, idle: float, size: int, segments: int) -> None:
+        self.most, self.idle, self.size, self.segments = most, idle, size, segments
+        self._open: dict[str, Session] = {}
+        self._encoded: dict[str, KeptEncoding] = {}
+        self._armed = False
+
+    def __len__(self) -> int:
+        self._forget()
+        return len(self._open)
+
+    def open(self, segments: Sequence[SessionSegment], terms: TermFinder | None) -> Session:
+        """A new one.
+
+        Raises:
+            Refused: there are too many, or it is too large.
+        """
+        if len(self) >= self.most:
+            message = f"{self.most} documents are open, as many as --max-sessions allows; delete one"
+            raise Refused(503, "too_many_sessions", message, {"retry-after": "60"})
+        session = Session(secrets.token_urlsafe(24), terms)
+        self.add(session, segments, 0)
+        self._open[session.id] = session
+        if not self._armed:
+            self._arm(self.idle)
+        return session
+
+    def add(self, session: Session, segments: Sequence[SessionSegment], place: int) -> None:
+        """More segments, before the one of this number.
+
+        Raises:
+            Refused: one is not clean, or it becomes too large.
+        """
+        for segment in segments:
+            check_text(segment.source, "source")
+            check_text(segment.translation or "", "translation")
+            if segment.confirmed and segment.translation is None:
+                raise Refused(400, "invalid_request", "a confirmed segment must have a translation")
+        count = len(session.segments) + len(segments)
+        if count > self.segments:
+            message = f"the session would have {count:,} segments; expected at most {self.segments:,}"
+            raise Refused(413, "too_long", f"{message} (--max-request-tokens): open another one")
+        added = sum(len(each.source) + len(each.translation or "") for each in segments)
+        self.check_size(session, added)
+        session.segments[place:place] = segments
+
+    def check_size(self, session: Session, added: int) -> None:
+        """
+        Raises:
+            Refused: with so many characters more it is too large.
+        """
+        if session.size + added > self.size:
+            message = f"the session would have more than {self.size:,} characters (--max-body); open another one"
+            raise Refused(413, "too_long", message)
+
+    def get(self, name: str) -> Session:
+        """The one with this id, which is used now.
+
+        Raises:
+            Refused: there is none.
+        """
+        self._forget()
+        session = self._open.get(name)
+        if session is None:
+            message = f"there is no session with this id; after {self.idle:g} seconds without use it is forgotten"
+            raise Refused(404, "no_session", message)
+        session.touched = time.monotonic()
+        return session
+
+    def encoding(self, session: Session) -> KeptEncoding:
+        """What the models read of a document that is translated now; the oldest ones are read again when they are."""
+        kept = self._encoded.pop(session.id, None) or KeptEncoding()
+        self._encoded[session.id] = kept
+        if len(self._encoded) > ENCODED:
+            del self._encoded[next(iter(self._encoded))]
+        return kept
+
+    def close(self, name: str) -> None:
+        """Forget it; errors as `get`."""
+        self._delete(self.get(name))
+
+    def _delete(self, session: Session) -> None:
+        del self._open[session.id]
+        self._encoded.pop(session.id, None)
+
+    def _forget(self) -> None:
+        old = time.monotonic() - self.idle
+        for session in [session for session in self._open.values() if session.touched < old]:
+            self._delete(session)
+
+    def _arm(self, seconds: float) -> None:
+        """Forget what is old then, also where no request comes: text must not stay."""
+        self._armed = True
+        asyncio.get_running_loop().call_later(seconds + 0.1, self._forget_later)
+
+    def _forget_later(self) -> None:
+        self._armed = False
+        self._forget()
+        if self._open:
+            oldest = min(session.touched for session in self._open.values())
+            self._arm(max(oldest + self.idle - time.monotonic(), 0))

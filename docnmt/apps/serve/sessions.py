@@ -1,0 +1,233 @@
+"""Documents that stay open while they are translated: what a translator confirms is read for all that follows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.json_lines import Stream, wanted
+from docnmt.apps.serve.json_response import JsonResponse
+from docnmt.apps.serve.request_body import as_request, fields, media_type
+from docnmt.apps.serve.request_texts import AskedTexts, Texts, asked_texts, check_text, translations
+from docnmt.apps.serve.service import Service
+from docnmt.apps.serve.session import OpenSessions, Session, SessionSegment
+from docnmt.core.formats.glossary import Glossary
+from docnmt.core.search.terms import TermFinder, asked_terms
+from docnmt.core.search.translate_corpus import Translation
+from docnmt.runtime.errors import UserError
+
+
+class NewSegment(msgspec.Struct, forbid_unknown_fields=True):
+    """A segment of a session; one with a translation is confirmed unless it says that it is not."""
+
+    source: str
+    translation: str | None = None
+    confirmed: bool | None = None
+
+
+class OpenSession(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /sessions: the document's segments, as far as they are known, and its terms."""
+
+    segments: list[str | NewSegment] = []
+    glossary: dict[str, str] = {}
+
+
+class AddSegments(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /sessions/ID/segments; `before`: of which segment, by number; null: at the end."""
+
+    segments: list[str | NewSegment]
+    before: int | None = None
+
+
+class ChangeSegment(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of PUT /sessions/ID/segments/NUMBER: what it is now."""
+
+    translation: str | None = None
+    confirmed: bool = True
+
+
+class TranslateSegments(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /sessions/ID/translate: which, by numbers from 0; null: all that are not confirmed."""
+
+    segments: list[int] | None = None
+
+
+class Sessions:
+    """The routes."""
+
+    def __init__(self, service: Service) -> None:
+        config = service.config
+        self.service = service
+        self.open = OpenSessions(
+            most=config.max_sessions, idle=config.session_idle, size=config.max_body,
+            segments=config.max_request_tokens,
+        )  # fmt: skip
+
+    @property
+    def routes(self) -> list[Route]:
+        """All of them."""
+        one, segment = "/sessions/{session}", "/sessions/{session}/segments/{segment}"
+        return [
+            Route("/sessions", self.create, methods=["POST"]),
+            Route("/sessions", self.about, methods=["GET"]),
+            Route(one, self.show, methods=["GET"]),
+            Route(one, self.delete, methods=["DELETE"]),
+            Route(f"{one}/segments", self.add, methods=["POST"]),
+            Route(segment, self.change, methods=["PUT"]),
+            Route(f"{one}/translate", TranslateSession(self), methods=["POST"]),
+        ]
+
+    async def create(self, request: Request) -> Response:
+        """POST /sessions."""
+        asked = await self.asked(request, OpenSession)
+        return JsonResponse(self._content(self.open.open(_segments(asked.segments), self._terms(asked.glossary))), 201)
+
+    async def about(self, request: Request) -> Response:
+        """GET /sessions: how many there are; whose they are and what they are called is nobody else's business."""
+        return JsonResponse({"sessions": len(self.open), "most": self.open.most, "idle_seconds": self.open.idle})
+
+    async def show(self, request: Request) -> Response:
+        """GET /sessions/ID."""
+        return JsonResponse(self._content(self.session(request)))
+
+    async def delete(self, request: Request) -> Response:
+        """DELETE /sessions/ID."""
+        self.open.close(request.path_params["session"])
+        return Response(status_code=204)
+
+    async def add(self, request: Request) -> Response:
+        """POST /sessions/ID/segments."""
+        asked, session = await self.asked(request, AddSegments), self.session(request)
+        place = len(session.segments) if asked.before is None else asked.before
+        if not 0 <= place <= len(session.segments):
+            raise Refused(400, "invalid_request", f"before: expected 0 to {len(session.segments)}, got {place}")
+        self.open.add(session, _segments(asked.segments), place)
+        return JsonResponse(self._content(session))
+
+    async def change(self, request: Request) -> Response:
+        """PUT /sessions/ID/segments/NUMBER: confirm it, or take that back."""
+        asked, session = await self.asked(request, ChangeSegment), self.session(request)
+        number = request.path_params["segment"]
+        segment = session.segment(int(number) if number.isdecimal() and len(number) < 10 else -1)
+        translation = segment.translation if asked.translation is None else asked.translation
+        if translation is None and asked.confirmed:
+            raise Refused(400, "invalid_request", "translation: expected one; what is confirmed must have it")
+        check_text(translation or "", "translation")
+        self.open.check_size(session, len(translation or "") - len(segment.translation or ""))
+        segment.translation, segment.confirmed = translation, asked.confirmed
+        return JsonResponse(segment.content)
+
+    def session(self, request: Request) -> Session:
+        """The one of the address; errors as `OpenSessions.get`."""
+        return self.open.get(request.path_params["session"])
+
+    async def asked(self, request: Request, kind: type[Any]) -> Any:  # what `kind` is
+        """The body of a request, in JSON.
+
+        Raises:
+            Refused: it is not as expected.
+        """
+        if (said := media_type(request)) != "application/json":
+            raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{said[:80]}'")
+        return as_request(fields(said, await self.service.small_body(request)), kind)
+
+    def _content(self, session: Session) -> dict[str, Any]:
+        segments = [segment.content for segment in session.segments]
+        return {"session": session.id, "idle_seconds": self.open.idle, "segments": segments}
+
+    def _terms(self, glossary: dict[str, str]) -> TermFinder | None:
+        """
+        Raises:
+            Refused: a term cannot be written, or the search takes none.
+        """
+        if not glossary:
+            return None
+        for term in (*glossary, *glossary.values()):
+            check_text(term, "glossary")
+        models = self.service.worker.models
+        try:
+            return asked_terms(models.options, models.loaded.task.target_tokenizer, Glossary.of(glossary))
+        except UserError as error:
+            raise Refused(400, "invalid_glossary", str(error)) from None
+
+
+class TranslateSession:
+    """POST /sessions/ID/translate: some segments, read with all of the document and what is confirmed of it."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions, self._service = sessions, sessions.service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        service, request = self._service, Request(scope, receive)
+        asked = await self._sessions.asked(request, TranslateSegments)
+        with service.place() as deadline:
+            session = self._sessions.session(request)
+            if asked.segments is None:
+                numbers = session.unconfirmed()
+            else:
+                numbers = sorted({number for number in asked.segments if session.segment(number)})
+            passages = session.passages(set(numbers), drafts=service.reads_own_text)
+            texts = await asked_texts(service, Texts(passages=passages, terms=session.terms))
+            texts.kept = self._sessions.open.encoding(session)
+            chosen = [session.segments[number] for number in numbers]
+            events = self._events(request, texts, numbers, chosen, deadline)
+            if wanted(request):
+                await self._stream(request, events, Stream(send, deadline))
+                return
+            told = {event["segment"]: event async for event in events}
+            await JsonResponse({"segments": [told[number] for number in numbers]})(scope, receive, send)
+
+    async def _events(
+        self, request: Request, texts: AskedTexts, numbers: list[int], segments: list[SessionSegment], deadline: float
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Each segment with its translation, as it is ready; it is kept as a draft."""
+        found: dict[int, Translation] = {}
+        left = [0] * len(numbers)
+        for place in texts.text_of.values():
+            left[place] += 1
+
+        def done(place: int) -> dict[str, Any]:
+            segment, text = segments[place], texts.text(place, found)
+            if not segment.confirmed:  # else somebody was faster
+                segment.translation = text
+            return {"segment": numbers[place], "translation": text}
+
+        for place, count in enumerate(left):
+            if not count:  # it has no words
+                yield done(place)
+        async for number, translation in translations(self._service, request, texts, deadline):
+            found[number] = translation
+            place = texts.text_of[number]
+            left[place] -= 1
+            if not left[place]:
+                yield done(place)
+
+    async def _stream(self, request: Request, events: AsyncIterator[dict[str, Any]], stream: Stream) -> None:
+        await stream.begin()
+        last: dict[str, Any] = {"done": True}
+        try:
+            with self._service.told_of_the_end():
+                async for event in events:
+                    await stream.write(event)
+        except Refused as refused:
+            request.state.log["error"] = refused.code
+            last = refused.content
+        await stream.end(last)
+
+
+def _segments(asked: list[str | NewSegment]) -> list[SessionSegment]:
+    found = []
+    for each in asked:
+        segment = NewSegment(each) if isinstance(each, str) else each
+        confirmed = segment.translation is not None if segment.confirmed is None else segment.confirmed
+        found.append(SessionSegment(segment.source, segment.translation, confirmed))
+    return found
+

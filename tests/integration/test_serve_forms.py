@@ -1,0 +1,384 @@
+"""docnmt-serve in the forms of other services: their own clients, unchanged, get what docnmt-translate writes."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_system
+
+pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+from served import Served, serve
+from starlette.testclient import TestClient
+
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.serve import registers
+from docnmt.apps.serve.app import build
+from docnmt.apps.serve.config import ServeConfig
+from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.openai import prompted
+from docnmt.apps.serve.service import Service
+from docnmt.apps.serve.worker import Models
+from docnmt.cli.translate import main as translate_command
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate_corpus import translate_corpus
+
+TEXTS = ["The dog sees. A cat finds it.", "the old house.", "", "It walks\nin the river."]
+CONTEXT = "The cat sleeps. It walks."
+TOKEN = "0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "m.safetensors"
+    return small_system.save(path, "hier_cond_transformer_tiny", target_context="conditional")
+
+
+@pytest.fixture(scope="module")
+def service(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    log = tmp_path_factory.mktemp("service") / "log"
+    with serve(log, "--path", str(checkpoint), "--beam", "2") as served:
+        yield served
+        assert "Traceback" not in log.read_text()
+
+
+def command(checkpoint: Path, text: str, monkeypatch: pytest.MonkeyPatch, *more: str) -> list[str]:
+    """The lines that docnmt-translate writes."""
+    out = io.StringIO()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+        patch.setattr(sys, "stdout", out)
+        assert translate_command(["--path", str(checkpoint), "--beam", "2", "--device", "cpu", *more]) == 0
+    return out.getvalue().removesuffix("\n").split("\n")
+
+
+def shaped(lines: list[str], texts: list[str]) -> list[str]:
+    """Lines as the texts have them."""
+    waiting = iter(lines)
+    return ["\n".join(next(waiting) for _ in text.split("\n")) for text in texts]
+
+
+def test_deepls_own_client(
+    service: Served, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deepl = pytest.importorskip("deepl", reason="needs the package deepl")
+    client = deepl.Translator("any key", server_url=service.address)
+    lines = "\n".join(TEXTS) + "\n"
+    found = [each.text for each in client.translate_text(TEXTS, target_lang="DE")]
+    assert found == shaped(command(checkpoint, lines, monkeypatch), TEXTS)
+    found = client.translate_text(TEXTS, source_lang="EN", target_lang="DE", context=CONTEXT, formality="prefer_more")
+    expected = shaped(command(checkpoint, f"{CONTEXT}\n{lines}", monkeypatch)[1:], TEXTS)
+    assert [(each.text, each.detected_source_lang) for each in found] == [(text, "EN") for text in expected]
+    assert expected != shaped(command(checkpoint, lines, monkeypatch), TEXTS)  # it is read
+    with pytest.raises(deepl.DeepLException, match="formality"):
+        client.translate_text("a dog", target_lang="DE", formality="more")
+    with pytest.raises(deepl.DeepLException, match="target_lang"):
+        client.translate_text("a dog", target_lang="FR")
+    assert [each.code for each in (*client.get_source_languages(), *client.get_target_languages())] == ["EN", "DE"]
+    assert client.get_usage().character.count >= 2 * sum(map(len, TEXTS))
+    monkeypatch.setattr(time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.1)))
+    (tmp_path / "a.md").write_text("# The *dog*\n\nA cat `sees` it.\n")
+    client.translate_document_from_filepath(tmp_path / "a.md", tmp_path / "b.md", target_lang="DE")
+    words = ["--path", str(checkpoint), "--beam", "2", "--device", "cpu", str(tmp_path / "a.md")]
+    assert translate_command([*words, "-o", str(tmp_path / "c.md")]) == 0
+    assert (tmp_path / "b.md").read_bytes() == (tmp_path / "c.md").read_bytes()
+
+
+def test_deepls_glossaries(service: Served) -> None:
+    deepl = pytest.importorskip("deepl", reason="needs the package deepl")
+    client = deepl.Translator("any key", server_url=service.address)
+    (pair,) = client.get_glossary_languages()
+    assert (pair.source_lang, pair.target_lang) == ("en", "de")
+    entries = {"dog": "the river", "old house": "tree"}
+    made = client.create_glossary("animals", "EN", "DE", entries)
+    client.create_glossary_from_csv("other", "EN", "DE", 'cat,"a tree"\n')
+    assert [each.name for each in client.list_glossaries()] == ["animals", "other"]
+    assert client.get_glossary_entries(made) == entries
+    assert client.get_glossary(made.glossary_id).entry_count == 2
+    with_terms = client.translate_text_with_glossary("The dog sees.", made).text
+    assert "the river" in with_terms
+    assert with_terms != client.translate_text("The dog sees.", target_lang="DE").text
+    client.delete_glossary(made)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.get_glossary(made.glossary_id)
+
+
+def test_tags_stay_around_text(service: Served) -> None:
+    """Weblate's form of a request, which marks what must stay by <x>; and HTML."""
+    texts = ['The <x id="4"></x> dog &amp; cat.', "<g>The old <b>house</b></g><br/>"]
+    body = {"text": texts, "source_lang": "EN", "target_lang": "DE", "tag_handling": "xml", "ignore_tags": ["x"]}
+    with service.client() as client:
+        first, second = client.post("/v2/translate", json=body).json()["translations"]
+        body = {"text": ["<p>The dog</p><p>A <b>cat</b>"], "target_lang": "DE", "tag_handling": "html"}
+        (third,) = client.post("/v2/translate", json=body).json()["translations"]
+        fourth = client.post("/translate", json={"q": body["text"], "source": "en", "target": "de", "format": "html"})
+    assert first["text"].count('<x id="4"></x>') == 1
+    assert [second["text"].count(tag) for tag in ("<g>", "<b>", "</b>", "</g>", "<br/>")] == [1] * 5
+    assert third["text"].startswith("<p>")
+    assert third["text"].count("</p><p>") == 1
+    assert fourth.json() == {"translatedText": [third["text"]]}
+
+
+def test_libretranslates_own_client(service: Served, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    libretranslatepy = pytest.importorskip("libretranslatepy", reason="needs the package libretranslatepy")
+    client = libretranslatepy.LibreTranslateAPI(service.address)
+    text = "\n".join(TEXTS)
+    assert client.translate(text, "en", "de") == "\n".join(command(checkpoint, f"{text}\n", monkeypatch))
+    assert client.detect(text) == [{"confidence": 0.0, "language": "en"}]
+    assert [each["code"] for each in client.languages()] == ["en", "de"]
+    with service.client() as plain:
+        body = {"q": TEXTS, "source": "auto", "target": "de", "alternatives": 1}
+        answer = plain.post("/translate", json=body).json()
+        assert answer["translatedText"] == shaped(command(checkpoint, f"{text}\n", monkeypatch), TEXTS)
+        assert ".docx" in plain.get("/frontend/settings").json()["supportedFilesFormat"]
+        file = {"file": ("a.txt", b"The dog.\n\nA cat.\n")}
+        told = plain.post("/translate_file", data={"source": "en", "target": "de"}, files=file).json()
+        address = told["translatedFileUrl"]
+        direct = plain.post("/translate/file?name=a.txt", content=b"The dog.\n\nA cat.\n").content
+        assert plain.get(address).content == direct
+        assert plain.get(address).status_code == 404  # once
+
+
+def test_openais_own_client(
+    service: Served, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openai = pytest.importorskip("openai", reason="needs the package openai")
+    client = openai.OpenAI(api_key="any", base_url=f"{service.address}/v1", max_retries=0)
+    (model,) = client.models.list().data
+    assert client.models.retrieve(model.id).id == model.id == "docnmt-en-de"
+    chat: list[Any] = [
+        {"role": "system", "content": "Translate from English to German."},
+        {"role": "user", "content": "The cat sleeps."}, {"role": "assistant", "content": "the river"},
+        {"role": "user", "content": "It walks."},
+        {"role": "user", "content": [{"type": "text", "text": "\n".join(TEXTS)}]},
+    ]  # fmt: skip
+    (tmp_path / "given").write_text("the river\n" + "\n" * 6)
+    source = "\n".join(["The cat sleeps.", "It walks.", *TEXTS]) + "\n"
+    expected = "\n".join(command(checkpoint, source, monkeypatch, "--given", str(tmp_path / "given"))[2:])
+    answer = client.chat.completions.create(model="gpt-4o", messages=chat, temperature=0.2)
+    assert answer.choices[0].message.content == expected
+    assert answer.usage is not None
+    assert answer.usage.total_tokens > 0
+    options = {"include_usage": True}
+    chunks = list(client.chat.completions.create(model="", messages=chat, stream=True, stream_options=options))
+    assert "".join(each.choices[0].delta.content or "" for each in chunks if each.choices) == expected
+    assert (chunks[-2].choices[0].finish_reason, chunks[-1].usage) == ("stop", answer.usage)
+    french: list[Any] = [{"role": "user", "content": "Translate from English to French: a dog"}]
+    with pytest.raises(openai.BadRequestError, match="en to fr"):
+        client.chat.completions.create(model="", messages=french)
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("gpt-4o")
+
+
+def test_what_subtitle_edit_sends(service: Served) -> None:
+    """Its bodies by its public code, written anew: a prompt and the text in one message; a text for LibreTranslate."""
+    text = "The dog sees.\nA cat."
+    prompt = (
+        "Translate from en to de, keep punctuation as input, keep line breaks exactly the same, do not censor the "
+        "translation, give only the output without comments:"
+    )
+    chat = {"model": "gpt-4.1", "messages": [{"role": "user", "content": f"{prompt}\n\n{text}"}]}
+    with service.client() as client:
+        expected = client.post("/translate", json={"text": text}).json()["text"]
+        answer = client.post("/v1/chat/completions", json=chat).json()
+        assert answer["choices"][0]["message"]["content"] == expected
+        answer = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()
+        assert answer == {"translatedText": expected}
+        answer = client.post("/v2/translate", data={"text": text, "target_lang": "de", "source_lang": "en"}).json()
+        assert answer["translations"][0]["text"] == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("Translate from English to German, no comments:\n\nA dog:\n\na cat", ("en", "de", "A dog:\n\na cat")),
+        ("Translate from en to de-AT: A dog", ("en", "de", "A dog")),
+        ("Please translate the following text into German (Austria):\nA dog", (None, "de", "A dog")),
+        ("translate from Chinese (Simplified) to French.\n\nA dog", ("zh", "fr", "A dog")),
+        ("Translate this: to be or not to be", (None, None, "Translate this: to be or not to be")),
+        ("He went from France to Italy: a dog", (None, None, "He went from France to Italy: a dog")),
+        ("Translate from English to German:\n\n", (None, None, "Translate from English to German:\n\n")),
+    ],
+)  # fmt: skip
+def test_prompts_of_tools(content: str, found: tuple[str | None, str | None, str]) -> None:
+    assert prompted(content) == found
+
+
+ARCHITECTURES = [
+    ("transformer_tiny", {}), ("concat_transformer_tiny", {"source_context": 1, "target_window": 2}),
+    ("doc_transformer_tiny", {}), ("copy_transformer_tiny", {}), ("hier_cond_transformer_tiny", {}),
+    ("cond_transformer_tiny", {"target_context": "conditional"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arch", "options"), ARCHITECTURES, ids=[arch for arch, _ in ARCHITECTURES])
+def test_what_is_read_and_not_returned_is_part_of_the_document(arch: str, options: dict[str, Any]) -> None:
+    """For models that read translations, and for those that do not, for which it is not written."""
+    model, task, search = small_system.model(arch, **options), small_system.task(), BeamSearchConfig(beam=2)
+    client = started(Models(LoadedModels((Path("m"),), (model,), task), GenerationConfig(), search))
+    before, texts = ["the cat.", "a dog sees it."], ["it walks.", "the old tree."]
+    given = ["the river", None, None, None]
+    messages = [{"role": "user", "content": before[0]}, {"role": "assistant", "content": given[0]}]
+    messages += [{"role": "user", "content": before[1]}, {"role": "user", "content": "\n".join(texts)}]
+    corpus = small_system.corpus([before + texts])
+    results = list(translate_corpus([model], task, corpus, GenerationConfig(), search, given=given))
+    answer = client.post("/v1/chat/completions", json={"messages": messages}).json()
+    assert answer["choices"][0]["message"]["content"] == "\n".join(each.text for each in results[1:])
+    results = list(translate_corpus([model], task, corpus, GenerationConfig(), search))
+    body = {"text": texts, "context": "\n".join(before), "target_lang": "DE"}
+    answer = client.post("/v2/translate", data=body).json()
+    assert [each["text"] for each in answer["translations"]] == [each.text for each in results[2:]]
+    client.service.worker.stop()
+
+
+def started(models: Models, token: str | None = None, **options: Any) -> Any:
+    """A client of the application itself; `service` is what it asks."""
+    service = Service(models, ServeConfig(**options))
+    client = TestClient(build(service, token=token), base_url="http://localhost", raise_server_exceptions=False)
+    client.service = service  # type: ignore[attr-defined]
+    return client
+
+
+@pytest.fixture(scope="module")
+def small() -> Models:
+    return Models(
+        LoadedModels((Path("m"),), (small_system.model(),), small_system.task()), GenerationConfig(),
+        BeamSearchConfig(beam=2),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def open_client(small: Models) -> Iterator[Any]:
+    client = started(small, max_body=20_000, max_request_tokens=200)
+    yield client
+    client.service.worker.stop()
+
+
+DEEPL = {"text": ["a"], "target_lang": "DE"}
+OWN = {"text": "a"}
+CHAT = {"messages": [{"role": "user", "content": "a"}]}
+LIBRE = {"q": "a", "source": "en", "target": "de"}
+GLOSSARY = {"name": "g", "source_lang": "en", "target_lang": "de", "entries": "a\tb", "entries_format": "tsv"}
+HOSTILE: list[tuple[str, Any, int]] = [
+    *(("/v2/translate", body, 400) for body in (
+        b"", b"[]", b"{", b"[" * 15_000, {**DEEPL, "text": 1}, {**DEEPL, "text": ["a\0"]}, {"text": ["a"]},
+        b'{"text": ["\\ud800"], "target_lang": "DE"}', {**DEEPL, "source_lang": "fr"}, {**DEEPL, "formality": "very"},
+        {**DEEPL, "tag_handling": "pdf"}, {**DEEPL, "tag_handling": "xml", "text": ["<a>"]},
+        {**DEEPL, "tag_handling": "xml", "text": ["</docnmt><docnmt>"]}, {**DEEPL, "split_sentences": "2"},
+        {**DEEPL, "tag_handling": "xml", "text": ['<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>']},
+        {**DEEPL, "style_id": "x"}, {**DEEPL, "glossary_ids": ["a", "b"]}, {**DEEPL, "text": ["a\rb"]},
+    )),
+    ("/v2/translate", {**DEEPL, "text": ["dog " * 300]}, 413), ("/v2/translate", {**DEEPL, "text": [""] * 201}, 413),
+    ("/v2/translate", b"a" * 20_001, 413), ("/v2/translate", {**DEEPL, "source_lang": "en", "glossary_id": "x"}, 404),
+    *(("/v2/glossaries", body, 400) for body in (
+        {**GLOSSARY, "entries": "a"}, {**GLOSSARY, "entries": "a\tb\na\tc"}, {**GLOSSARY, "target_lang": "fr"},
+        {**GLOSSARY, "entries_format": "xls"}, {**GLOSSARY, "entries": ""}, {**GLOSSARY, "entries": "a\t\u4e16"},
+    )),
+    ("/v2/document", b"", 415), ("/v2/document/x", {"document_key": "y"}, 404), ("/v2/nothing", {}, 404),
+    *(("/translate", body, 400) for body in (
+        {**LIBRE, "q": 1}, {"q": "a"}, {**LIBRE, "target": "fr"}, {**LIBRE, "source": "fr"}, {**LIBRE, "format": "pdf"},
+        {**LIBRE, "q": "a\0"}, {**LIBRE, "q": "dog " * 300}, {**LIBRE, "q": [""] * 201}, {"source": "en"},
+    )),
+    ("/detect", {}, 400), ("/translate_file", b"", 400), ("/download_file/a.b.txt", None, 404),
+    *(("/v1/chat/completions", body, 400) for body in (
+        b"", b"{}", {"messages": []}, {"messages": [{"role": "assistant", "content": "a"}]}, {**CHAT, "n": 2},
+        {"messages": [*CHAT["messages"], {"role": "assistant", "content": "b"}]}, {**CHAT, "tools": [{}]},
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, {"messages": [{"role": "user"}]},
+        {**CHAT, "response_format": {"type": "json_object"}}, {"messages": [{"role": "tool", "content": "a"}]},
+        {"messages": [{"role": "user", "content": "a\0"}]},
+    )),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": "dog " * 300}]}, 413), ("/v1/nothing", {}, 404),
+
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "body", "status"), HOSTILE)
+def test_what_is_wrong_is_told_in_the_form_of_the_request(path: str, body: Any, status: int, open_client: Any) -> None:
+    sent = {"content": body} if isinstance(body, bytes) else {"json": body}
+    headers = {"content-type": "application/json"} if isinstance(body, bytes) else {}
+    answer = open_client.get(path) if body is None else open_client.post(path, **sent, headers=headers)
+    assert answer.status_code == status, answer.text
+    told = answer.json()
+    if path.startswith("/v2"):
+        assert list(told) == ["message"]
+        assert isinstance(told["message"], str)
+    elif path.startswith("/v1"):
+        assert set(told["error"]) == {"message", "type", "param", "code"}
+    else:
+        assert list(told) == ["error"]
+        assert isinstance(told["error"], str)
+
+
+def test_an_error_in_a_stream_of_events_is_told(small: Models) -> None:
+    client = started(small, request_timeout=0.2)
+    messages = [{"role": "user", "content": "\n".join(line for text in small_system.text(150, 20) for line in text)}]
+    answer = client.post("/v1/chat/completions", json={"messages": messages, "stream": True})
+    events = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
+    assert json.loads(events[-2])["error"]["code"] == "late"
+    assert events[-1] == "[DONE]"
+    client.service.worker.stop()
+
+
+def test_keys_where_there_is_a_token(small: Models) -> None:
+    client = started(small, token=TOKEN)
+
+    def status(path: str, key: str = "", scheme: str = "Bearer", **sent: Any) -> int:
+        headers = {"authorization": f"{scheme} {key}"} if key else {}
+        found: int = client.post(path, **sent, headers=headers).status_code
+        return found
+
+    for key, statuses in ((TOKEN, (200, 200, 200)), ("wrong", (403, 401, 401)), ("", (403, 401, 401))):
+        found = [status("/v2/translate", key, "DeepL-Auth-Key", json=DEEPL)]
+        found += [status(path, key, json=body) for path, body in (("/v1/chat/completions", CHAT), ("/translate", OWN))]
+        assert tuple(found) == statuses
+    for kind in ("json", "data"):
+        assert status("/translate", **{kind: {**LIBRE, "api_key": TOKEN}}) == 200
+        answer = client.post("/translate", **{kind: {**LIBRE, "api_key": "wrong"}})
+        assert (answer.status_code, list(answer.json())) == (403, ["error"])
+    assert status("/translate", json={**LIBRE, "api_key": TOKEN, "more": "a" * 300_000}) == 401
+    assert status("/translate", json={"text": "a", "api_key": "wrong"}) == 401
+    file = {"file": ("a.txt", b"A dog.")}
+    fields = {"source": "en", "target": "de", "api_key": TOKEN}
+    told = client.post("/translate_file", data=fields, files=file).json()
+    assert client.get(told["translatedFileUrl"]).status_code == 200
+    assert status("/translate_file", data={**fields, "api_key": "no"}, files=file) == 403
+    assert client.get("/languages").status_code == 200
+    assert client.get("/v2/usage").status_code == 403
+    client.service.worker.stop()
+
+
+def test_forms_of_address_are_asked_for_where_a_model_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = small_system.task()
+    wanted = ("default", "more", "less", "prefer_more", "prefer_less")
+    kept = {"more", "less"}
+    for formality in wanted:
+        if formality in kept:
+            with pytest.raises(Refused) as caught:
+                registers.register_of(formality, task)
+            assert caught.value.code == "no_formality"
+        else:
+            assert registers.register_of(formality, task) is None
+    monkeypatch.setattr(registers, "registers", lambda task: ("formal", "informal"))
+    found = [registers.register_of(formality, task) for formality in wanted]
+    assert found == [None, "formal", "informal", "formal", "informal"]
+
+
+def test_a_document_that_fails_says_why(service: Served) -> None:
+    fields = {"target_lang": "DE"}
+    with service.client() as client:
+        handle = client.post("/v2/document", data=fields, files={"file": ("a.docx", b"no zip")}).json()
+        key, address = {"document_key": handle["document_key"]}, f"/v2/document/{handle['document_id']}"
+        while (told := client.post(address, json=key).json())["status"] == "translating":
+            time.sleep(0.01)
+        assert told["status"] == "error"
+        assert "a.docx" in told["error_message"]
+        assert client.post(address, json={"document_key": "wrong"}).status_code == 404
+        refused = client.post("/v2/document", data={**fields, "output_format": "pdf"}, files={"file": ("a.txt", b"a")})
+        assert refused.status_code == 400
+        assert client.post("/v2/document", data=fields, files={"file": ("a.exe", b"a")}).status_code == 400

@@ -1,0 +1,208 @@
+"""Documents that stay open in docnmt-serve: what is confirmed is read, as docnmt-translate --given reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_system
+
+pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+from test_serve_forms import ARCHITECTURES, started
+
+from docnmt.apps.commands.models import LoadedModels
+from docnmt.apps.serve.session import OpenSessions, SessionSegment
+from docnmt.apps.serve.worker import Models
+from docnmt.core.search import work
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.translate_corpus import translate_corpus
+
+SOURCE = ["the cat.", "a dog sees it.", "it walks.", "the old tree.", "he sleeps."]
+
+
+def models(arch: str = "transformer_tiny", **options: Any) -> Models:
+    model = small_system.model(arch, **options)
+    loaded = LoadedModels((Path("m"),), (model,), small_system.task())
+    return Models(loaded, GenerationConfig(), BeamSearchConfig(beam=2))
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    found = started(models(), max_sessions=3, max_request_tokens=300, max_body=4000)
+    yield found
+    found.service.worker.stop()
+
+
+@pytest.mark.parametrize(("arch", "options"), ARCHITECTURES, ids=[arch for arch, _ in ARCHITECTURES])
+def test_what_is_confirmed_is_read_before_and_after(arch: str, options: dict[str, Any]) -> None:
+    used = models(arch, **options)
+
+    def expected(given: list[str | None]) -> dict[int, str]:
+        corpus = small_system.corpus([SOURCE])
+        found = translate_corpus(
+            used.loaded.models, used.loaded.task, corpus, used.options, used.search, given=given
+        )  # fmt: skip
+        return {result.number: result.text for result in found}
+
+    client = started(used)
+    opened = client.post("/sessions", json={"segments": SOURCE}).json()
+    address = f"/sessions/{opened['session']}"
+
+    def translated(**body: Any) -> dict[int, str]:
+        found = client.post(f"{address}/translate", json=body).json()["segments"]
+        return {each["segment"]: each["translation"] for each in found}
+
+    plain = expected([None] * 5)
+    assert translated() == plain
+    assert client.put(f"{address}/segments/1", json={"translation": "the river"}).json()["confirmed"]
+    assert client.put(f"{address}/segments/4", json={"translation": "a tree"}).status_code == 200
+    given = [None, "the river", None, None, "a tree"]
+    adapted = expected(given)
+    joined = arch in ("concat_transformer_tiny", "doc_transformer_tiny")
+    if joined or options.get("target_context"):  # drafts are read, too
+        drafts = [plain[0], "the river", plain[2], None, "a tree"]
+        assert translated(segments=[3]) == {3: expected(drafts)[3]}
+    else:
+        assert translated(segments=[3]) == {3: adapted[3]}
+    assert translated() == adapted
+    changed = adapted != {number: plain[number] for number in adapted}
+    if arch in ("transformer_tiny", "hier_cond_transformer_tiny"):  # which read no translations
+        assert not changed
+    if options.get("target_context") or arch == "copy_transformer_tiny":  # which do, and words differ by it
+        assert changed
+    shown = client.get(address).json()["segments"]
+    assert [each["translation"] for each in shown] == [adapted.get(n) or given[n] for n in range(5)]
+    assert [each["confirmed"] for each in shown] == [False, True, False, False, True]
+    client.service.worker.stop()
+
+
+def test_a_stream_has_every_segment_once(client: Any) -> None:
+    segments = ["the cat. it walks.\nThe dog.", "", {"source": "a tree.", "translation": "the river"}]
+    address = f"/sessions/{client.post('/sessions', json={'segments': segments}).json()['session']}"
+    whole = client.post(f"{address}/translate", json={}).json()["segments"]
+    accept = {"accept": "application/x-ndjson"}
+    lines = client.post(f"{address}/translate", json={}, headers=accept).text.splitlines()
+    *events, last = map(json.loads, lines)
+    assert last == {"done": True}
+    assert sorted(events, key=lambda event: event["segment"]) == whole
+    assert [each["segment"] for each in whole] == [0, 1]
+    assert [each["translation"].count("\n") for each in whole] == [1, 0]
+    text = client.post("/translate", json={"text": "the cat. it walks.\nThe dog.\n\na tree."}).json()["text"]
+    assert whole[0]["translation"] == "\n".join(text.split("\n")[:2])
+    assert client.delete(address).status_code == 204
+
+
+def test_segments_are_added_and_taken_back(client: Any) -> None:
+    opened = client.post("/sessions", json={"glossary": {"dog": "the river"}}).json()
+    address = f"/sessions/{opened['session']}"
+    client.post(f"{address}/segments", json={"segments": ["a dog.", "it walks."]})
+    added = [{"source": "the cat.", "translation": "a tree", "confirmed": False}]
+    content = client.post(f"{address}/segments", json={"segments": added, "before": 0}).json()["segments"]
+    assert [each["source"] for each in content] == ["the cat.", "a dog.", "it walks."]
+    assert content[0] == added[0]
+    (found,) = client.post(f"{address}/translate", json={"segments": [1]}).json()["segments"]
+    assert "the river" in found["translation"]
+    assert client.put(f"{address}/segments/1", json={}).json() == {
+        "source": "a dog.", "translation": found["translation"], "confirmed": True
+    }  # fmt: skip
+    assert not client.put(f"{address}/segments/1", json={"confirmed": False}).json()["confirmed"]
+    assert client.get("/sessions").json()["sessions"] >= 1
+    assert opened["session"] not in client.get("/sessions").text
+    assert client.delete(address).status_code == 204
+    assert client.get(address).status_code == 404
+
+
+LONG = {"segments": ["a" * 2500]}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "", b"", 400), ("POST", "", b"[]", 400), ("POST", "", {"segments": [1]}, 400),
+        ("POST", "", {"segments": [{"translation": "a"}]}, 400), ("POST", "", {"more": 1}, 400),
+        ("POST", "", {"segments": ["a\0"]}, 400), ("POST", "", b'{"segments": ["\\ud800"]}', 400),
+        ("POST", "", {"segments": [{"source": "a", "confirmed": True}]}, 400),
+        ("POST", "", {"glossary": {"a": "\u4e16"}}, 400), ("POST", "", {"segments": ["a"] * 301}, 413),
+        ("POST", "", b"a" * 5000, 413), ("GET", "/x", None, 404), ("DELETE", "/x", None, 404),
+        ("POST", "/ID/segments", LONG, 413), ("POST", "/ID/segments", {"segments": ["a"], "before": 9}, 400),
+        ("PUT", "/ID/segments/9", {"translation": "a"}, 404), ("PUT", "/ID/segments/x", {"translation": "a"}, 404),
+        ("PUT", "/ID/segments/0", {"translation": "a" * 2500}, 413), ("PUT", "/ID/segments/0", {"translation": 1}, 400),
+        ("PUT", "/ID/segments/1", {}, 400), ("POST", "/ID/translate", {"segments": [0, 9]}, 404),
+        ("POST", "/ID/translate", {"segments": "all"}, 400), ("PUT", "/ID", {}, 405),
+    ],
+)  # fmt: skip
+def test_what_is_refused(method: str, path: str, body: Any, status: int, client: Any) -> None:
+    opened = client.post("/sessions", json={"segments": [{"source": "b" * 1500, "translation": "c"}, "a"]}).json()
+    sent = {"content": body} if isinstance(body, bytes) else {"json": body} if body is not None else {}
+    headers = {"content-type": "application/json"} if isinstance(body, bytes) else {}
+    answer = client.request(method, f"/sessions{path.replace('ID', opened['session'])}", **sent, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["status"] == status
+    assert client.delete(f"/sessions/{opened['session']}").status_code == 204
+
+
+def test_sessions_are_few_and_forgotten() -> None:
+    client = started(models(), max_sessions=2, session_idle=0.3)
+    first, second = (client.post("/sessions", json={"segments": ["a dog."]}).json()["session"] for _ in range(2))
+    refused = client.post("/sessions", json={})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "too_many_sessions")
+    assert int(refused.headers["retry-after"]) > 0
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        assert client.get(f"/sessions/{first}").status_code == 200  # it is used
+        time.sleep(0.05)
+    assert client.get(f"/sessions/{second}").status_code == 404
+    assert client.post("/sessions", json={}).status_code == 201
+    client.service.worker.stop()
+
+
+def test_a_session_is_forgotten_though_nobody_asks() -> None:
+    async def opened() -> None:
+        sessions = OpenSessions(most=2, idle=0.05, size=100, segments=9)
+        kept = [weakref.ref(sessions.open([SessionSegment("a dog.")], None)) for _ in range(2)]
+        assert all(each() is not None for each in kept)
+        await asyncio.sleep(0.4)
+        gc.collect()
+        assert all(each() is None for each in kept)
+
+    asyncio.run(opened())
+
+
+def test_a_line_without_text_has_no_translation() -> None:
+    client = started(models())
+    segments = [{"source": "a dog.\n\na cat.", "translation": "the river\nno\nline"}, "it walks."]
+    address = f"/sessions/{client.post('/sessions', json={'segments': segments}).json()['session']}"
+    assert client.post(f"{address}/translate", json={}).status_code == 200
+    client.service.worker.stop()
+
+
+def test_an_open_document_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, calls = started(models("hier_cond_transformer_tiny")), []
+    encode = work.encode_together
+    monkeypatch.setattr(work, "encode_together", lambda *args: (calls.extend(args[0]), encode(*args))[1])
+
+    def opened() -> str:
+        return f"/sessions/{client.post('/sessions', json={'segments': SOURCE}).json()['session']}"
+
+    def translated(address: str, number: int) -> str:
+        (found,) = client.post(f"{address}/translate", json={"segments": [number]}).json()["segments"]
+        return str(found["translation"])
+
+    address = opened()
+    apart = [translated(address, number) for number in range(5)]
+    assert len(calls) == 1
+    assert apart == [translated(opened(), number) for number in range(5)]
+    assert len(calls) == 6
+    client.post(f"{address}/segments", json={"segments": ["the river."], "before": 0})
+    found = translated(address, 5)
+    assert len(calls) == 7
+    whole = client.post("/translate", json={"text": "\n".join(["the river.", *SOURCE])}).json()["text"]
+    assert found == whole.split("\n")[5]
+    client.service.worker.stop()
