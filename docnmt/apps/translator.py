@@ -18,6 +18,7 @@ from docnmt.apps.explain.explain import explain_translations
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TokenArray
+from docnmt.core.formats.address import Form
 from docnmt.core.formats.document import Document
 from docnmt.core.formats.glossary import Glossary
 from docnmt.core.formats.in_memory import Documents, InMemory, OneDocument
@@ -86,15 +87,17 @@ class Translator:
     def translate(
         self, documents: OneDocument, *, beam: int = 5, explain: bool = False,
         given: Sequence[str | None] | None = None, memory: TranslationMemory | str | Path | None = None,
-        glossary: Glossary | Mapping[str, str] | str | Path | None = None, context_window: int | None = None,
-        splitter: str = "rules", source_lang: str | None = None, target_lang: str | None = None, **options: Any,
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None, formality: Form | None = None,
+        context_window: int | None = None, splitter: str = "rules", source_lang: str | None = None,
+        target_lang: str | None = None, **options: Any,
     ) -> list[Translation]: ...  # fmt: skip
     @overload
     def translate(
         self, documents: Documents, *, beam: int = 5, explain: bool = False,
         given: Sequence[Sequence[str | None]] | None = None, memory: TranslationMemory | str | Path | None = None,
-        glossary: Glossary | Mapping[str, str] | str | Path | None = None, context_window: int | None = None,
-        splitter: str = "rules", source_lang: str | None = None, target_lang: str | None = None, **options: Any,
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None, formality: Form | None = None,
+        context_window: int | None = None, splitter: str = "rules", source_lang: str | None = None,
+        target_lang: str | None = None, **options: Any,
     ) -> list[list[Translation]]: ...  # fmt: skip
     def translate(
         self,
@@ -105,6 +108,7 @@ class Translator:
         given: Sequence[Any] | None = None,
         memory: TranslationMemory | str | Path | None = None,
         glossary: Glossary | Mapping[str, str] | str | Path | None = None,
+        formality: Form | None = None,
         context_window: int | None = None,
         splitter: str = "rules",
         source_lang: str | None = None,
@@ -125,6 +129,8 @@ class Translator:
                 They are returned as they are, with a score of 0, and models that read translations read them.
             memory: a data folder, whose similar sentences are read before each document (docnmt-translate `--memory`).
             glossary: what source terms are called in the target: a mapping, or a file (docnmt-translate `--glossary`).
+            formality: `formal` or `informal`: the form of address of every sentence, for models that were trained to be
+                told one (docnmt-train `--formality-share`).
             context_window: read a sentence with at most so many of its document before it and after it.
             splitter: what splits a text: `rules` or `sentencex`.
             source_lang, target_lang: from which language to which, for models of several; None: as the model is.
@@ -135,12 +141,11 @@ class Translator:
             UserError: documents or options are not of this kind; the sentence or the option is named.
         """
         if source_lang is not None or target_lang is not None:
-            there = self.between(source_lang, target_lang)
-            return there.translate(
+            return self.between(source_lang, target_lang).translate(
                 documents, beam=beam, explain=explain, given=given, memory=memory, glossary=glossary,
-                context_window=context_window, splitter=splitter, **options,
+                formality=formality, context_window=context_window, splitter=splitter, **options,
             )  # fmt: skip
-        generation, search = _search(beam, options)
+        generation, search = _search(beam, {"formality": formality, **options})
         task = self.models.task
         asked = InMemory.of(documents, "documents", sentence_splitter(splitter, task.source_lang))
         there = asked.partners(given, "given")
@@ -149,7 +154,7 @@ class Translator:
             "memory": self._memory(memory, context_window),
             "context_window": self._window(context_window),
         }
-        corpus = self._corpus(asked)
+        corpus = self.models.told(self._corpus(asked), formality)
         results = translate_corpus(
             self.models.models, task, corpus, generation, search, glossary=Glossary.of(glossary), **read
         )

@@ -30,6 +30,7 @@ from docnmt.modules.reduced_precision import multiplies_eight_bits
 #: Pages of experiments that took hours, on corpora that are not here: their commands are read and not run.
 RESULTS = {
     "docs/results.md": "hours of training on real corpora",
+    "docs/results-dialogue.md": "hours of training on a real corpus",
     "docs/results-real.md": "hours of training on a real corpus",
     "docs/results-attention.md": "benches of many minutes",
     "docs/fusion.md": "trainings of a study with five seeds",

@@ -57,6 +57,7 @@ def generate(
     corpus = ParallelCorpus.open(Path(config.data), config.gen_subset)
     if config.gen_first is not None:
         corpus = corpus.first_documents(config.gen_first)
+    corpus = loaded.told(corpus, options.formality)
     given = _given(corpus, config)
     rest = Rest.of(corpus, given)
     references = [rest.texts(each) for each in corpus.references]
@@ -134,7 +135,7 @@ def _scoring(
             )
         options = {
             "--paired": wanted.paired, "--by": wanted.by, "--per-document": wanted.per_document,
-            "--per-sentence": wanted.per_sentence, "--comet": wanted.comet,
+            "--per-sentence": wanted.per_sentence, "--comet": wanted.comet, "--address": wanted.address,
             "--lexical-consistency": config.lexical_consistency,
         }  # fmt: skip
         split = f"split {config.gen_subset}, which has no reference"

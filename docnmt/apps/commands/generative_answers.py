@@ -30,7 +30,7 @@ def answers(
         raise UserError(f"--generative: question {missing[0]:,} has no source (column src), which --path translates")
     loaded = load_models(models)
     documents = [[*filter(None, example.source_context), example.source] for example in examples]
-    corpus = ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer)
+    corpus = loaded.told(ParallelCorpus.from_lines(documents, loaded.task.source_tokenizer), options.formality)
     with progress_of(corpus, None) as progress:
         results = translate_corpus(
             loaded.models, loaded.task, corpus, options, search, context_window=models.context_window, progress=progress

@@ -13,7 +13,10 @@ import torch
 from torch import nn
 
 from docnmt.apps.commands.config import ModelsConfig
+from docnmt.core.batching.formality import in_form
+from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.meta import read_meta
+from docnmt.core.formats.address import Form
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask, is_translation_model
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.load_model import load_model
@@ -37,6 +40,7 @@ class LoadedModels:
     paths: tuple[Path, ...]
     models: tuple[AnyTranslationModel, ...]
     task: TranslationTask
+    knows_formality: bool = False  # all were trained with --formality-share
 
     def between(self, source_lang: str | None = None, target_lang: str | None = None) -> LoadedModels:
         """The same models between other languages; None: as they are.
@@ -53,6 +57,27 @@ class LoadedModels:
     def reads_context(self) -> bool:
         """Whether one of them reads other sentences than the one that it translates."""
         return any(model.reading.reads_context for model in self.models)
+
+    def check_formality(self, form: Form | None) -> None:
+        """Refuse a form of address that the models do not understand.
+
+        Raises:
+            UsageError: they were trained without such forms.
+        """
+        if form is not None and not self.knows_formality:
+            raise UsageError(
+                f"--formality {form}: {':'.join(map(str, self.paths))} was not trained to be told a form of address; "
+                "train with docnmt-train --formality-share, or leave --formality out"
+            )
+
+    def told(self, corpus: ParallelCorpus, form: Form | None) -> ParallelCorpus:
+        """The corpus whose translation is to have this form of address; None: as the models choose.
+
+        Raises:
+            UsageError: as `check_formality`.
+        """
+        self.check_formality(form)
+        return corpus if form is None else in_form(corpus, form, self.task.source_tokenizer)
 
 
 def between(task: TranslationTask, source_lang: str | None, target_lang: str | None) -> TranslationTask:
@@ -147,7 +172,8 @@ def open_models(paths: Sequence[str | Path], device: torch.device) -> LoadedMode
                 f"{files[readers[0]]} and {files[n]} were trained with --max-doc-tokens {limits[0]} and {limits[1]} "
                 "and would read different pieces of a document; translate with each by itself"
             )
-    return LoadedModels(files, tuple(models), tasks[readers[0]])
+    knows_formality = all(getattr(task, "knows_formality", False) for task in tasks)  # a plug-in's need not say
+    return LoadedModels(files, tuple(models), tasks[readers[0]], knows_formality)
 
 
 def split_path(path: str) -> list[str]:

@@ -54,6 +54,7 @@ def translate_files(
             if same_path(config.explain, str(path)):
                 raise UsageError(f"--explain {config.explain}: is {path}, a document; give another name")
     loaded = load_models(models)
+    loaded.check_formality(options.formality)
     for source, _ in jobs[1:]:  # a damaged one is found before the first is translated
         _document(source, loaded)
     pages: list[list[ExplainedSentence]] = []
@@ -170,7 +171,7 @@ class DocumentModel:
     def __call__(self, sentences: Sequence[Sentence]) -> Iterator[str]:
         """The translation of each sentence that is not given, in order; given ones are read."""
         task = self.loaded.task
-        corpus = corpus_of(sentences, task)
+        corpus = self.loaded.told(corpus_of(sentences, task), self.options.formality)
         given = [sentence.given for sentence in sentences]
         read: dict[str, Any] = {"given": given, "memory": self.memory, "context_window": self.context_window}
         kept: list[SentenceResult] | None = [] if self.page == [] else None  # what is asked once more is parts of them

@@ -51,6 +51,7 @@ def translate_stream(
     """
     check_explain(config.explain, overwrite=config.overwrite)
     loaded = load_models(models)
+    loaded.check_formality(options.formality)
     recalled = open_memory(memory, loaded)
     read: dict[str, Any] = {"memory": recalled, "context_window": models.context_window}
     with stream_progress(out) as progress:
@@ -98,8 +99,9 @@ class _Translating:
         Args:
             ends: it is the last. share: of the stream, that has been read.
         """
-        corpus, loaded, read = text.corpus, self._loaded, {"given": text.given, **self._read}
-        self.unknown.add(corpus)
+        loaded, read = self._loaded, {"given": text.given, **self._read}
+        self.unknown.add(text.corpus)
+        corpus = loaded.told(text.corpus, self._options.formality)
         self._subwords += int(source_lengths(corpus).sum())
         if self._progress is not None:
             self._progress.total = self._subwords if ends else None if share is None else int(self._subwords / share)

@@ -67,7 +67,8 @@ class Translate:
                 await response(scope, receive, send)
                 return
             asked = await self._asked(request, body)
-            service.accept(request.state.log, asked.corpus, explain=asked.explain)
+            log = request.state.log
+            service.accept(log, asked.corpus, explain=asked.explain, formality=asked.formality)
             if wanted(request):
                 await self._stream(asked, request, Stream(send, deadline), deadline)
             else:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.formats.address import Form
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.group import Encoding
 from docnmt.core.search.job import Job
@@ -48,6 +49,7 @@ class Order:
         task: between the languages that were asked for; None: the models' own.
         terms: finds those that it wants; None: those of `--glossary`, if any. kept: what was encoded of the same
             document, if it is asked for again and again.
+        formality: the form of address that is wanted; None: the service's own.
         found: what was told. job: its sentences on their way. entered: they are in the search, or were.
     """
 
@@ -59,6 +61,7 @@ class Order:
     task: TranslationTask | None = None
     terms: TermFinder | None = None
     kept: KeptEncoding | None = None
+    formality: Form | None = None
     found: dict[int, Translation] = field(default_factory=dict, init=False)
     job: Job | None = field(default=None, init=False)
     entered: bool = field(default=False, init=False)

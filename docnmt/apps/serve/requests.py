@@ -15,6 +15,7 @@ from docnmt.apps.explain.explanation import Explanation
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import KeptEncoding
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.formats.address import Form
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.terms import TermFinder
@@ -29,6 +30,7 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
     explain: bool = False
     source_lang: str | None = None
     target_lang: str | None = None
+    formality: Form | None = None
 
 
 class AskedSentences:
@@ -40,11 +42,13 @@ class AskedSentences:
         task: between the languages that were asked for; None: the models' own.
         terms: finds those that this request wants; None: those of `--glossary`, if any. kept: what was encoded of the
             same document, if it is asked for again and again.
+        formality: the form of address that is wanted, if one is.
     """
 
     corpus: ParallelCorpus
     numbers: Sequence[int]
     explain: bool = False
+    formality: Form | None = None
     given: Sequence[str | None] | None = None
     task: TranslationTask | None = None
     terms: TermFinder | None = None
@@ -171,7 +175,7 @@ def parse(body: bytes, rules: str, task: TranslationTask, *, most: int) -> Asked
             asked = AskedDocuments(wanted.documents, task)
         else:
             asked = AskedText(wanted.text or "", rules, task)
-        asked.explain, asked.task = wanted.explain, task
+        asked.explain, asked.task, asked.formality = wanted.explain, task, wanted.formality
         return asked
     except UserError as error:
         raise Refused(400, "invalid_text", str(error)) from None

@@ -92,6 +92,7 @@ def serve(
     token = None if config.token_file is None else read_token(Path(config.token_file))
     listening = listen(config.host, config.port)
     loaded = load_models(models)
+    loaded.check_formality(options.formality)
     recalled = open_memory(memory, loaded)
     service = Service(Models(loaded, options, search, models.context_window, recalled), config)
     host, port = listening.getsockname()[:2]

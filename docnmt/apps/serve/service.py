@@ -21,6 +21,7 @@ from docnmt.apps.serve.request_body import read_body
 from docnmt.apps.serve.requests import AskedSentences
 from docnmt.apps.serve.worker import Models, Worker
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.formats.address import Form
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
@@ -105,12 +106,18 @@ class Service:
         with self.place():
             return await self.body(request)
 
-    def accept(self, log: dict[str, Any], corpus: ParallelCorpus, *, explain: bool = False) -> None:
+    def accept(
+        self, log: dict[str, Any], corpus: ParallelCorpus, *, explain: bool = False, formality: Form | None = None
+    ) -> None:
         """Put what is asked for into the log, and count it.
 
         Raises:
-            Refused: it is too much.
+            Refused: it is too much, or the models know no forms of address.
         """
+        try:
+            self.worker.loaded.check_formality(formality)
+        except UserError as error:
+            raise Refused(400, "invalid_request", str(error)) from None
         sentences, tokens = corpus.num_sentences, len(corpus.source.tokens) + corpus.num_sentences
         log.update(sentences=sentences, tokens=tokens)
         if tokens > self.config.max_request_tokens:
@@ -164,7 +171,9 @@ class Service:
             queue.put_nowait("gone")
 
         explain = asked.numbers if asked.explain else None
-        order = Order(asked.corpus, asked.given, tell, deadline, explain, asked.task, asked.terms, asked.kept)
+        order = Order(
+            asked.corpus, asked.given, tell, deadline, explain, asked.task, asked.terms, asked.kept, asked.formality
+        )
         watching = asyncio.ensure_future(watch())
         try:
             await asyncio.to_thread(self.submit, order)

@@ -73,6 +73,7 @@ class Worker:
 
     def submit(self, order: Order) -> None:
         """Take a request in; any thread may call this. It can take a moment: call it from no event loop."""
+        order.corpus = self.loaded.told(order.corpus, order.formality or self._models.options.formality)
         order.job = self._job(order)
         with self._changed:
             self._new.append(order)

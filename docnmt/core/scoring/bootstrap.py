@@ -56,11 +56,21 @@ def paired_bootstrap(
         or system.counts.keys() != other.counts.keys()
     ):
         raise ValueError("both systems must be evaluated on the same documents with the same metrics")
-    documents = system.documents
-    drawn = np.random.default_rng(seed).multinomial(
-        documents, np.full(documents, 1 / documents), size=samples
-    )  # (B, D)
+    drawn = _drawn(system.documents, samples, seed)
     return [_compare(system, other, name, drawn) for name in system.counts]
+
+
+def interval(
+    evaluation: Evaluation, metric: str, *, samples: int = SAMPLES, seed: int = SEED
+) -> tuple[float, float]:
+    """Bounds of the middle 95 % of a metric in samples of the documents."""
+    low, high = np.quantile(_sampled(evaluation, metric, _drawn(evaluation.documents, samples, seed)), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _drawn(documents: int, samples: int, seed: int) -> np.ndarray:
+    """(B, D) how often each sample has each document."""
+    return np.random.default_rng(seed).multinomial(documents, np.full(documents, 1 / documents), size=samples)
 
 
 def _compare(system: Evaluation, other: Evaluation, name: str, drawn: np.ndarray) -> Comparison:
@@ -81,11 +91,12 @@ def _sampled(evaluation: Evaluation, name: str, drawn: np.ndarray) -> np.ndarray
 
 def format_comparisons(comparisons: Sequence[Comparison], documents: int, samples: int) -> str:
     """A table, and what it stands on."""
-    rows = ["metric   system   other    diff.            95 %      p  people"]
+    width = max(len("metric"), *(len(c.metric) for c in comparisons))
+    rows = [f"{'metric':<{width}}  system   other    diff.            95 %      p  people"]
     for c in comparisons:
         interval = f"[{c.low:+6.2f}, {c.high:+6.2f}]"
         people = "" if c.agreement is None else f"  {c.agreement:4.0f} %"
-        scores = f"{c.metric:<7} {c.system:7.2f} {c.other:7.2f} {c.difference:+7.2f}"
+        scores = f"{c.metric:<{width}} {c.system:7.2f} {c.other:7.2f} {c.difference:+7.2f}"
         rows.append(f"{scores}  {interval}  {c.p_value:.4f}{people}")
     rows.append(f"(paired bootstrap over {documents:,} documents, {samples:,} samples)")
     if INSTALLED:

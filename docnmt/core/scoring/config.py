@@ -6,8 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
+from docnmt.core.formats.address import language_pair
 from docnmt.core.formats.columns import parse_columns
 from docnmt.registry.options import below, option
+from docnmt.runtime.errors import UserError
 
 #: Of the bootstrap, where nobody says.
 SAMPLES, SEED = 1000, 12345
@@ -35,6 +37,11 @@ class ReportConfig:
     plot: str | None = option(None, "draw what --by says into this picture", metavar="FILE.png")
     per_document: bool = option(False, "also every document's own scores")
     per_sentence: bool = option(False, "also every sentence's own chrF, TER and, if asked for, COMET")
+    address: str | None = option(
+        None,
+        "also the forms of address (tu or vous, du or Sie): whether they are the reference's, and whether documents "
+        "keep to one; of a translation from English into this language, or as de-fr", metavar="LANG",
+    )  # fmt: skip
     comet: str | None = option(
         None, "also COMET by this model (Unbabel/wmt22-comet-da); needs the extra docnmt[comet]", metavar="MODEL"
     )
@@ -45,6 +52,11 @@ class ReportConfig:
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         found = below(self, 1, "comet_window", "comet_stride")
+        if self.address is not None:
+            try:
+                language_pair(self.address)
+            except UserError as error:
+                found.append(f"--address: {error}")
         if self.comet is None:
             given = {"--comet-window": self.comet_window, "--comet-stride": self.comet_stride}
             given |= {"--comet-qe": self.comet_qe or None}

@@ -31,6 +31,8 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
     problems = [f"{name} has no effect without --paired" for name, value in given.items() if value is not None]
     if wanted.comet is not None and config.src is None:
         problems.append("--comet reads the source too: give --src FILE")
+    if wanted.address is not None and config.src is None:
+        problems.append("--address counts lines whose source speaks to somebody: give --src FILE")
     if problems:
         raise UsageError(problems)
     if same_path(config.resegmented, wanted.plot):

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from docnmt.core.formats.address import language_pair
+from docnmt.core.scoring.address import Address, score_address
 from docnmt.core.scoring.align_lines import LineLayout, with_partners
 from docnmt.core.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
 from docnmt.core.scoring.comet import Comet, require_comet
@@ -28,6 +30,7 @@ class TranslationReport:
         consistency: of the system and of the (first) reference, whose ratio is what people do.
         comparisons: with the other system, by `samples` bootstrap samples.
         parts: of the text, with the scores of both.
+        address: the forms of address.
         unscored: sentences that a reference or the source lacks, which are left out.
     """
 
@@ -38,6 +41,7 @@ class TranslationReport:
     comparisons: Sequence[Comparison] = ()
     samples: int = 0
     parts: PartScores | None = None
+    address: Address | None = None
     unscored: int = 0
 
     def __str__(self) -> str:
@@ -45,6 +49,8 @@ class TranslationReport:
         if self.unscored:
             pieces.append(f"({self.unscored:,} sentences without a partner are not scored)")
         pieces += [f"lexical consistency, {who}: {each}" for who, each in self.consistency.items()]
+        if self.address is not None:
+            pieces.append(str(self.address))
         if self.comparisons:
             pieces.append(format_comparisons(self.comparisons, self.scores.documents, self.samples))
         if self.parts is not None:
@@ -58,6 +64,8 @@ class TranslationReport:
             content["unscored"] = self.unscored
         if self.consistency:
             content["lexical_consistency"] = {who: each.to_dict() for who, each in self.consistency.items()}
+        if self.address is not None:
+            content["address"] = self.address.to_dict()
         if self.comparisons:
             metrics, said = [asdict(each) for each in self.comparisons], reservations(self.scores.documents)
             content["paired"] = {"samples": self.samples, "metrics": metrics, "warnings": said}
@@ -131,17 +139,36 @@ def report_on(
         lexicon = learn_lexicon(sources, references[0])  # not of the system's text: all are measured alike
         for who, sentences in (("system", texts[0]), ("reference", references[0])):
             shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
+    comparisons = paired_bootstrap(*systems, samples=samples, seed=seed) if other is not None else []
+    addresses = [] if wanted.address is None else _addresses(wanted.address, scored, texts, references[0])
+    if addresses and other is not None:
+        pair = [each.evaluation for each in addresses]
+        comparisons += paired_bootstrap(*pair, samples=samples, seed=seed)
     documents = layout.documents_with(kept) if scored is not layout else range(systems[0].documents)
     return TranslationReport(
         systems[0].scores,
         _placed(systems[0].of_documents(), documents, len(layout.document_offsets) - 1) if wanted.per_document else [],
         _placed(_of_sentences(systems[0]), kept, len(hypotheses)) if wanted.per_sentence else [],
         shares,
-        paired_bootstrap(*systems, samples=samples, seed=seed) if other is not None else [],
+        comparisons,
         samples,
         _of_parts(wanted, systems),
+        addresses[0] if addresses else None,
         len(hypotheses) - len(kept),
     )
+
+
+def _addresses(
+    wanted: str, layout: LineLayout, systems: Sequence[Sequence[str]], reference: Sequence[str]
+) -> list[Address]:
+    """The forms of address of each system."""
+    source, target = language_pair(wanted)
+    return [
+        score_address(
+            layout.sentences, texts, reference, layout.document_offsets, language=target, source_language=source
+        )
+        for texts in systems
+    ]
 
 
 def _placed(rows: Sequence[dict[str, float]], places: Sequence[int], number: int) -> list[dict[str, float]]:

@@ -156,7 +156,11 @@ class GenerationConfig:
         None, "terms that translations keep to: lines SOURCE tab TARGET; where a sentence has the source term, its "
         "translation has the target term", metavar="TERMS.tsv", basic=True,
     )  # fmt: skip
-    batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",), basic=True)
+    formality: Literal["formal", "informal"] | None = option(
+        None, "write every sentence in this form of address (vous or tu, Sie or du); for models trained with "
+        "docnmt-train --formality-share [as the model chooses]", basic=True,
+    )  # fmt: skip
+    batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",))
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""

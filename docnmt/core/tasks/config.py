@@ -41,6 +41,10 @@ class DocumentTranslationConfig:
         None, "in every epoch, draw another segmentation of all training text: alpha, such as 0.2 (unigram models: "
         "its smoothing, less is more varied; BPE: share of merges left out)", metavar="ALPHA",
     )  # fmt: skip
+    formality_share: float = option(
+        0.0, "in training, in this share of the documents, each source sentence is told the form of address of its "
+        "translation by <formal> or <informal> before it, for --formality of the commands that translate"
+    )
     eval_bleu_beam: int = option(
         1, "beam of the validation BLEU, which --eval-bleu or --best-checkpoint-metric bleu asks for"
     )
@@ -51,7 +55,7 @@ class DocumentTranslationConfig:
     def problems(self) -> list[str]:
         """Values out of range."""
         found = below(self, 1, "max_doc_tokens", "source_mask_epochs", "eval_bleu_beam", "eval_bleu_documents")
-        found += no_share(self, "source_mask")
+        found += no_share(self, "source_mask", "formality_share")
         if any(size < 0 for size in self.resolutions) or len(set(self.resolutions)) < len(self.resolutions):
             sizes = " ".join(map(str, self.resolutions))
             found.append(f"--resolutions {sizes}: expected different numbers of sentences, 0 for whole documents")

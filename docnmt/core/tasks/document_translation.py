@@ -116,6 +116,11 @@ class DocumentTranslation:
         return self.config.max_doc_tokens
 
     @property
+    def knows_formality(self) -> bool:
+        """Whether training told forms of address, so that one can be asked for."""
+        return self.config.formality_share > 0
+
+    @property
     def joined(self) -> bool:
         """One vocabulary for both languages, which each may cut into its entries in a way of its own."""
         source, target = self.source_tokenizer, self.target_tokenizer
@@ -177,7 +182,8 @@ class DocumentTranslation:
         parts = []
         folders = [self.data_dir, *(Path(folder) for folder, _ in self.config.mixed)]
         for number, folder in enumerate(folders):
-            made = TrainingData(self.config, (self.source_tokenizer, self.target_tokenizer), (seed, epoch, number))
+            tokenizers = (self.source_tokenizer, self.target_tokenizer)
+            made = TrainingData(self.config, tokenizers, (seed, epoch, number), self.languages)
             name = f"{folder} {split}" if number else split
             parts.append(self._dataset(made.corpus(self.corpus(split, folder)), model.reading, name, made))
         if len(parts) == 1:

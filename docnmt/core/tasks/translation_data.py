@@ -10,10 +10,12 @@ import numpy as np
 
 from docnmt.core.batch import TranslationBatch
 from docnmt.core.batching.collate import collate, sentence_costs, unit_sizes
+from docnmt.core.batching.formality import ToldForms, tag_numbers
 from docnmt.core.batching.noise import DroppedContexts, HiddenWords, resegmented
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.meta import read_meta
 from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.formats.address import address_language
 from docnmt.core.reading import ReadingPlan
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.units import Units, context_units, cut_units, document_units, resolution_units
@@ -64,7 +66,8 @@ def check_training(
 
     Raises:
         UserError: `--resolutions` or `--max-doc-tokens` for a model that has its own units, a folder of `--mix-data`
-            that does not fit, or `--subword-sampling` of text that was cut off.
+            that does not fit, `--subword-sampling` of text that was cut off, or `--formality-share` without tags in
+            the vocabulary or a rule for the language.
     """
     cut = config.max_doc_tokens if config.unit_sentences is None else None
     given = {"--resolutions": config.resolutions, "--max-doc-tokens": cut}
@@ -77,6 +80,12 @@ def check_training(
         )
     if not plan.reads_context and config.unit_window is not None:
         raise UsageError(f"--unit-window has no effect with an architecture that reads {plan.noun}s")
+    if config.formality_share:
+        tag_numbers(tokenizers[0])
+        try:
+            address_language(languages[1])
+        except UserError as error:
+            raise UsageError(f"--formality-share: {error}") from None
     mixed = [Path(folder) for folder, _ in config.mixed]
     for folder in mixed:
         check_mixed(folder, tokenizers, languages)
@@ -115,10 +124,14 @@ class TrainingData:
     tokenizers: tuple[Tokenizer, Tokenizer]
     seeds: tuple[int, int, int]
 
+    languages: tuple[str, str]
+
     def corpus(self, corpus: ParallelCorpus) -> ParallelCorpus:
-        """With `--subword-sampling`, in other subwords."""
-        alpha = self.config.subword_sampling
-        return corpus if alpha is None else resegmented(corpus, self.tokenizers, alpha, self.seeds)
+        """With `--subword-sampling`, in other subwords; with `--formality-share`, with forms of address told."""
+        alpha, share = self.config.subword_sampling, self.config.formality_share
+        if alpha is not None:
+            corpus = resegmented(corpus, self.tokenizers, alpha, self.seeds)
+        return ToldForms(share, self.languages[1], (*self.seeds, 2)).tell(corpus, self.tokenizers[0])
 
     def units(self, corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> Units:
         """At every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without these `units`,

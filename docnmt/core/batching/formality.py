@@ -1,0 +1,99 @@
+"""Telling a model which form of address to use: an entry of the vocabulary before the words of a source sentence."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.random_draws import uniform
+from docnmt.core.data.store import TokenArray, offsets_of
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.formats.address import AddressRule, Form
+from docnmt.runtime.errors import UsageError
+
+#: The entries, which `docnmt-preprocess --user-defined-symbols` puts into a vocabulary.
+TAGS: dict[Form, str] = {"formal": "<formal>", "informal": "<informal>"}
+_NONE, _FORMS = -1, tuple(TAGS)
+
+
+def tag_numbers(tokenizer: Tokenizer) -> dict[Form, int]:
+    """The numbers of `TAGS` in a vocabulary.
+
+    Raises:
+        UsageError: it lacks one.
+    """
+    entries = tokenizer.vocabulary()
+    if missing := [tag for tag in TAGS.values() if tag not in entries]:
+        lacks, quoted = " and no ".join(missing), " ".join(map(repr, TAGS.values()))
+        raise UsageError(
+            f"--formality-share: the vocabulary has no {lacks}; preprocess with --user-defined-symbols {quoted}"
+        )
+    return {form: entries.index(tag) for form, tag in TAGS.items()}
+
+
+def in_form(corpus: ParallelCorpus, form: Form, tokenizer: Tokenizer) -> ParallelCorpus:
+    """The corpus with every source sentence told this form."""
+    return _with_tags(corpus, np.full(corpus.num_sentences, tag_numbers(tokenizer)[form]))
+
+
+@dataclass(frozen=True)
+class ToldForms:
+    """How often training tells the form of address.
+
+    Attributes:
+        share: of the documents; all or none of a document's sentences are told.
+        language: of the target. seeds: of the draws; each also depends on the document's number.
+    """
+
+    share: float
+    language: str
+    seeds: tuple[int, ...]
+
+    def tell(self, corpus: ParallelCorpus, tokenizer: Tokenizer) -> ParallelCorpus:
+        """The corpus with the forms of its targets before their sources, in the documents that are drawn.
+
+        A sentence without a form is told that of the nearest sentence with one in its document: so a tag does not ask
+        for a form where none belongs, and imperatives, whose form no word tells, have one. One with both is told none.
+        """
+        if not self.share:
+            return corpus
+        drawn = uniform(self.seeds, np.arange(corpus.num_documents)) < self.share
+        forms = np.where(np.repeat(drawn, np.diff(corpus.document_offsets)), target_forms(corpus, self.language), _NONE)
+        numbers = np.array([*tag_numbers(tokenizer).values(), _NONE])
+        return _with_tags(corpus, numbers[forms])
+
+
+@functools.lru_cache(maxsize=4)  # of the corpora of a run, which every epoch asks for
+def target_forms(corpus: ParallelCorpus, language: str) -> np.ndarray:
+    """(S,) for each target sentence the place of its form, or of its nearest neighbour's, among `TAGS`; -1: none."""
+    rule = AddressRule(language)
+    texts: Sequence[str] = corpus.references[0]
+    found = [rule.form(text) for text in texts]
+    forms = np.array([_NONE if form is None else _FORMS.index(form) for form in found], dtype=np.int64)
+    mixed = np.array([form is None and rule.speaks(text) for form, text in zip(found, texts, strict=True)], dtype=bool)
+    known = np.flatnonzero(forms != _NONE)
+    if not len(known):
+        return forms
+    here = np.arange(len(forms))
+    document = np.repeat(np.arange(corpus.num_documents), np.diff(corpus.document_offsets))
+    after = np.searchsorted(known, here)
+    before = known[np.maximum(after - 1, 0)]
+    after = known[np.minimum(after, len(known) - 1)]
+    far = 2 * len(forms)
+    distances = [np.where(document[each] == document, np.abs(each - here), far) for each in (before, after)]
+    nearest = np.where(distances[0] <= distances[1], before, after)
+    return np.where(mixed | (np.minimum(*distances) == far), _NONE, forms[nearest])
+
+
+def _with_tags(corpus: ParallelCorpus, tags: np.ndarray) -> ParallelCorpus:
+    """The corpus with a token (S,) before each source sentence; -1: none."""
+    source, told = corpus.source, np.flatnonzero(tags != _NONE)
+    words = np.asarray(source.tokens)
+    tokens = np.insert(words, np.asarray(source.offsets)[told], tags[told].astype(words.dtype))
+    lengths = source.lengths()
+    lengths[told] += 1
+    return replace(corpus, source=TokenArray(tokens, offsets_of(lengths)))

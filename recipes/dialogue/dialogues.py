@@ -1,0 +1,160 @@
+"""Dialogues for recipes/dialogue: their texts, what is given of them, and the table of results.
+
+python recipes/dialogue/dialogues.py text CORPUS/train OUT/train --languages en fr
+python recipes/dialogue/dialogues.py given OUT/test --languages en fr
+python recipes/dialogue/dialogues.py rest TRANSLATION OUT/test.third.fr > REST
+python recipes/dialogue/dialogues.py asked OUT/test TRANSLATION.formal TRANSLATION.informal --languages en fr > CHOSEN
+python recipes/dialogue/dialogues.py table SCORES.json ... > TABLE.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from docnmt.core.formats.address import AddressRule, second_person
+from docnmt.runtime.errors import UserError
+from docnmt.runtime.files import write_text
+
+Documents = list[list[str]]
+
+
+def documents(path: Path) -> Documents:
+    """The documents of a text, a sentence a line, empty lines between them."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [list(group) for blank, group in groupby(lines, lambda line: not line.strip()) if not blank]
+
+
+def side(prefix: str, language: str) -> Path:
+    """`PREFIX.LANGUAGE`."""
+    return Path(f"{prefix}.{language}")
+
+
+def pair(prefix: str, languages: Sequence[str]) -> tuple[Documents, Documents]:
+    """Both sides of a text.
+
+    Raises:
+        UserError: they have other documents.
+    """
+    source, target = (documents(side(prefix, language)) for language in languages)
+    if [len(each) for each in source] != [len(each) for each in target]:
+        raise UserError(f"{prefix}: its sides have other documents; expected one line for each line")
+    return source, target
+
+
+def write(path: Path, found: Documents) -> None:
+    """A text; lines may be empty."""
+    write_text(path, "\n\n".join("\n".join(each) for each in found) + "\n")
+
+
+def text(args: argparse.Namespace) -> None:
+    """Some of a text's documents, without the levels that the tests do not have."""
+    source, target = pair(args.prefix, args.languages)
+    chosen = [n for n, each in enumerate(source) if args.least <= len(each) <= (args.most or len(each))]
+    for language, found in zip(args.languages, (source, target), strict=True):
+        write(side(args.out, language), [found[n] for n in chosen][:: args.every])
+
+
+def given(args: argparse.Namespace) -> None:
+    """PREFIX.third.fr: the first third of each document; PREFIX.foreign.en, PREFIX.foreign.third.fr: that of the next
+    document in its place; PREFIX.rest.en, .fr: what is scored then."""
+    (source, target), (from_, to) = pair(args.prefix, args.languages), args.languages
+    third = [len(each) // 3 for each in source]
+    following = [*range(1, len(source)), 0]
+    blank = [[""] * (len(each) - n) for each, n in zip(source, third, strict=True)]
+    rest = [[each[n:] for each, n in zip(found, third, strict=True)] for found in (source, target)]
+
+    def with_first(found: Documents, order: Sequence[int], behind: Documents) -> Documents:
+        return [found[n][: third[n]] + after for n, after in zip(order, behind, strict=True)]
+
+    write(side(args.prefix, f"third.{to}"), with_first(target, range(len(source)), blank))
+    write(side(args.prefix, f"foreign.{from_}"), with_first(source, following, rest[0]))
+    write(side(args.prefix, f"foreign.third.{to}"), with_first(target, following, blank))
+    for language, found in zip(args.languages, rest, strict=True):
+        write(side(args.prefix, f"rest.{language}"), found)
+
+
+def lines(path: str) -> list[str]:
+    """The lines of a text."""
+    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def rest(args: argparse.Namespace) -> None:
+    """The lines of a translation that were not given."""
+    sys.stdout.writelines(
+        f"{line}\n"
+        for line, there in zip(lines(args.translation), lines(args.given), strict=True)
+        if not there.strip()
+    )
+
+
+def asked(args: argparse.Namespace) -> None:
+    """Of each document the translation in the form that most lines of address of its reference have."""
+    source, reference = pair(args.prefix, args.languages)
+    rule, speaks = AddressRule(args.languages[1]), second_person(args.languages[0])
+    ways = {form: documents(Path(getattr(args, form))) for form in ("formal", "informal")}
+    chosen = []
+    for number, (there, said) in enumerate(zip(source, reference, strict=True)):
+        forms = Counter(rule.form(line) for one, line in zip(there, said, strict=True) if speaks(one))
+        chosen.append(ways["formal" if forms["formal"] > forms["informal"] else "informal"][number])
+    print("\n\n".join("\n".join(each) for each in chosen))
+
+
+def table(args: argparse.Namespace) -> None:
+    """A row for each file of docnmt-score --address --paired --json, called by its name."""
+    print("| | agreement | consistency | s-BLEU | difference | chrF | difference |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for path in map(Path, args.scores):
+        scores: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        compared = {each["metric"]: each for each in scores.get("paired", {}).get("metrics", [])}
+        cells = [" ".join(path.with_suffix("").parts[-3:])]
+        for name in ("agreement", "consistency"):
+            share = scores["address"][name]
+            cells.append("–" if share is None else f"{share:.1f}")
+        for name in ("s-BLEU", "chrF"):
+            cells += [f"{scores[name]:.2f}", _difference(compared.get(name))]
+        print(f"| {' | '.join(cells)} |")
+
+
+def _difference(compared: dict[str, Any] | None) -> str:
+    if compared is None:
+        return ""
+    low, high = compared["low"], compared["high"]
+    return f"{compared['difference']:+.2f} ({low:+.2f} to {high:+.2f}), p {compared['p_value']:.3f}"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """One of the steps."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    steps = parser.add_subparsers(dest="step", required=True)
+    work = {each.__name__: each for each in (text, given, rest, asked, table)}
+    step = {name: steps.add_parser(name, help=each.__doc__) for name, each in work.items()}
+    for name in ("text", "given", "asked"):
+        step[name].add_argument("prefix")
+        step[name].add_argument("--languages", nargs=2, required=True, metavar="LANG")
+    step["text"].add_argument("out")
+    step["text"].add_argument("--every", type=int, default=1, metavar="N", help="only every Nth document")
+    step["text"].add_argument("--least", type=int, default=1, metavar="N", help="only documents of at least N lines")
+    step["text"].add_argument("--most", type=int, metavar="N", help="only documents of at most N lines")
+    step["rest"].add_argument("translation")
+    step["rest"].add_argument("given")
+    step["asked"].add_argument("formal")
+    step["asked"].add_argument("informal")
+    step["table"].add_argument("scores", nargs="+")
+    args = parser.parse_args(words)
+    try:
+        work[args.step](args)
+    except (UserError, OSError) as error:
+        print(f"dialogues.py: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

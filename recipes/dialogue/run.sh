@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Dialogue: "you" is tu or vous, du or Sie, and who said so before decides. A sentence model is trained on games; from it, with
+# as many further updates of the same schedule, sentence and document models. Asked of dialogues that nobody has seen: with
+# nothing given; with the first third of each dialogue given; with another dialogue's first third in its place; and with the
+# form of address told (--formality).
+#   DATA=~/corpora recipes/dialogue/run.sh
+#   TARGET=fr|de     games_enfr and DiaBLa, or games_ende and XDailyDialog (fr)
+#   WORK=DIR         another folder than runs/dialogue-TARGET
+#   UPDATES=N        of the sentence model (3500); FURTHER=N updates from it on (300)
+#   SEEDS="1 2 3"    of the further updates
+#   SYSTEMS="…"      of sentence shape concat hier source target both forms, the first one is the control (all of them)
+#   PRECISION=--no-bf16  on a processor without bfloat16 products
+# One core with bf16 takes 50 minutes for the sentence model, 5 for a further sentence model and 10 to 15 for a document model.
+set -euo pipefail
+DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
+cd "$(dirname "$0")/../.."
+. tools/environment.sh
+. tools/experiment.sh
+environment plot
+
+target=${TARGET:-fr}
+case $target in
+fr) games=games_enfr tests=(diabla="$DATA/diabla_enfr/test") ;;
+de) games=games_ende tests=(xdailydialog="$DATA/xdailydialog_ende/test") ;;
+*) echo "error: TARGET=$target: expected fr or de" >&2 && exit 2 ;;
+esac
+work=${WORK:-runs/dialogue-$target} further=${FURTHER:-300} checkpoint=last
+data=$work/data-bin text=$work/text languages=(--languages en "$target")
+dialogues() { python recipes/dialogue/dialogues.py "$@"; }
+mkdir -p "$text" "$work/results"
+
+if [ ! -e "$data/meta.json" ]; then
+    say "text: dialogues without levels; a third of dev is for validation, another for choices"
+    dialogues text "$DATA/$games/train" "$text/train" "${languages[@]}"
+    dialogues text "$DATA/$games/dev" "$text/dev" "${languages[@]}" --every 3
+    dialogues text "$DATA/$games/test" "$text/games" "${languages[@]}" --least 3 --most 250
+    for each in "${tests[@]}"; do dialogues text "${each#*=}" "$text/${each%%=*}" "${languages[@]}"; done
+    for each in games "${tests[@]%%=*}"; do dialogues given "$text/$each" "${languages[@]}"; done
+    say "preprocess, with the tags of --formality in the vocabulary"
+    docnmt-preprocess -s en -t "$target" --trainpref "$text/train" --validpref "$text/dev" --destdir "$data" \
+        --vocab-size 8000 --long-policy split --user-defined-symbols '<formal>' '<informal>'
+fi
+
+learn "$data" recipes/dialogue/config.yaml "$work/start" --arch transformer_small --lr 2e-3 --warmup-updates 400 \
+    --max-update "${UPDATES:-3500}" --validate-interval-updates 500
+pieces=(--resolutions 16 --max-doc-tokens 1500)
+options() { # SYSTEM: its options, one a line
+    case $1 in
+    sentence) set -- transformer_small ;;
+    shape) set -- transformer_small --unit-sentences 16 ;; # in batches of document pieces
+    concat) set -- concat_transformer_small --source-context 1 --target-window 2 ;;
+    hier) set -- hier_transformer_small --target-context summaries "${pieces[@]}" ;;
+    source) set -- cond_transformer_small "${pieces[@]}" ;;
+    target) set -- cond_transformer_small --context-sides decoder --target-context conditional "${pieces[@]}" ;;
+    both) set -- cond_transformer_small --target-context conditional "${pieces[@]}" ;;
+    forms) set -- transformer_small --formality-share 0.5 ;;
+    *) echo "error: SYSTEMS: no system '$1'" >&2 && return 2 ;;
+    esac
+    printf '%s\n' --arch "$@"
+}
+search() { # RUN SET OUT [OPTION …] < SOURCE: all dialogues side by side
+    local out=$3 path=$work/$1/model/checkpoint_last.safetensors
+    newer "$out" "$path" "$text/$2.en" && return 0
+    say "$1: translate $2, ${out##*/}"
+    docnmt-translate --path "$path" --input-format corpus --generator greedy --max-tokens 100000 --batch-size 144 \
+        "${@:4}" > "$out.tmp"
+    mv "$out.tmp" "$out"
+}
+translated() { # RUN SET: nothing given; the first third; a foreign first third; where the model takes it, a form
+    local run=$1 set=$2 out=$work/results/$2/$1 way
+    mkdir -p "$out"
+    search "$run" "$set" "$out/none.$target" < "$text/$set.en"
+    case $run in
+    both* | target* | hier*)
+        search "$run" "$set" "$out/third.whole" --given "$text/$set.third.$target" < "$text/$set.en"
+        search "$run" "$set" "$out/foreign.whole" --given "$text/$set.foreign.third.$target" < "$text/$set.foreign.en"
+        dialogues rest "$out/foreign.whole" "$text/$set.foreign.third.$target" > "$out/foreign.$target" ;;
+    forms*)
+        for way in formal informal; do search "$run" "$set" "$out/$way.whole" --formality "$way" < "$text/$set.en"; done
+        dialogues asked "$text/$set" "$out/formal.whole" "$out/informal.whole" "${languages[@]}" > "$out/asked.$target" ;;
+    esac
+    [ -e "$out/third.whole" ] || ln -sf "none.$target" "$out/third.whole" # what is given cannot be read
+    dialogues rest "$out/third.whole" "$text/$set.third.$target" > "$out/third.$target"
+}
+scored() { # RUN SET CONTROL: each translation beside the control's
+    local out=$work/results/$2/$1 way part control
+    for way in none third foreign asked; do
+        [ -e "$out/$way.$target" ] || continue
+        case $way in third | foreign) part=$2.rest control=third ;; *) part=$2 control=none ;; esac
+        docnmt-score --src "$text/$part.en" --ref "$text/$part.$target" --sys "$out/$way.$target" --address "$target" \
+            --paired "$work/results/$2/$3/$control.$target" --json > "$out/$way.json"
+    done
+}
+systems=(${SYSTEMS:-sentence shape concat hier source target both forms})
+for seed in ${SEEDS:-1 2 3}; do
+    for system in "${systems[@]}"; do
+        readarray -t chosen < <(options "$system")
+        learn "$data" recipes/dialogue/config.yaml "$work/$system$seed" "${chosen[@]}" --lr 1e-3 --lr-scheduler cosine \
+            --warmup-updates 30 --lr-period-updates $((further - 30)) --max-update "$further" --seed "$seed" \
+            --finetune-from-model "$work/start/model/checkpoint_last.safetensors"
+        for set in games "${tests[@]%%=*}"; do
+            translated "$system$seed" "$set"
+            scored "$system$seed" "$set" "${systems[0]}$seed"
+        done
+    done
+done
+for set in games "${tests[@]%%=*}"; do dialogues table "$work/results/$set"/*/*.json; done

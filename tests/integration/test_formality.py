@@ -1,0 +1,218 @@
+"""`--formality`: what training tells, and that every way of asking is the same search of the same tokens."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import small_system
+from toy import assert_same_checkpoint
+
+import docnmt
+from docnmt.cli.generate import main as generate
+from docnmt.cli.preprocess import main as preprocess
+from docnmt.cli.train import main as train
+from docnmt.cli.translate import main as translate
+from docnmt.core.batching.formality import TAGS, ToldForms, in_form, tag_numbers, target_forms
+from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.store import TextArray, TokenArray, offsets_of
+from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.search.config import GenerationConfig
+from docnmt.core.search.translate_corpus import translate_corpus
+from docnmt.core.tasks.config import DocumentTranslationConfig
+from docnmt.core.tasks.document_translation import DocumentTranslation
+from docnmt.runtime.errors import UsageError
+
+SMALL = "--encoder-layers 1 --decoder-layers 1 --embed-dim 16 --heads 2 --ffn-dim 32 --warmup-updates 3 --device cpu"
+TEXT = ["you see the old dog.", "the cat sleeps.", "do you find it?"]
+
+
+def tokenizer() -> Tokenizer:
+    lines = [line for document in small_system.text(40, 8, seed=9) for line in document]
+    return Tokenizer.train(lines, 47, user_defined_symbols=list(TAGS.values()))
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, untrained, whose configuration says that it was told forms."""
+    sides = (tokenizer(), tokenizer())
+    config = DocumentTranslationConfig(formality_share=0.5)
+    task = DocumentTranslation(config, languages=("en", "fr"), tokenizers=sides)
+    path = tmp_path_factory.mktemp("told") / "m.safetensors"
+    options = {"target_context": "conditional"}
+    return small_system.save(path, "hier_cond_transformer_tiny", of=task, **options)
+
+
+def forms_of_documents(seed: int) -> tuple[ParallelCorpus, list[list[str]]]:
+    """A corpus whose targets have every kind of line, and these."""
+    rng = random.Random(seed)
+    texts = ["tu viens", "vous venez", "il vient", "il part", "tu ou vous"]
+    documents = [[rng.choice(texts) for _ in range(rng.randint(1, 9))] for _ in range(40)]
+    corpus = ParallelCorpus.from_lines([["the dog"] * len(each) for each in documents], tokenizer())
+    lines = TextArray.from_lines([line for document in documents for line in document])
+    return replace(corpus, references=[lines]), documents
+
+
+def nearest(document: list[str], place: int) -> str | None:
+    """The form that a sentence should be told: its own, else its nearest neighbour's, the earlier one of two."""
+    forms = {"tu viens": "informal", "vous venez": "formal"}
+    if document[place] == "tu ou vous":
+        return None
+    known = [(abs(n - place), n, forms[line]) for n, line in enumerate(document) if line in forms]
+    return min(known)[2] if known else None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_training_tells_the_nearest_form_to_whole_documents(seed: int) -> None:
+    corpus, documents = forms_of_documents(seed)
+    expected = [nearest(document, place) for document in documents for place in range(len(document))]
+    assert [None if n < 0 else list(TAGS)[n] for n in target_forms(corpus, "fr").tolist()] == expected
+    numbers = tag_numbers(tokenizer())
+    told = ToldForms(0.5, "fr", (1, seed)).tell(corpus, tokenizer())
+    heads = [told.source[n][0] for n in range(len(told.source))]
+    begins = corpus.document_offsets
+    tagged = [form if heads[n] == numbers.get(form, -1) else None for n, form in enumerate(expected)]
+    of_documents = [(tagged[a:b], expected[a:b]) for a, b in pairwise(begins.tolist())]
+    assert all(found == wanted or not any(found) for found, wanted in of_documents)
+    shares = [bool(any(found)) for found, wanted in of_documents if any(wanted)]
+    assert 0.2 < np.mean(shares) < 0.8
+    for n, form in enumerate(tagged):  # nothing else has changed
+        assert told.source[n][form is not None :].tolist() == corpus.source[n].tolist()
+    same, other = (ToldForms(0.5, "fr", (1, s)).tell(corpus, tokenizer()).source.tokens for s in (seed, seed + 9))
+    assert same.tolist() == told.source.tokens.tolist()
+    assert other.tolist() != same.tolist()
+    assert ToldForms(0.0, "fr", (1, seed)).tell(corpus, tokenizer()) is corpus
+
+
+def folder(path: Path, *more: str) -> Path:
+    """A data folder en-fr; `more` options of docnmt-preprocess."""
+    rng = random.Random(0)
+    texts = [("you come", "tu viens"), ("you come", "vous venez"), ("he comes", "il vient"), ("who", "qui")]
+    for split, documents in (("train", 12), ("valid", 2)):
+        pairs = [[rng.choice(texts) for _ in range(5)] for _ in range(documents)]
+        for side, language in enumerate(("en", "fr")):
+            parts = ("\n".join(pair[side] for pair in document) for document in pairs)
+            (path / f"{split}.{language}").write_text("\n\n".join(parts) + "\n")
+    words = ["-s", "en", "-t", "fr", "--trainpref", str(path / "train"), "--validpref", str(path / "valid")]
+    assert preprocess([*words, "--destdir", str(path / "data"), *more]) == 0
+    return path / "data"
+
+
+def test_a_run_that_tells_forms_resumes_bit_for_bit_and_its_model_takes_them(tmp_path: Path) -> None:
+    data = folder(tmp_path, "--user-defined-symbols", *TAGS.values())
+    command = [str(data), "--arch", "transformer", *SMALL.split(), "--max-tokens", "60", "--formality-share", "0.5"]
+    for run, limits in (("whole", ["9"]), ("parts", ["2", "9"])):
+        for limit in limits:
+            assert train([*command, "--save-dir", str(tmp_path / run), "--max-update", limit]) == 0
+    last = "checkpoint_last.safetensors"
+    assert_same_checkpoint(tmp_path / "whole" / last, tmp_path / "parts" / last)
+    model = docnmt.load(tmp_path / "whole")
+    assert model.translate(["you come"], formality="formal") != model.translate(["you come"], formality="informal")
+
+
+@pytest.mark.parametrize(("language", "tags", "named"), [("fr", False, "<formal>"), ("xx", True, "xx")])
+def test_training_without_tags_or_rule_is_refused(
+    language: str, tags: bool, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = folder(tmp_path, *(["--user-defined-symbols", *TAGS.values()] if tags else []))
+    if language != "fr":
+        for split in ("train", "valid"):
+            (tmp_path / f"{split}.fr").rename(tmp_path / f"{split}.{language}")
+        words = ["-s", "en", "-t", language, "--trainpref", str(tmp_path / "train"), "--srcdict", str(data)]
+        data = tmp_path / "other"
+        assert preprocess([*words, "--validpref", str(tmp_path / "valid"), "--destdir", str(data)]) == 0
+    command = [str(data), "--arch", "transformer", *SMALL.split(), "--formality-share", "0.5"]
+    assert train([*command, "--save-dir", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert "--formality-share" in said
+    assert named in said
+    assert not (tmp_path / "run").exists()
+
+
+def by_hand(path: Path, documents: list[list[str]], tag: str) -> list[str]:
+    """Translations of the sentences with a tag before the words of each, put there one by one."""
+    models = docnmt.load(path).models
+    sides = models.task.source_tokenizer
+    corpus = ParallelCorpus.from_lines(documents, sides)
+    number = sides.vocabulary().index(tag)
+    rows = [[number, *corpus.source[n].tolist()] for n in range(corpus.num_sentences)]
+    corpus = replace(corpus, source=TokenArray.from_lists(rows, sides.vocab_size))
+    return [each.text for each in translate_corpus(models.models, models.task, corpus, GenerationConfig())]
+
+
+@pytest.mark.parametrize("form", list(TAGS))
+def test_every_way_of_asking_writes_what_the_tag_before_each_sentence_gives(
+    told: Path, form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = by_hand(told, [TEXT], TAGS[form])
+    model = docnmt.load(told)
+    assert [each.text for each in model.translate(TEXT, formality=form)] == expected
+    assert [each.text for each in model.translate(TEXT)] != expected
+    explained = model.translate(TEXT, formality=form, explain=True)
+    assert all(each.explanation is not None and each.explanation.source[0] == TAGS[form] for each in explained)
+
+    common = ["--path", str(told), "--device", "cpu", "--formality", form]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXT).encode()), encoding="utf-8"))
+    page = tmp_path / "page.jsonl"
+    assert translate([*common, "--input-format", "corpus", "--explain", str(page)]) == 0
+    assert capsys.readouterr().out.splitlines() == expected
+    assert [json.loads(row)["translation"] for row in page.read_text().splitlines()] == expected
+
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(TEXT) + "\n")
+    assert translate([*common, str(file), "-o", str(tmp_path / "out.txt")]) == 0
+    assert (tmp_path / "out.txt").read_text().splitlines() == expected
+
+    file.rename(tmp_path / "test.en")
+    words = ["-s", "en", "-t", "fr", "--testpref", str(tmp_path / "test"), "--srcdict", str(told)]
+    assert preprocess([*words, "--destdir", str(tmp_path / "data")]) == 0
+    capsys.readouterr()
+    assert generate([str(tmp_path / "data"), *common]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines() if line.startswith("D-")]
+    assert [row[2] for row in rows] == expected
+
+
+def test_models_that_were_not_told_and_other_words_are_refused(
+    told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = small_system.save(tmp_path / "plain.safetensors")
+    with pytest.raises(UsageError, match="plain"):
+        docnmt.load(plain).translate(TEXT, formality="formal")
+    with pytest.raises(UsageError, match="polite"):
+        docnmt.load(told).translate(TEXT, formality="polite")  # type: ignore[call-overload]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a dog\n"), encoding="utf-8"))
+    assert translate(["--path", str(plain), "--formality", "formal"]) == 2
+    assert "--formality" in capsys.readouterr().err
+
+
+def test_in_form_keeps_empty_sentences_apart() -> None:
+    corpus = ParallelCorpus.from_lines([["the dog", "a"]], tokenizer())
+    corpus = replace(corpus, source=TokenArray(corpus.source.tokens[:0], offsets_of(np.zeros(2, dtype=np.int64))))
+    told = in_form(corpus, "formal", tokenizer())
+    assert told.source.lengths().tolist() == [1, 1]
+
+
+def test_the_service_takes_a_form_a_request(told: Path, tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn", reason="needs docnmt[serve]")
+    from served import serve
+
+    plain = small_system.save(tmp_path / "plain.safetensors")
+    asked = {"documents": [TEXT]}
+    with serve(tmp_path / "log", "--path", str(told), "--formality", "informal") as service:
+        client = service.client()
+        answers = [client.post("/translate", json={**asked, **more}).json()["documents"][0]
+                   for more in ({}, {"formality": "informal"}, {"formality": "formal"})]  # fmt: skip
+        assert answers == [by_hand(told, [TEXT], TAGS[form]) for form in ("informal", "informal", "formal")]
+        assert client.post("/translate", json={**asked, "formality": "polite"}).status_code == 400
+    with serve(tmp_path / "log2", "--path", str(plain)) as service:
+        answer = service.client().post("/translate", json={**asked, "formality": "formal"})
+        assert answer.status_code == 400
+        assert "formality" in answer.json()["error"]["message"]
