@@ -11,7 +11,6 @@ from torch import Tensor
 from docnmt.functional.autograd import Context
 from docnmt.functional.buckets import bucket_plan
 from docnmt.functional.linear_kernel import windowed_attention
-from docnmt.functional.linear_library import library_attention, takes_library
 from docnmt.layout import Spans
 
 Backend = Literal["auto", "quadratic", "linear"]
@@ -54,10 +53,7 @@ def linear_attention(
             k, values = (x.masked_fill(~key_mask[:, None, :, None], 0) for x in (k, values))
         features_q, features_k = feature_map(q).flatten(0, 1), feature_map(k).flatten(0, 1)  # (B·h, L, d)
         rel = None if rel_pos is None else _rows_per_head(feature_map(rel_pos), q)
-        if backend == "auto" and takes_library(q, k, rel_pos, causal):
-            mixed = library_attention(features_q, features_k, values.flatten(0, 1))
-        else:
-            mixed = _mix(features_q, features_k, values.flatten(0, 1), rel, causal, backend)
+        mixed = _mix(features_q, features_k, values.flatten(0, 1), rel, causal, backend)
         return normalised(mixed).view(*q.shape[:3], v.shape[3]).to(v.dtype)
 
 

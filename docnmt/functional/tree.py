@@ -85,11 +85,6 @@ class TreeIndex:
         """(S,) int64, the leaf of each sentence."""
         return self.levels[0]
 
-    @property
-    def document_of_node(self) -> Tensor:
-        """(N,) int64."""
-        return self.node_spans.span_of_token
-
     @cached_property
     def place(self) -> Tensor:
         """(N,) int64, where each node stands in its level."""

@@ -80,7 +80,7 @@ def test_memory_and_disk_give_the_same_corpus(text: ParallelText) -> None:
     text.preprocess()
     tokenizer = Tokenizer.from_bytes((text.data / "tokenizer.model").read_bytes())
     stored = text.corpus("test")
-    read = ParallelCorpus.from_text(TextLines(text.path("test.en")), tokenizer)
+    read = small_system.corpus_of_text(TextLines(text.path("test.en")), tokenizer)
     bounds = stored.document_offsets.tolist()
     documents = [stored.source_text[a:b] for a, b in itertools.pairwise(bounds)]
     for corpus in (read, ParallelCorpus.from_lines(documents, tokenizer)):

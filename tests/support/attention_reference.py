@@ -121,7 +121,7 @@ def traverse_tree(
             return begin[sentence[node] + 1] - begin[sentence[node]]
         return sum(words(child) for child in children[node])
 
-    nodes = [n for n, of in enumerate(tree.index.document_of_node.tolist()) if of == document]
+    nodes = [n for n, of in enumerate(tree.index.node_spans.span_of_token.tolist()) if of == document]
     total: dict[int, Tensor] = {}
     for node in reversed(nodes):  # a document's root is its last node
         parent = parents[node]

@@ -11,6 +11,9 @@ import torch
 
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.formats.plain_text import read_text
+from docnmt.core.formats.structure import Facts, StructureBuilder
+from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.checkpoint import save_checkpoint, unique_state
@@ -47,6 +50,13 @@ def task(vocab_size: int = 45, **options: Any) -> DocumentTranslation:
 
 def corpus(documents: list[list[str]]) -> ParallelCorpus:
     return ParallelCorpus.from_lines(documents, tokenizer())
+
+
+def corpus_of_text(lines: TextLines, own: Tokenizer | None = None) -> ParallelCorpus:
+    """One side in plain text, read as docnmt-preprocess reads it, in memory."""
+    facts, builder = Facts(), StructureBuilder()
+    texts = [sentence.texts[0] for sentence in builder.sentences(read_text([lines], facts))]
+    return ParallelCorpus._of_source(builder.build(known=facts.levels), texts, own or tokenizer())
 
 
 def config(arch: str, **options: Any) -> Any:

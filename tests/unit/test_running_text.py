@@ -146,7 +146,7 @@ def test_the_plain_form_is_that_of_a_corpus(rows: list[str], marks: bool, size: 
     text = "".join(f"{row}\n" for row in (["<p>", *rows] if "<p>" in rows else rows))
     text = text.replace("\n\n", "\n<d>\n").replace(" \n", "<d>\n") if marks else text
     try:
-        corpus = ParallelCorpus.from_text(lines(text), small_system.tokenizer())
+        corpus = small_system.corpus_of_text(lines(text))
     except UserError:
         return  # two ways of marking documents
     found = RunningText.together(of_sentences(lines(text)))

@@ -49,7 +49,7 @@ def test_children_and_parents_are_each_others_inverse():
         assert parent == -1 or node in children[parent]
     assert sum(parent == -1 for parent in parents) == 3
     assert all(parents[child] == node for node, pair in enumerate(children) for child in pair if child >= 0)
-    documents = index.document_of_node.tolist()
+    documents = index.node_spans.span_of_token.tolist()
     assert all(documents[node] == documents[parent] for node, parent in enumerate(parents) if parent >= 0)
 
 

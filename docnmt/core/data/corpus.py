@@ -13,9 +13,7 @@ from docnmt.core.data.split_folder import SplitFolder, reference_names
 from docnmt.core.data.store import TextArray, TokenArray
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.document import Document, structure_of
-from docnmt.core.formats.plain_text import read_text
-from docnmt.core.formats.structure import Facts, Structure, StructureBuilder
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.formats.structure import Structure
 from docnmt.runtime.errors import UserError
 
 
@@ -105,17 +103,6 @@ class ParallelCorpus(Structure):
         """Source documents in memory, with their structure; an empty document is kept."""
         lines = [sentence for document in documents for sentence in document.sentences]
         return cls._of_source(structure_of(documents), lines, tokenizer)
-
-    @classmethod
-    def from_text(cls, lines: TextLines, tokenizer: Tokenizer) -> ParallelCorpus:
-        """One side in plain text (empty lines or `<d>` between documents, `<p>` between paragraphs), in memory.
-
-        Raises:
-            UserError: the text is not clean; the line is named.
-        """
-        facts, builder = Facts(), StructureBuilder()
-        texts = [sentence.texts[0] for sentence in builder.sentences(read_text([lines], facts))]
-        return cls._of_source(builder.build(known=facts.levels), texts, tokenizer)
 
     @classmethod
     def _of_source(cls, structure: Structure, lines: list[str], tokenizer: Tokenizer) -> ParallelCorpus:
