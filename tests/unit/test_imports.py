@@ -46,9 +46,9 @@ def test_rooms_import_from_the_rooms_above_only() -> None:
         assert here in ("__init__", there) or order.index(there) < order.index(here), f"{file} imports {target}"
 
 
-def test_documents_need_nothing_of_docnmt_but_errors() -> None:
+def test_documents_need_nothing_of_docnmt_but_errors_and_languages() -> None:
     targets = {target for file, target in drawings.imports(ROOT / "docnmt") if file.startswith("apps/documents/")}
-    assert {target for target in targets if not target.startswith("apps.documents")} == {"runtime.errors"}
+    assert {target for target in targets if not target.startswith("apps.documents")} == {"runtime.errors", "runtime.languages"}
 
 
 @pytest.mark.parametrize(("names", "torch"), TABLE, ids=["+".join(names) for names, _ in TABLE])

@@ -9,10 +9,10 @@ from sample_documents import Model, translate
 from translate.lang import data
 
 from docnmt.apps.documents import read
-from docnmt.apps.documents.languages import base, check_language, right_to_left, tag
 from docnmt.core.formats.split_sentences import splitter
 from docnmt.core.scoring.metrics import bleu_tokenizer
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base, check_language, right_to_left, tag
 
 #: Where langcodes keeps a member of a group apart, or takes another member for the group.
 _APART = {"bih": "bho", "fuv": "fuv", "hbs": "sr", "nb": "nb", "nob": "nb", "pbt": "pbt", "prs": "fa", "quy": "quy",

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from docnmt.apps.documents import icu
-from docnmt.apps.documents.languages import base, tag
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import Place, Spliced
 from docnmt.apps.documents.tagged import read
 from docnmt.apps.documents.text_file import replaced
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base, tag
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from lxml import etree
 
 from docnmt.apps.documents.docx_runs import value
-from docnmt.apps.documents.languages import base, right_to_left, tag
 from docnmt.apps.documents.xml_file import Element, local
+from docnmt.runtime.languages import base, right_to_left, tag
 
 #: What stands behind `bidi` among the properties of a paragraph, and behind `rtl` among those of a run.
 _BEHIND_BIDI = frozenset(

@@ -10,12 +10,12 @@ from urllib.parse import unquote
 from docnmt.apps.documents.elements import Payload, Role, fill, read
 from docnmt.apps.documents.html import Html
 from docnmt.apps.documents.inline import Inline
-from docnmt.apps.documents.languages import base, right_to_left, tag
 from docnmt.apps.documents.relations import Related, within
 from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, written
 from docnmt.apps.documents.xml_tree import Unit
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base, right_to_left, tag
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _PAGES = ("application/xhtml+xml", "text/html")

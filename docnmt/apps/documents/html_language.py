@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from docnmt.apps.documents.html_elements import FIXED, SKIPPED
 from docnmt.apps.documents.html_tokens import Token
-from docnmt.apps.documents.languages import base, right_to_left, tag
+from docnmt.runtime.languages import base, right_to_left, tag
 
 _LANG = re.compile(r"(?i)(\s(?:xml:)?lang\s*=\s*[\"']?)([A-Za-z][\w-]*)(?=[\"'\s/>])")
 _META = re.compile(r"""(?i)["'\s=](?:content-)?language["'\s>]""")

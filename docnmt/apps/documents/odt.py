@@ -8,11 +8,11 @@ from functools import partial
 from lxml import etree
 
 from docnmt.apps.documents.elements import Role, fill, read
-from docnmt.apps.documents.languages import base, right_to_left, tag
 from docnmt.apps.documents.office import Office
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.xml_file import Element, local, shown_in
 from docnmt.apps.documents.xml_tree import Unit
+from docnmt.runtime.languages import base, right_to_left, tag
 
 _FORMATS = frozenset({"span", "a", "ruby", "ruby-base", "meta", "meta-field"})
 _FO = "{urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0}"

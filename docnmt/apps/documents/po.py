@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from translate.storage import pypo
 
-from docnmt.apps.documents.languages import check_language
 from docnmt.apps.documents.po_header import Header
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.splice import Place, Spliced, render
 from docnmt.apps.documents.tagged import branches, read, wrapped
 from docnmt.apps.documents.untranslatable import fixed_spans
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import check_language
 
 _CHARSET = re.compile(rb"""Content-Type:[^"\n]*(?:"\s*")?[^"\n]*?charset=([\w.:-]+)""")
 _LINE = re.compile(

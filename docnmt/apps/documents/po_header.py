@@ -9,7 +9,7 @@ from functools import cached_property
 
 from translate.lang import data
 
-from docnmt.apps.documents.languages import base, tag
+from docnmt.runtime.languages import base, tag
 
 #: Numbers that are tried to learn which form they take.
 _TRIED = 201

@@ -7,12 +7,12 @@ from functools import partial
 
 from lxml import etree
 
-from docnmt.apps.documents.languages import base, right_to_left, tag
 from docnmt.apps.documents.relations import Related
 from docnmt.apps.documents.runs import Room, Runs
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.xml_file import Element, local
 from docnmt.apps.documents.xml_tree import Unit
+from docnmt.runtime.languages import base, right_to_left, tag
 
 _MAIN = "ppt/presentation.xml"
 #: What is on a slide and has text that is not read, by the address that says what it is.

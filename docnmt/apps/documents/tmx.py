@@ -10,11 +10,11 @@ from lxml import etree
 
 from docnmt.apps.documents.elements import Payload, Role, code, fill, read
 from docnmt.apps.documents.inline import Inline
-from docnmt.apps.documents.languages import base
 from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, parse, text_in, written
 from docnmt.apps.documents.xml_tree import Tree, Unit
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 

@@ -10,11 +10,11 @@ from functools import partial
 from lxml import etree
 
 from docnmt.apps.documents.elements import Hard, Role, code, fill, read
-from docnmt.apps.documents.languages import check_language
 from docnmt.apps.documents.segment import Translated
 from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, text_in, written
 from docnmt.apps.documents.xml_tree import Tree, Unit
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import check_language
 
 _FORMATS = ("g", "mrk", "pc", "hi")
 _BEGIN = {"bx": "id", "bpt": "id", "sc": "id"}

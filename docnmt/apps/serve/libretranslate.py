@@ -13,7 +13,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from docnmt.apps.documents import ENDINGS, kind_of
-from docnmt.apps.documents.languages import base
 from docnmt.apps.serve.file_route import TYPES, file_events, form_file
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.jobs import FileJobs
@@ -23,6 +22,7 @@ from docnmt.apps.serve.request_body import as_request, fields, media_type
 from docnmt.apps.serve.request_texts import Passage, Splits, Tags, Texts, translate
 from docnmt.apps.serve.service import Service
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base
 
 #: What becomes another status than 400, which all other faults of a request have.
 STATUSES = {"unauthorized": 403, "queue_full": 429}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docnmt.apps.documents.languages import base
+from docnmt.runtime.languages import base
 
 _NAMES = """
 af Afrikaans|am Amharic|ar Arabic|az Azerbaijani|be Belarusian|bg Bulgarian|bn Bengali|bs Bosnian|ca Catalan|cs Czech

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from docnmt.apps.documents.languages import base
 from docnmt.core.data.config import TranslationPreprocessConfig
 from docnmt.core.data.first_pass import Split
 from docnmt.core.data.meta import DROPPED, file_entry
@@ -18,6 +17,7 @@ from docnmt.core.data.overlap import HALF, shares_seen
 from docnmt.core.data.rewrite_split import rewrite
 from docnmt.core.formats.corpus_files import places_of
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base
 from docnmt.runtime.progress import Progress
 
 #: Characters whose language is told together; shorter sentences are joined.

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from docnmt.apps.documents.languages import base
 from docnmt.runtime.errors import UserError, printable
+from docnmt.runtime.languages import base
 
 #: Abbreviations that are followed by a capital inside a sentence, without their full stop; compared without case.
 #: Those that also end sentences as a rule (etc., usw., Inc.) are not in here.

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from docnmt.apps.documents.languages import base
 from docnmt.core.formats.file_blocks import blocks
 from docnmt.core.formats.structure import Event, Facts, Mark, Sentence
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import base
 
 _LINE_BREAKS = re.compile(r"\s*[\n\r]+\s*")
 

@@ -14,10 +14,10 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from docnmt.apps.documents.languages import base
 from docnmt.core.scoring.evaluation import Evaluation, sum_documents
 from docnmt.core.scoring.ter import FastTER
 from docnmt.runtime.errors import UsageError, UserError
+from docnmt.runtime.languages import base
 
 #: Names of the metrics in the order in which they are shown.
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
