@@ -3,7 +3,7 @@
 
     python tools/structure.py [FOLDER] [--list]
 
-The translation part is the package without `classification/`, `sentence_vectors/` and their commands. `Any` counts the
+The core is the package without `apps/` and `other_tasks/`, which use it. `Any` counts the
 lines with `: Any` or `-> Any`. Public definitions are functions and methods, wherever they stand, whose names have no
 leading underscore. `--list` names the lines and the definitions.
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ANY = re.compile(r"(:|->) Any\b")
-OTHER = re.compile(r"(classification|sentence_vectors)/|cli/(classify|embed|senteval)\.py")
+OTHER = re.compile(r"(apps|other_tasks)/")
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -54,9 +54,10 @@ def main() -> None:
     public = [(name, node) for name, text in sorted(files.items()) for node in functions(ast.parse(text))]
     bare = [f"{name}:{node.lineno}: {node.name}" for name, node in public if not ast.get_docstring(node)]
     rows = {
+        "entries of the package": len({name.split("/")[0] for name in files} | {"py.typed"}),
         "files": len(files),
         "lines": sum(lines.values()),
-        "… of the translation part": sum(n for name, n in lines.items() if not OTHER.match(name)),
+        "… of the core": sum(n for name, n in lines.items() if not OTHER.match(name)),
         "… without docstrings, comments and empty lines": sum(map(code_lines, files.values())),
         "lines with `: Any` or `-> Any`": len(untyped),
         "public definitions": len(public),
