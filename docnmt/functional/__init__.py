@@ -1,31 +1,47 @@
 """The papers' equations on tensors: pure functions, differentiable, without parameters."""
 
-from docnmt.functional.conditional import (
-    conditional_attention,
-    conditional_attention_step,
-    hierarchical_conditional_attention,
-)
-from docnmt.functional.linear import linear_attention, packed_linear_attention, relative_attention_term
-from docnmt.functional.linear_state import LinearMemory, LinearState
-from docnmt.functional.loss import chunked_cross_entropy
-from docnmt.functional.packed import packed_attention
-from docnmt.functional.source2token import source2token
-from docnmt.functional.top_t import keep_top_t
-from docnmt.functional.tree import SentenceTree, build_tree
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "LinearMemory",
-    "LinearState",
-    "SentenceTree",
-    "build_tree",
-    "chunked_cross_entropy",
-    "conditional_attention",
-    "conditional_attention_step",
-    "hierarchical_conditional_attention",
-    "keep_top_t",
-    "linear_attention",
-    "packed_attention",
-    "packed_linear_attention",
-    "relative_attention_term",
-    "source2token",
-]
+from docnmt.functional.source2token import source2token  # bound at once: its module has the same name
+
+if TYPE_CHECKING:
+    from docnmt.functional.conditional import conditional_attention as conditional_attention
+    from docnmt.functional.conditional import conditional_attention_step as conditional_attention_step
+    from docnmt.functional.conditional import hierarchical_conditional_attention as hierarchical_conditional_attention
+    from docnmt.functional.linear import linear_attention as linear_attention
+    from docnmt.functional.linear import packed_linear_attention as packed_linear_attention
+    from docnmt.functional.linear import relative_attention_term as relative_attention_term
+    from docnmt.functional.linear_state import LinearMemory as LinearMemory
+    from docnmt.functional.linear_state import LinearState as LinearState
+    from docnmt.functional.loss import chunked_cross_entropy as chunked_cross_entropy
+    from docnmt.functional.packed import packed_attention as packed_attention
+    from docnmt.functional.top_t import keep_top_t as keep_top_t
+    from docnmt.functional.tree import SentenceTree as SentenceTree
+    from docnmt.functional.tree import build_tree as build_tree
+
+#: Where each name is: a model imports only the equations that it computes.
+_HOMES = {
+    "LinearMemory": "linear_state",
+    "LinearState": "linear_state",
+    "SentenceTree": "tree",
+    "build_tree": "tree",
+    "chunked_cross_entropy": "loss",
+    "conditional_attention": "conditional",
+    "conditional_attention_step": "conditional",
+    "hierarchical_conditional_attention": "conditional",
+    "keep_top_t": "top_t",
+    "linear_attention": "linear",
+    "packed_attention": "packed",
+    "packed_linear_attention": "linear",
+    "relative_attention_term": "linear",
+}
+__all__ = ["source2token", *_HOMES]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'docnmt.functional' has no attribute '{name}'; it has {', '.join(__all__)}")
+    found: object = getattr(import_module(f"docnmt.functional.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found

@@ -6,16 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.explain.explain import explain_translations
-from docnmt.apps.explain.explain_page import ExplainedSentence, check_suffix, write_explanation
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.translate_corpus import SentenceResult, Translation
 from docnmt.core.search.translation_memory import TranslationMemory
 from docnmt.runtime.files import check_new
+
+if TYPE_CHECKING:
+    from docnmt.apps.explain.explain_page import ExplainedSentence
 
 
 def check_explain(name: str | None, *, overwrite: bool) -> None:
@@ -25,6 +27,8 @@ def check_explain(name: str | None, *, overwrite: bool) -> None:
         UserError: it has another ending, or there is such a file already.
     """
     if name is not None:
+        from docnmt.apps.explain.explain_page import check_suffix
+
         check_suffix(Path(name))
         check_new(Path(name), overwrite=overwrite)
 
@@ -43,6 +47,9 @@ def explained(
     Args:
         results: of all sentences that are not given. given, memory, context_window: as they were translated with.
     """
+    from docnmt.apps.explain.explain import explain_translations
+    from docnmt.apps.explain.explain_page import ExplainedSentence
+
     found = {result.number: result.nbest[0] for result in results}
     tokenizer = loaded.task.target_tokenizer
     translations = [
@@ -64,6 +71,8 @@ def explained(
 
 def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequence[ExplainedSentence]]) -> None:
     """Write `--explain`."""
+    from docnmt.apps.explain.explain_page import write_explanation
+
     write_explanation(
         Path(name), documents, tokenizer=loaded.task.source_tokenizer, languages=loaded.task.languages,
         models=[str(each) for each in loaded.paths],

@@ -20,7 +20,6 @@ from docnmt.core.formats.address import Form
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask, is_translation_model
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.load_model import load_model
-from docnmt.modules.linear_attention import LinearSelfAttention
 from docnmt.modules.reduced_precision import (
     BFloat16Linear,
     EightBitLinear,
@@ -140,6 +139,8 @@ def in_half_precision(loaded: LoadedModels) -> None:
     Raises:
         UsageError: a model has sums that float16 cannot hold.
     """
+    from docnmt.modules.linear_attention import LinearSelfAttention
+
     for path, model in zip(loaded.paths, loaded.models, strict=True):
         assert isinstance(model, nn.Module)
         if any(isinstance(module, LinearSelfAttention) for module in model.modules()):

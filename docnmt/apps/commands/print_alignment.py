@@ -5,14 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
+from typing import TYPE_CHECKING
 
 from docnmt.apps.commands.models import LoadedModels
-from docnmt.apps.explain.attention_alignment import Span, aligned, read_pairs, word_pairs
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.translate_corpus import SentenceResult
 
+if TYPE_CHECKING:
+    from docnmt.apps.explain.attention_alignment import Span
+
 #: A result, and for each of its translations the pairs of words; none where nobody asks.
-Aligned = tuple[SentenceResult, list[list[Span]]]
+Aligned = tuple[SentenceResult, list[list["Span"]]]
 
 
 def with_alignments(
@@ -25,6 +28,8 @@ def with_alignments(
     if not wanted:
         yield from ((result, []) for result in found)
         return
+    from docnmt.apps.explain.attention_alignment import aligned, read_pairs, word_pairs
+
     offsets = corpus.document_offsets.tolist()
     for _, group in groupby(found, lambda result: bisect_right(offsets, result.number)):
         results = list(group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from docnmt.apps.commands.config import MemoryConfig, ModelsConfig, TranslateConfig
 from docnmt.apps.commands.explain_output import check_explain, explained, write_explained
@@ -15,7 +15,6 @@ from docnmt.apps.commands.models import LoadedModels, load_models
 from docnmt.apps.commands.output import stream_progress
 from docnmt.apps.commands.print_alignment import aligned_lines, with_alignments
 from docnmt.apps.commands.stdin_text import STDIN, Text, beside, read_corpus, read_document
-from docnmt.apps.explain.explain_page import ExplainedSentence
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.formats.columns import parse_columns
@@ -29,6 +28,9 @@ from docnmt.core.search.terms import opened_glossary
 from docnmt.core.search.translate_corpus import SentenceResult, translate_corpus
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.progress import Progress
+
+if TYPE_CHECKING:
+    from docnmt.apps.explain.explain_page import ExplainedSentence
 
 
 def translate_stream(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypedDict
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 import torch
 from torch import nn
@@ -18,7 +18,6 @@ from docnmt.modules.context_sublayers import DecoderContext, EarlierContext, Enc
 from docnmt.modules.embedding import Embedding, WordDropout
 from docnmt.modules.fusion import build_fusion
 from docnmt.modules.layers import FeedForward, Layer, Residual
-from docnmt.modules.linear_attention import LinearCrossAttention, LinearSelfAttention
 from docnmt.modules.positions import AttentionPosition, Position, RelativeKeys, build_position
 from docnmt.modules.sentence_summary import build_merge
 from docnmt.modules.softmax_attention import CrossAttention, SelfAttention
@@ -26,6 +25,9 @@ from docnmt.modules.sublayer import Sublayer
 from docnmt.modules.target_attention import EarlierSentences, EarlierSummaries
 from docnmt.registry.registry import FUSIONS, POSITIONS
 from docnmt.runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from docnmt.modules.linear_attention import LinearSelfAttention
 
 
 class Vocabularies(Protocol):
@@ -213,12 +215,16 @@ def _layer(config: TransformerConfig, sublayers: dict[str, Sublayer], blocks: li
 
 def _self_attention(config: TransformerConfig, position: Position, *, causal: bool, heads: int) -> Sublayer:
     d_head = config.embed_dim // config.heads
-    kind = LinearSelfAttention if config.attention == "linear" else SelfAttention
     inside: AttentionPosition | None = None
     if position.attention is not None:
         inside = position.attention(heads, d_head)
     elif config.horizon:
         inside = RelativeKeys(d_head, config.horizon)
+    kind: type[SelfAttention] | type[LinearSelfAttention] = SelfAttention
+    if config.attention == "linear":
+        from docnmt.modules import linear_attention
+
+        kind = linear_attention.LinearSelfAttention
     return kind(d_model=config.embed_dim, heads=heads, d_head=d_head, causal=causal, position=inside)
 
 
@@ -226,6 +232,8 @@ def _cross_attention(config: TransformerConfig, heads: int) -> Sublayer:
     width, d_head = config.embed_dim, config.embed_dim // config.heads
     if config.attention == "softmax":
         return CrossAttention(d_model=width, heads=heads, d_head=d_head)
+    from docnmt.modules.linear_attention import LinearCrossAttention
+
     relative = RelativeKeys(d_head, config.horizon) if config.horizon and config.cross_relative else None
     return LinearCrossAttention(d_model=width, heads=heads, d_head=d_head, position=relative)
 

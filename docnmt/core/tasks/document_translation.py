@@ -6,26 +6,25 @@ import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from docnmt.core.batching.foreign import in_foreign_documents
-from docnmt.core.batching.planned_units import learned_units, planned_units
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.directions import directed
 from docnmt.core.data.meta import META, check_files, read_meta
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.models.translation_model import AnyTranslationModel, is_translation_model, lacking
-from docnmt.core.reading import ReadingPlan
 from docnmt.core.tasks.config import DocumentTranslationConfig
-from docnmt.core.tasks.mixture import Mixture
 from docnmt.core.tasks.task import ModelClass, TaskState
-from docnmt.core.tasks.translation_data import TrainingData, TranslationDataset, check_training
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.structured import read_limited
+
+if TYPE_CHECKING:
+    from docnmt.core.tasks.mixture import Mixture
+    from docnmt.core.tasks.translation_data import TranslationDataset
 
 
 class DocumentTranslation:
@@ -156,6 +155,8 @@ class DocumentTranslation:
             missing = ", ".join(lacking(model))
             raise UserError(f"model {name}: its build gives no translation model: it lacks {missing}")
         if self.data_dir is not None:
+            from docnmt.core.tasks.translation_data import check_training
+
             tokenizers = (self.source_tokenizer, self.target_tokenizer)
             check_training(self.config, model.reading, tokenizers, self.languages, self.data_dir)
         return model
@@ -177,38 +178,15 @@ class DocumentTranslation:
         Training sees them at every one of `--resolutions`, and the folders of `--mix-data`, as (seed, epoch) draw them:
         their words that are masked and their subwords, too.
         """
-        if not training:
-            return self._dataset(self.corpus(split), model.reading, split)
-        parts = []
-        folders = [self.data_dir, *(Path(folder) for folder, _ in self.config.mixed)]
-        for number, folder in enumerate(folders):
-            tokenizers = (self.source_tokenizer, self.target_tokenizer)
-            made = TrainingData(self.config, tokenizers, (seed, epoch, number), self.languages)
-            name = f"{folder} {split}" if number else split
-            parts.append(self._dataset(made.corpus(self.corpus(split, folder)), model.reading, name, made))
-        if len(parts) == 1:
-            return parts[0]
-        return Mixture.draw(parts, [1.0, *(weight for _, weight in self.config.mixed)], seed=seed, epoch=epoch)
+        from docnmt.core.tasks.split_datasets import split_dataset
 
-    def _dataset(
-        self, corpus: ParallelCorpus, plan: ReadingPlan, name: str, made: TrainingData | None = None
-    ) -> TranslationDataset:
-        units = planned_units(plan, corpus, limit=self.max_doc_tokens)
-        if made is None:
-            return TranslationDataset(corpus, learned_units(units, corpus), plan, name)
-        units = learned_units(made.units(corpus, units, plan).counting_all(), corpus)
-        return TranslationDataset(corpus, units, plan, name, made.hidden(plan), made.dropped(plan))
+        return split_dataset(self, split, model.reading, seed=seed, epoch=epoch, training=training)
 
     def other_contexts(self, split: str, model: AnyTranslationModel) -> dict[str, TranslationDataset]:
         """A split in `foreign` documents, where there are several, and with `none`: as windows of 0 read it."""
-        corpus, plan = self.corpus(split), model.reading
-        if not plan.reads_context:
-            return {}
-        alone = learned_units(planned_units(plan, corpus, limit=self.max_doc_tokens, window=0), corpus)
-        found = {"none": TranslationDataset(corpus, alone, plan, f"{split}, no context")}
-        if corpus.num_documents > 1:
-            found["foreign"] = self._dataset(in_foreign_documents(corpus), plan, f"{split}, foreign context")
-        return found
+        from docnmt.core.tasks.split_datasets import other_contexts
+
+        return other_contexts(self, split, model.reading)
 
     def evaluate(self, model: AnyTranslationModel, split: str, options: Mapping[str, int]) -> dict[str, float]:
         """BLEU of a split, by the code that `docnmt-generate` runs."""
