@@ -212,6 +212,9 @@ def test_the_service_takes_a_form_a_request(told: Path, tmp_path: Path) -> None:
                    for more in ({}, {"formality": "informal"}, {"formality": "formal"})]  # fmt: skip
         assert answers == [by_hand(told, [TEXT], TAGS[form]) for form in ("informal", "informal", "formal")]
         assert client.post("/translate", json={**asked, "formality": "polite"}).status_code == 400
+        wanted = {"text": TEXT, "target_lang": "FR", "formality": "more"}
+        answer = client.post("/v2/translate", json=wanted, headers={"authorization": "DeepL-Auth-Key any"}).json()
+        assert [each["text"] for each in answer["translations"]] == by_hand(told, [TEXT], TAGS["formal"])
     with serve(tmp_path / "log2", "--path", str(plain)) as service:
         answer = service.client().post("/translate", json={**asked, "formality": "formal"})
         assert answer.status_code == 400

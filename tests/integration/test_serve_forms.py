@@ -8,7 +8,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import small_system
@@ -353,20 +354,16 @@ def test_keys_where_there_is_a_token(small: Models) -> None:
     client.service.worker.stop()
 
 
-def test_forms_of_address_are_asked_for_where_a_model_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = small_system.task()
-    wanted = ("default", "more", "less", "prefer_more", "prefer_less")
-    kept = {"more", "less"}
-    for formality in wanted:
-        if formality in kept:
-            with pytest.raises(Refused) as caught:
-                registers.register_of(formality, task)
-            assert caught.value.code == "no_formality"
-        else:
-            assert registers.register_of(formality, task) is None
-    monkeypatch.setattr(registers, "registers", lambda task: ("formal", "informal"))
-    found = [registers.register_of(formality, task) for formality in wanted]
-    assert found == [None, "formal", "informal", "formal", "informal"]
+def test_forms_of_address_are_asked_for_where_a_model_has_them() -> None:
+    told, plain = (cast(LoadedModels, SimpleNamespace(knows_formality=knows)) for knows in (True, False))
+    for formality, form in (("default", None), ("more", "formal"), ("prefer_less", "informal")):
+        assert registers.register_of(formality, told) == form
+    for formality in ("default", "prefer_more", "prefer_less"):
+        assert registers.register_of(formality, plain) is None
+    for formality in ("more", "less"):
+        with pytest.raises(Refused) as caught:
+            registers.register_of(formality, plain)
+        assert caught.value.code == "no_formality"
 
 
 def test_a_document_that_fails_says_why(service: Served) -> None:

@@ -60,11 +60,11 @@ class HtmlFragment(Html):
         return Spliced._decoded(self)  # what it says of its encoding was of other bytes
 
     def _places(self) -> Iterator[Place]:
-        found = [
+        self._tokens = [
             replace(token, kept=True) if token.kind == "start" and token.tag in self._kept else token
             for token in tokens(self.source)
         ]
-        return segments(self.source, found, Sections())
+        return segments(self.source, self._tokens, Sections())
 
 
 @dataclass

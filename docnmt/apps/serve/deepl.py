@@ -22,7 +22,7 @@ from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.jobs import FileJob, FileJobs
 from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.offered_languages import name_of, same
-from docnmt.apps.serve.registers import register_of, registers
+from docnmt.apps.serve.registers import register_of
 from docnmt.apps.serve.request_body import FORM, as_request, fields, media_type
 from docnmt.apps.serve.request_texts import Passage, Splits, Tags, Texts, translate
 from docnmt.apps.serve.service import Service
@@ -128,11 +128,11 @@ class DeepL:
                 if splits not in _SPLITS:
                     raise _invalid("split_sentences", " or ".join(_SPLITS), splits)
                 splits = _SPLITS[splits]
-            register_of(asked.formality, service.task)
+            formality = register_of(asked.formality, service.worker.loaded)
             passages = [Passage(asked.context)] if asked.context else []
             passages += [Passage(text, wanted=True) for text in texts]
             terms = self._terms([asked.glossary_id, *_list(asked.glossary_ids)], asked.source_lang)
-            wanted = Texts(passages=passages, splits=cast(Splits, splits), tags=tags, terms=terms)
+            wanted = Texts(passages=passages, splits=cast(Splits, splits), tags=tags, terms=terms, formality=formality)
             answers = await translate(service, request, wanted, deadline)
         source = service.task.source_lang.upper()
         found = {"translations": [{"detected_source_language": source, "text": answer} for answer in answers]}
@@ -158,12 +158,14 @@ class DeepL:
         if asked.output_format and ENDINGS.get(f".{asked.output_format.lower()}") != kind:
             raise _invalid("output_format", f"'{kind}', as a document keeps its kind", asked.output_format)
         terms = self._terms([asked.glossary_id, *_list(asked.glossary_ids)], asked.source_lang)
-        register_of(asked.formality, service.task)
+        formality = register_of(asked.formality, service.worker.loaded)
 
         async def work(job: FileJob) -> None:
             """Translate it as POST /translate/file does."""
             with service.place() as deadline:
-                async for event in file_events(service, {}, name, kind, content, deadline, terms=terms):
+                async for event in file_events(
+                    service, {}, name, kind, content, deadline, terms=terms, formality=formality
+                ):
                     if "source" in event:
                         job.characters = sum(len(sentence) for line in event["source"] for sentence in line)
                     job.content = event.get("content", b"")
@@ -199,7 +201,7 @@ class DeepL:
         task = self._service.task
         code = task.source_lang if kind == "source" else task.target_lang
         found: dict[str, Any] = {"language": code.upper(), "name": name_of(code)}
-        found |= {"supports_formality": bool(registers(task))} if kind == "target" else {}
+        found |= {"supports_formality": self._service.worker.loaded.knows_formality} if kind == "target" else {}
         return JsonResponse([found])
 
     async def usage(self, request: Request) -> Response:

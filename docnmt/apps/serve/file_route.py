@@ -32,6 +32,7 @@ from docnmt.apps.serve.order import Event, Order
 from docnmt.apps.serve.request_body import media_type, parameters
 from docnmt.apps.serve.service import PATIENCE, Service
 from docnmt.core.data.unknown_text import UnknownText
+from docnmt.core.formats.address import Form
 from docnmt.core.search.terms import TermFinder
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
@@ -48,15 +49,16 @@ class SharedModel:
 
     Args:
         accept: refuses what is too long. told: hears the sentences, and each translation as it is ready.
-        terms: finds those that are wanted.
+        terms: finds those that are wanted. formality: the form of address that is wanted.
     """
 
     def __init__(
         self, service: Service, deadline: float, accept: Callable[[Any], None], told: Told,
         terms: TermFinder | None = None,
+        formality: Form | None = None,
     ) -> None:  # fmt: skip
         self._service, self._deadline, self._accept, self._told = service, deadline, accept, told
-        self._terms = terms
+        self._terms, self._formality = terms, formality
         self._events: queue.SimpleQueue[Event | str] = queue.SimpleQueue()
         self._begun = self._gone = False
         self.languages: tuple[str, str] = service.task.languages
@@ -75,7 +77,9 @@ class SharedModel:
             places = self._open(sentences)
         if all(sentence.given is not None for sentence in sentences):
             return  # nothing would ever answer
-        order = Order(corpus, given, self._events.put, self._deadline, terms=self._terms)
+        order = Order(
+            corpus, given, self._events.put, self._deadline, terms=self._terms, formality=self._formality
+        )
         self._service.submit(order)
         found: dict[int, Translation] = {}
         try:
@@ -186,6 +190,7 @@ async def document_events(
     *,
     receive: Receive | None = None,
     terms: TermFinder | None = None,
+    formality: Form | None = None,
 ) -> AsyncGenerator[dict[str, Any], None]:
     """A document of any kind, translated in a thread of its own.
 
@@ -206,7 +211,7 @@ async def document_events(
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(waiting.put_nowait, event)
 
-    model = SharedModel(service, deadline, lambda corpus: service.accept(log, corpus), told, terms)
+    model = SharedModel(service, deadline, lambda corpus: service.accept(log, corpus), told, terms, formality)
 
     def work() -> tuple[bytes, list[int | str], str]:
         """All of it."""
@@ -251,7 +256,7 @@ def _told(left: Sequence[int | str], unknown: str) -> dict[str, str]:
 
 def file_events(
     service: Service, log: dict[str, Any], name: str, kind: str, content: bytes, deadline: float, *,
-    receive: Receive | None = None, terms: TermFinder | None = None,
+    receive: Receive | None = None, terms: TermFinder | None = None, formality: Form | None = None,
 ) -> AsyncGenerator[dict[str, Any], None]:  # fmt: skip
     """`document_events` of a file, which `docnmt-translate` would translate so."""
 
@@ -262,7 +267,7 @@ def file_events(
     def written(document: Document, model: SharedModel) -> bytes:
         return translate_document(document, model, rules=service.config.splitter)
 
-    return document_events(service, log, opened, written, deadline, receive=receive, terms=terms)
+    return document_events(service, log, opened, written, deadline, receive=receive, terms=terms, formality=formality)
 
 
 async def _gone(receive: Receive, model: SharedModel) -> None:

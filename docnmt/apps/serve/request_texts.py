@@ -24,6 +24,7 @@ from docnmt.apps.serve.file_route import SharedModel, document_events
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.requests import AskedSentences
 from docnmt.apps.serve.service import Service
+from docnmt.core.formats.address import Form
 from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.search.terms import TermFinder
@@ -61,13 +62,14 @@ class Texts:
 
     Attributes:
         passages: in order. tags: None: there are none, and what looks like one is text.
-        terms: finds those that are wanted.
+        terms: finds those that are wanted. formality: the form of address that is wanted.
     """
 
     passages: Sequence[Passage]
     splits: Splits = "lines"
     tags: Tags | None = None
     terms: TermFinder | None = None
+    formality: Form | None = None
 
     def check(self, most: int) -> None:
         """
@@ -104,7 +106,8 @@ class AskedTexts(AskedSentences):
         found = [[next(numbers) for _ in passage] for passage in apart]
         self._texts = [own for own, passage in zip(found, texts.passages, strict=True) if passage.wanted]
         self.text_of = {n: place for place, text in enumerate(self._texts) for line in text for n in line}
-        self.corpus, self.terms, self.numbers = read.corpus, texts.terms, range(read.corpus.num_sentences)
+        self.corpus, self.numbers = read.corpus, range(read.corpus.num_sentences)
+        self.terms, self.formality = texts.terms, texts.formality
         self.given = list(read.given)
         if not service.reads_translations:  # what nobody would read need not be written
             self.given = [each if n in self.text_of else each or "" for n, each in enumerate(self.given)]
@@ -192,7 +195,8 @@ async def _with_tags(service: Service, request: Request, texts: Texts, tags: Tag
         return document.write(translated(document, model, split=split, split_target=split_target, align=model.align))
 
     events = document_events(
-        service, request.state.log, opened, written, deadline, receive=request.receive, terms=texts.terms
+        service, request.state.log, opened, written, deadline, receive=request.receive, terms=texts.terms,
+        formality=texts.formality,
     )
     async with contextlib.aclosing(events):
         *_, last = [event async for event in events]
