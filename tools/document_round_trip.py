@@ -1,42 +1,65 @@
-"""Does a folder of real documents come back whole? Counts it, by kind, without any model.
+"""Do real documents come back whole? Counts damaged files, by kind, without any model.
 
-    python tools/document_round_trip.py DIR [DIR ...] [--at-most N] [--kinds md po] [--show]
+    python tools/document_round_trip.py DIR [DIR ...] [--at-most N] [--kinds md po] [--show] [--office N]
 
-Two translations are written of every file. The identity gives each segment its own text (in files of two languages:
-what the file has); the file must come back byte for byte. The other one swaps the case of all letters, as a model would
-that does not know what a placeholder is. That file is read again and must have as many segments, with the same marks
-and the texts that were written. What is no text must be there as often as before: tags and comments of HTML, elements
-and their attributes in ODT, in DOCX but for runs, outside of targets in XLIFF and TMX. `--show` prints what differs.
+Each file is written with its own text, and must come back byte for byte; and with three mock translations: the case of
+all letters swapped, the words reversed, and "Ja." for every sentence. Each of these is read again, and must have as
+many segments, the marks and the texts that were written. Readers that are not docnmt's then compare it with the file
+as it was: markdown-it's blocks, Python's parser of HTML, the elements of XML, msgfmt -c, the times of subtitles, the
+lines of texts. Placeholders must occur as often as before, and with swapped case the file must be the same but for case
+and white space. `--office N`: LibreOffice shows as many pages of N texts of each kind. `--show` prints what differs.
 """
 
 from __future__ import annotations
 
 import argparse
+import html
 import io
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from html.parser import HTMLParser
 from pathlib import Path
 
-from docnmt.apps.documents import ENDINGS, Document, read
+from catalogue_skeletons import CATALOGUES
+from lxml import etree
+from markdown_it import MarkdownIt
+from mdit_py_plugins.admon import admon_plugin
+from mdit_py_plugins.attrs import attrs_plugin
+from mdit_py_plugins.container import container_plugin
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.footnote import footnote_plugin
+
+from docnmt.apps.documents import ENDINGS, Document, Translated, read
 from docnmt.apps.documents.document_sentences import Sentence, translated
-from docnmt.apps.documents.html import tokens
-from docnmt.apps.documents.xml_file import local, parse
 from docnmt.core.formats.split_sentences import split_sentences
 from docnmt.runtime.errors import UserError
 
-COLUMNS = (
-    "files",
-    "refused",
-    "segments",
-    "back byte for byte",
-    "swapped: as many segments",
-    "texts that differ",
-    "structure kept",
+COLUMNS = ("files", "refused", "segments", "not byte for byte", "damaged by swapped", "by reversed", "by Ja", "damaged")
+MODELS: dict[str, Callable[[str], str]] = {
+    "swapped": lambda text: re.sub("[A-Za-z]", lambda letter: letter[0].swapcase(), text),
+    "reversed": lambda text: " ".join(reversed(text.split())),
+    "Ja": lambda text: "Ja.",
+}
+#: Kinds that are text in themselves, so that swapped case changes nothing else; those that are packages of XML.
+TEXTS = ("txt", "md", "html", "srt", "vtt", "strings", "mdx")
+PACKAGES = ("docx", "odt", "docm", "dotx", "odp", "pptx", "xlsx")
+PLACEHOLDER = re.compile(
+    r"%\([\w.]+\)[a-z]|%[A-Za-z_]\w+%(?!\w)|%\d*\.?\d*[sdfr]|%\{\w+\}|\{\w*\}|\{\{[^{}]*\}\}"
 )
+#: What a translation may change in XML: runs, targets, languages, directions, the pieces of white space.
+NAMES = frozenset(
+    {"r", "t", "rPr", "lang", "rtl", "bidi", "proofErr", "lastRenderedPageBreak", "softHyphen", "tab", "br", "s", "pPr",
+     "noBreakHyphen", "calcPr", "rPh", "phoneticPr"}
+) | {"target", "tuv", "seg"}
+SPOKEN = re.compile(r"lang|trgLang|language|country|writing-mode|space$")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,28 +69,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--at-most", type=int, default=200, metavar="N", help="files of a kind, evenly chosen [200]")
     parser.add_argument("--kinds", nargs="+", help="only these")
     parser.add_argument("--show", action="store_true", help="print each difference")
+    parser.add_argument("--office", type=int, default=0, metavar="N", help="texts that LibreOffice opens [0]")
     given = parser.parse_args(argv)
     found: dict[str, list[Path]] = defaultdict(list)
     for folder in given.folders:
         for path in sorted(folder.rglob("*")):
             kind = ENDINGS.get(path.suffix.lower())
-            if kind and (given.kinds is None or kind in given.kinds) and path.is_file() and path.stat().st_size:
-                found[kind].append(path)
+            if kind in SKELETONS and (given.kinds is None or kind in given.kinds) and path.is_file():
+                found[str(kind)].append(path)
     print(f"| kind | {' | '.join(COLUMNS)} |\n| --- |{' ---: |' * len(COLUMNS)}")
     for kind, paths in sorted(found.items()):
         step = max(1, len(paths) // given.at_most)
         row = Counter[str]()
-        for path in paths[::step][: given.at_most]:
-            row["files"] += 1
-            for message in check(path, kind, row):
-                if given.show:
-                    print(f"{path}: {message}", file=sys.stderr)
+        for number, path in enumerate(paths[::step][: given.at_most]):
+            messages = list(check(path, kind, row, office=number < given.office))
+            row["damaged"] += any(not message.startswith("refused") for message in messages)
+            for message in messages if given.show else ():
+                print(f"{path}: {message}", file=sys.stderr)
         print(f"| {kind} | {' | '.join(f'{row[name]:,}' for name in COLUMNS)} |", flush=True)
     return 0
 
 
-def check(path: Path, kind: str, row: Counter[str]) -> Iterator[str]:
+def check(path: Path, kind: str, row: Counter[str], *, office: bool) -> Iterator[str]:
     """Counts what holds of a file, and says what does not."""
+    row["files"] += 1
     content = path.read_bytes()
     try:
         document = opened(content, kind, path)
@@ -76,71 +101,232 @@ def check(path: Path, kind: str, row: Counter[str]) -> Iterator[str]:
         yield f"refused: {error}"
         return
     row["segments"] += len(document.segments)
-    same = document.write([document.unchanged(number) for number in range(len(document.segments))])
-    row["back byte for byte"] += same == content
+    if document.write([document.unchanged(number) for number in range(len(document.segments))]) != content:
+        row["not byte for byte"] += 1
+        yield "its own text does not give the same bytes"
+    before = SKELETONS[kind](content)
+    for name, function in MODELS.items():
+        try:
+            messages = list(compared(document, kind, path, before, name, function, office=office and name == "swapped"))
+        except UserError as error:
+            messages = [str(error)]
+        row[f"damaged by {name}" if name == "swapped" else f"by {name}"] += bool(messages)
+        yield from (f"{name}: {message}" for message in messages[:3])
+
+
+def compared(
+    document: Document,
+    kind: str,
+    path: Path,
+    before: object,
+    name: str,
+    function: Callable[[str], str],
+    *,
+    office: bool,
+) -> Iterator[str]:
+    """What is wrong with a translation."""
     split = partial(split_sentences, language="en")
-    try:
-        texts = translated(document, swapped, split=split, split_target=split)
-        written = document.write(texts)
-        again = opened(written, kind, path)
-    except UserError as error:
-        row["texts that differ"] += len(document.segments)
-        yield f"swapped: {error}"
-        return
-    before, now = skeleton(content, kind), skeleton(written, kind)
-    row["structure kept"] += before == now
-    if before != now:
-        yield f"structure: lost {list((before - now).items())[:3]}, new {list((now - before).items())[:3]}"
-    row["swapped: as many segments"] += len(again.segments) == len(document.segments)
-    for number, (wanted, new) in enumerate(zip(texts, again.segments, strict=False)):
-        text = (new.translation or "") if document.bilingual else new.text
-        marks = len(document.segments[number].marks) == len(new.marks)
-        if text.split() != plain(wanted.text).split() or not marks:
-            row["texts that differ"] += 1
-            yield f"segment {number + 1}: {wanted.text!r} became {text!r}{'' if marks else ', with other marks'}"
+
+    def model(sentences: Sequence[Sentence]) -> Iterator[str]:
+        return (function(sentence.text) for sentence in sentences if sentence.given is None)
+
+    texts = translated(document, model, split=split, split_target=split)
+    written = document.write(texts)
+    again = opened(written, kind, path)
+    if len(again.segments) != len(document.segments):
+        yield f"{len(document.segments)} segments became {len(again.segments)}"
+    for wanted, old, new in zip(texts, document.segments, again.segments, strict=False):
+        if old.translation is None:
+            yield from different(document, wanted, old.text, new.translation or "" if document.bilingual else new.text)
+    after = SKELETONS[kind](written)
+    if before != after:
+        yield f"structure: {difference(before, after)}"
+    if kind in TEXTS and name == "swapped" and plain(document.content) != plain(written):
+        yield f"more than case: {difference(plain(document.content).split(), plain(written).split())}"
+    if office and kind in PACKAGES and pages(document.content, kind) != pages(written, kind):
+        yield "LibreOffice shows other pages"
 
 
-def skeleton(content: bytes, kind: str) -> Counter[object]:
-    """What is no text in a file, and how often; nothing for kinds that are text themselves."""
-    if kind == "html":
-        source = content.decode("latin-1")
-        return Counter(source[token.begin : token.end] for token in tokens(source) if token.kind != "text")
-    if kind in ("xlf", "tmx"):
-        return elements(content, ("target", "tuv"))
-    if kind not in ("docx", "odt"):
-        return Counter()
+def different(document: Document, wanted: Translated, old: str, new: str) -> Iterator[str]:
+    """Text or placeholders that are not what was written; white space and placeholders of ours do not count."""
+    same = [re.sub(r"\{\d+\}", "", text).split() for text in (wanted.text, new)]
+    if same[0] != same[1] and not document.bilingual:
+        yield f"{wanted.text!r} became {new!r}"
+    lost = Counter(PLACEHOLDER.findall(old)) - Counter(PLACEHOLDER.findall(wanted.text))
+    if lost and wanted.text:
+        yield f"{old!r} lost {list(lost)}"
+
+
+def difference(before: object, after: object) -> str:
+    """A little of what two skeletons do not share."""
+    if isinstance(before, list) and isinstance(after, list):
+        both = enumerate(zip(before, after, strict=False))
+        place = next((n for n, (one, other) in both if one != other), min(len(before), len(after)))
+        return f"{before[place : place + 4]} became {after[place : place + 4]}"
+    if isinstance(before, Counter) and isinstance(after, Counter):
+        return f"lost {list((before - after).items())[:3]}, new {list((after - before).items())[:3]}"
+    return f"{str(before)[:200]} became {str(after)[:200]}"
+
+
+def plain(content: bytes) -> str:
+    """A text without case, references, escapes of Markdown and white space; languages are not compared."""
+    text = html.unescape(content.decode("utf-8", "replace")).lower()
+    text = re.sub(r"^[ \t>]+", "", text, flags=re.MULTILINE)  # lines of a quotation are joined
+    text = re.sub(r"\]\[[^\]]*\]", "]", text)  # the name of a link that was its text
+    text = re.sub(r"\s*(?:<[^<>]*>\s*)+", one_space, text)
+    text = re.sub(r"(?:xml:)?lang=[\"']?[\w-]+[\"']?|charset=[\"']?[\w-]+", "", text)
+    return " ".join(re.sub("[\\\\\u00ad\u200b\u2060\ufeff]+", "", text).split())
+
+
+def one_space(tags: re.Match[str]) -> str:
+    """Tags in a row with at most one space around them, as browsers show them; none beside a line break."""
+    spaces = re.search(r"\s", re.sub("<[^<>]*>", "", tags[0])) is not None and "<br" not in tags[0]
+    return re.sub(r"(?<=>)\s+|\s+(?=<)", "", tags[0].strip()) + " " * spaces
+
+
+@cache
+def markdown() -> MarkdownIt:
+    """A parser of Markdown with all that its plug-ins know."""
+    made = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    made.use(deflist_plugin).use(admon_plugin).use(attrs_plugin).use(footnote_plugin, move_to_end=False)
+    made.use(dollarmath_plugin, allow_space=False, allow_digits=False)
+    return made.use(container_plugin, "any", marker=":", validate=lambda params, markup: True)
+
+
+FRONT = re.compile(r"\s*(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|\Z)|\{\s*\".*?\n\}\s*?\n", re.DOTALL)
+SIGN = re.compile(
+    r"^[ \t>]*(\+[-=:+]+\+|\+\+\+|\$\$|\[![\w-]+\]|(?:===|!!!|\?\?\?)(?= )|:::+|\[\^[^\]]+\]:)", re.MULTILINE
+)
+
+
+def of_markdown(content: bytes) -> object:
+    """Blocks in order, with code, front matter and the signs that begin lines; inside of lines links and pictures."""
+    text = content.decode("utf-8", "replace")
+    front = match[0] if (match := FRONT.match(text.lstrip("\ufeff"))) else ""
+    text = whole = text.removeprefix("\ufeff").removeprefix(front)
+    blocks: list[object] = [front]
+    text = re.sub(r"^([ \t]*)===[!+]? (?=\")", r"\1!!! tab ", text, flags=re.MULTILINE)  # the plug-in knows no tabs
+    for token in markdown().parse(text):
+        inside = [
+            (child.type, str(child.attrs.get("href") or child.attrs.get("src") or ""))
+            for child in token.children or [] if child.type in ("link_open", "image", "code_inline", "footnote_ref")
+        ]  # fmt: skip
+        code = token.content if token.type in ("fence", "code_block", "math_block") else ""
+        blocks.append((token.type, token.info if token.type == "fence" else "", code, *sorted(inside)))
+    return [*blocks, *(match[1] for match in SIGN.finditer(whole))]
+
+
+class Tags(HTMLParser):
+    """The tags, comments and declarations of a page, and how often."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = Counter[object]()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Count a tag."""
+        about = [(name, value) for name, value in attrs if not SPOKEN.search(name) and name not in ("dir", "content")]
+        self.found[tag, tuple(about)] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        """Count an end."""
+        self.found["/", tag] += 1
+
+    def handle_comment(self, data: str) -> None:
+        """Count a comment."""
+        self.found["!", data] += 1
+
+
+def of_html(content: bytes) -> object:
+    """Tags, by Python's own parser."""
+    tags = Tags()
+    tags.feed(content.decode("latin-1"))
+    return tags.found
+
+
+def of_xml(content: bytes) -> object:
+    """The elements of XML with their attributes, but for what a translation makes anew."""
+    found = Counter[object]()
+    waiting = [etree.fromstring(content, etree.XMLParser(huge_tree=True, resolve_entities=False))]
+    while waiting:
+        element = waiting.pop()
+        name = etree.QName(element).localname if isinstance(element.tag, str) else ""
+        if name not in NAMES:
+            about = {key: value for key, value in element.attrib.items() if not SPOKEN.search(str(key))}
+            found[str(element.tag), tuple(sorted(about.items()))] += 1
+        waiting += [] if name in ("target", "tuv", "rPr") else list(element)
+    return found
+
+
+def of_units(content: bytes) -> object:
+    """The same, and how many targets lack an element that their source has or the other way round."""
+    found, wrong = of_xml(content), 0
+    root = etree.fromstring(content, etree.XMLParser(huge_tree=True, resolve_entities=False))
+    for target in root.iter("{*}target"):
+        around = target.getparent()
+        source = None if around is None else around.find("{*}source")
+        if source is not None and len(target):
+            wrong += Counter(inside(source)) != Counter(inside(target))
+    return found, wrong
+
+
+def inside(element: etree._Element) -> list[tuple[str, str]]:
+    """The elements in a text, but for segments."""
+    return [(str(each.tag), each.get("id") or "") for each in element.iterdescendants() if each.get("mtype") != "seg"]
+
+
+def of_package(content: bytes, endings: tuple[str, ...] = (".xml",)) -> object:
+    """All parts of a package; those with these endings are XML."""
     found = Counter[object]()
     with zipfile.ZipFile(io.BytesIO(content)) as package:
         for name in package.namelist():
-            if name.endswith(".xml") and package.getinfo(name).file_size:
-                found += elements(package.read(name), RUNS if kind == "docx" else ("s",))
+            part = package.read(name)
+            if name.endswith(endings) and part:
+                found += Counter({(name, key): count for key, count in of_xml(part).items()})  # type: ignore[attr-defined]
             else:
-                found[name, package.read(name)] += 1
+                found[name, part] += 1
     return found
 
 
-#: What a translation makes anew in DOCX, or Word by itself.
-RUNS = ("r", "t", "rPr", "proofErr", "lastRenderedPageBreak", "softHyphen", "tab", "br")
+def of_po(content: bytes) -> object:
+    """Whether msgfmt -c takes it; a file that it refused before may be refused for the same again."""
+    if shutil.which("msgfmt") is None:
+        return ""
+    with tempfile.NamedTemporaryFile(suffix=".po") as file:
+        file.write(content)
+        file.flush()
+        command = ["msgfmt", "-c", "-o", "/dev/null", file.name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return sorted({re.sub(r"^\S+?:\d+: ", "", line) for line in done.stderr.splitlines() if "warning" not in line})[:-1]
 
 
-def elements(content: bytes, left_out: tuple[str, ...]) -> Counter[object]:
-    """The elements of an XML file with their attributes, but for some and what is in them."""
-    found = Counter[object]()
-    waiting = [parse(content, "part")]
-    while waiting:
-        element = waiting.pop()
-        if local(element) == "r" and "r" in left_out:  # pictures, notes, fields stand in runs
-            waiting += [child for child in element if local(child) not in left_out]
-        elif local(element) not in left_out:
-            about = {name: value for name, value in element.attrib.items() if not name.startswith(("target-l", "trgL"))}
-            found[str(element.tag), tuple(sorted(about.items()))] += 1
-            waiting += list(element)
-    return found
+def of_srt(content: bytes) -> object:
+    """Numbers and times."""
+    return re.findall(rb"^\d+\s*$|^.*-->.*$", content, re.MULTILINE)
 
 
-def plain(text: str) -> str:
-    """Text without what stands for line breaks."""
-    return " ".join(text.split())
+def of_txt(content: bytes) -> object:
+    """The indentation of each line."""
+    return [re.match(r"\s*", line)[0] for line in content.decode("utf-8", "replace").split("\n")]  # type: ignore[index]
+
+
+SKELETONS: dict[str, Callable[[bytes], object]] = {
+    "md": of_markdown, "html": of_html, "xlf": of_units, "tmx": of_xml, "docx": of_package, "odt": of_package,
+    "po": of_po, "srt": of_srt, "txt": of_txt, "vtt": of_srt, "sdlxliff": of_units, "mqxliff": of_units,
+    **dict.fromkeys(("pptx", "xlsx", "odp", "docm", "dotx"), of_package), **dict.fromkeys(("fodt", "xml", "resx"), of_xml),
+    "epub": partial(of_package, endings=(".xml", ".xhtml", ".opf", ".ncx")), **CATALOGUES,
+}  # fmt: skip
+
+
+def pages(content: bytes, kind: str) -> int:
+    """How many pages LibreOffice shows; 0 if it cannot open the text."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / f"text.{kind}"
+        source.write_bytes(content)
+        command = ["soffice", f"-env:UserInstallation=file://{folder}/profile", "--headless", "--convert-to", "pdf"]
+        subprocess.run([*command, "--outdir", folder, str(source)], capture_output=True, check=False, timeout=120)
+        made = source.with_suffix(".pdf")
+        return len(re.findall(rb"/Type\s*/Page\b", made.read_bytes())) if made.exists() else 0
 
 
 def opened(content: bytes, kind: str, path: Path) -> Document:
@@ -149,11 +335,6 @@ def opened(content: bytes, kind: str, path: Path) -> Document:
     source = re.search(rb"source-language=\"(\w+)|srcLang=\"(\w+)|srclang=\"(\w+)", content)
     languages = [next(filter(None, m.groups())).decode() if m else name for m, name in ((source, "en"), (said, "de"))]
     return read(content, kind, name=path.name, source_lang=languages[0], target_lang=languages[1])
-
-
-def swapped(sentences: Sequence[Sentence]) -> Iterator[str]:
-    """Each sentence with the case of its letters swapped."""
-    return (sentence.text.swapcase() for sentence in sentences if sentence.given is None)
 
 
 if __name__ == "__main__":

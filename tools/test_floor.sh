@@ -14,7 +14,8 @@ folder=${DOCNMT_FLOOR:-.venv-floor}
 "$folder/bin/python" tools/floor.py > "$folder/constraints.txt"
 cat "$folder/constraints.txt" >&2
 lowest() { "$folder/bin/python" -m pip install --quiet --constraint "$folder/constraints.txt" "$@"; }
-lowest -e . "pytest>=8" "pytest-xdist>=3" "hypothesis>=6.100" "httpx>=0.27" "python-docx>=1.1" "odfpy>=1.4"
+lowest -e . "pytest>=8" "pytest-xdist>=3" "hypothesis>=6.100" "httpx>=0.27" \
+    "python-docx>=1.1" "odfpy>=1.4" "python-pptx>=1.0" "openpyxl>=3.1" "langcodes>=3.3"
 for extra in study evaluation ctxpro convert completion serve tables sentencex langid documents; do
     lowest -e ".[$extra]" || echo "left out: [$extra] has no version beside these" >&2
 done

@@ -12,7 +12,10 @@ import sample_documents
 from docnmt.core.formats.glossary import Glossary
 
 #: The parts of packages that hold text; those of ZIP itself are kept by its checksums.
-_PARTS = {"docx": "word/document.xml", "odt": "content.xml"}
+_PARTS = {
+    "docx": "word/document.xml", "odt": "content.xml", "pptx": "ppt/slides/slide2.xml", "epub": "OPS/book.opf",
+    "xlsx": "xl/worksheets/sheet1.xml",
+}  # fmt: skip
 
 
 def add_documents(add: Callable[..., None]) -> None:

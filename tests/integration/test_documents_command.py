@@ -155,6 +155,18 @@ def test_text_that_stays_is_named(folder: Path, model: str, capsys: pytest.Captu
     assert "note: html.md: what begins in line 3 stays as it is" in capsys.readouterr().err
 
 
+def test_parts_that_stay_and_unknown_text_are_named(
+    folder: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with zipfile.ZipFile(folder / "x.docx", "a") as package:
+        package.writestr("word/charts/chart1.xml", "<c><v>Sales</v></c>")
+    (folder / "snow.txt").write_text("a ☃ cat.\n", encoding="utf-8")
+    assert main(["snow.txt", "x.docx", "-o", "out", "--path", model, "--beam", "1"]) == 0
+    told = capsys.readouterr().err
+    assert "x.docx: stays as it is: word/charts/chart1.xml" in told
+    assert "unknown to the model (☃)" in told
+
+
 def test_sentences_translated_again_in_parts_are_explained_once(folder: Path, model: str) -> None:
     (folder / "code.md").write_text("The `a_b` sees `c_d`.\n\nIt sleeps.\n", encoding="utf-8")
     words = ["code.md", "x.txt", "-o", "out", "--path", model, "--beam", "1", "--explain", "read.jsonl"]

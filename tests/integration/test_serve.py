@@ -152,6 +152,19 @@ def test_lines_of_a_file_that_stay_are_named(service: Served) -> None:
     assert "docnmt-untranslated-lines" not in other.headers
 
 
+def test_text_that_the_model_does_not_know_is_told(service: Served) -> None:
+    text, accept = "a ☃ cat.\n", {"Accept": "application/x-ndjson"}
+    with service.client() as client:
+        file = client.post("/translate/file?name=a.txt", content=text.encode())
+        streamed = client.post("/translate/file?name=a.txt", content=text.encode(), headers=accept)
+        asked = client.post("/translate", json={"text": text})
+        known = client.post("/translate", json={"text": "a cat."})
+    assert "unknown" in file.headers["docnmt-unknown"]
+    assert file.headers["docnmt-unknown"] == asked.headers["docnmt-unknown"]
+    assert "☃" in json.loads(streamed.text.splitlines()[-1])["file"]["unknown"]
+    assert "docnmt-unknown" not in known.headers
+
+
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"42\n", b"42. 7"])
 def test_files_without_words_come_back(content: bytes, service: Served) -> None:
     with service.client() as client:

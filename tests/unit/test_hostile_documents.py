@@ -34,6 +34,7 @@ def word(body: str) -> bytes:
     return out.getvalue()
 
 
+SEGMENTS = "".join(f'<mrk mtype="seg" mid="{number}">a</mrk>' for number in range(N // 40))
 FIELD = '<w:r><w:fldChar w:fldCharType="begin"/></w:r>'
 PAGES = ("<a ", "<!--", '<a b="', "&#", "<![CDATA[", "</", "<br><img>", "<b>")
 HOSTILE: list[tuple[str, str | bytes]] = [
@@ -41,6 +42,9 @@ HOSTILE: list[tuple[str, str | bytes]] = [
     ("html", "<p>" + "".join(f"<code>a{number}. B</code> " for number in range(N // 24))),
     ("md", "*a " * (N // 6) + "b* " * (N // 6)),
     ("md", "<b><i>" * (N // 12) + "</u>" * (N // 8)),
+    *(("md", repeated(each)) for each in ("\\(a ", "{{< code >}}\n", "$$a\n", ":::a\n", "a\n: b\n")),
+    ("txt", "".join(map(repeated, ("%(a", "{{a", "<%a", "B<E<a>", ":a:`b", "``a", "%a%")))[:N]),
+    ("xlf", XLF.format(f"<trans-unit><source>w</source><seg-source>{SEGMENTS}</seg-source></trans-unit>")),
     ("po", f'{PO}msgid "{repeated("%s ")}"\nmsgstr ""\n'),
     ("srt", f"{SRT}a{repeated(' -')}\nb\n"),
     ("srt", f"{SRT}{repeated('- a' + chr(10))}"),

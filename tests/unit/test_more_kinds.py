@@ -207,6 +207,19 @@ def test_books() -> None:
         assert b"<p>THE <b>OLD &amp; BIG</b> DOG<br/>WALKS.</p>" in book.read("OPS/a 1.xhtml")
 
 
+def test_a_divided_unit_of_trados_keeps_its_segments() -> None:
+    source = CATALOGUES["sdlxliff"]
+    for old, new in (
+        ('">The old dog.</mrk>', '">A dog.</mrk> <mrk mtype="seg" mid="3">It <x id="7"/>walks.</mrk>'),
+        ('<mrk mtype="seg" mid="1"/>', '<mrk mtype="seg" mid="1">Ein Hund.</mrk> <mrk mtype="seg" mid="3"/>'),
+        ('<sdl:seg id="1"/>', '<sdl:seg id="1" conf="Translated"/><sdl:seg id="3"/>'),
+    ):
+        source = source.replace(old, new)
+    written = translate(document("sdlxliff", source), Model()).decode()
+    assert '"1">Ein Hund.</mrk> <mrk mtype="seg" mid="3">IT <x id="7"/>WALKS.</mrk></target>' in written
+    assert '<sdl:seg id="1" conf="Translated"/><sdl:seg id="3" conf="Draft" origin="mt"/>' in written
+
+
 def test_another_direction_is_said() -> None:
     book, slides = (read(sample_documents.content(kind), kind, name="x", source_lang="eng", target_lang="ara")
                     for kind in ("epub", "pptx"))  # fmt: skip
@@ -277,6 +290,15 @@ def test_yaml_is_read_again_as_what_was_meant(frame: str, text: str) -> None:
     assert (value[0] if isinstance(value, list) else value).rstrip("\n") == text
 
 
+@pytest.mark.parametrize(
+    "source",
+    ["a: >-\n  one dog\n\n\n  two\n", "a: >\n  one\n    two dogs\n  three\n", "a: |+\n  one\n\n  two dogs\n\n"],
+)
+def test_lines_of_blocks_of_yaml_stay(source: str) -> None:
+    before, after = (yaml.safe_load(each)["a"] for each in (source, translate(document("yaml", source), Model())))
+    assert after == before.upper()
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8"])
 def test_strings_of_apple_keep_their_encoding(encoding: str) -> None:
     content = ("\ufeff" * (encoding == "utf-16-be") + '"a" = "A dog \u20ac";\n').encode(encoding)
@@ -297,6 +319,13 @@ def test_strings_of_apple_keep_their_encoding(encoding: str) -> None:
 )
 def test_properties_keep_their_way_with_letters(source: bytes, text: str, expected: bytes) -> None:
     assert document("properties", source).write([Translated(text)]) == expected
+
+
+def test_times_end_the_subtitle_before_them() -> None:
+    content = "WEBVTT\n00:01.000 --> 00:02.000\na dog\n00:02.000 --> 00:03.000\na & cat\n\n00:03.000 --> 00:04.000\n"
+    found = document("vtt", content)
+    assert [segment.text for segment in found.segments] == ["a dog", "a & cat"]
+    assert translate(found, Model()).decode() == content.replace("a dog", "A DOG").replace("a & cat", "A & CAT")
 
 
 def test_pdf_gets_advice() -> None:

@@ -21,7 +21,7 @@ class Ass(Subtitles):
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         section, fields = "", _FIELDS
-        self.left = left = list[int | str]()
+        self.left = left = list[str]()
         number, counted = 1, 0
         for line in _LINE.finditer(self.source):
             name, _, rest = line[0].lstrip("\ufeff").partition(":")
@@ -36,7 +36,7 @@ class Ass(Subtitles):
                 codes = "".join(_CODE.findall(found[-1]))
                 if _KARAOKE.search(codes):
                     number, counted = number + self.source.count("\n", counted, line.start()), line.start()
-                    left.append(number)
+                    left.append(f"line {number}: karaoke, each syllable of which has a time")
                 elif not _DRAWING.search(codes):
                     yield line.end() - len(found[-1]), line.end()
         if not section:

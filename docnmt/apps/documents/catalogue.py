@@ -38,7 +38,7 @@ class Catalogue(Spliced):
     """A file of messages; what else changes with the language is written when a message has changed."""
 
     def _places(self) -> Iterator[Place]:
-        self._ends: list[int] = []
+        self._ends: list[int] | None = None
         self._entries = list(self._messages())
         self._roots: dict[int, icu.Branch] = {}
         self.left = left = list[int | str]()
@@ -66,7 +66,8 @@ class Catalogue(Spliced):
         return self._encoded(replaced(self.source, sorted(changes)))
 
     def _line(self, place: int) -> int:
-        self._ends = self._ends or [match.end() for match in re.finditer(r"\r\n?|\n", self.source)]
+        if self._ends is None:
+            self._ends = [match.end() for match in re.finditer(r"\r\n?|\n", self.source)]
         return bisect_right(self._ends, place) + 1
 
     def _wrong(self, place: int, message: str) -> UserError:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from docnmt.apps.documents.placeholders import placeholders, without_placeholders
+from docnmt.apps.documents.placeholders import ordered, placeholders, without_placeholders
 from docnmt.apps.documents.project_marks import Span, project
 from docnmt.apps.documents.segment import BREAK, Document, Segment, Translated
 from docnmt.apps.documents.segment_parts import Part, Split, parts_of
@@ -99,7 +99,7 @@ def _accept(part: Part, answer: str) -> bool:
     text = no_break(part.source, answer.replace(BREAK, " "))
     placed = _places(part.source, part.fixed, text)
     flags = part.segment.flags
-    if placed is None or placeholders(text, flags) != placeholders(part.source, flags):
+    if placed is None or any(kept(text, flags) != kept(part.source, flags) for kept in (placeholders, ordered)):
         return False
     part.text, part.placed = text, placed
     return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from functools import partial
 from lxml import etree
 
 from docnmt.apps.documents.docx_language import renamed, turned
+from docnmt.apps.documents.docx_left import left_in
 from docnmt.apps.documents.docx_runs import Op, flat, value, weight
 from docnmt.apps.documents.elements import empty
 from docnmt.apps.documents.inline import Close, Fixed, Inline, Open, pieces
@@ -28,13 +29,6 @@ from docnmt.runtime.errors import UserError
 
 #: About how many bytes the looks of all text may take together: a translation may have a copy for each of its pieces.
 _LOOKS = 1 << 30
-#: Parts with text that stays.
-_LEFT = (
-    (re.compile(r"word/diagrams/data\d*\.xml"), "a diagram (SmartArt)"),
-    (re.compile(r"word/charts/chart(?:ex)?\d*\.xml"), "a chart"),
-    (re.compile(r"word/comments\.xml"), "comments"),
-)
-_WORD = re.compile(rb"<(?:\w+:)?(?:t|v)(?:\s[^>]*)?>[^<]*?(?:[A-Za-z]|[\x80-\xff])")
 _STYLES = re.compile(r"word[/\\]styles\.xml")
 _WIDE = re.compile(r"(  +| ?\t[ \t]*)")
 _PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
@@ -117,14 +111,6 @@ class Docx(Office):
         return Unit(segment, filled, part)
 
 
-def left_in(names: Iterable[str], content: Callable[[str], bytes]) -> Iterator[str]:
-    """The parts of these with text that is not read, and what they are."""
-    for name in names:
-        for pattern, what in _LEFT:
-            if pattern.fullmatch(name.replace("\\", "/")) and _WORD.search(content(name)):
-                yield f"{name}: {what}"
-
-
 def _styles(root: Element, pattern: str) -> Iterator[str]:
     """The styles whose names, which are English whatever language Word speaks, begin like this."""
     for style in root.iter("{*}style"):
@@ -154,8 +140,9 @@ def _add(inline: Inline[_Payload], text: str) -> None:
             inline.hard(_Payload(part))
             continue
         if number % 2 and inline.begun:
-            inline.sign(part[1:])
-        inline.text(part)
+            inline.wide()
+        else:
+            inline.text(part)
 
 
 def _read(ops: Sequence[Op], base: str) -> Inline[_Payload]:

@@ -133,10 +133,10 @@ class _Reader:
             self._text(child.tail)
 
     def _space(self, child: Element, shown: str) -> None:
-        """Spaces: beside others they are a mark, many in a row are a break."""
+        """Spaces: many in a row are a break, or a mark where a text begins."""
         if len(shown) > 1 and self.inline.begun:
             self.inline.hard(Payload(child))
-        elif len(shown) > 1 or self.inline.spaced:
+        elif len(shown) > 1:
             self.inline.fixed(Payload(child))
         else:
             self.inline.text(" ")

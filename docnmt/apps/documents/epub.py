@@ -24,15 +24,27 @@ _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"
 _FIXED = Role("fixed")
 
 
+class _Page(Html):
+    """A page, whose Latin 1 is that of XML and not that of browsers."""
+
+    def _decoded(self) -> str:
+        text = super()._decoded()
+        if self.encoding != "cp1252":
+            return text
+        self.encoding = "latin-1"
+        return self.content.decode(self.encoding)
+
+
 class Epub(Related):
     """A book whose pages are XHTML, each read as HTML is."""
 
     def _units(self) -> Iterator[Unit]:
         self._load()
         self._check_open()
-        self._pages: dict[str, Html] = {}
+        self._pages: dict[str, _Page] = {}
         self._changed: dict[str, dict[int, Translated]] = {}
         self._section = self._paragraph = 0
+        self.left: list[int | str] = []
         self._book = self._book_part()
         package = self._root(self._book)
         folder = posixpath.dirname(self._book)
@@ -67,8 +79,9 @@ class Epub(Related):
 
     def _page(self, part: str) -> Iterator[Unit]:
         content = self._whole(part)
-        page = Html(content, name=f"{self.name}: {part}", languages=self.languages)
+        page = _Page(content, name=f"{self.name}: {part}", languages=self.languages)
         self._pages[part] = page
+        self.left += [f"{part}: {place if isinstance(place, str) else f'line {place}'}" for place in page.left]
         first, last = (self._section, self._paragraph), (0, 0)
         for number, segment in enumerate(page.segments):
             last = int(segment.units[0]), int(segment.units[1])

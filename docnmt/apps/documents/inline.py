@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -20,7 +20,7 @@ _PARTS = re.compile("[\u00ad\u200b\u2060\ufeff]")
 #: Marks of the writing direction, and joiners outside of the scripts whose letters they shape.
 _UNSEEN = re.compile(
     "([\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+"
-    "|(?<![\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u18af])[\u200c\u200d]+)"
+    "|(?<=[A-Za-z\u00c0-\u052f])[\u200c\u200d]+(?=[A-Za-z\u00c0-\u052f]))"
 )
 
 
@@ -37,17 +37,12 @@ class Inline(Generic[P]):
         self._steps: list[Step] = []
         self._parents: list[int] = []
         self._open: list[int] = []
-        self._begun = False  # whether there is text
+        self._begun = False  # whether there is text, or something that stands for it
 
     @property
     def begun(self) -> bool:
-        """Whether there is text."""
+        """Whether there is text, or something that stands for it."""
         return self._begun
-
-    @property
-    def spaced(self) -> bool:
-        """Whether a space is what was added last."""
-        return bool(self._steps) and self._steps[-1].kind == "space"
 
     @property
     def depth(self) -> int:
@@ -67,10 +62,14 @@ class Inline(Generic[P]):
                     self._begun = self._begun or not place % 2
                     self._steps.append(Step("space" if place % 2 else "word", piece))
 
+    def wide(self) -> None:
+        """Two spaces that stay two, as some type behind a sentence."""
+        self._steps.append(Step("space", "  ", seen="wide"))
+
     def sign(self, text: str) -> None:
         """Characters that no model sees; without a payload for them they are left out."""
         if self._sign is not None:
-            self.fixed(self._sign(text))
+            self._add("empty", self._sign(text))
 
     def open(self, payload: P) -> None:
         """A format begins."""
@@ -87,7 +86,7 @@ class Inline(Generic[P]):
         "picture" where it does not. If it then touches no word, a placeholder shows it; a picture at an end needs none.
         """
         shown = " ".join(shown.split())
-        self._begun = self._begun or bool(shown)
+        self._begun = True
         self._add("shown" if shown else "empty", payload, shown, seen)
 
     def hard(self, payload: P) -> None:
@@ -143,7 +142,8 @@ def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
     Formats stand in the formats that they stood in; what is fixed and covers text stands where this text is.
     """
     inside = _inside(marks, found.spans)
-    place = 0
+    place, last = 0, ""  # what was written last
+    owed = False  # a space, before the next text
     stack: list[tuple[int, Iterator[int]]] = [(-1, iter(inside.get(-1, ())))]
     while stack:
         around, children = stack[-1]
@@ -153,24 +153,34 @@ def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
         else:
             end = found.spans[around][1] if around >= 0 else len(found.text)
         if place < end:
-            yield found.text[place:end]
-            place = end
+            text = found.text[place:end]
+            yield f" {text}" if owed and not text[0].isspace() else text
+            place, last, owed = end, text[-1], False
         if number is None:
             stack.pop()
             if around >= 0:
                 yield Close(around)
-        elif marks[number].fixed:
-            apart = marks[number].apart
-            if apart and place and not found.text[place - 1].isspace():
-                yield " "
-            yield Fixed(number)
-            before, behind = found.text[max(place - 1, 0) : place], found.text[place : place + 1]
-            if apart and not behind.isspace() and (before.isspace() or (behind and not before)):
-                yield " "
-            place = max(place, found.spans[number][1])
-        else:
+            continue
+        if _stands_apart(number, marks, inside) and (owed or (last and not last.isspace())):
+            yield " "
+            last, owed = " ", False
+        if not marks[number].fixed:
             yield Open(number)
             stack.append((number, iter(inside.get(number, ()))))
+            continue
+        yield Fixed(number)
+        before, behind = found.text[max(place - 1, 0) : place], found.text[place : place + 1]
+        if marks[number].apart and behind and not behind.isspace() and (before.isspace() or not before):
+            owed = True
+        place = max(place, found.spans[number][1])
+        last = found.text[max(place - 1, 0) : place] or last
+
+
+def _stands_apart(number: int, marks: Sequence[Mark], inside: Mapping[int, Sequence[int]]) -> bool:
+    """Whether white space stands before a mark, or before what begins a format around nothing."""
+    while not marks[number].fixed and marks[number].begin == marks[number].end and inside.get(number):
+        number = inside[number][0]
+    return marks[number].apart
 
 
 def _inside(marks: Sequence[Mark], spans: Sequence[tuple[int, int]]) -> dict[int, list[int]]:

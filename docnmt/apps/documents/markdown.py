@@ -15,7 +15,7 @@ from markdown_it.token import Token
 
 from docnmt.apps.documents import html as web
 from docnmt.apps.documents.html_tokens import tokens
-from docnmt.apps.documents.markdown_blocks import FRONT_MATTER, TITLE, parser
+from docnmt.apps.documents.markdown_blocks import ALERT, FRONT_MATTER, TITLE, parser
 from docnmt.apps.documents.markdown_inline import Env, Line, Lost, reading
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
@@ -76,15 +76,32 @@ class Markdown(Spliced):
                 left.append(self._line(starts[token.map[0]]))
             elif token.type == "html_block" and token.map:
                 yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections, left)
-            elif token.type == "inline" and token.map and token.content.strip():
-                lines = self._lines(token, starts, cells if inside[-1] in _CELLS else None)
+            for part in self._parts(token) if token.type == "inline" else ():
+                assert part.map is not None
+                lines = self._lines(part, starts, cells if inside[-1] in _CELLS else None)
                 try:
-                    yield self._place(token, lines, sections, inside[-1])
+                    yield self._place(part, lines, sections, inside[-1])
                 except Lost:
-                    left.append(self._line(starts[token.map[0]]))
+                    left.append(self._line(starts[part.map[0]]))
                 if lines:
                     cells = lines[-1].end
                     sections.paragraph()
+
+    def _parts(self, token: Token) -> list[Token]:
+        """A paragraph; of an alert, its title and its text."""
+        if not token.map or not token.content.strip():
+            return []
+        match = ALERT.match(token.content)
+        if match is None:
+            return [token]
+        title, _, text = token.content[match.end() :].partition("\n")
+        parts = []
+        for number, content in enumerate((title, text)):
+            if content.strip():
+                (part,) = self.parser.parseInline(content, self.env)
+                part.map = [token.map[0] + number, token.map[1]]
+                parts.append(part)
+        return parts
 
     def _lines(self, token: Token, starts: Sequence[int], cell: int | None) -> list[Line]:
         """Where the lines of a paragraph stand in the file; none if they do not, as with tabs inside of a quotation."""
@@ -112,8 +129,8 @@ class Markdown(Spliced):
 
     def _title(self, begin: int, sections: Sections) -> Iterator[Place]:
         """The title in a block's first line."""
-        line = begin + len(self.source[begin:].split("\n", 1)[0])
-        match = TITLE.search(self.source, begin, line)
+        line = self.source.find("\n", begin)
+        match = TITLE.search(self.source, begin, len(self.source) if line < 0 else line)
         if match is None or match.lastindex is None:
             return
         begin, end = match.span(match.lastindex)
@@ -143,6 +160,9 @@ class Markdown(Spliced):
         out = render(place, text, str)
         if not self._reads(out, place, text):
             out = render(place, text, _escaped)
+            bare = replace(place, raws=[raw if not raw[1].startswith(raw[0]) else ("", "") for raw in place.raws])
+            if bare.raws != place.raws and not self._reads(out, place, text):  # signs of emphasis would be text
+                out = render(bare, text, _escaped)
         if place.block == "title":
             out = out.replace('"', "'")
         if place.block == "heading":
@@ -161,5 +181,5 @@ class Markdown(Spliced):
             again = reading(blocks[1], self.env, content, lines).segment()
         except Lost:
             return False
-        words = [_NUMBERED.sub("{}", each).split() for each in (again.text, text.text)]
+        words = [_NUMBERED.sub("", each).split() for each in (again.text, text.text)]
         return words[0] == words[1] and len(again.marks) == len(place.segment.marks)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from markdown_it import MarkdownIt
+from markdown_it.helpers import parseLinkLabel
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline, image, link
 from mdit_py_plugins.container import container_plugin
@@ -22,7 +23,7 @@ ENDS = "docnmt_ends"
 #: Front matter in YAML, TOML or JSON.
 FRONT_MATTER = re.compile(
     r"\ufeff?(?:---[ \t]*\r?\n(?![ \t]*\r?\n).*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)"
-    r"|\+\+\+[ \t]*\r?\n.*?(?<=\n)\+\+\+[ \t]*(?:\r?\n|\Z)|\{\s*\".*?\n\}[ \t]*(?:\r?\n|\Z))?",
+    r"|\s*\+\+\+[ \t]*\r?\n.*?(?<=\n)\+\+\+[ \t]*(?:\r?\n|\Z)|\{\s*\".*?\n\}[ \t]*(?:\r?\n|\Z))?",
     re.DOTALL,
 )
 _KINDS = (
@@ -34,17 +35,23 @@ TITLE = re.compile(
     r'(?:[!?]{3}\+?|={3}[!+]?)[^"\n]*"([^"\n]+)"|:{3,}[ \t]*[\w-]+[ \t]*\[([^\]\n]+)\]'
     rf"|:{{3,}}[ \t]*\{{?(?:{_KINDS})\}}?[ \t]+([^{{\n]*[^{{\s])|/{{3,}}[ \t]*[\w-]+[ \t]*\|[ \t]*([^\n]*\S)",
 )
-#: A line in a paragraph that is code, or what GitHub and Obsidian begin an alert with.
+#: What GitHub and Obsidian begin an alert with.
+ALERT = re.compile(r"\[![\w-]+\][+-]?[ \t]*")
+#: A line in a paragraph that is code.
 CODE_LINE = re.compile(
-    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|\[![\w-]+\][+-]?(?:[ \t].*)?|-+8<-+.*|<<<[ \t].*|\[\[?\w+\]?\]"
+    r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|-+8<-+.*|<<<[ \t].*|\$\$.*\$\$|\[\[?\w+\]?\]"
 )
+_SHORTCODE = re.compile(r"\{\{[<%]\s*((?:code|highlight|mermaid|math|katex|chart|json|gist)[\w-]*)\b.*[>%]\}\}")
 _INDENTED = re.compile(r'(?:!!!|\?\?\?\+?)[ \t]*[\w-].*|={3}[!+]?[ \t]+"[^"]*"[ \t]*')
 _OPTION = re.compile(r":[\w-]+:(?:[ \t].*)?")
 _DIRECTIVE = re.compile(r":{3,}\{.*")
 _GRID = re.compile(r"\+(?:[-=:]+\+)+[ \t]*")
 _LINE_BLOCK = re.compile(r"\|(?:[ \t].*)?")
 _TEX = re.compile(r"\\\[|\\begin\{([A-Za-z]+\*?)\}")
-_FORMULA = re.compile(r"\\\((.+?)\\\)")
+_FORMULA = re.compile(r"\\\((.{1,1000}?)\\\)", re.DOTALL)
+_NOTE = re.compile(r"\[\^[^\s\]]{1,200}\]")
+#: Lines of a formula, at most.
+_LINES = 500
 _ALWAYS = {"alt": ["paragraph", "reference", "blockquote", "list"]}
 
 
@@ -56,13 +63,14 @@ def parser() -> MarkdownIt:
     for name, marker in (("colons", ":"), ("slashes", "/")):
         made.use(container_plugin, name, marker=marker, validate=_has_name)
     made.block.ruler.before("fence", "math_block", math_block_dollar())
-    rules = {"indented": _indented, "option": _option, "grid": _grid, "tex": _tex}
+    rules = {"shortcode": _shortcode, "indented": _indented, "option": _option, "grid": _grid, "tex": _tex}
     for name, rule in rules.items():
         made.block.ruler.before("fence", name, rule, _ALWAYS)
     made.block.ruler.after("table", "line_block", _line_block)
+    made.inline.ruler.before("link", "note", _note)
     made.inline.ruler.at("link", _noting(link))
     made.inline.ruler.at("image", _noting(image))
-    made.inline.ruler.at("footnote_ref", _noting(lambda state, silent: footnote_ref(state, silent, always_match=True)))
+    made.inline.ruler.at("footnote_ref", _noting(_reference))
     dollars = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
     for name, formula in (("math_inline", dollars), ("math_brackets", _formula)):
         made.inline.ruler.before("escape", name, _noting(formula))
@@ -97,6 +105,28 @@ def _formula(state: StateInline, silent: bool) -> bool:
     return True
 
 
+def _reference(state: StateInline, silent: bool) -> bool:
+    """What refers to a note; the plug-in would look for its end everywhere behind."""
+    return _NOTE.match(state.src, state.pos) is not None and footnote_ref(state, silent, always_match=True)
+
+
+def _note(state: StateInline, silent: bool) -> bool:
+    """A note in the line itself: ^[text]."""
+    begin = state.pos
+    end = parseLinkLabel(state, begin + 1) if state.src.startswith("^[", begin) else -1
+    if end < 0:
+        return False
+    if not silent:
+        last = state.posMax
+        state.push("note_open", "span", 1).markup = "^["
+        state.pos, state.posMax = begin + 2, end
+        state.md.inline.tokenize(state)
+        state.push("note_close", "span", -1).markup = "]"
+        state.posMax = last
+    state.pos = end + 1
+    return True
+
+
 def _line(state: StateBlock, line: int) -> str:
     """A line without its indentation; nothing where an indented block of code may stand."""
     if state.is_code_block(line):
@@ -122,6 +152,21 @@ def _indented(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     state.push("indented_close", "div", -1)
     state.line = line
     return True
+
+
+def _shortcode(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """Code between the two shortcodes of Hugo that it is in."""
+    match = _SHORTCODE.match(_line(state, first))
+    without = state.env.setdefault("docnmt_without_end", set())
+    if match is None or match[1] in without:
+        return False
+    end = re.compile(rf"\{{\{{[<%]\s*/\s*{re.escape(match[1])}\b")
+    for line in range(first, last):
+        if end.search(state.src[state.bMarks[line] : state.eMarks[line]]):
+            state.line = first if silent else line + 1
+            return True
+    without.add(match[1])
+    return False
 
 
 def _option(state: StateBlock, first: int, last: int, silent: bool) -> bool:
@@ -153,7 +198,7 @@ def _tex(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     if match is None:
         return False
     end = "\\]" if match[1] is None else f"\\end{{{match[1]}}}"
-    for line in range(first, last):
+    for line in range(first, min(last, first + _LINES)):
         if end in state.src[state.bMarks[line] : state.eMarks[line]]:
             state.line = first if silent else line + 1
             return True

@@ -56,7 +56,7 @@ class _Reader:
     """Goes through the content of a paragraph and its tokens at once."""
 
     def __init__(self, token: Token, env: Env, source: str, lines: Sequence[Line]) -> None:
-        self.inline: Inline[Raw] = Inline()
+        self.inline: Inline[Raw] = Inline(lambda text: (text, ""))
         self.content, self.place = token.content, 0
         self.ends: dict[tuple[str, int], int] = env.get(ENDS, {})
         self.source, self.lines, self.line = source, lines, 0
@@ -135,6 +135,11 @@ class _Reader:
             after = self._closing(number) + 1
             shown = "".join(self.raws[number + 1 : after - 1])
             self.inline.fixed((f"<{shown}>", ""), shown)
+        elif child.type in ("note_open", "note_close"):  # a text in the text
+            around = sum(map(len, self.raws[:number])), sum(map(len, self.raws[: number + 1]))
+            before, behind = self.content[: around[0]], self.content[around[1] :]
+            spaces = before[len(before.rstrip()) :], behind[: len(behind) - len(behind.lstrip())]
+            self.inline.hard((f"{spaces[0]}{raw}{spaces[1]}".replace("\n", " "), ""))
         elif child.nesting > 0:
             if self.inline.depth >= DEEPEST:
                 raise Lost("formats inside of each other without end")

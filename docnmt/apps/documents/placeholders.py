@@ -33,7 +33,7 @@ _PERCENTS = r"""
     | (?<![\w%])%L?\d{1,2}(?:%|(?!\w))                          # %1 of Qt, %1% of Boost
 """
 _TEMPLATES = r"""
-    <%.{0,300}?%> | <\?.{0,300}?\?> | \{%.{0,300}?%\} | \{\#.{0,300}?\#\} | \{\{.{0,300}?\}\}
+    <%.{0,300}?%> | <\?.{0,300}?\?> | \{%.{0,300}?%\} | \{\#.{0,300}?\#\} | \{\{.{0,1000}?\}\}
     | \{\s*[\w.-]+\s*,\s*(?:number|date|time|spellout|ordinal|duration|list)\s*(?:,[^{}]*)?\}   # {0,date,short} of ICU
     | \$\{[^{}\s]+\} | \{\s*[\w.!\[\]-]*(?::[^{}\s]*)?\s*\}  # ${name} {name} {x:>10}
     | \$t\([^()\s]+\) | \$\([A-Za-z_]\w*\) | \$[A-Za-z_]\w*
@@ -79,7 +79,7 @@ def pattern(flags: tuple[str, ...]) -> re.Pattern[str]:
     """What finds all that is not to be translated in a text with such placeholders."""
     declared = _placeholders(flags)
     own = () if declared is None else (declared.pattern,)
-    plain = () if any(flag.startswith("no-") for flag in flags) or declared is not None else (_PERCENTS,)
+    plain = (_PERCENTS,) if declared is None else ()
     return _compiled(_ADDRESSES, *own, *plain, _TEMPLATES, _MARKUP, _NAMES)
 
 
@@ -87,6 +87,15 @@ def placeholders(text: str, flags: tuple[str, ...]) -> list[str]:
     """The placeholders that the declared format finds in a text, sorted; none if nothing is declared."""
     declared = _placeholders(flags)
     return [] if declared is None else sorted(match[0] for match in declared.finditer(text))
+
+
+#: Placeholders that neither have a name nor a number: what they stand for depends on their order.
+_ORDERED = re.compile(r"%(?!\d+\$|[({<%L])[^%]*[A-Za-z@]|\{(?:![rsa])?(?::[^{}]*)?\}")
+
+
+def ordered(text: str, flags: tuple[str, ...]) -> list[str]:
+    """The placeholders of a text whose order has a meaning."""
+    return [match[0] for match in pattern(flags).finditer(text) if _ORDERED.fullmatch(match[0])]
 
 
 def without_placeholders(text: str, flags: tuple[str, ...]) -> str:

@@ -43,7 +43,7 @@ class Header:
 
     def _plural(self) -> tuple[int, str] | None:
         """The number of forms and which a number takes, as the header says."""
-        said = re.search(r"nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;\n]+)", self.text)
+        said = re.search(r"nplurals\s*=\s*([1-9])\s*;\s*plural\s*=\s*([^;\n]+)", self.text)
         return said and (int(said[1]), said[2])
 
     def _known(self) -> tuple[int, str] | None:
@@ -57,7 +57,7 @@ class Header:
         """For each form some of the numbers that take it."""
         _, rule = self._plural() or self._known() or (2, "n != 1")
         try:
-            which = gettext.c2py(rule)  # type: ignore[attr-defined]  # it is not in its stubs
+            which = gettext.c2py(rule)
             found: dict[int, set[int]] = {}
             for number in range(_TRIED):
                 found.setdefault(int(which(number)), set()).add(number)

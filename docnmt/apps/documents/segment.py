@@ -18,7 +18,7 @@ class Mark:
         fixed: what it covers is not translated and comes through as it is, once: code, a placeholder, a picture, a
             break. Else it is a format around text: bold, a link.
         parent: the number of the mark around it, -1 if there is none. Marks are numbered as they open.
-        apart: it covers nothing and has white space on both sides.
+        apart: it covers nothing and stands at an end of a line, with white space between it and the text.
     """
 
     begin: int
@@ -33,7 +33,7 @@ class Segment:
     """A paragraph, cell, unit or subtitle.
 
     Attributes:
-        text: without inline marks; its white space is single spaces, none at the ends, and `BREAK`s.
+        text: without inline marks; its white space is one space or two, none at the ends, and `BREAK`s.
         translation: what the file says already, if it is a file of both languages.
         units: labels of the section and the paragraph, list or row that it stands in, as `Sentence.units`.
         flags: what placeholders it has, as PO says it: `c-format`, `no-c-format`.

@@ -69,14 +69,20 @@ class Spliced(Document):
 
 
 def render(place: Place, text: Translated, escape: Callable[[str], str]) -> str:
-    """A translation with its marks as they are written; signs of emphasis around nothing would be text."""
-    out = []
-    nothing = {number for number, raw in enumerate(place.raws) if raw[0] == raw[1] and not _covers(text, number)}
+    """A translation with its marks as they are written; signs of emphasis around nothing would be text, and so would
+    code right behind code, and formulas of TeX beside digits."""
+    out, formula = [""], False
+    same = (number for number, raw in enumerate(place.raws) if raw[1].startswith(raw[0]))
+    nothing = {number for number in same if not _covers(text, number)}
     for piece in pieces(place.segment.marks, text):
         if isinstance(piece, str):
-            out.append(escape(piece))
+            out.append(f" {escape(piece)}" if formula and piece[0].isdigit() else escape(piece))
+            formula = False
         elif piece.number not in nothing:
-            out.append(place.raws[piece.number][isinstance(piece, Close)])
+            raw = place.raws[piece.number][isinstance(piece, Close)]
+            torn = raw[:1] == "`" == out[-1][-1:] or (raw[:1] == "$" and out[-1][-1:].isdigit())
+            out.append(f" {raw}" if torn else raw)
+            formula = raw[-1:] == "$"
     return "".join(out)
 
 

@@ -62,38 +62,40 @@ class Build:
     def __init__(self, steps: Sequence[Step], parents: Sequence[int]) -> None:
         self.parts: list[str] = []
         self.marks = [Mark(0, 0, parent=parent) for parent in parents]
-        self.length, self.space = 0, False
+        self.length, self.space = 0, ""
         self.waiting: list[int] = []  # marks that stand behind a space that is not written yet
         for step, sides in zip(steps, _sides(steps), strict=True):
-            self._step(step, *(side.kind not in TEXT for side in sides))
+            self._step(step, *(side.kind for side in sides))
 
     def found(self) -> tuple[str, tuple[Mark, ...]]:
         """The text and its marks."""
         return "".join(self.parts), tuple(self.marks)
 
-    def _step(self, step: Step, left: bool, right: bool) -> None:
-        """`left`, `right`: whether white space, a break or an end is there."""
+    def _step(self, step: Step, left: str, right: str) -> None:
+        """`left`, `right`: what is there: text, white space, a break or an end."""
         if step.kind == "space":
-            self.space = bool(self.parts) and self.parts[-1] != BREAK
+            space = step.text if step.seen else " "
+            self.space = max(self.space, space) if self.parts and self.parts[-1] != BREAK else ""
         elif step.kind == "close":
             mark = self.marks[step.number]
             self.marks[step.number] = Mark(mark.begin, max(mark.begin, self.length), parent=mark.parent)
         elif step.kind in ("open", "empty"):
             mark = self.marks[step.number]
-            apart = step.kind == "empty" and left and right
+            inside = left == right == "space"  # then there is white space between words in any case
+            apart = step.kind == "empty" and left not in TEXT and right not in TEXT and not inside
             self.marks[step.number] = Mark(self.length, self.length, step.kind == "empty", mark.parent, apart)
-            if self.space and not apart and (left or step.kind == "open"):
+            if self.space and not apart and not (inside and step.kind == "empty"):
                 self.waiting.append(step.number)
         else:
             self._write(step)
 
     def _write(self, step: Step) -> None:
         if self.space and step.kind != "break":
-            self.parts.append(" ")
-            self.length += 1
+            self.parts.append(self.space)
+            self.length += len(self.space)
             for number in self.waiting:
                 self._move(number, self.length)
-        self.space = False
+        self.space = ""
         self.waiting.clear()
         self.parts.append(step.text)
         self.length += len(step.text)

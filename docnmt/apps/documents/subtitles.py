@@ -21,6 +21,7 @@ _LEAD = re.compile(r"<[^<>]*>|(\{\\[^{}]*\}|[-–—]+)[^\S\n]*")
 #: The expression of `srt` takes the square of such a number's length, and more.
 _DIGITS = 100
 _TEXT = re.compile(r"\S")
+_TIMES = re.compile(r"^[ \t]*-?\d{1,3}:\d\d:\d\d[,.]\d{1,3}[ \t]*-->", re.MULTILINE)
 _LONG = re.compile(rf"[0-9]{{{_DIGITS + 1}}}")
 #: A shorter text is one line.
 _LINE = 42
@@ -61,6 +62,8 @@ class Subtitles(Spliced):
             if match is None:
                 message = "expected a subtitle: number, times (00:00:01,000 --> 00:00:02,000) and text"
                 raise self._refused(text.start(), message)
+            if times := _TIMES.search(self.source, *match.span(5)):
+                raise self._refused(times.start(), "times without a number before them, in a line of its own")
             yield match
             place = match.end()
 

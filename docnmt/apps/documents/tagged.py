@@ -26,9 +26,9 @@ def add(
         inline.text(source[place : match.start()])
         if hard(match):
             inline.hard((match[0], ""))
+        elif match[0] == "  ":
+            inline.wide()
         else:
-            if match[0] == "  ":  # as some type behind a sentence
-                inline.sign(" ")
             inline.text(" ")
         place = match.end()
     inline.text(source[place:end])

@@ -16,7 +16,7 @@ class _ToolXliff(Xliff):
 
     def _units(self) -> Iterator[Unit]:
         yield from super()._units()
-        self._before = {id(unit): texts for unit, texts in self._targets()}
+        self._before = [texts for _, texts in self._targets()]
 
     def _targets(self) -> Iterator[tuple[Element, dict[str, str]]]:
         """Each unit and what is in its target, by the number of the segment, "" if it has none."""
@@ -27,8 +27,7 @@ class _ToolXliff(Xliff):
             yield unit, texts if texts or target is None else {"": text_in(target)}
 
     def _saved(self, parts: set[str]) -> bytes:
-        for unit, texts in self._targets():
-            before = self._before[id(unit)]
+        for (unit, texts), before in zip(self._targets(), self._before, strict=True):
             for number, text in texts.items():
                 if text.strip() and not before.get(number, "").strip():
                     self._draft(unit, number)

@@ -26,16 +26,21 @@ class WebVtt(Subtitles):
             raise self._refused(0, "expected WebVTT, whose first line is WEBVTT")
         first = True
         for block in _BLOCK.finditer(self.source):
-            if not first and not _STAYS.match(block[0]):
-                times = _TIMES.search(block[0])
-                if times is None or "-->" in block[0][: times.start()]:
+            if not _STAYS.match(block[0]):
+                times = list(_TIMES.finditer(block[0]))  # each ends the subtitle before it
+                if block[0].count("-->") > len(times) or (not times and not first):
                     message = "expected a subtitle: times (00:01.000 --> 00:02.000) and text"
                     raise self._refused(block.start(), message)
-                yield block.start() + times.end(), block.end()
+                ends = [*(match.start() for match in times[1:]), len(block[0])]
+                for match, end in zip(times, ends, strict=False):  # a head has none
+                    yield block.start() + match.end(), block.start() + end
             first = False
 
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         return besides(super()._unseen(text), _ALONE if "</v>" not in text else _TIME, text)
 
     def _render(self, place: Place, text: Translated) -> str:
-        return _BARE.sub("&amp;", super()._render(place, text)).replace("-->", "--&gt;")
+        out = super()._render(place, text)
+        if not _BARE.search(self._raw(place.begin, place.end)):  # else the file is not strict about it
+            out = _BARE.sub("&amp;", out)
+        return out.replace("-->", "--&gt;")

@@ -103,10 +103,12 @@ def _units(unit: Element, source: Element, units: tuple[str, str]) -> Iterator[U
         yield _unit(source, hard_space(source, unit), known, units, partial(_whole, unit))
         return
     there = {} if target is None else {part.get("mid"): part for part in segments_in(target)}
+    assert divided is not None
+    segments = _Divided(unit, divided)
     for part in parts:
         old = there.get(part.get("mid"))
         known = None if old is None else inner_text(old)
-        yield _unit(part, hard_space(part, unit), known, units, partial(_part, unit, part.get("mid")))
+        yield _unit(part, hard_space(part, unit), known, units, partial(segments.target, part.get("mid")))
 
 
 def _unit(
@@ -160,17 +162,25 @@ def _whole(unit: Element) -> Element:
     return target
 
 
-def _part(unit: Element, mid: str | None) -> Element:
-    """Segment `mid` of a unit's target, which is divided as its source is."""
-    target, divided = _whole(unit), unit.find("{*}seg-source")
-    assert divided is not None
-    old = {part.get("mid"): part for part in segments_in(target)}
-    if any(part.get("mid") not in old for part in segments_in(divided)):
-        made = deepcopy(divided)
-        for part in segments_in(made):
-            if (known := old.get(part.get("mid"))) is not None:
-                part[:], part.text = list(known), known.text
-            elif any(map(str.isalpha, text_in(part))):  # else it is the same in all languages
-                part[:], part.text = [], None
-        target[:], target.text = list(made), made.text
-    return next(part for part in segments_in(target) if part.get("mid") == mid)
+class _Divided:
+    """A unit whose source is divided into segments; its target is divided like it when the first one is written."""
+
+    def __init__(self, unit: Element, divided: Element) -> None:
+        self._unit, self._divided = unit, divided
+        self._targets: dict[str | None, Element] = {}
+
+    def target(self, mid: str | None) -> Element:
+        """Where the translation of segment `mid` goes."""
+        if not self._targets:
+            whole = _whole(self._unit)
+            old = {part.get("mid"): part for part in segments_in(whole)}
+            if any(part.get("mid") not in old for part in segments_in(self._divided)):
+                made = deepcopy(self._divided)
+                for part in segments_in(made):
+                    if (known := old.get(part.get("mid"))) is not None:
+                        part[:], part.text = list(known), known.text
+                    elif any(map(str.isalpha, text_in(part))):  # else it is the same in all languages
+                        part[:], part.text = [], None
+                whole[:], whole.text = list(made), made.text
+            self._targets = {part.get("mid"): part for part in segments_in(whole)}
+        return self._targets[mid]

@@ -123,7 +123,8 @@ class Xlsx(Related):
                 self._formulas = True
                 for match in _QUOTED.finditer(formula.text or ""):
                     text = match[1].replace('""', '"')
-                    found |= {text, *(each.strip() for each in text.split(",") if local(formula) == "formula1")}
+                    choices = text.split(",") if _is_list(formula) else []
+                    found |= {text, *map(str.strip, choices)}
         return found
 
     def _calculate(self, changed: Element) -> None:
@@ -140,6 +141,12 @@ class Xlsx(Related):
 
     def _saved(self, parts: set[str]) -> bytes:
         return super()._saved(parts | {_MAIN} if self._formulas else parts)
+
+
+def _is_list(formula: Element) -> bool:
+    """Whether a formula says what may be put into a cell."""
+    around = formula.getparent()
+    return "formula1" in (local(formula), "" if around is None else local(around))
 
 
 def _first_row(area: str) -> list[str]:

@@ -31,7 +31,7 @@ def parse(content: bytes, name: str) -> Element:
         root = _parsed(content, huge=False)
     except etree.XMLSyntaxError as error:
         raise UserError(f"{name}: is not well-formed XML: {' '.join(error.msg.split())}; was it cut off?") from error
-    except ValueError as error:  # an empty file
+    except ValueError as error:  # an empty file, or great depth
         raise UserError(f"{name}: is not XML: {error}") from error
     dtd = root.getroottree().docinfo.internalDTD
     if dtd is not None and _entities(dtd):
@@ -49,7 +49,7 @@ def _parsed(content: bytes, *, huge: bool) -> Element:
             raise
         return _parsed(content, huge=True)
     if huge and _deep(root):
-        raise etree.XMLSyntaxError(f"elements stand more than {DEEPEST} deep in each other", None, 0, 0)
+        raise ValueError(f"elements stand more than {DEEPEST} deep in each other")
     return root
 
 

@@ -116,16 +116,15 @@ class YamlCatalogue(Catalogue):
 
     def _block(self, entry: _String, raw: str, text: str) -> str:
         """A block: its head stays, and so do the indentation and what follows the last line."""
-        head = _HEAD.match(raw)
+        head, folded = _HEAD.match(raw), entry.style == ">"
         body = raw[head.end() :] if head else ""
         first = next((line for line in body.split("\n") if line.strip()), "")
         indent = first[: len(first) - len(first.lstrip(" "))]
-        if head is None or not indent or re.search(r"\d", head[0].partition("#")[0]) or not _in_lines(text):
+        if head is None or not indent or re.search(r"\d", head[0].partition("#")[0]) or not _in_lines(text, folded):
             return self._double(text) + ("\n" if raw.endswith("\n") else "")
-        lines = text.rstrip("\n").split("\n")
+        text = text.rstrip("\n")
+        lines = (re.sub(r"\n+", r"\g<0>\n", text) if folded else text).split("\n")
         end = "\r\n" if "\r\n" in raw else "\n"
-        if entry.style == ">":
-            lines = [line for number, each in enumerate(lines) for line in ([""] if number else []) + [each]]
         tail = raw[len(raw.rstrip()) :]
         return head[0] + end.join(indent + line if line else "" for line in lines) + tail
 
@@ -140,9 +139,11 @@ def _escape(character: str) -> str:
     return f"\\u{code:04X}" if code < 1 << 16 else f"\\U{code:08X}"
 
 
-def _in_lines(text: str) -> bool:
-    """Whether a block can hold a text."""
-    return not text[:1].isspace() and all(line.isprintable() for line in text.split("\n"))
+def _in_lines(text: str, folded: bool) -> bool:
+    """Whether a block can hold a text; in a folded one, indented lines would be no paragraphs."""
+    lines = text.split("\n")
+    indented = any(line[:1].isspace() for line in (lines if folded else lines[:1]))
+    return not indented and all(line.isprintable() for line in lines)
 
 
 def _resolved(value: str) -> bool:

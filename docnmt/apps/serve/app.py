@@ -79,14 +79,13 @@ class Translate:
                 if asked.explain:
                     explained = [each.explanation if each else None for each in found]
                     answer["reads"] = asked.shaped([each and reads(each) for each in explained])
-                told = {"docnmt-unknown": quote(unknown, safe=" ;:/(),")} if (unknown := self._unknown(asked)) else None
-                await JsonResponse(answer, headers=told)(scope, receive, send)
+                await JsonResponse(answer, headers=self._told(asked))(scope, receive, send)
 
-    def _unknown(self, asked: Asked) -> str:
-        """What of the text the model does not know, in words."""
+    def _told(self, asked: Asked) -> dict[str, str]:
+        """A header that says what of the text the model does not know."""
         found = UnknownText(self._service.task.source_tokenizer)
         found.count(asked.corpus)
-        return found.message
+        return {"docnmt-unknown": quote(found.message, safe=" ;:/(),")} if found.message else {}
 
     async def _body(self, request: Request) -> bytes:
         if (kind := media_type(request)) not in ("application/json", FORM):
@@ -109,8 +108,8 @@ class Translate:
         return await asyncio.to_thread(parse, body, config.splitter, self._service.task, most=config.max_request_tokens)
 
     async def _stream(self, asked: Asked, request: Request, stream: Stream, deadline: float) -> None:
-        await stream.begin()
-        last: dict[str, Any] = {"done": True} | ({"unknown": text} if (text := self._unknown(asked)) else {})
+        await stream.begin(self._told(asked))
+        last: dict[str, Any] = {"done": True}
         told: dict[str, Any]
         try:
             with self._service.told_of_the_end():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -35,9 +36,10 @@ class Stream:
     def __init__(self, send: Send, deadline: float) -> None:
         self._send, self._deadline = send, deadline
 
-    async def begin(self) -> None:
-        """The head of the answer."""
+    async def begin(self, told: Mapping[str, str] | None = None) -> None:
+        """The head of the answer, with these headers."""
         headers = [(b"content-type", self.media_type.encode()), (b"x-accel-buffering", b"no")]
+        headers += [(name.encode(), value.encode()) for name, value in (told or {}).items()]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def write(self, content: dict[str, Any]) -> None:

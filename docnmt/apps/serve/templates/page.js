@@ -82,14 +82,14 @@ function put({ line, sentence: number, text: content, score, reads }) {
   }
 }
 
-function finish(end) {
+function finish(end, unknown) {
   const seconds = ((Date.now() - shown.begun) / 1000).toFixed(1);
   const left = end.file?.untranslated ?? [];
   const lines = left.filter(Number.isInteger), parts = left.filter((place) => !Number.isInteger(place));
   const notes = [
     lines.length && `Not translated, because markup cannot be told from text there: what begins in line ${lines.join(", ")}`,
     parts.length && `Not translated: ${parts.join("; ")}`,
-    end.file?.unknown ?? end.unknown,
+    end.file?.unknown ?? unknown,
   ].filter(Boolean);
   say([`Done: ${shown.count} sentences in ${seconds} seconds`, ...notes].join(". "));
   progress.hidden = true;
@@ -149,10 +149,11 @@ async function translate() {
       const { error } = await answer.json().catch(() => ({ error: { message: `error ${answer.status}` } }));
       throw new Error(error.message);
     }
+    const unknown = decodeURIComponent(answer.headers.get("docnmt-unknown") ?? "");
     for await (const event of events(answer.body)) {
       if (event.source) begin(event.source, asked?.name ?? "document.txt"), shown.begun = begun;
       else if (event.error) throw new Error(event.error.message);
-      else if (event.done) finish(event), ended = true;
+      else if (event.done) finish(event, unknown), ended = true;
       else put(event);
     }
     if (!ended) throw new Error("the connection ended before the translation did");

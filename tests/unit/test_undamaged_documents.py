@@ -1,0 +1,245 @@
+"""What people's documents have beyond the plain formats: it stays in its place, and the model reads sentences."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from sample_documents import Model, document, translate
+
+from docnmt.apps.documents import Document, read
+from docnmt.runtime.errors import UserError
+
+HEAD = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+XLF = '<xliff version="1.2"><file source-language="en" target-language="de" original="x"><body>{}</body></file></xliff>'
+UNIT = "<trans-unit><source>{}</source></trans-unit>"
+DIVIDED = (
+    "<trans-unit><source>Yes. No.</source><seg-source><mrk mtype='seg' mid='1'>Yes.</mrk> <mrk mtype='seg' mid='2'>No."
+    "</mrk></seg-source>{}</trans-unit>"
+)
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+
+
+def entry(text: str, flags: str = "") -> str:
+    """A message of PO."""
+    return f'{HEAD}{flags}msgid "{text}"\nmsgstr ""\n'
+
+
+def field(code: str) -> str:
+    """A field of Word that shows nothing yet, with all of it in one run."""
+    kinds = [f'<w:fldChar w:fldCharType="{kind}"/>' for kind in ("begin", "separate", "end")]
+    return f"{kinds[0]}<w:instrText>{code}</w:instrText>{kinds[1]}{kinds[2]}"
+
+
+def word(body: str, **parts: str) -> bytes:
+    """A text of Word, perhaps with further parts."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as package:
+        package.writestr("word/document.xml", f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>')
+        for name, content in parts.items():
+            package.writestr(f"word/{name.replace('__', '/')}.xml", content)
+    return out.getvalue()
+
+
+def paragraph(*runs: str) -> str:
+    """A paragraph of Word."""
+    return f"<w:p>{''.join(f'<w:r>{run}</w:r>' for run in runs)}</w:p>"
+
+
+def text(words: str) -> str:
+    """Text of a run."""
+    return f'<w:t xml:space="preserve">{words}</w:t>'
+
+
+#: Kind, input, what of the translation must stand in the output, and what the model must read.
+KEPT: list[tuple[str, str, list[str], list[str]]] = [
+    ("md", '+++\nname = "old"\n+++\n\nOne.\n', ['+++\nname = "old"\n+++\n\nONE.\n'], ["One."]),
+    ("md", '{\n "name": "old"\n}\nOne.\n', ['{\n "name": "old"\n}\nONE.\n'], ["One."]),
+    ("md", "> [!TIP]\n> Drink it.\n", ["> [!TIP]\n> DRINK IT.\n"], ["Drink it."]),
+    ("md", "> [!TIP] A title\n> Drink it.\n", ["> [!TIP] A TITLE\n> DRINK IT.\n"], ["A title", "Drink it."]),
+    ("md", "::: tip A title\nDrink it.\n:::\n", ["::: tip A TITLE\nDRINK IT.\n:::\n"], ["A title", "Drink it."]),
+    ("md", ":::{note}\n:name: x\nDrink it.\n:::\n", [":::{note}\n:name: x\nDRINK IT.\n:::\n"], ["Drink it."]),
+    ("md", "Tea\n: A drink.\n: A leaf.\n", ["TEA\n: A DRINK.\n: A LEAF.\n"], ["Tea", "A drink.", "A leaf."]),
+    ("md", '!!! note "A title"\n\n    Drink it.\n',
+     ['!!! note "A TITLE"\n\n    DRINK IT.\n'], ["A title", "Drink it."]),
+    ("md", '=== "One"\n\n    Drink it.\n', ['=== "ONE"\n\n    DRINK IT.\n'], ["One", "Drink it."]),
+    ("md", "A[^n].\n\n[^n]: One.\n\n    Two.\n", ["A[^n].\n\n[^n]: ONE.\n\n    TWO.\n"], ["A.", "One.", "Two."]),
+    ("md", "| One\n| two\n", ["| ONE\n| TWO\n"], ["One", "two"]),
+    ("md", "If $x_1 < \\beta$ holds,\nso does \\(a\\_b\\) here.\n",
+     ["IF $x_1 < \\beta$ HOLDS, SO DOES \\(a\\_b\\) HERE."],
+     ["If {0} holds, so does {1} here."]),
+    ("md", "$$\nx\\,y\n$$\n\n\\[\nx\n\\]\n\nOne.\n", ["$$\nx\\,y\n$$\n\n\\[\nx\n\\]\n\nONE.\n"], ["One."]),
+    ("md", "See [![It runs](b.svg)](x) here.\n", ["SEE [![It runs](b.svg)](x) HERE."], ["See {0} here."]),
+    ("md", "# Tea {#tea}\n\n[A](b){.c} d.\n", ["# TEA {#tea}\n\n[A](b){.c} D.\n"], ["A d."]),
+    ("md", "{{< note >}}\nDrink it.\n{{< /note >}}\n", ["{{< note >}}\nDRINK IT.\n{{< /note >}}"], ["Drink it."]),
+    ("md", "{{< code-toggle >}}\nred = 1\n{{< /code-toggle >}}\n\nOne.\n", ["red = 1", "ONE."], ["One."]),
+    ("md", "Tea^[A *red* drink.] helps.\n", ["TEA^[A *RED* DRINK.] HELPS."], ["Tea", "A red drink."]),
+    ("html", "<p>Take <i class='tea'></i> it, or <a href=x><img src=y></a> that.</p>",
+     ["TAKE <i class='tea'></i> IT, OR <a href=x><img src=y></a> THAT."], ["Take {0} it, or {1} that."]),
+    ("html", "<p>Press <button>Go</button> now.</p>", ["PRESS <button>GO</button> NOW."], ["Press Go now."]),
+    ("html", "<button>Go</button> <button>Stay</button>",
+     ["<button>GO</button> <button>STAY</button>"], ["Go", "Stay"]),
+    ("html", "<label>Land</label><select><option>Peru<option>Mali</select>",
+     ["<label>LAND</label><select><option>PERU<option>MALI</select>"], ["Land", "Peru", "Mali"]),
+    ("html", "<p>A <ruby>cat<rp>(</rp><rt>kat<rp>)</rp></ruby> in <x-town>Rome</x-town> now.</p>",
+     ["A <ruby>CAT<rp>(</rp><rt>kat<rp>)</rp></ruby> IN <x-town>ROME</x-town> NOW."], ["A cat in Rome now."]),
+    ("html", "<html lang=en-GB><p lang='fr'>Un</p><p>Ten&nbsp;km, sum&shy;mer, a \u200eb.</p>",
+     ["<html lang=de>", "lang='fr'", "TEN\u00a0KM, SUMMER, A \u200eB."], ["Ten\u00a0km, summer, a b."]),
+    ("xlf", XLF.format(UNIT.format('Dear <x id="NAME"/>, see <x id="N"/>.')),
+     ['DEAR <x id="NAME"/>, SEE <x id="N"/>.</target>'], ["Dear {0}, see {1}."]),
+    ("xlf", XLF.format(UNIT.format('Dear <x id="N" equiv-text="{{name}}"/>, <x id="B" equiv-text="&lt;b&gt;"/>go'
+                                   '<x id="C" equiv-text="&lt;/b&gt;"/> now.')),
+     ['<x id="B" equiv-text="&lt;b&gt;"/>GO<x id="C"'],
+     ["Dear {{name}}, go now."]),
+    ("xlf", XLF.format(UNIT.format('Take <x id="S" ctype="x-i"/>it<x id="E" ctype="x-i"/> now.')),
+     ['TAKE <x id="S" ctype="x-i"/>IT<x id="E" ctype="x-i"/> NOW.'], ["Take it now."]),
+    ("xlf", XLF.format(UNIT.format("{n, plural, one {# cat} other {&lt;b> # cats}} since {0,date}")),
+     ["{n, plural, one {# CAT} other {&lt;b&gt; # CATS}} SINCE {0,date}</target>"], ["# cat"]),
+    ("xlf", XLF.format(UNIT.format('The <mrk mtype="protected">Red Cat</mrk> key.')),
+     ['THE <mrk mtype="protected">Red Cat</mrk> KEY.'], ["The Red Cat key."]),
+    ("xlf", XLF.format(DIVIDED.format("<target><mrk mtype='seg' mid='1'>Ja.</mrk></target>")),
+     ['<mrk mtype="seg" mid="1">Ja.</mrk> <mrk mtype="seg" mid="2">NO.</mrk></target>'], ["No."]),
+    ("xlf", XLF.format(DIVIDED.format("")),
+     ['review-translation"><mrk mtype="seg" mid="1">YES.</mrk> <mrk mtype="seg" mid="2">NO.</mrk></target>'],
+     ["Yes.", "No."]),
+    ("po", entry("Size %dx%d, %.2fs, 7%% off", "#, c-format\n"), ["SIZE %dX%d, %.2fS, 7%% OFF"], []),
+    ("po", entry("Name %r is old", "#, python-format\n"), ["NAME %r IS OLD"], []),
+    ("po", entry("{who:>9} has {n:,}", "#, python-brace-format\n"), ["{who:>9} HAS {n:,}"], []),
+    ("po", entry("Wait %hours% hours, %{n} left, @who and :when"),
+     ["WAIT %hours% HOURS, %{n} LEFT, @who AND :when"], []),
+    ("po", entry("You have {n, plural, =0 {no cat} other {# cats}} now."),
+     ["YOU HAVE {n, plural, =0 {NO CAT} other {# CATS}} NOW."], ["You have", "no cat", "# cats"]),
+    ("po", entry("See :doc:`the book <b>`, ``x y`` and |z|."), ["SEE :doc:`the book <b>`, ``x y`` AND |z|."], []),
+    ("po", entry("B<-x> takes I<it>, \\\\fBred\\\\fR"), ["B<-x> TAKES I<it>, \\\\fBRED\\\\fR"], []),
+    ("po", entry("A {{ x|y }} and <%= z %> in {% if a %}b"), ["A {{ x|y }} AND <%= z %> IN {% if a %}B"], []),
+    ("txt", "Name:     Bob  is here.  Yes.\n", ["NAME:     BOB  IS HERE.  YES.\n"], ["Name:"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "source", "stays", "seen"), KEPT, ids=lambda each: str(each)[:30])
+def test_what_is_no_text_stays_in_its_place(kind: str, source: str, stays: list[str], seen: list[str]) -> None:
+    found, model = document(kind, source), Model()
+    written = translate(found, model).decode()
+    assert all(part in written for part in stays), written
+    asked = [sentence.text for sentence in model.asked[0] if sentence.given is None]
+    assert [each for each in asked if each in seen] == seen
+    assert not found.left
+
+
+@pytest.mark.parametrize("source", ["%s and %d.", "%d%% of %s", "Nothing", "{} of {}", "%(a)s or %r", "100 % of it"])
+@pytest.mark.parametrize("flag", ["c", "python", "python-brace"])
+@pytest.mark.parametrize("answer", ["Ja.", "{} 5 % so {", "%d %s", "%s %s %%"])
+def test_msgfmt_takes_whatever_the_model_writes(source: str, flag: str, answer: str, tmp_path: Path) -> None:
+    if shutil.which("msgfmt") is None:
+        pytest.skip("msgfmt is not installed")
+    if subprocess.run(["msgfmt", "-c", "-o", "-", "-"], input=entry(source, f"#, {flag}-format\n").encode(),
+                      capture_output=True, check=False).returncode:  # fmt: skip
+        return
+    written = translate(document("po", entry(source, f"#, {flag}-format\n")), Model(lambda text: answer))
+    done = subprocess.run(["msgfmt", "-c", "-o", "-", "-"], input=written, capture_output=True, check=False)
+    assert done.returncode == 0, (written.decode(), done.stderr)
+
+
+@pytest.mark.parametrize(("language", "forms"), [("de", 2), ("ru", 3), ("ja", 1), ("ar", 6)])
+def test_a_template_gets_the_header_and_the_plural_forms_of_the_target(language: str, forms: int) -> None:
+    template = (
+        '#, fuzzy\nmsgid ""\nmsgstr ""\n"Language: \\n"\n"Content-Type: text/plain; charset=CHARSET\\n"\n'
+        '"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"\n\n#, c-format\nmsgid "a cat"\n'
+        'msgid_plural "%d cats"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    )
+    found = read(template.encode(), "po", name="x.pot", source_lang="en", target_lang=language)
+    written = translate(found, Model()).decode()
+    assert written.count("msgstr[") == forms
+    assert f'"Language: {language}\\n"' in written
+    assert "charset=UTF-8" in written
+    assert f"nplurals={forms};" in written
+    assert "fuzzy" not in written
+    singular = '"A CAT"' in written
+    assert singular == (language in ("de", "ar"))  # elsewhere the form of 1 is also that of 21, or of all
+
+
+@pytest.mark.parametrize(("charset", "there"), [("ISO-8859-1", "Käse"), ("KOI8-R", "Сыр"), ("CP1251", "Сыр")])
+def test_messages_in_other_charsets_are_read_and_written(charset: str, there: str) -> None:
+    source = f'# \u00a9\n{HEAD}msgid "Cheese"\nmsgstr "{there}"\n\nmsgid "Tea"\nmsgstr ""\n'.replace("UTF-8", charset)
+    content = source.encode(charset, "replace")
+    found, model = document("po", content), Model()
+    assert translate(found, model) == content.replace(b'"Tea"\nmsgstr ""', b'"Tea"\nmsgstr "TEA"')
+    assert found.segments[0].translation == there
+    written = translate(found, Model(lambda text: "„茶“"))  # the charset does not have it
+    assert 'charset=UTF-8\\n"' in written.decode()
+    assert f'msgstr "{there}"' in written.decode()
+    assert 'msgstr "„茶“"' in written.decode()
+
+
+#: Paragraphs of Word: what of the translation must be there, and what the model must read.
+WORDS = [
+    (paragraph(text("Page ") + field("PAGE") + text(" of ") + field("NUMPAGES") + text(".")), ["PAGE ", " OF "],
+     "Page {0} of {1}."),
+    (paragraph(text("A "), f"<w:ruby><w:rt><w:r>{text('kat')}</w:r></w:rt><w:rubyBase><w:r>{text('cat')}</w:r>"
+               "</w:rubyBase></w:ruby>", text(" here.")), [">kat<", ">CAT<"], "A cat here."),
+    (paragraph(text("  One.  Two"), text("   ")), [">  <", ">ONE.  TWO<", ">   <"], "One."),
+    (paragraph(text("A so\u00adlid ten\u00a0km.")), [">A SOLID TEN\u00a0KM.<"], "A solid ten\u00a0km."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "stays", "seen"), WORDS, ids=range(len(WORDS)))
+def test_fields_ruby_and_spaces_of_word(body: str, stays: list[str], seen: str) -> None:
+    found, model = document("docx", word(body)), Model()
+    written = zipfile.ZipFile(io.BytesIO(translate(found, model))).read("word/document.xml").decode()
+    assert model.asked[0][0].text == seen
+    assert all(part in written for part in stays), written
+    assert written.count("fldChar") == body.count("fldChar")
+
+
+def _left() -> list[tuple[Document, list[str]]]:
+    chart = "<c><t>Sales</t></c>"
+    body = "<w:altChunk/>" + paragraph(text("One."))
+    content = word(body, charts__chart1=chart, diagrams__data1=chart, comments=chart)
+    return [
+        (document("docx", content), ["altChunk", "word/charts/chart1.xml: a chart", "SmartArt", "comments"]),
+        (document("md", "One.\n\n+---+\n| A |\n+---+\n"), ["3"]),
+    ]
+
+
+def test_text_that_stays_is_named() -> None:
+    for found, names in _left():
+        told = " ".join(map(str, found.left))
+        assert all(name in told for name in names), told
+
+
+def test_names_with_backslashes_and_large_files_in_files_are_read() -> None:
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w") as copy:
+        info = zipfile.ZipInfo("word/document.xml")
+        info.filename = "word\\document.xml"
+        copy.writestr(info, f'<w:document xmlns:w="{WORD}"><w:body>{paragraph(text("One."))}</w:body></w:document>')
+    assert [each.text for each in document("docx", package.getvalue()).segments] == ["One."]
+    large = f"<header><reference><internal-file>{'QUJD' * 2_600_000}</internal-file></reference></header><body>"
+    found = document("xlf", XLF.replace("<body>", large).replace("{}", UNIT.format("One.")))
+    assert [each.text for each in found.segments] == ["One."]
+
+
+@pytest.mark.parametrize("number", ["1a", "x", ""])
+def test_a_subtitle_without_a_number_is_refused_with_its_line(number: str) -> None:
+    first = "1\n00:00:01,000 --> 00:00:02,000\nOne.\n\n"
+    with pytest.raises(UserError, match=r"^x\.srt:6: "):
+        document("srt", f"{first}{number}x\n00:00:03,000 --> 00:00:04,000\nTwo.\n")
+
+
+def test_languages_and_directions_are_the_targets() -> None:
+    look = '<w:rPr><w:lang w:val="en-GB"/></w:rPr>'
+    styles = f'<w:styles xmlns:w="{WORD}"><w:lang w:val="en-US"/></w:styles>'
+    content = word(paragraph(look + text("One.")), styles=styles)
+    found = read(content, "docx", name="x.docx", source_lang="en", target_lang="ar")
+    package = zipfile.ZipFile(io.BytesIO(translate(found, Model())))
+    written = package.read("word/document.xml").decode()
+    assert '<w:lang w:val="ar"/>' in written
+    assert "<w:pPr><w:bidi/></w:pPr>" in written
+    assert "<w:rtl/><w:lang" in written
+    assert 'w:val="ar"' in package.read("word/styles.xml").decode()
+    page = read(b"<html lang=en><p>One.", "html", name="x.html", source_lang="en", target_lang="ar")
+    assert translate(page, Model()) == b'<html dir="rtl" lang=ar><p>ONE.'
