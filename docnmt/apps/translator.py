@@ -211,8 +211,9 @@ class Translator:
         """
         if source_lang is not None or target_lang is not None:
             return self.between(source_lang, target_lang).score(
-                sources, targets, lenpen=lenpen, context_window=context_window, max_tokens=max_tokens
-            )
+                sources, targets, lenpen=lenpen, context_window=context_window,  # type: ignore[arg-type]  # overloads
+                max_tokens=max_tokens,
+            )  # fmt: skip
         generation, chosen = _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})
         asked, texts = self._pairs(sources, targets)
         corpus = self._corpus(asked, [texts[n] for n in asked.kept])

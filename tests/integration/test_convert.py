@@ -223,3 +223,25 @@ def test_tokens_that_were_added_are_words(tmp_path: Path) -> None:
     # and the target's code, put before every text by the task
     tagged = task.between(target_lang="deu").source_tokenizer
     assert tagged.encode(texts) == task.source_tokenizer.encode([f">>deu<< {text}" for text in texts])
+
+
+def test_windows_of_sentences_are_texts_with_breaks(tmp_path: Path) -> None:
+    """A 2-to-2 model: transformers reads and writes `<brk>` between sentences as docnmt does."""
+    shape = {"norm": "post", "position_fusion": "add", "source_context": 1, "target_window": 2}
+    own = small_system.random_checkpoint(tmp_path / "own.safetensors", "concat_transformer", **shape)
+    assert convert([str(own), str(tmp_path / "marian"), "--to", "hf-marian"]) == 0
+    ours, theirs = load_model(own), marian.Loaded(tmp_path / "marian")
+    lines = [line for document in small_system.text(40, 8, seed=3) for line in document][:40]
+    sources, targets = ([each[n : n + 2] for n in range(0, 40, 2)] for each in (lines, lines[::-1]))
+    joined = [[" <brk> ".join(pair) for pair in each] for each in (sources, targets)]
+    there = columns(theirs, ours.task.target_tokenizer.vocabulary())  # type: ignore[attr-defined]
+    expected = theirs.logits(*joined)
+    task: Any = ours.task
+    read = [ParallelCorpus.from_lines(each, side) for each, side in
+            ((sources, task.source_tokenizer), (targets, task.target_tokenizer))]  # fmt: skip
+    corpus, model = replace(read[0], target=read[1].source), ours.model
+    units = planned_units(model.reading, corpus)  # type: ignore[arg-type]
+    batch = collate(corpus, units, np.arange(len(units)), model.reading)  # type: ignore[arg-type]
+    with torch.no_grad():
+        logits = model.output(model(batch))  # type: ignore[operator]
+    torch.testing.assert_close(logits, torch.cat(expected)[:, there], atol=1e-4, rtol=0)

@@ -225,13 +225,16 @@ def test_options_that_marian_has_not(tmp_path: Path, capsys: Capture, options: d
 
 
 @pytest.mark.parametrize(
-    ("arch", "why"),
+    ("arch", "settings", "why"),
     [
-        ("cond_transformer", "it reads a document, and models there read a sentence"),
-        ("concat_transformer", "it reads a window, and models there read a sentence"),
+        ("cond_transformer", {}, "it reads a document, and models there read a sentence"),
+        ("concat_transformer", {"position": "multi_level"}, "its positions or its source without <brk>"),
+        ("concat_transformer", {"source_breaks": False}, "its positions or its source without <brk>"),
     ],
 )
-def test_document_models_are_refused(tmp_path: Path, capsys: Capture, arch: str, why: str) -> None:
-    path = small_system.random_checkpoint(tmp_path / "own.safetensors", arch)
+def test_document_models_are_refused(
+    tmp_path: Path, capsys: Capture, arch: str, settings: dict[str, Any], why: str
+) -> None:
+    path = small_system.random_checkpoint(tmp_path / "own.safetensors", arch, **settings)
     assert convert([str(path), str(tmp_path / "out"), "--to", "hf-marian"]) == 1
     assert f"a '{arch}' cannot be exported to hf-marian: {why}" in capsys.readouterr().err

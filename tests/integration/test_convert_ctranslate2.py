@@ -82,6 +82,42 @@ def test_scores_are_the_same(tmp_path: Path, settings: dict[str, Any]) -> None:
     assert ours.std() > 0.5
 
 
+@pytest.mark.parametrize("window", [1, 2])
+def test_windows_of_sentences_are_texts_with_breaks(tmp_path: Path, window: int) -> None:
+    """2-to-1 and 2-to-2: `<brk>` is a token as any other."""
+    shape = {"source_context": 1, "target_window": window}
+    path = small_system.random_checkpoint(tmp_path / "own.safetensors", "concat_transformer", **shape)
+    assert convert([str(path), str(tmp_path / "other"), "--to", "ctranslate2"]) == 0
+    loaded, other = load_model(path), Other(tmp_path / "other")
+    sources, targets = ([each[n : n + 2] for n in range(0, 80, 2)] for each in (lines(80, 3), lines(80, 4)))
+    model: Any = loaded.model
+    task: Any = loaded.task
+    read = ParallelCorpus.from_lines(sources, task.source_tokenizer)
+    read = replace(read, target=ParallelCorpus.from_lines(targets, task.target_tokenizer).source)
+    units = planned_units(model.reading, read)
+    batch = collate(read, units, np.arange(len(units)), model.reading)
+    with torch.no_grad():
+        logits = model.output(model(batch))
+    logits[:, [BOS, MASK]] = -torch.inf
+    ours = logits.log_softmax(-1).gather(1, batch.labels[:, None])[:, 0]
+
+    def joined(side: Any, texts: list[str]) -> list[str]:
+        first, *rest = [side.encode(text, out_type=str) for text in texts]
+        return [*first, *(piece for each in rest for piece in ("<brk>", *each))]
+
+    of_source = [joined(other.source, each) for each in sources]
+    of_target = [joined(other.target, each) for each in targets]
+    if window == 1:  # each sentence behind the one before it
+        pairs = [pair for n, each in enumerate(sources) for pair in (
+            (joined(other.source, each[:1]), joined(other.target, targets[n][:1])),
+            (of_source[n], joined(other.target, targets[n][1:])),
+        )]  # fmt: skip
+        of_source, of_target = ([pair[side] for pair in pairs] for side in (0, 1))
+    found = other.translator.score_batch(of_source, of_target)
+    theirs = torch.tensor([score for result in found for score in result.log_probs])
+    torch.testing.assert_close(theirs, ours, atol=1e-4, rtol=0)
+
+
 @pytest.fixture(scope="module", params=[{}, {"norm": "post", "activation": "swish"}], ids=["pre", "post"])
 def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that has learned, in a moment, when texts end, and gives no probability to what is never written."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -202,6 +203,32 @@ def test_commands_and_python_translate_into_the_language_asked_for(
     assert "--target-lang de" in one_line(capsys)
 
 
+def test_a_service_translates_into_the_language_of_each_request(tmp_path: Path) -> None:
+    """Requests for several languages share one search."""
+    pytest.importorskip("uvicorn")
+    from served import serve
+
+    models.write(tmp_path / "theirs", family="nllb")
+    assert convert([str(tmp_path / "theirs"), str(tmp_path / "own"), "--to", "docnmt"]) == 0
+    limits = {"max_len_a": 0, "max_len_b": LIMIT, "min_len": 0}
+    options = [word for name, value in limits.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    own, texts, found = str(tmp_path / "own"), SOURCES[:8], {}
+    wanted = [(None, None), (None, "rus_Cyrl"), ("fra_Latn", "zho_Hans")]
+    with serve(tmp_path / "log", "--path", own, "--beam", "2", *options) as served, ThreadPoolExecutor() as pool:
+
+        def ask(pair: tuple[str | None, str | None]) -> Any:
+            with served.client() as client:
+                languages = dict(zip(("source_lang", "target_lang"), pair, strict=True))
+                return client.post("/translate", json={"documents": [texts], **languages})
+
+        found = dict(zip(wanted, pool.map(ask, wanted), strict=True))
+        assert ask((None, "de")).status_code == 400
+    loaded = docnmt.load(own)
+    for (source, target), answer in found.items():
+        expected = loaded.translate(texts, beam=2, source_lang=source, target_lang=target, **limits)
+        assert answer.json() == {"documents": [[each.text for each in expected]]}
+
+
 def test_data_is_tagged_and_documents_are_learned_from_the_same_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,6 +264,10 @@ def test_data_is_tagged_and_documents_are_learned_from_the_same_start(
 
 def test_what_is_missing_or_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     models.write(tmp_path / "m", family="m2m100", shards="20KB")
+    (tmp_path / "m/tokenizer_config.json").write_text('{"tokenizer_class": "M2M100Tokenizer"}')
+    assert convert([str(tmp_path / "m"), str(tmp_path / "default"), "--to", "docnmt"]) == 0
+    task: Any = load_model(tmp_path / "default").task
+    assert task.languages == ("en", "af")  # English, and the first other one
 
     def refused(*more: str) -> str:
         capsys.readouterr()
@@ -247,6 +278,10 @@ def test_what_is_missing_or_wrong_is_one_line(tmp_path: Path, capsys: pytest.Cap
     assert "--languages xx" in refused("--languages", "xx", "en")
     assert "--languages" in refused("--languages", "en")
     assert "--target-lang" in refused("-t", "xx")
+    settings = json.loads((tmp_path / "m/config.json").read_text(encoding="utf-8"))
+    (tmp_path / "m/config.json").write_text(json.dumps({**settings, "vocab_size": 10**12}), encoding="utf-8")
+    assert "vocab_size" in refused()
+    (tmp_path / "m/config.json").write_text(json.dumps(settings), encoding="utf-8")
     index = tmp_path / "m/model.safetensors.index.json"
     content = json.loads(index.read_text(encoding="utf-8"))
     first = next(iter(content["weight_map"]))

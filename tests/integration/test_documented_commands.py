@@ -156,7 +156,9 @@ def pretrained(folder: Path) -> None:
     own = small_system.random_checkpoint(folder / "own.safetensors", **sizes, **kind)
     with inside(folder):
         assert run(["docnmt-convert", str(own), "opus-mt-en-de", "--to", "hf-marian"]) == 0
-    multilingual_models.write(folder / "nllb-200", family="nllb")
+    sides = {f"{side}_{name}": size for side in ("encoder", "decoder")
+             for name, size in (("attention_heads", 2), ("ffn_dim", 24))}  # fmt: skip
+    multilingual_models.write(folder / "nllb-200", family="nllb", d_model=16, **sides)
 
 
 def to_align(folder: Path) -> None:

@@ -16,14 +16,14 @@ import numpy as np
 from docnmt.apps.align.aligned_side import Side
 from docnmt.runtime.errors import UserError
 
-#: Sentences of source and target in a bead, and how probable it is: table 5 of the paper, halves for both directions.
+#: Sentences of source and target in a bead, and how probable it is: the paper's numbers, halved between directions.
 BEADS = {(1, 1): 0.89, (1, 0): 0.00495, (0, 1): 0.00495, (2, 1): 0.0445, (1, 2): 0.0445, (2, 2): 0.011}
 #: Variance of the characters that one character becomes.
 VARIANCE = 6.8
-#: -log of the probability that paragraph or section begin on one side only: 1 in 20, 1 in 400; of both inside a bead.
+#: What it costs if nothing, a paragraph or a section begins inside a bead, or with it on one side only.
 BOUNDARY = np.array([0.0, 3.0, 6.0])
-#: Cells of the table of paths, a byte each.
-MOST_CELLS = 1 << 30
+#: Pairs of sentences; several tables have a number for each.
+MOST_CELLS = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def length_cost(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndar
 
 
 def log_tail(z: np.ndarray) -> np.ndarray:
-    """log 2(1 - Φ(z)) for z of 0 and more; far out by its asymptotic series, where 1 - Φ is no number any more."""
+    """log 2(1 - Φ(z)) for z of 0 and more, also where 1 - Φ is too small for a number."""
     z = np.asarray(z, dtype=np.float64)
     t = 1 / (1 + 0.2316419 * z)  # Abramowitz and Stegun, 26.2.17, as in the paper's program
     series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))

@@ -15,6 +15,7 @@ from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_readable
 
 Split = Callable[[str], list[str]]
+_LANGUAGE = re.compile(r"[a-z]{2}([-_][A-Za-z]{2,4})?|[a-z]{3}_[A-Z][a-z]{3}")
 
 
 def is_document(path: Path) -> bool:
@@ -27,7 +28,7 @@ def language_of(path: Path) -> str | None:
     parts = path.name.split(".")[1:]
     if is_document(path):
         parts = parts[:-1]
-    return parts[-1] if parts and re.fullmatch(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?", parts[-1]) else None
+    return parts[-1] if parts and _LANGUAGE.fullmatch(parts[-1]) else None
 
 
 def detected(side: list[Side], path: Path, name: str) -> str:

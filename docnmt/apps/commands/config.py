@@ -30,9 +30,8 @@ class ModelsConfig:
         aliases=("-s",),
     )  # fmt: skip
     target_lang: str | None = option(
-        None, "of a model of several languages: the one to translate into, likewise", metavar="TGT", aliases=("-t",),
-        basic=True,
-    )  # fmt: skip
+        None, "of a model of several languages: the one to translate into, likewise", metavar="TGT", aliases=("-t",)
+    )
     context_window: int | None = option(
         None,
         "read a sentence with at most N sentences of its document before it and N after it; models of several "

@@ -6,6 +6,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -222,6 +223,13 @@ def check_vocabulary(models: LoadedModels, data: Path) -> None:
     other = models.task.of_folder(data)
     ours, theirs = vocabularies(models.task), vocabularies(other)
     if ours != theirs:
+        with suppress(UsageError):
+            if vocabularies(between(models.task, *other.languages)) == theirs:
+                source, target = other.languages
+                raise UserError(
+                    f"{models.paths[0]} translates {_direction(models.task)} if nothing else is said, and {data} is "
+                    f"{_direction(other)}; give --source-lang {source} --target-lang {target}"
+                )
         raise UserError(
             f"{models.paths[0]} was trained with another vocabulary ({ours[0]}) than that of {data} ({theirs[0]}); "
             f"give the folder that it was trained on, or preprocess this text with --srcdict {models.paths[0]}"

@@ -58,7 +58,7 @@ def write_ctranslate2(sentence: SentenceModel, folder: Path) -> None:
     """Write the model, its vocabularies, and its SentencePiece models as source.spm and target.spm.
 
     The weights stay in single precision; CTranslate2 quantises when it loads them (`compute_type="int8"`). `<s>`,
-    `<brk>` and `<mask>`, which no translation has, get the probability 0.
+    `<mask>` and, of models of sentences, `<brk>`, which no translation has, get the probability 0.
 
     Raises:
         UserError: CTranslate2 is not installed, or the model has options that are none of CTranslate2's.
@@ -129,5 +129,5 @@ def _set_inputs(part: Any, stack: Stack) -> None:
 def _projection(sentence: SentenceModel) -> tuple[Tensor, Tensor]:
     output = sentence.model.output
     bias = torch.zeros(output.out_features) if output.bias is None else output.bias.detach().clone()
-    bias[[BOS, BRK, MASK]] = NEVER
+    bias[[BOS, MASK] if sentence.joined else [BOS, BRK, MASK]] = NEVER
     return output.weight.detach(), bias

@@ -12,6 +12,7 @@ from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian_config import POSITIONS, config_json, config_problems, generation_json, read_config
 from docnmt.apps.convert.marian_vocabulary import LANGUAGE, Entries, entries, marian_table, of_language
 from docnmt.apps.convert.pretrained_folder import (
+    ADDED,
     CONFIG,
     GENERATION,
     TOKENIZER,
@@ -22,7 +23,7 @@ from docnmt.apps.convert.pretrained_folder import (
 )
 from docnmt.apps.convert.sentence_model import SentenceModel, built
 from docnmt.core.data.preparation import Preparation
-from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, Tokenizer
+from docnmt.core.data.tokenizer import BOS, BRK, EOS, MASK, SPECIAL, Tokenizer
 from docnmt.core.tasks.config import DocumentTranslationConfig
 from docnmt.core.tasks.document_translation import DocumentTranslation
 from docnmt.core.training.checkpoint import unique_state
@@ -127,7 +128,10 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
     tensors = weights.to_marian(config, unique_state(sentence.model), (source_order, target_order))
     (folder / WEIGHTS).write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
     write_json(folder / CONFIG, config_json(config, (len(source), len(target)), eos, pad))
-    write_json(folder / GENERATION, generation_json(eos, pad, [pad, *banned]))
+    brk = banned[0]
+    write_json(folder / GENERATION, generation_json(eos, pad, [pad, *(banned[1:] if sentence.joined else banned)]))
+    if sentence.joined:  # or text would be cut into its letters
+        write_json(folder / ADDED, {SPECIAL[BRK]: brk})
     write_json(folder / TABLES[0], source)
     if not task.joined:
         write_json(folder / TABLES[1], target)

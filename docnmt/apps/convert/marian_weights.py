@@ -95,9 +95,10 @@ def from_transformers(
     else:
         for side in ("encoder", "decoder"):
             left.pop(f"model.{side}.embed_positions.weights", None)  # the table, in files of early versions
-    of_entries = (rows[0], rows[1], rows[1])
-    matrices = zip(_matrices(left, shared, tied, config.embed_dim), of_entries, strict=True)
-    source, target, output = (_at(name, matrix, own)[:, order] for (name, matrix), own in matrices)
+    matrices = list(zip(_matrices(left, shared, tied, config.embed_dim), (rows[0], *[rows[1]] * 2), strict=True))
+    different = {(name, id(own)): (name, matrix, own) for (name, matrix), own in matrices}  # large ones are made once
+    made = {key: _at(*each)[:, order] for key, each in different.items()}
+    source, target, output = (made[name, id(own)] for (name, _), own in matrices)
     bias = left.pop(BIAS, torch.zeros(1, 1 + max(rows[1])))
     bias = _at(BIAS, bias.flatten(), rows[1], absent=ABSENT)
     bias[[n for n, row in enumerate(rows[1][: len(SPECIAL)]) if row >= 0 and row in rows[1][n + 1 :]]] = ABSENT

@@ -26,6 +26,8 @@ from docnmt.runtime.errors import UsageError, UserError
 
 #: `model_type` in config.json.
 KIND = "m2m_100"
+#: Where tokenizer_config.json has the languages, and what transformers takes for a source that is not there.
+_STORED, _ENGLISH = ("src_lang", "tgt_lang"), ("en", "eng_Latn")
 
 
 def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], None]) -> SentenceModel:
@@ -43,7 +45,7 @@ def read_multilingual(folder: Path, wanted: ConvertConfig, say: Callable[[str], 
         raise UserError(f"{tokens.path}: 'legacy_behaviour': tags at the end of source texts cannot be converted")
     config = _config(settings)
     vocabulary = read_vocabulary(folder, settings, tokens, wanted.languages, say)
-    languages = _languages(wanted, tokens, vocabulary)
+    languages = _languages(wanted, tokens, vocabulary, say)
     tokenizers = _tokenizers(vocabulary, languages)
     task = DocumentTranslation(DocumentTranslationConfig(), languages=languages, tokenizers=tokenizers)
     rows = vocabulary.entries.rows
@@ -64,29 +66,30 @@ def _config(settings: JsonFile) -> TransformerConfig:
     return config
 
 
-def _languages(wanted: ConvertConfig, tokens: JsonFile, vocabulary: Vocabulary) -> tuple[str, str]:
-    """From which to which: as asked for, as --languages begins and ends, or as tokenizer_config.json says.
+def _languages(
+    wanted: ConvertConfig, tokens: JsonFile, vocabulary: Vocabulary, say: Callable[[str], None]
+) -> tuple[str, str]:
+    """From which to which, if nobody says otherwise later: as asked for, as --languages begins and ends, as
+    tokenizer_config.json says, or English and the first other language.
 
     Raises:
-        UsageError: one is not known, or not there.
+        UsageError: one is not known, or they are the same.
     """
-    own = {code: name for name, code in vocabulary.codes.items()}
-    kept = list(vocabulary.codes) if wanted.languages else [""]
-    found = []
-    for name, key, given, first in (
-        ("--source-lang", "src_lang", wanted.source_lang, kept[0]),
-        ("--target-lang", "tgt_lang", wanted.target_lang, kept[-1]),
-    ):
-        stored = tokens.values.get(key)
-        language = given or first or (own.get(stored, "") if isinstance(stored, str) else "")
-        if not language:
-            raise UsageError(f"{name} is required: {tokens.path} does not name it ('{key}')")
-        if language not in vocabulary.codes:
-            raise UsageError(f"{name} {language}: expected one of {', '.join(vocabulary.codes)}")
-        found.append(language)
-    if found[0] == found[1]:
-        raise UsageError(f"--source-lang and --target-lang are both '{found[0]}'; give the one you translate into")
-    return found[0], found[1]
+    names, own = list(vocabulary.codes), {code: name for name, code in vocabulary.codes.items()}
+    stored = [own.get(value) if isinstance(value := tokens.values.get(key), str) else None for key in _STORED]
+    kept = (names[0], names[-1]) if wanted.languages else (None, None)
+    source = wanted.source_lang or kept[0] or stored[0]
+    source = source or next((own[code] for code in _ENGLISH if code in own), names[0])
+    target = wanted.target_lang or kept[1] or stored[1]
+    if target is None:
+        target = next((name for name in names if name != source), source)
+        say(f"note: {tokens.path} names no target language; it is {target} unless --target-lang says otherwise")
+    for flag, language in (("--source-lang", source), ("--target-lang", target)):
+        if language not in names:
+            raise UsageError(f"{flag} {language}: expected one of {', '.join(names)}")
+    if source == target:
+        raise UsageError(f"--source-lang and --target-lang are both '{source}'; give the one you translate into")
+    return source, target
 
 
 def _tokenizers(vocabulary: Vocabulary, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]:

@@ -25,6 +25,7 @@ from docnmt.runtime.errors import UsageError, UserError
 PIECES, _TABLE = "sentencepiece.bpe.model", "vocab.json"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 _MASK = "<mask>"
+_LARGEST = 1 << 22
 #: Tags as M2M100 and NLLB have them.
 _TAG = re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})")
 #: Where transformers keeps the tags that it adds to folders which list none.
@@ -65,6 +66,9 @@ def read_vocabulary(
     pieces = _pieces(folder)
     has_table = (folder / _TABLE).is_file()
     table = JsonFile(folder / _TABLE).rows() if has_table else _numbered(pieces)
+    eos = settings.whole("eos_token_id")
+    if table.get("</s>") != eos or "<unk>" not in table:
+        raise UserError(f"{folder}: expected '<unk>', and '</s>' in row {eos}, as {settings.path} says")
     added = {name: row for name, row in added_tokens(folder).items() if name not in table}
     tags = _tags(folder, tokens, {name: row for name, row in added.items() if _TAG.fullmatch(name)}, len(table))
     mask = {} if has_table else {f"<{_MASK}>": added.get(_MASK, len(table) + len(tags))}
@@ -72,6 +76,8 @@ def read_vocabulary(
     codes = {_code(tag): tag for tag in tags}
     kept = _kept(languages, codes)
     whole = settings.whole("vocab_size")
+    if whole > _LARGEST:
+        raise UserError(f"{settings.path}: 'vocab_size': expected at most {_LARGEST:,}, got {whole:,}")
     if languages:
         readables = readable(table.keys() - _SPECIAL.keys(), list(kept.values()))
         table = {name: row for name, row in table.items() if name in readables or name in ("</s>", "<unk>")}

@@ -16,7 +16,7 @@ CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
     "config.json", "model.safetensors", "generation_config.json", "tokenizer_config.json",
 )  # fmt: skip
 #: Says which of several files has which tensor.
-_INDEX, _ADDED = f"{WEIGHTS}.index.json", "added_tokens.json"
+_INDEX, ADDED = f"{WEIGHTS}.index.json", "added_tokens.json"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -79,7 +79,7 @@ def added_tokens(folder: Path) -> dict[str, int]:
     Raises:
         UserError: a file is damaged.
     """
-    found = dict(JsonFile(folder / _ADDED, optional=True).rows())
+    found = dict(JsonFile(folder / ADDED, optional=True).rows())
     whole, tokens = (JsonFile(folder / name, optional=True) for name in ("tokenizer.json", TOKENIZER))
     listed, decoder = whole.values.get("added_tokens", []), tokens.values.get("added_tokens_decoder", {})
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):

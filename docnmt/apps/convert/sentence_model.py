@@ -9,10 +9,11 @@ from typing import cast
 
 import yaml
 from torch import Tensor
+from typing_extensions import TypeIs
 
 from docnmt.apps.convert import marian_weights as weights
 from docnmt.core.data.directions import known_languages
-from docnmt.core.models.architectures import Transformer
+from docnmt.core.models.architectures import ConcatTransformer, Transformer
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.translation_model import is_translation_model
 from docnmt.core.tasks.document_translation import DocumentTranslation
@@ -37,21 +38,30 @@ _OF_WEIGHTS = (
 class SentenceModel:
     """A `transformer` with its weights, its options, and the task that has its languages and tokenizers.
 
-    `path` is where it was read, for messages.
+    Or a `concat_transformer`, to be written: to others it is a model of sentences in which `<brk>` is a word.
+
+    Attributes:
+        path: where it was read, for messages.
     """
 
     path: Path
-    model: Transformer
+    model: Transformer | ConcatTransformer
     config: TransformerConfig
     task: DocumentTranslation
+
+    @property
+    def joined(self) -> bool:
+        """Whether its texts are several sentences with `<brk>` between them."""
+        return isinstance(self.model, ConcatTransformer)
 
     def __str__(self) -> str:
         c, task = self.config, self.task
         sizes = dict.fromkeys((task.source_vocabulary_size, task.target_vocabulary_size))
         targets = known_languages((task.source_tokenizer, task.target_tokenizer), "target")
         several = f" ({len(targets)} target languages)" if targets else ""
+        kind = "concat_transformer" if self.joined else "transformer"
         return (
-            f"transformer {'-'.join(task.languages)}{several}, {c.encoder_layers}+{c.decoder_layers} layers, width "
+            f"{kind} {'-'.join(task.languages)}{several}, {c.encoder_layers}+{c.decoder_layers} layers, width "
             f"{c.embed_dim}, {c.heads} heads, vocabulary {' and '.join(f'{size:,}' for size in sizes)}"
         )
 
@@ -87,18 +97,21 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
     """The model of a docnmt checkpoint or save-dir, to be written as `form`.
 
     Raises:
-        UserError: it cannot be read, or is no `transformer`, which alone the other forms can express.
+        UserError: it cannot be read, or is neither a `transformer` nor a `concat_transformer`, which alone the other
+            forms can express.
     """
     file = find_checkpoint(path)
     loaded = load_model(file)
-    if type(loaded.model) is Transformer:
+    if type(loaded.model) is Transformer or _is_one_sequence(loaded.model):
         assert isinstance(loaded.model_config, TransformerConfig)
         return SentenceModel(file, loaded.model, loaded.model_config, cast(DocumentTranslation, loaded.task))
     why = "it translates no text"
     if is_translation_model(loaded.model):
         noun = loaded.model.reading.noun
         why = (
-            "its layers are unknown there"
+            "its positions or its source without <brk> have no counterpart there"
+            if isinstance(loaded.model, ConcatTransformer)
+            else "its layers are unknown there"
             if noun == "sentence"
             else f"it reads a {noun}, and models there read a sentence"
         )
@@ -106,6 +119,13 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
         f"{file}: a '{loaded.header['model']}' cannot be exported to {form}: {why}; export a 'transformer', such as "
         "the sentence model that a document model started from"
     )
+
+
+def _is_one_sequence(model: object) -> TypeIs[ConcatTransformer]:
+    """Whether windows are to a model as one sentence is: positions count on, and `<brk>` stands on both sides."""
+    if type(model) is not ConcatTransformer:
+        return False
+    return model.reading.positions == "sequence" and model.reading.source_breaks
 
 
 def write_checkpoint(sentence: SentenceModel, folder: Path) -> None:

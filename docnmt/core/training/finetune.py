@@ -104,9 +104,7 @@ def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> 
             f"data is for '{training.task}'"
         )
     ours, theirs = task.state(), TaskState(checkpoint.header["task_state"], checkpoint.task_tensors)
-    if isinstance(task, DocumentTranslation):  # a model of several languages may have been made for others of them
-        with suppress(UsageError):
-            theirs = task.restore(task.config, theirs).between(*task.languages).state()
+    theirs = _between_languages_of(task, theirs)
     meaning = (ours.json.keys() | theirs.json.keys()) - {"levels"}  # what a corpus is divided into changes no id
     names = [n for n in meaning if ours.json.get(n) != theirs.json.get(n)]
     names += [n for n in ours.tensors.keys() | theirs.tensors.keys() if not _same(ours.tensors, theirs.tensors, n)]
@@ -115,6 +113,14 @@ def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> 
             f"--finetune-from-model {checkpoint.path}: its {', '.join(sorted(names)).replace('_', ' ')} are not those "
             f"of the data; preprocess the data with --srcdict {checkpoint.path}"
         )
+
+
+def _between_languages_of(task: object, theirs: TaskState) -> TaskState:
+    """The state of a checkpoint's task between the languages of `task`: a model of several may be made for others."""
+    if isinstance(task, DocumentTranslation):
+        with suppress(UsageError):
+            return task.restore(task.config, theirs).between(*task.languages).state()
+    return theirs
 
 
 def _same(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], name: str) -> bool:
