@@ -180,10 +180,7 @@ def test_openais_own_client(
 def test_what_subtitle_edit_sends(service: Served) -> None:
     """Its bodies by its public code, written anew: a prompt and the text in one message; a text for LibreTranslate."""
     text = "The dog sees.\nA cat."
-    prompt = (
-        "Translate from en to de, keep punctuation as input, keep line breaks exactly the same, do not censor the "
-        "translation, give only the output without comments:"
-    )
+    prompt = "Translate from en to de, leave punctuation and line breaks as they are, and say nothing else:"
     chat = {"model": "gpt-4.1", "messages": [{"role": "user", "content": f"{prompt}\n\n{text}"}]}
     with service.client() as client:
         expected = client.post("/translate", json={"text": text}).json()["text"]
@@ -198,7 +195,7 @@ def test_what_subtitle_edit_sends(service: Served) -> None:
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        ("Translate from English to German, no comments:\n\nA dog:\n\na cat", ("en", "de", "A dog:\n\na cat")),
+        ("Translate from English to German, and no more:\n\nA dog:\n\na cat", ("en", "de", "A dog:\n\na cat")),
         ("Translate from en to de-AT: A dog", ("en", "de", "A dog")),
         ("Please translate the following text into German (Austria):\nA dog", (None, "de", "A dog")),
         ("translate from Chinese (Simplified) to French.\n\nA dog", ("zh", "fr", "A dog")),
