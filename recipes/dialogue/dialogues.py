@@ -4,6 +4,7 @@ python recipes/dialogue/dialogues.py text CORPUS/train OUT/train --languages en 
 python recipes/dialogue/dialogues.py given OUT/test --languages en fr
 python recipes/dialogue/dialogues.py rest TRANSLATION OUT/test.third.fr > REST
 python recipes/dialogue/dialogues.py asked OUT/test TRANSLATION.formal TRANSLATION.informal --languages en fr > CHOSEN
+python recipes/dialogue/dialogues.py questions CTXPRO/formality.en-fr.dev.jsonl ... --train OUT.jsonl --held OUT.tsv
 python recipes/dialogue/dialogues.py table SCORES.json ... > TABLE.md
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from docnmt.core.formats.address import AddressRule, second_person
 from docnmt.runtime.errors import UserError
@@ -80,6 +82,23 @@ def given(args: argparse.Namespace) -> None:
         write(side(args.prefix, f"rest.{language}"), found)
 
 
+def questions(args: argparse.Namespace) -> None:
+    """Questions of ctxpro: as training text, each a document of its last sentences; a tenth of the films as TSV."""
+    rows = [json.loads(line) for path in args.files for line in lines(path)]
+    held = [crc32(row["document"].encode()) % 10 == 0 for row in rows]
+    cut = [{side: row[side][-args.sentences :] for side in ("source", "target")} for row in rows]
+    if args.train:
+        kept = (json.dumps(row, ensure_ascii=False) for row, out in zip(cut, held, strict=True) if not out)
+        write_text(Path(args.train), "".join(f"{row}\n" for row in kept))
+    asked = [row for row, out in zip(rows, held, strict=True) if out or not args.train]
+    table = [["expected", "src_context", "src", "tgt", "rule"]]
+    for row in asked:
+        *context, last = (" ".join(sentence.split()) for sentence in row["source"])
+        expected, target = (" ".join(text.split()) for text in (row["expected"], row["target"][-1]))
+        table.append([expected, "<SEP>".join(context), last, target, row["rule"]])
+    write_text(Path(args.held), "".join("\t".join(row) + "\n" for row in table))
+
+
 def lines(path: str) -> list[str]:
     """The lines of a text."""
     return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -133,7 +152,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """One of the steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(dest="step", required=True)
-    work = {each.__name__: each for each in (text, given, rest, asked, table)}
+    work = {each.__name__: each for each in (text, given, rest, asked, questions, table)}
     step = {name: steps.add_parser(name, help=each.__doc__) for name, each in work.items()}
     for name in ("text", "given", "asked"):
         step[name].add_argument("prefix")
@@ -146,6 +165,10 @@ def main(words: Sequence[str] | None = None) -> int:
     step["rest"].add_argument("given")
     step["asked"].add_argument("formal")
     step["asked"].add_argument("informal")
+    step["questions"].add_argument("files", nargs="+", metavar="FILE.jsonl")
+    step["questions"].add_argument("--train", metavar="OUT.jsonl", help="training text, of nine tenths [all are asked]")
+    step["questions"].add_argument("--held", required=True, metavar="OUT.tsv", help="for docnmt-score --generative")
+    step["questions"].add_argument("--sentences", type=int, default=6, metavar="N", help="the last N of each [6]")
     step["table"].add_argument("scores", nargs="+")
     args = parser.parse_args(words)
     try:

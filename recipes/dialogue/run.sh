@@ -8,7 +8,7 @@
 #   WORK=DIR         another folder than runs/dialogue-TARGET
 #   UPDATES=N        of the sentence model (3500); FURTHER=N updates from it on (300)
 #   SEEDS="1 2 3"    of the further updates
-#   SYSTEMS="…"      of sentence shape concat hier source target both forms, the first one is the control (all of them)
+#   SYSTEMS="…"      of sentence shape concat hier source target both choice forms; the first is the control (all)
 #   PRECISION=--no-bf16  on a processor without bfloat16 products
 # One core with bf16 takes 50 minutes for the sentence model, 5 for a further sentence model and 10 to 15 for a document model.
 set -euo pipefail
@@ -40,6 +40,18 @@ if [ ! -e "$data/meta.json" ]; then
     docnmt-preprocess -s en -t "$target" --trainpref "$text/train" --validpref "$text/dev" --destdir "$data" \
         --vocab-size 8000 --long-policy split --user-defined-symbols '<formal>' '<informal>'
 fi
+asked=$work/data-asked # lines whose form only their context tells
+if [ ! -e "$asked/meta.json" ]; then
+    say "text: ctxpro's questions of formality and auxiliaries"
+    ctxpro=$DATA/ctxpro_devtest
+    dialogues questions "$ctxpro/formality.en-$target.dev.jsonl" "$ctxpro/auxiliary.en-$target.dev.jsonl" \
+        --train "$text/questions.jsonl" --held "$text/held.tsv"
+    for kind in formality auxiliary; do
+        dialogues questions "$ctxpro/$kind.en-$target.devtest.jsonl" --held "$text/$kind.tsv"
+    done
+    docnmt-preprocess -s en -t "$target" --srcdict "$data" --trainpref "$text/questions.jsonl" --destdir "$asked" \
+        --long-policy split
+fi
 
 learn "$data" recipes/dialogue/config.yaml "$work/start" --arch transformer_small --lr 2e-3 --warmup-updates 400 \
     --max-update "${UPDATES:-3500}" --validate-interval-updates 500
@@ -53,6 +65,8 @@ options() { # SYSTEM: its options, one a line
     source) set -- cond_transformer_small "${pieces[@]}" ;;
     target) set -- cond_transformer_small --context-sides decoder --target-context conditional "${pieces[@]}" ;;
     both) set -- cond_transformer_small --target-context conditional "${pieces[@]}" ;;
+    choice) set -- cond_transformer_small --target-context conditional "${pieces[@]}" --mix-data "$asked=3" \
+        --user-dir recipes/dialogue/plugin --criterion form_choice --form-choice 4 ;;
     forms) set -- transformer_small --formality-share 0.5 ;;
     *) echo "error: SYSTEMS: no system '$1'" >&2 && return 2 ;;
     esac
@@ -71,7 +85,7 @@ translated() { # RUN SET: nothing given; the first third; a foreign first third;
     mkdir -p "$out"
     search "$run" "$set" "$out/none.$target" < "$text/$set.en"
     case $run in
-    both* | target* | hier*)
+    both* | choice* | target* | hier*)
         search "$run" "$set" "$out/third.whole" --given "$text/$set.third.$target" < "$text/$set.en"
         search "$run" "$set" "$out/foreign.whole" --given "$text/$set.foreign.third.$target" < "$text/$set.foreign.en"
         dialogues rest "$out/foreign.whole" "$text/$set.foreign.third.$target" > "$out/foreign.$target" ;;
@@ -91,7 +105,18 @@ scored() { # RUN SET CONTROL: each translation beside the control's
             --paired "$work/results/$2/$3/$control.$target" --json > "$out/$way.json"
     done
 }
-systems=(${SYSTEMS:-sentence shape concat hier source target both forms})
+answered() { # RUN: ctxpro's questions
+    local out=$work/results/ctxpro/$1 kind path=$work/$1/model/checkpoint_last.safetensors
+    mkdir -p "$out"
+    for kind in formality auxiliary; do
+        newer "$out/$kind.json" "$path" "$text/$kind.tsv" && continue
+        say "$1: ctxpro, $kind"
+        docnmt-score --generative "$text/$kind.tsv" --path "$path" --generator greedy --max-tokens 100000 \
+            --batch-size 256 --json > "$out/$kind.tmp"
+        mv "$out/$kind.tmp" "$out/$kind.json"
+    done
+}
+systems=(${SYSTEMS:-sentence shape concat hier source target both choice forms})
 for seed in ${SEEDS:-1 2 3}; do
     for system in "${systems[@]}"; do
         readarray -t chosen < <(options "$system")
@@ -102,6 +127,7 @@ for seed in ${SEEDS:-1 2 3}; do
             translated "$system$seed" "$set"
             scored "$system$seed" "$set" "${systems[0]}$seed"
         done
+        answered "$system$seed"
     done
 done
 for set in games "${tests[@]%%=*}"; do dialogues table "$work/results/$set"/*/*.json; done
