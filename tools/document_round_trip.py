@@ -313,7 +313,8 @@ def of_txt(content: bytes) -> object:
 SKELETONS: dict[str, Callable[[bytes], object]] = {
     "md": of_markdown, "html": of_html, "xlf": of_units, "tmx": of_xml, "docx": of_package, "odt": of_package,
     "po": of_po, "srt": of_srt, "txt": of_txt, "vtt": of_srt, "sdlxliff": of_units, "mqxliff": of_units,
-    **dict.fromkeys(("pptx", "xlsx", "odp", "docm", "dotx"), of_package), **dict.fromkeys(("fodt", "xml", "resx"), of_xml),
+    **dict.fromkeys(("pptx", "xlsx", "odp", "docm", "dotx"), of_package),
+    **dict.fromkeys(("fodt", "xml", "resx"), of_xml),
     "epub": partial(of_package, endings=(".xml", ".xhtml", ".opf", ".ncx")), **CATALOGUES,
 }  # fmt: skip
 

@@ -34,7 +34,7 @@ class Answering:
         return 100.0
 
     async def post(
-        self, body: bytes, *, accept: str = "*/*", pause: float = 0.0, leave: float = 0.0
+        self, body: bytes, *, accept: str = "*/*", pause: float = 0.0, leave: float = 0.0, path: str = "/translate"
     ) -> tuple[int, bytes]:
         await asyncio.sleep(0)
         try:

@@ -107,10 +107,10 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
         return SentenceModel(file, loaded.model, loaded.model_config, cast(DocumentTranslation, loaded.task))
     why = "it translates no text"
     if is_translation_model(loaded.model):
-        noun = loaded.model.reading.noun
+        noun, windows = loaded.model.reading.noun, isinstance(cast(object, loaded.model), ConcatTransformer)
         why = (
             "its positions or its source without <brk> have no counterpart there"
-            if isinstance(loaded.model, ConcatTransformer)
+            if windows
             else "its layers are unknown there"
             if noun == "sentence"
             else f"it reads a {noun}, and models there read a sentence"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from markdown_it import MarkdownIt
 from markdown_it.helpers import parseLinkLabel
+from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline, image, link
 from mdit_py_plugins.container import container_plugin
@@ -52,7 +53,7 @@ _FORMULA = re.compile(r"\\\((.{1,1000}?)\\\)", re.DOTALL)
 _NOTE = re.compile(r"\[\^[^\s\]]{1,200}\]")
 #: Lines of a formula, at most.
 _LINES = 500
-_ALWAYS = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+_ALWAYS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
 
 
 def parser() -> MarkdownIt:

@@ -32,7 +32,6 @@ class ReportConfig:
         None,
         "also scores of parts of the text: by the sentence's position in its document, by the document's length in "
         "sentences, by the sentence's length in tokens",
-        basic=True,
     )
     plot: str | None = option(None, "draw what --by says into this picture", metavar="FILE.png")
     per_document: bool = option(False, "also every document's own scores")
