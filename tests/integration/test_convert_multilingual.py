@@ -168,7 +168,7 @@ def test_a_vocabulary_of_two_languages_gives_the_same_logits(tmp_path: Path, fam
     assert other.target_vocabulary_size < task.target_vocabulary_size
     assert not any(letter in "бдфк" for piece in other.target_tokenizer.vocabulary() for letter in piece)
     plain = [text for text in SOURCES if text.isascii()]
-    cut = [[tokenizer.pieces(ids) for ids in tokenizer.encode(plain, tagged=False)]
+    cut = [[tokenizer.pieces(ids[1:]) for ids in tokenizer.encode(plain)]
            for tokenizer in (task.source_tokenizer, other.source_tokenizer)]  # fmt: skip
     assert cut[0] == cut[1]
 

@@ -105,7 +105,7 @@ def read_checkpoint(path: Path, form: str) -> SentenceModel:
     if type(loaded.model) is Transformer or _is_one_sequence(loaded.model):
         assert isinstance(loaded.model_config, TransformerConfig)
         return SentenceModel(file, loaded.model, loaded.model_config, cast(DocumentTranslation, loaded.task))
-    why = "it translates no text"
+    why, windows = "it translates no text", isinstance(loaded.model, ConcatTransformer)
     if is_translation_model(loaded.model):
         noun, windows = loaded.model.reading.noun, isinstance(cast(object, loaded.model), ConcatTransformer)
         why = (

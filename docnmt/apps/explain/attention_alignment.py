@@ -14,6 +14,7 @@ from docnmt.apps.explain.explanation import Attention
 from docnmt.apps.explain.notes import UnitNotes
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TokenArray
+from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.search.forced import forced_batches
 from docnmt.modules.record_reads import recording
@@ -98,9 +99,9 @@ def read(
 
 def _untagged(step: Pieces, task: TranslationTask) -> Pieces:
     """The pieces that pieces stand for; tags of languages stand for none."""
-    tagged = task.source_tokenizer.tag is not None
+    tagged = tag_of(task.source_tokenizer) is not None
     found = tuple(-1 if tagged and place == 0 else place for place in step)
-    return (-1, *found[1:]) if found and task.target_tokenizer.tag is not None else found
+    return (-1, *found[1:]) if found and tag_of(task.target_tokenizer) is not None else found
 
 
 def read_pairs(model: AnyTranslationModel, task: TranslationTask, pairs: Sequence[tuple[str, str]]) -> list[ReadPair]:

@@ -137,15 +137,11 @@ class Tokenizer:
         """Every entry, by number."""
         return [self._processor.id_to_piece(i) for i in range(self.vocab_size)]
 
-    def encode(self, lines: Sequence[str], *, tagged: bool = True) -> list[list[int]]:
-        """The subwords of each line, without `<s>` and `</s>`; before those of a line that has any, the tag.
-
-        Args:
-            tagged: False for parts of texts, which have no tag.
-        """
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """The subwords of each line, without `<s>` and `</s>`; before those of a line that has any, the tag."""
         different = list(dict.fromkeys(lines))  # contexts come once for each variant
         result: list[list[int]] = self._processor.encode(list(map(self._cleaned, different)), num_threads=1)
-        if tagged and self.tag is not None:
+        if self.tag is not None:
             result = [[self.tag, *ids] if ids else ids for ids in result]
         if len(different) == len(lines):
             return result
@@ -187,6 +183,12 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The entries with these numbers, as they stand in the vocabulary."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+def tag_of(tokenizer: Tokenizer) -> int | None:
+    """`Tokenizer.tag`; a plug-in's tokenizer need not have it."""
+    found: int | None = getattr(tokenizer, "tag", None)
+    return found
 
 
 def _places(changed: str, text: str) -> list[int]:

@@ -18,6 +18,7 @@ from docnmt.core.batching.plan import plan_batches
 from docnmt.core.batching.planned_units import last_sentence_units, planned_units
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TokenArray, offsets_of, ranges
+from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.scoring.contrastive import ForcedExample
 from docnmt.core.units import Units
@@ -63,7 +64,7 @@ def token_log_probs(
             log_probs = label_log_probs(model(batch), model.output, batch.labels, rows).double().cpu().numpy()
             numbers = ranges(units.kept, units.last)
             scores[ranges(offsets[numbers], offsets[numbers + 1])] = log_probs
-    if task.target_tokenizer.tag is not None:  # certain, as in search
+    if tag_of(task.target_tokenizer) is not None:  # certain, as in search
         found[:, offsets[:-1][corpus.target.lengths() > 0]] = 0.0
     with np.errstate(invalid="ignore"):  # NaN stays NaN
         log_probs = np.logaddexp.reduce(found, axis=0) - math.log(len(models))

@@ -12,6 +12,7 @@ import numpy as np
 from docnmt.core.batching.collate import source_costs
 from docnmt.core.batching.planned_units import planned_units, searched_texts
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.tokenizer import tag_of
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.search.config import GenerationConfig, SearchConfig
 from docnmt.core.search.ensemble import Ensemble
@@ -64,7 +65,7 @@ class Job:
     ) -> None:
         self.corpus, self.options, self.search, self.given, self.terms = corpus, options, search, given, terms
         self.streams, self.ranked = streams, ranking(search, task.target_tokenizer)
-        self.tag = task.target_tokenizer.tag
+        self.tag = tag_of(task.target_tokenizer)
         self.kept: dict[tuple[int, int], Encoding] | None = None
         self._progress, self.deliver = progress or (lambda done: None), deliver
         self.device, self.ensemble = next(models[0].parameters()).device, Ensemble(models)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from docnmt.core.data.tokenizer import BRK, EOS, UNK, Tokenizer
+from docnmt.core.data.tokenizer import BRK, EOS, UNK, Tokenizer, tag_of
 from docnmt.core.formats.glossary import Glossary, unspaced
 from docnmt.core.search.config import GenerationConfig
 from docnmt.core.search.hypothesis import Slot
@@ -238,7 +238,8 @@ class TermFinder:
     def __init__(self, glossary: Glossary, tokenizer: Tokenizer) -> None:
         self._glossary = glossary
         targets = sorted(set(glossary.terms.values()))
-        self._tokens = dict(zip(targets, map(tuple, tokenizer.encode(targets, tagged=False)), strict=True))
+        begin = 0 if tag_of(tokenizer) is None else 1  # a term is no text, which would begin with a tag
+        self._tokens = {term: tuple(ids[begin:]) for term, ids in zip(targets, tokenizer.encode(targets), strict=True)}
         if wrong := [target for target, tokens in self._tokens.items() if UNK in tokens or not tokens]:
             shown = ", ".join(f"'{target}'" for target in wrong[:5]) + (", …" if len(wrong) > 5 else "")
             raise UserError(f"--glossary: the model's vocabulary cannot write {shown}; change or remove these terms")

@@ -14,7 +14,7 @@ from docnmt.core.batching.formality import ToldForms, tag_numbers
 from docnmt.core.batching.noise import DroppedContexts, HiddenWords, resegmented
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.meta import read_meta
-from docnmt.core.data.tokenizer import Tokenizer
+from docnmt.core.data.tokenizer import Tokenizer, tag_of
 from docnmt.core.formats.address import address_language
 from docnmt.core.reading import ReadingPlan
 from docnmt.core.tasks.config import DocumentTranslationConfig
@@ -149,7 +149,7 @@ class TrainingData:
 
     def hidden(self, plan: ReadingPlan) -> HiddenWords:
         """The words that are masked: `--source-mask`, and those of the plan."""
-        tagged = self.tokenizers[0].tag is not None
+        tagged = tag_of(self.tokenizers[0]) is not None
         own = self.config.masked(self.seeds[1])
         return HiddenWords(own, plan.masked_context, self.seeds, plan.source_breaks, tagged)
 
