@@ -24,6 +24,7 @@ from translate.storage.properties import javautf8file, stringsutf8file
 from translate.storage.resx import RESXFile
 
 from docnmt.apps.documents import Translated, icu, kind_of, read
+from docnmt.apps.documents import package as package_file
 from docnmt.runtime.errors import UserError
 
 MODELS: dict[str, Callable[[str], str]] = {
@@ -383,6 +384,13 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("mqxliff", CATALOGUES["mqxliff"].replace("de-DE", "fr-FR"), "'fr-FR', and the model's is 'de'"),
     ("odp", b"no", "is not a whole document"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PACKAGES)
+def test_packages_are_not_unpacked_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package_file, "MAX_BYTES", 1 << 20)
+    with pytest.raises(UserError, match=r"unpacks to more than 1 MiB"):
+        document(kind, package({**PACKAGES[kind], "picture.png": "0" * (2 << 20)}))
 
 
 @pytest.mark.parametrize(("kind", "content", "message"), REFUSED, ids=range(len(REFUSED)))

@@ -201,7 +201,8 @@ def _left() -> list[tuple[Document, list[str]]]:
     content = word(body, charts__chart1=chart, diagrams__data1=chart, comments=chart)
     return [
         (document("docx", content), ["altChunk", "word/charts/chart1.xml: a chart", "SmartArt", "comments"]),
-        (document("md", "One.\n\n+---+\n| A |\n+---+\n"), ["3"]),
+        (document("po", f'{HEAD}msgid "a"\nmsgstr "b""c"\n'), ["message 2"]),
+        (document("md", "One.\n\n+---+\n| A |\n+---+\n\n```{note}\nTwo.\n```\n"), ["3", "7"]),
     ]
 
 

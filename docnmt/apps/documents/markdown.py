@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from markdown_it.token import Token
 
 from docnmt.apps.documents import html as web
 from docnmt.apps.documents.html_tokens import tokens
-from docnmt.apps.documents.markdown_blocks import ALERT, FRONT_MATTER, TITLE, parser
+from docnmt.apps.documents.markdown_blocks import ALERT, FRONT_MATTER, PROSE, TITLE, parser
 from docnmt.apps.documents.markdown_inline import Env, Line, Lost, reading
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
@@ -71,8 +70,8 @@ class Markdown(Spliced):
                 if name == "tr" and token.map:
                     cells = starts[token.map[0]]
                 if name in _TITLED and token.nesting > 0 and token.map:
-                    yield from self._title(starts[token.map[0]], sections)
-            elif token.type == "grid_table" and token.map:
+                    yield from self._title(starts[token.map[0]], sections, left)
+            elif token.map and (token.type == "grid_table" or (token.type == "fence" and PROSE.match(token.info))):
                 left.append(self._line(starts[token.map[0]]))
             elif token.type == "html_block" and token.map:
                 yield from self._html(token, starts[token.map[0]], starts[token.map[1]], sections, left)
@@ -127,7 +126,7 @@ class Markdown(Spliced):
         begin, end = lines[0].begin, lines[-1].end
         return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
 
-    def _title(self, begin: int, sections: Sections) -> Iterator[Place]:
+    def _title(self, begin: int, sections: Sections, left: list[int | str]) -> Iterator[Place]:
         """The title in a block's first line."""
         line = self.source.find("\n", begin)
         match = TITLE.search(self.source, begin, len(self.source) if line < 0 else line)
@@ -135,8 +134,10 @@ class Markdown(Spliced):
             return
         begin, end = match.span(match.lastindex)
         (token,) = self.parser.parseInline(self.source[begin:end], self.env)
-        with suppress(Lost):  # it is a line that shows what it is
+        try:
             yield self._place(token, [Line(begin, end)], sections, "title")
+        except Lost:
+            left.append(self._line(begin))
         sections.paragraph()
 
     def _html(

@@ -43,6 +43,8 @@ CODE_LINE = re.compile(
     r"\{\{.*\}\}|\{%.*%\}|<%.*%>|\{:.*\}|\{[#.][^{}]*\}|-+8<-+.*|<<<[ \t].*|\$\$.*\$\$|\[\[?\w+\]?\]"
 )
 _SHORTCODE = re.compile(r"\{\{[<%]\s*((?:code|highlight|mermaid|math|katex|chart|json|gist)[\w-]*)\b.*[>%]\}\}")
+#: What begins a fence whose body is prose, in MyST; it is not read.
+PROSE = re.compile(rf"\{{(?:{_KINDS})\}}")
 _INDENTED = re.compile(r'(?:!!!|\?\?\?\+?)[ \t]*[\w-].*|={3}[!+]?[ \t]+"[^"]*"[ \t]*')
 _OPTION = re.compile(r":[\w-]+:(?:[ \t].*)?")
 _DIRECTIVE = re.compile(r":{3,}\{.*")

@@ -21,7 +21,7 @@ _PLACEHOLDER = re.compile(r"\{[\w.]+\}")
 #: A tag that HTML does not have as it is: `<>`, `<Tabs.Item>`, or with an expression.
 _STRANGE = re.compile(r"\A</?>|\A</?\w*[.:]|\{")
 #: What does not end is looked for so often, each time to the end of the file.
-_TRIES = 100
+_TRIES = 20
 _STOP = re.compile(r"[{}'\"`>]|/\*|//")
 _ENDS = {
     "'": re.compile(r"(?:[^'\\\n]|\\.)*'"), '"': re.compile(r'(?:[^"\\]|\\.)*"'),

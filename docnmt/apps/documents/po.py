@@ -50,6 +50,7 @@ class Po(Spliced):
 
     def _places(self) -> Iterator[Place]:
         places = list(self._translations())
+        self.left = left = list[int | str]()
         units = self._units()
         if len(units) != len(places):
             raise UserError(f"{self.name}: {len(units)} messages, but {len(places)} with a msgstr; was it cut off?")
@@ -58,7 +59,9 @@ class Po(Spliced):
         self._header = Header(self.source, begin, end, text, self.languages[1])
         check_language(self._header.language, self.languages[1], file=self.name, what="Language")
         for number, (unit, forms) in enumerate(zip(units, places, strict=True)):
-            if not unit.isheader():
+            if not forms:  # as with two strings in a line
+                left.append(f"message {number + 1}, whose msgstr is not found")
+            elif not unit.isheader():
                 yield from self._message(unit, forms, ("0", str(number)))
 
     def _message(
