@@ -64,7 +64,8 @@ OTHERS: dict[str, tuple[str, Callable[[list[str], str], Any], Callable[[Any], li
 
 @dataclass
 class Load:
-    """What clients send, `most` sentences at once, and what came back. `target`: the language of the service."""
+    """What clients send, `most` sentences at once, and what came back. `target`: the language of
+    the service, for requests in the forms of other services; empty: there are none."""
 
     source: Documents
     expected: Documents
@@ -134,7 +135,8 @@ class Load:
     async def client(self, server: Server, number: int, until: float) -> None:
         """Requests one after the other."""
         rng = random.Random(number)
-        kinds = ["whole"] * 12 + ["streams"] * 4 + ["slow", "leaves", "leaves", "nonsense"] + ["other form"] * 10
+        kinds = ["whole"] * 12 + ["streams"] * 4 + ["slow", "leaves", "leaves", "nonsense"]
+        kinds += ["other form"] * (10 if self.target else 0)
         while time.monotonic() < until:
             try:
                 await self.ask(server, self.choose(rng), rng.choice(kinds), rng)
