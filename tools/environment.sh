@@ -35,8 +35,9 @@ import os
 import sys
 
 root, extra = sys.argv[1:]
-modules = {"plot": ["matplotlib"], "test": ["pytest", "hypothesis", "xdist", "sklearn", "scipy", "matplotlib"]}
-modules["docs"] = ["sphinx", "myst_parser", "furo", "translate", "starlette"]
+modules = {"plot": ["matplotlib"]}
+modules["test"] = ["pytest", "hypothesis", "xdist", "sklearn", "scipy", "matplotlib", "mdit_py_plugins", "deepl", "openai"]
+modules["docs"] = ["sphinx", "myst_parser", "furo", "translate", "mdit_py_plugins", "starlette"]
 modules["dev"] = [*modules["test"], *modules["docs"], "ruff", "mypy"]
 docnmt = importlib.util.find_spec("docnmt")
 ours = docnmt is not None and os.path.realpath(docnmt.origin).startswith(os.path.realpath(root) + os.sep)
