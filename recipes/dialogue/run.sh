@@ -8,7 +8,7 @@
 #   WORK=DIR         another folder than runs/dialogue-TARGET
 #   UPDATES=N        of the sentence model (3500); FURTHER=N updates from it on (300)
 #   SEEDS="1 2 3"    of the further updates
-#   SYSTEMS="…"      of sentence shape concat hier source target both choice forms; the first is the control (all)
+#   SYSTEMS="…"      of sentence mixed shape concat hier source target both choice forms; the first is the control (all)
 #   PRECISION=--no-bf16  on a processor without bfloat16 products
 # One core with bf16 takes 50 minutes for the sentence model, 5 for a further sentence model and 10 to 15 for a document model.
 set -euo pipefail
@@ -57,20 +57,27 @@ learn "$data" recipes/dialogue/config.yaml "$work/start" --arch transformer_smal
     --max-update "${UPDATES:-3500}" --validate-interval-updates 500
 pieces=(--resolutions 16 --max-doc-tokens 1500)
 options() { # SYSTEM: its options, one a line
+    local rate=(--lr 1e-3)
     case $1 in
     sentence) set -- transformer_small ;;
+    mixed) set -- transformer_small --mix-data "$asked=6" ;;
     shape) set -- transformer_small --unit-sentences 16 ;; # in batches of document pieces
     concat) set -- concat_transformer_small --source-context 1 --target-window 2 ;;
     hier) set -- hier_transformer_small --target-context summaries "${pieces[@]}" ;;
     source) set -- cond_transformer_small "${pieces[@]}" ;;
     target) set -- cond_transformer_small --context-sides decoder --target-context conditional "${pieces[@]}" ;;
     both) set -- cond_transformer_small --target-context conditional "${pieces[@]}" ;;
-    choice) set -- cond_transformer_small --target-context conditional "${pieces[@]}" --mix-data "$asked=3" \
-        --user-dir recipes/dialogue/plugin --criterion form_choice --form-choice 4 ;;
-    forms) set -- transformer_small --formality-share 0.5 ;;
+    choice)
+        rate=(--lr 2.5e-3 --finetune-lr-scale 0.4) # 1e-3 for what the sentence model has
+        set -- cond_transformer_small --target-context conditional "${pieces[@]}" --mix-data "$asked=6" \
+            --user-dir recipes/dialogue/plugin --criterion form_choice --form-choice 4 ;;
+    forms)
+        rate=(--lr 2e-3)
+        set -- transformer_small --formality-share 0.5 --mix-data "$asked=6" --user-dir recipes/dialogue/plugin \
+            --criterion form_choice --form-choice 4 ;;
     *) echo "error: SYSTEMS: no system '$1'" >&2 && return 2 ;;
     esac
-    printf '%s\n' --arch "$@"
+    printf '%s\n' --arch "$@" "${rate[@]}"
 }
 search() { # RUN SET OUT [OPTION …] < SOURCE: all dialogues side by side
     local out=$3 path=$work/$1/model/checkpoint_last.safetensors
@@ -116,11 +123,11 @@ answered() { # RUN: ctxpro's questions
         mv "$out/$kind.tmp" "$out/$kind.json"
     done
 }
-systems=(${SYSTEMS:-sentence shape concat hier source target both choice forms})
+systems=(${SYSTEMS:-sentence mixed shape concat hier source target both choice forms})
 for seed in ${SEEDS:-1 2 3}; do
     for system in "${systems[@]}"; do
         readarray -t chosen < <(options "$system")
-        learn "$data" recipes/dialogue/config.yaml "$work/$system$seed" "${chosen[@]}" --lr 1e-3 --lr-scheduler cosine \
+        learn "$data" recipes/dialogue/config.yaml "$work/$system$seed" "${chosen[@]}" --lr-scheduler cosine \
             --warmup-updates 30 --lr-period-updates $((further - 30)) --max-update "$further" --seed "$seed" \
             --finetune-from-model "$work/start/model/checkpoint_last.safetensors"
         for set in games "${tests[@]%%=*}"; do
