@@ -16,7 +16,7 @@ translation memory (OUT.tmx) or as a corpus to train on (OUT.en, OUT.de). Length
 headings and paragraphs, with words that are alike on both sides, and with --path a translation model. Up to two
 sentences of a side become one pair. Every sentence without a counterpart is named on stderr; no pair has it.""",
     """
-docnmt-align letter.en.docx letter.de.docx -o letter.tmx
+docnmt-align contract.en.docx contract.de.docx -o contract.tmx
 docnmt-align guide.md leitfaden.md -o guide -s en -t de
 docnmt-align raw.en raw.de -o aligned
 docnmt-align page.html seite.html -o page.tmx --path runs/bible

@@ -15,7 +15,7 @@ case ${SETTING:-gpu} in
         ;;
     toy) # for trying out the script, on a CPU: nothing that it measures says anything of a card
         device=cpu size=_tiny updates=4 more=2 vocabulary=80 words="100 200"
-        tested=(tests/unit/test_linear_library.py) measured=(--repeats 1) steps=1 stepped=hier_cond_transformer
+        tested=(tests/unit/test_varlen.py) measured=(--repeats 1) steps=1 stepped=hier_cond_transformer
         systems="start document"
         shared=(--max-tokens 200 --embed-dim 16 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --log-interval 1)
         ;;

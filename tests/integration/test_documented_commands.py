@@ -158,13 +158,14 @@ def pretrained(folder: Path) -> None:
         assert run(["docnmt-convert", str(own), "opus-mt-en-de", "--to", "hf-marian"]) == 0
     sides = {f"{side}_{name}": size for side in ("encoder", "decoder")
              for name, size in (("attention_heads", 2), ("ffn_dim", 24))}  # fmt: skip
-    multilingual_models.write(folder / "nllb-200", family="nllb", d_model=16, **sides)
+    one = {"encoder_layers": 1, "decoder_layers": 1}
+    multilingual_models.write(folder / "nllb-200", family="nllb", d_model=16, **one, **sides)
 
 
 def to_align(folder: Path) -> None:
     """A document and its translation, and a corpus whose lines do not fit."""
     for language in ("en", "de"):
-        (folder / f"letter.{language}.docx").write_bytes(sample_documents.content("docx"))
+        (folder / f"contract.{language}.docx").write_bytes(sample_documents.content("docx"))
         shutil.copy(folder / f"text/test.{language}", folder / f"raw.{language}")
 
 

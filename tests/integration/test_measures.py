@@ -34,6 +34,6 @@ def test_a_package_is_measured(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text('def said():\n    """Said."""\n    def inner(): ...\n\n\ndef _own(): ...\n')
     text = output_of("tools/structure.py", str(tmp_path), "--list")
     numbers = dict(re.findall(r"\| (.+?) \| (\d+) \|", text))
-    assert list(numbers.values()) == ["2", "10", "6", "5", "2", "3", "2"]
+    assert list(numbers.values()) == ["3", "2", "10", "10", "5", "2", "3", "2"]
     assert "cli/embed.py:4: bare" in text
     assert "main.py:3: inner" in text

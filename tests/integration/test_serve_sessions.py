@@ -20,7 +20,7 @@ from test_serve_forms import ARCHITECTURES, started
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.serve.session import OpenSessions, SessionSegment
 from docnmt.apps.serve.worker import Models
-from docnmt.core.search import work
+from docnmt.core.search import group
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 
@@ -185,8 +185,8 @@ def test_a_line_without_text_has_no_translation() -> None:
 
 def test_an_open_document_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     client, calls = started(models("hier_cond_transformer_tiny")), []
-    encode = work.encode_together
-    monkeypatch.setattr(work, "encode_together", lambda *args: (calls.extend(args[0]), encode(*args))[1])
+    encode = group.encode_together
+    monkeypatch.setattr(group, "encode_together", lambda *args: (calls.extend(args[0]), encode(*args))[1])
 
     def opened() -> str:
         return f"/sessions/{client.post('/sessions', json={'segments': SOURCE}).json()['session']}"

@@ -110,7 +110,9 @@ def _tokenizers(
     if source.to_bytes() == target.to_bytes():
         target = source
     tags = {name.strip("▁><"): name for name in source.vocabulary() if LANGUAGE.fullmatch(name)}
-    return source.prepared(Preparation(tags=tags, tag_of="target")), target
+    if not tags:
+        return source, target
+    return source.prepared(Preparation(tags=tags, tag_of="target")), target  # a target text begins with no tag
 
 
 def write_marian(sentence: SentenceModel, folder: Path) -> None:

@@ -123,18 +123,18 @@ def encode(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list
     What a job keeps is encoded by itself, or not at all if it was before.
     """
     together = [place for place, (job, _, _) in enumerate(pieces) if job.kept is None]
-    groups = _encode_together([pieces[place] for place in together], [names[place] for place in together])
+    groups = encode_together([pieces[place] for place in together], [names[place] for place in together])
     found = dict(zip(together, groups, strict=True))
     for place, (job, first, last) in enumerate(pieces):
         if job.kept is not None:
             if (first, last) not in job.kept:
-                (group,) = _encode_together([(job, first, last)], [names[place]])
+                (group,) = encode_together([(job, first, last)], [names[place]])
                 job.kept[first, last] = group.encoding
             found[place] = Group(job, first, last, job.kept[first, last], names[place])
     return [found[place] for place in range(len(pieces))]
 
 
-def _encode_together(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list[Group]:
+def encode_together(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list[Group]:
     """The same without a look at what is kept."""
     if not pieces:
         return []
