@@ -114,10 +114,8 @@ class Service:
         Raises:
             Refused: it is too much, or the models know no forms of address.
         """
-        try:
-            self.worker.loaded.check_formality(formality)
-        except UserError as error:
-            raise Refused(400, "invalid_request", str(error)) from None
+        if formality is not None and not self.worker.loaded.knows_formality:
+            raise Refused(400, "no_formality", "formality: this model knows no forms of address; leave it out")
         sentences, tokens = corpus.num_sentences, len(corpus.source.tokens) + corpus.num_sentences
         log.update(sentences=sentences, tokens=tokens)
         if tokens > self.config.max_request_tokens:
