@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 
 from docnmt.apps.documents.xliff import Xliff, segments_in
@@ -33,9 +34,9 @@ class _ToolXliff(Xliff):
                     self._draft(unit, number)
         return super()._saved(parts)
 
+    @abstractmethod
     def _draft(self, unit: Element, number: str) -> None:
         """Marks a segment of a unit as translated by a machine, for somebody to look at."""
-        raise NotImplementedError
 
 
 class SdlXliff(_ToolXliff):

@@ -79,7 +79,7 @@ class Translate:
                 if asked.explain:
                     explained = [each.explanation if each else None for each in found]
                     answer["reads"] = asked.shaped([each and reads(each) for each in explained])
-                await JsonResponse(answer, headers=self._told(asked))(scope, receive, send)
+                await JsonResponse(answer, headers=await asyncio.to_thread(self._told, asked))(scope, receive, send)
 
     def _told(self, asked: Asked) -> dict[str, str]:
         """A header that says what of the text the model does not know."""
@@ -108,7 +108,7 @@ class Translate:
         return await asyncio.to_thread(parse, body, config.splitter, self._service.task, most=config.max_request_tokens)
 
     async def _stream(self, asked: Asked, request: Request, stream: Stream, deadline: float) -> None:
-        await stream.begin(self._told(asked))
+        await stream.begin(await asyncio.to_thread(self._told, asked))
         last: dict[str, Any] = {"done": True}
         told: dict[str, Any]
         try:
