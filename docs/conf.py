@@ -31,13 +31,13 @@ autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 100
 
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./((?!docs/)[^)]+)\)")  # a link to what the site does not hold
+_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./\.\./([^)]+)\)")  # from a room to what the site does not hold
 _MARKUP = re.compile(r"(`[^`\n]*`)|([*|]|\w_(?!\w))")  # code, or what reStructuredText would take for markup
 
 
 def _without_outside_links(app: object, docname: str, source: list[str]) -> None:
     """Name what stands in the repository beside the docs instead of linking to it."""
-    if not docname.startswith("reference/"):
+    if not docname.startswith("reference/generated/"):
         source[0] = _OUTSIDE.sub(lambda link: f"{link[1]} (`{link[2]}`)", source[0])
 
 
@@ -57,6 +57,6 @@ def _escaped(found: re.Match[str]) -> str:
 
 def setup(app: object) -> None:
     """Write the reference pages and connect the two corrections above."""
-    reference.write(DOCS / "reference")
+    reference.write(DOCS / "reference" / "generated")
     app.connect("source-read", _without_outside_links)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", _plain, priority=400)  # type: ignore[attr-defined]  # before napoleon

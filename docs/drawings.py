@@ -1,4 +1,4 @@
-"""The drawings of architecture.md, from the package's imports and files: `python docs/drawings.py` writes them anew.
+"""The drawings of reference/architecture.md, from the package's imports and files: `python docs/drawings.py` writes them anew.
 
 `packages.svg` is a matrix: the packages in the order of the table in architecture.md, a dot where one imports the
 other, the larger the more often. `batch.svg` is the way of a batch and of a document; a file that is not there is an
@@ -170,10 +170,10 @@ def drawing(width: int, height: int, title: str, shapes: list[str]) -> str:
 
 def drawings() -> dict[str, str]:
     """File name → content, of both."""
-    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "architecture.md").read_text(encoding="utf-8")
     return {"packages.svg": packages(page), "batch.svg": batch()}
 
 
 if __name__ == "__main__":
     for file, content in drawings().items():
-        (DOCS / file).write_text(content, encoding="utf-8")
+        (DOCS / "pictures" / file).write_text(content, encoding="utf-8")

@@ -72,7 +72,7 @@ def modules(name: str) -> list[str]:
 
 def outside(page: Path) -> str:
     """A page from above `docs/`, its links into `docs/` kept and the others named."""
-    text = page.read_text(encoding="utf-8").replace("](docs/", "](../")
+    text = page.read_text(encoding="utf-8").replace("](docs/", "](../../")
     return re.sub(
         r"\[([^\]]+)\]\(((?!\.\./|https?:|#)[^)]+)\)",
         lambda link: f"[{link[1]}]({link[2].lower()})" if "/" not in link[2] and link[2] != "LICENSE" else link[1],

@@ -22,7 +22,7 @@ and an empty line separates documents; with jsonl or tsv each row comes back wit
 With --given FILE, lines that have a translation keep it.""",
     """
 docnmt-translate letter.docx -o brief.docx --path runs/bible
-docnmt-translate docs/*.md README.html -o translated/ --path runs/bible
+docnmt-translate docs/guide/*.md README.html -o translated/ --path runs/bible
 docnmt-translate messages.po --path runs/bible > de.po
 docnmt-translate --path runs/bible < document.txt > translation.txt
 docnmt-translate --path runs/bible --input-format corpus < test.en > test.de

@@ -15,10 +15,10 @@ INFERLITE = "--results docs/measured/inferlite.jsonl.xz/results --runs docs/meas
 DOCMIX = "sentence concat document start start-wide"
 #: What makes the tables of a page, and how many rows it makes at least.
 TABLES = {
-    "results-fusion-order": (FUSION, 80),
-    "results-inferlite": (f"recipes/inferlite/tables.py {INFERLITE}", 150),
-    "results-attention": ("recipes/scaleformer/lengths.py docs/measured/scaleformer.json", 10),
-    "results": (f"tools/results_table.py docs/measured/docmix.jsonl --systems {DOCMIX}", 80),
+    "fusion-order": (FUSION, 80),
+    "inferlite": (f"recipes/inferlite/tables.py {INFERLITE}", 150),
+    "attention": ("recipes/scaleformer/lengths.py docs/measured/scaleformer.json", 10),
+    "index": (f"tools/results_table.py docs/measured/docmix.jsonl --systems {DOCMIX}", 80),
 }  # fmt: skip
 
 
@@ -35,5 +35,5 @@ def test_every_row_stands_on_the_page(
         runpy.run_path(words[0], run_name="__main__")
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ") and "---" not in line]
     assert len(rows) >= least
-    shown = set((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").splitlines())
+    shown = set((ROOT / "docs" / "results" / f"{page}.md").read_text(encoding="utf-8").splitlines())
     assert [row for row in rows if row not in shown] == []

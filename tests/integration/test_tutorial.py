@@ -9,7 +9,7 @@ import pytest
 nbformat = pytest.importorskip("nbformat", reason="needs nbclient and ipykernel: pip install 'docnmt[notebook]'")
 nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel: pip install 'docnmt[notebook]'")
 pytest.importorskip("ipykernel", reason="needs ipykernel: pip install 'docnmt[notebook]'")
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.ipynb"
+TUTORIAL = Path(__file__).parents[2] / "docs" / "guide" / "tutorial.ipynb"
 
 
 def test_the_tutorial_runs(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     str(path.relative_to(ROOT))
-    for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "recipes/*/README.md")
+    for pattern in ("*.md", "docs/*.md", "docs/*/*.md", "examples/*/README.md", "recipes/*/README.md")
     for path in ROOT.glob(pattern)
 )
 START = re.compile(r"(?:\w+=\S+ )*(docnmt-\w+|torchrun|python|bash|mkdir|cp|git|pip|ruff|mypy|pre-commit|\S+\.sh)\b")

@@ -1,4 +1,4 @@
-"""The import order is the one that docs/architecture.md draws, and its drawings show the package as it is."""
+"""The import order is the one that docs/reference/architecture.md draws, and its drawings show the package as it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import drawings  # noqa: E402  (docs/drawings.py)
 
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "architecture.md").read_text(encoding="utf-8")
 TABLE = drawings.rows(PAGE)
 LEVEL = {name: i for i, (names, _) in enumerate(TABLE) for name in names}
 
@@ -74,4 +74,4 @@ def top_level_imports(path: Path) -> set[str]:
 
 def test_the_drawings_are_up_to_date() -> None:
     for file, content in drawings.drawings().items():
-        assert (ROOT / "docs" / file).read_text(encoding="utf-8") == content, "run: python docs/drawings.py"
+        assert (ROOT / "docs" / "pictures" / file).read_text(encoding="utf-8") == content, "run: python docs/drawings.py"

@@ -19,7 +19,7 @@ def fusion_of(position: str, fusion: str) -> str:
     """The operator that is meant: `fusion`, or where none is given (""), the default of the family.
 
     Positions by sines, of the word or of several levels, translate better with `concat` than with `add`
-    (docs/fusion.md); other families, which have `add`, were not tried.
+    (docs/results/fusion.md); other families, which have `add`, were not tried.
     """
     return fusion or ("concat" if position in ("sinusoidal", "multi_level") else "add")
 

@@ -14,7 +14,7 @@ from docnmt.core.training.probe import largest_batches, peak_memory
 from docnmt.core.training.run import Run
 
 #: What a process of many updates takes beyond one of a few: freed memory between blocks that are held, too small for
-#: the next batch. 0 to 10 % were measured (docs/results-scale.md).
+#: the next batch. 0 to 10 % were measured (docs/results/scale.md).
 FRAGMENTATION = 0.05
 #: Batches that are tried. On a CPU oneDNN keeps what it has prepared for each new shape of bfloat16 products, up to a
 #: limit (`docnmt.runtime.tuning.PREPARED_OF_NEW`), so that memory grows over some dozen updates.
