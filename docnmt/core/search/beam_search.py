@@ -17,15 +17,15 @@ from docnmt.core.search.terms import TermRows
 
 
 class BeamSearch(Generator):
-    """The `beam` best unfinished hypotheses of every slot live on.
+    """Beam search: the `beam` best unfinished hypotheses of every slot are kept at each step.
 
-    Of the 2 * beam best continuations those among the first `beam` that end are finished, and the `beam` best others
+    Among the 2 * beam best continuations, those of the first `beam` that end are finished, and the `beam` best others
     live on (fairseq's rule). A slot ends when `beam` hypotheses are finished, or earlier when `nbest` are and no live
     one can still beat them: a sum of log-probabilities only falls, so a live hypothesis can reach at most
-    sum / limit ** lenpen. What is given counts nowhere: sum and limit are of the tokens that search chooses.
+    sum / limit ** lenpen. Given tokens count nowhere: sum and limit are over the tokens that the search chooses.
 
     Args:
-        parts: the beam is divided into so many of equal size; each is a beam of its own, with its own end.
+        parts: the beam is divided into this many parts of equal size; each is a beam of its own, with its own end.
     """
 
     Config: ClassVar[type] = BeamSearchConfig
@@ -37,17 +37,17 @@ class BeamSearch(Generator):
         self._terms = TermRows(config.beam)
 
     def admit(self, slots: Sequence[Slot]) -> None:
-        """New slots; of each part the first row lives."""
+        """Add slots behind the others; in each part the first row is alive and the others are dead."""
         self._enter(slots, ([0.0] + [-torch.inf] * (self.part - 1)) * self.parts)
         self._terms.admit(slots)
 
     def leave(self, slots: Sequence[int]) -> Tensor:
-        """Slots go, and what their terms still need."""
+        """Remove slots, given by their places, together with their remaining terms."""
         self._terms.keep(sorted(set(range(len(self.slots))) - set(slots)))
         return super().leave(slots)
 
     def advance(self, logits: Tensor) -> Advance:
-        """One token for every hypothesis.
+        """Choose one token for every hypothesis from the model's logits (R, V).
 
         Raises:
             ValueError: the model's scores are NaN.
@@ -70,7 +70,7 @@ class BeamSearch(Generator):
         return Advance(rows, finished)
 
     def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(N * parts, k) each: parent row, token, log-probability and sum of the 2 * part best continuations."""
+        """Return parent row, token, log-probability and sum of the 2 * part best continuations, each (N * parts, k)."""
         allowed = self.allowed(logits)
         if self._terms:
             self._terms.forbid(allowed, self.room)
@@ -80,7 +80,7 @@ class BeamSearch(Generator):
         return table
 
     def _done(self, best_live: list[float]) -> list[int]:
-        """The slots that have nothing left to do; `best_live` (N * parts,) is the largest sum of a part's live rows."""
+        """Return the slots that are done; `best_live` (N * parts,) is the largest sum among each part's live rows."""
         done = []
         for n, slot in enumerate(self.slots):
             left = [best_live[part] for part in self._parts(n) if len(self._finished[part]) < self.part]
@@ -91,7 +91,7 @@ class BeamSearch(Generator):
         return done
 
     def _reached(self, n: int, score: float) -> bool:
-        """Slot n has `nbest` hypotheses that are as good as one of this score."""
+        """Return True if slot n has `nbest` hypotheses that are at least as good as `score`."""
         if sum(len(self._finished[part]) for part in self._parts(n)) < self.config.nbest:
             return False
         best = self._best(n)
@@ -108,24 +108,24 @@ class Greedy(BeamSearch):
 
 
 def ending(tokens: Tensor, total: Tensor) -> Tensor:
-    """Which candidates are the end of a hypothesis that lives."""
+    """Return a mask of the candidates that end a live hypothesis."""
     return (tokens == EOS) & (total > -torch.inf)
 
 
 def going_on(ends: Tensor, count: int) -> Tensor:
-    """(N, count) the places of the best of k candidates that do not end; ends (N, k), best first."""
+    """Return the places (N, count) of the best candidates that do not end, from `ends` (N, k), best first."""
     order = torch.arange(ends.shape[1], device=ends.device) + ends.shape[1] * ends
     return order.topk(count, dim=1, largest=False).indices.sort(dim=1).values
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of each `width` rows the 2 * width best continuations, the best first.
+    """Return the 2 * width best continuations of each group of `width` rows, best first.
 
     Args:
-        log_probs: (R, V). totals: (R,) sums up to here.
+        log_probs: (R, V). totals: (R,) sums so far.
 
     Returns:
-        Row, token, log-probability and sum of each, (R // width, k).
+        Row, token, log-probability and sum of each continuation, (R // width, k).
 
     Raises:
         ValueError: a score is NaN.

@@ -1,4 +1,4 @@
-"""The options of generation, with fairseq's names. No torch here: these dataclasses are also the command line."""
+"""The options of generation, with fairseq's names. This file imports no torch: the command line reads it, too."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Literal
 from docnmt.registry.options import above, below, option
 from docnmt.registry.registry import GENERATORS
 
-#: Hypotheses of a sentence at once, and tokens of one: more are a slip of the keyboard, and no answer would come.
+#: Upper bounds of hypotheses per sentence, tokens per sentence and the length penalty; more can only be a typing error.
 MOST_ROWS, MOST_TOKENS, MOST_LENPEN = 10_000, 1 << 20, 10
-#: Samples of a sentence that are compared with each other.
+#: Upper bound of the samples of a sentence that are compared with each other.
 MOST_COMPARED = 500
-#: Hypotheses of all texts at work at once, where each has so many that `--batch-size` texts would have more.
+#: Upper bound of hypotheses decoded at once, where `--batch-size` texts would have more.
 MOST_AT_WORK = 1024
-#: Of `--diverse-beam-strength`: no log-probabilities of tokens that one would choose are so far apart.
+#: Upper bound of `--diverse-beam-strength`: log-probabilities of plausible tokens never differ by more.
 MOST_STRENGTH = 1_000
-#: Below it, scores divided by the temperature leave the range of float32.
+#: The lowest temperature: below it, scores divided by the temperature leave the range of float32.
 COLDEST = 1e-6
 
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """What every generator understands."""
+    """Options that every generator has."""
 
     lenpen: float = option(1.0, "length penalty: a score is the sum of log-probabilities / length ** lenpen")
     unkpen: float = option(0.0, "subtracted from the log-probability of <unk>")
@@ -32,7 +32,7 @@ class SearchConfig:
     min_len: int = option(1, "a sentence has at least this many tokens, </s> not counted")
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = below(self, 0, "lenpen", "max_len_a", "max_len_b", "min_len")
         found += above(self, MOST_TOKENS, "max_len_a", "max_len_b", "min_len")
         found += above(self, MOST_LENPEN, "lenpen") if math.isfinite(self.lenpen) else []  # `build` speaks of infinity
@@ -43,9 +43,10 @@ class SearchConfig:
         return found
 
     def limit(self, source_length: int) -> int:
-        """The most tokens of a sentence whose source has `source_length` of them, the end of both counted.
+        """Return the most tokens of a translation for a source of `source_length` tokens, both counted with their ends.
 
-        For a source without a subword, such as a zero-width space alone, nothing is written, whatever `min_len` says.
+        A source without a subword, such as a zero-width space alone, gets an empty translation, whatever `min_len`
+        says.
         """
         if source_length == 1:
             return 1
@@ -54,13 +55,13 @@ class SearchConfig:
 
 @dataclass(frozen=True)
 class BeamSearchConfig(SearchConfig):
-    """Beam search."""
+    """Options of beam search."""
 
     beam: int = option(5, "hypotheses that live at every step", basic=True)
     nbest: int = option(1, "hypotheses that docnmt-generate gives for a sentence, at most --beam")
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = super().problems()
         found += below(self, 1, "beam") + above(self, MOST_ROWS, "beam")
         if self.beam >= 1 and not 1 <= self.nbest <= self.beam:
@@ -70,7 +71,7 @@ class BeamSearchConfig(SearchConfig):
 
 @dataclass(frozen=True)
 class DiverseBeamSearchConfig(BeamSearchConfig):
-    """Beam search in groups."""
+    """Options of diverse beam search, which divides the beam into groups."""
 
     diverse_beam_groups: int | None = option(
         None, "groups of equal size that --beam is divided into; later ones avoid what earlier ones write [--beam]",
@@ -82,7 +83,7 @@ class DiverseBeamSearchConfig(BeamSearchConfig):
     )  # fmt: skip
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = super().problems() + below(self, 0, "diverse_beam_strength")
         found += above(self, MOST_STRENGTH, "diverse_beam_strength")
         if self.beam >= 1 and (self.groups < 1 or self.beam % self.groups):
@@ -91,18 +92,18 @@ class DiverseBeamSearchConfig(BeamSearchConfig):
 
     @property
     def groups(self) -> int:
-        """How many there are."""
+        """The number of groups."""
         return self.beam if self.diverse_beam_groups is None else self.diverse_beam_groups
 
 
 @dataclass(frozen=True)
 class GreedyConfig(SearchConfig):
-    """The best token at every step."""
+    """Options of greedy search, which takes the most probable token at every step."""
 
 
 @dataclass(frozen=True)
 class SamplingConfig(SearchConfig):
-    """Tokens drawn from the model. A sentence's draws depend on the seed and its number, never on its neighbours."""
+    """Options of sampling. A sentence's draws depend on the seed and its number, never on its neighbours."""
 
     nbest: int = option(
         1, "independent samples that docnmt-generate draws for a sentence; with --mbr, how many of them it gives"
@@ -120,7 +121,7 @@ class SamplingConfig(SearchConfig):
     seed: int = option(1, "of the random streams")
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = super().problems()
         found += below(self, 1, "nbest") + above(self, MOST_ROWS, "nbest") + below(self, 0, "top_k", "seed")
         found += self._of_mbr()
@@ -132,7 +133,7 @@ class SamplingConfig(SearchConfig):
         return found
 
     def _of_mbr(self) -> list[str]:
-        """Contradictions about minimum Bayes risk."""
+        """Return a message for each contradiction between the options of minimum Bayes risk."""
         if self.mbr is None:
             return ["--mbr-samples has no effect without --mbr"] if self.mbr_samples != type(self).mbr_samples else []
         found = below(self, 2, "mbr_samples") + above(self, MOST_COMPARED, "mbr_samples")
@@ -142,13 +143,13 @@ class SamplingConfig(SearchConfig):
 
     @property
     def samples(self) -> int:
-        """How many a sentence has drawn."""
+        """The number of samples drawn for a sentence."""
         return self.nbest if self.mbr is None else self.mbr_samples
 
 
 @dataclass(frozen=True)
 class GenerationConfig:
-    """The search, and how much is worked on at once, which changes no result."""
+    """The generator's name, and options that limit how much is decoded at once, which changes no result."""
 
     generator: str = option("beam_search", "how target text is searched", choices=GENERATORS.names, basic=True)
     max_tokens: int = option(8000, "source subwords encoded at once; a larger document is encoded by itself")
@@ -163,9 +164,9 @@ class GenerationConfig:
     batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each value out of its range."""
         return below(self, 1, "max_tokens", "batch_size")
 
     def texts_at_once(self, width: int) -> int:
-        """How many texts of `width` hypotheses each are at work at once."""
+        """Return how many texts of `width` hypotheses each are decoded at once."""
         return max(1, min(self.batch_size, MOST_AT_WORK // width))

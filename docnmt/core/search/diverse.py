@@ -14,7 +14,7 @@ from docnmt.core.search.hypothesis import Hypothesis
 
 
 class DiverseBeamSearch(BeamSearch):
-    """The beam in groups, each a beam search of its own with its own end.
+    """Beam search in groups: each group is a beam search of its own with its own end.
 
     At every step the groups choose one after the other. A token is worth `strength` less to a group for each hypothesis
     that an earlier group has just given this token (Vijayakumar et al. 2018, "Diverse Beam Search for Improved
@@ -30,7 +30,7 @@ class DiverseBeamSearch(BeamSearch):
         self._strength = config.diverse_beam_strength
 
     def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """As `BeamSearch`; the best of a part are those by its own scores."""
+        """Return all groups' candidates as `BeamSearch` does; each group's are ordered by its diminished scores."""
         allowed, slots = self.allowed(logits), len(self.slots)
         totals = self._open_totals()
         rows = torch.arange(len(totals), device=totals.device).view(slots, self.parts, self.part)
@@ -50,20 +50,20 @@ class DiverseBeamSearch(BeamSearch):
         return parents, tokens, scores, total
 
     def _open_totals(self) -> Tensor:
-        """(R,) the rows' sums; a part that has finished as many hypotheses as it has rows is dead."""
+        """Return the rows' sums (R,), -inf in parts that have finished as many hypotheses as they have rows."""
         totals = self.rows.total
         closed = torch.tensor([len(found) >= self.part for found in self._finished], device=totals.device)
         return totals.masked_fill(closed.repeat_interleave(self.part), -torch.inf)
 
     def _take(self, taken: Tensor, tokens: Tensor, total: Tensor) -> None:
-        """Adds to taken (N, V) what a part chooses of its candidates (N, k): those that end and those that go on."""
+        """Add to `taken` (N, V) the tokens that a part chooses among its candidates (N, k), ending or not."""
         ends = ending(tokens, total)
         taken[:, EOS] += ends[:, : self.part].sum(1)
         chosen = going_on(ends, self.part)
         taken.scatter_add_(1, tokens.gather(1, chosen), (total.gather(1, chosen) > -torch.inf).to(taken.dtype))
 
     def _best(self, n: int) -> list[Hypothesis]:
-        """What slot n has finished, best first, each text once."""
+        """Return the finished hypotheses of slot n, best first, each text once."""
         found: dict[tuple[int, ...], Hypothesis] = {}
         for hypothesis in super()._best(n):
             found.setdefault(hypothesis.tokens, hypothesis)

@@ -1,4 +1,4 @@
-"""Several models that write one text together: the average of their probabilities."""
+"""Ensembles: several models write one text together, by the average of their probabilities."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from docnmt.core.models.translation_model import AnyTranslationModel, RowState
 
 @dataclass
 class EnsembleState:
-    """The states of all models; rows mean the same in each."""
+    """The decoder states of all models; row r belongs to the same hypothesis in each."""
 
     states: list[RowState]
 
     @property
     def any_memory(self) -> bool:
-        """Slots of another memory can stand behind these."""
+        """True if slots that read another encoding can be appended."""
         return all(getattr(state, "any_memory", False) for state in self.states)
 
     def reorder(self, rows: Tensor) -> None:
-        """As `RowState.reorder`, in every state."""
+        """Reorder the rows of every model's state."""
         for state in self.states:
             state.reorder(rows)
 
     def append(self, other: EnsembleState) -> None:
-        """As `RowState.append`, in every state."""
+        """Append the rows of another ensemble state, model by model."""
         for mine, theirs in zip(self.states, other.states, strict=True):
             mine.append(theirs)
 
 
 class Ensemble:
-    """Models (`encode`, `begin`, `step`) as one; of a single model, exactly that model."""
+    """Several models behind the interface of one (`encode`, `begin`, `step`); a single model is used unchanged."""
 
     def __init__(self, models: Sequence[AnyTranslationModel]) -> None:
         if not models:
@@ -43,14 +43,17 @@ class Ensemble:
         self.models = list(models)
 
     def encode(self, sources: Sequence[PackedText]) -> list[object]:
-        """Each model's memory of its own packing of the same documents."""
+        """Encode the documents with each model, in that model's own packing."""
         return [model.encode(source) for model, source in zip(self.models, sources, strict=True)]
 
     def remember(
         self, memories: Sequence[object], sentences: Sequence[int], tokens: Sequence[int], *, given: bool
     ) -> list[object]:
-        """What other sentences read of a translation, of each model that reads its own text or else, with `given`, of
-        each that reads what is given; None of the others. `sentences`: as each memory numbers it."""
+        """Return, for each model, what other sentences read of a translation; None for models that read none.
+
+        Models are those that read their own text or, with `given`, those that read given text. `sentences` has the
+        sentence's number in each model's memory.
+        """
         reads = [model.reading.given_text if given else model.reading.own_text for model in self.models]
         parts = zip(self.models, memories, sentences, reads, strict=True)
         return [model.remember(memory, n, tokens) if each else None for model, memory, n, each in parts]
@@ -62,11 +65,12 @@ class Ensemble:
         beam: int,
         earlier: Sequence[Sequence[list[object]]] = (),
     ) -> EnsembleState:
-        """A state with N slots.
+        """Return the models' state for N new slots.
 
         Args:
             sentences: for each model (N,), numbered as in its own packed source.
-            earlier: where models read translations, for each slot what `remember` gave for those that it reads.
+            earlier: for models that read translations, what `remember` returned for the translations that each slot
+                reads.
         """
         states = []
         for number, (model, memory, own) in enumerate(zip(self.models, memories, sentences, strict=True)):
@@ -75,7 +79,7 @@ class Ensemble:
         return EnsembleState(states)
 
     def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
-        """(R,) → (R, V) logits: one model's own, or the logarithms of the sum of several models' probabilities."""
+        """Return logits (R, V) for tokens (R,): one model's own, or the log of the summed probabilities of several."""
         logits = [model.step(tokens, own) for model, own in zip(self.models, state.states, strict=True)]
         if len(logits) == 1:
             return logits[0]

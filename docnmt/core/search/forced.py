@@ -1,6 +1,6 @@
-"""Forced scoring: log-probabilities of translations that exist, in one pass over both sides, without search.
+"""Forced scoring: log-probabilities of existing translations, in one pass over both sides, without search.
 
-The same training forward that gives the loss gives them, so target context is read as it is in training.
+The scores come from the same forward pass as the training loss, so target context is read as in training.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from docnmt.core.units import Units
 from docnmt.functional.loss import label_log_probs
 from docnmt.runtime import ranks
 
-#: A rank scores so many examples at a time, or as many as have so many sentences with their contexts: ContraPro's have
-#: hundreds each.
+#: Upper bounds of what a rank scores at a time: examples, and their sentences with contexts (ContraPro has hundreds
+#: per example).
 _EXAMPLES, _SENTENCES = 1 << 11, 1 << 16
 
 
@@ -40,17 +40,17 @@ def token_log_probs(
     context_window: int | None = None,
     last_only: bool = False,
 ) -> list[np.ndarray]:
-    """For each sentence (n+1,) natural log-probabilities of its target subwords and its end, given those before them.
+    """Return, for each sentence, natural log-probabilities (n+1,) of its target subwords and its end, given the prefix.
 
-    Models that read translations read the corpus's.
+    Models that read translations read those of the corpus.
 
     Args:
         models: one, or several whose probabilities are averaged; in evaluation mode, on one device.
         corpus: with a target side.
         max_tokens: subwords of a batch's longer side; a larger unit is a batch by itself.
-        context_window: a sentence is read with at most so many of its document before it and after it.
-        last_only: only each document's last sentence is scored; it closes its unit, which has as much before it as the
-            model can read. Those of all others are NaN.
+        context_window: the most sentences of the document that are read before and after a sentence.
+        last_only: score only each document's last sentence; it ends its unit, which has as many sentences before it as
+            the model can read. All other sentences are NaN.
     """
     assert corpus.target is not None
     offsets = offsets_of(corpus.target.lengths() + 1)
@@ -80,7 +80,7 @@ def forced_batches(
     context_window: int | None = None,
     last_only: bool = False,
 ) -> Iterator[tuple[Units, TranslationBatch]]:
-    """The units that search has of a corpus, a batch at a time, with their targets; on the model's device."""
+    """Yield the units of a corpus, cut as in search, in batches with their targets, on the model's device."""
     source = replace(corpus, target=None)  # where documents are cut does not depend on the target
     plan, device = model.reading, next(model.parameters()).device
     units_of = last_sentence_units if last_only else planned_units
@@ -100,13 +100,13 @@ def forced_scores(
     context_window: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[float]:
-    """log p(target </s> | source, contexts) of every example, natural logs, in their order.
+    """Return log p(target </s> | source, contexts) of every example, natural logs, in the order of `examples`.
 
     Args:
-        models, max_tokens: as of `token_log_probs`.
+        models, max_tokens: see `token_log_probs`.
         lenpen: each score is divided by (number of tokens, `</s>` included) ** lenpen; 0 leaves the sum.
-        context_window: only so many sentences right before the last one are read, on both sides; their positions, and
-            so everything else, stay as they are.
+        context_window: the most sentences right before the last one that are read, on both sides; positions, and so
+            everything else, stay unchanged.
         progress: called with a number of examples whenever they are done.
     """
     portions = list(_portions(examples))
@@ -126,7 +126,7 @@ def forced_scores(
 
 
 def _portions(examples: Sequence[ForcedExample]) -> Iterator[Sequence[ForcedExample]]:
-    """Examples in order, `_EXAMPLES` at a time or fewer with about `_SENTENCES`."""
+    """Yield the examples in order, in portions of at most `_EXAMPLES` with at most about `_SENTENCES` sentences."""
     begin = sentences = 0
     for n, example in enumerate(examples):
         sentences += len(example.source_context) + 1
@@ -136,7 +136,7 @@ def _portions(examples: Sequence[ForcedExample]) -> Iterator[Sequence[ForcedExam
 
 
 def examples_as_documents(examples: Sequence[ForcedExample], task: TranslationTask) -> ParallelCorpus:
-    """Each example as a document whose last sentence is the one in question."""
+    """Return a corpus in which each example is a document whose last sentence is the one to be scored."""
     sources, targets = [], []
     for example in examples:
         source_context, target_context = example.contexts()

@@ -1,4 +1,4 @@
-"""What all generators share: slots and their rows, which tokens may follow, and what each slot has finished."""
+"""The base class of all generators: slots and their rows, the tokens that may follow, and finished hypotheses."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from docnmt.core.search.rows import Rows, widened
 
 @dataclass(frozen=True, eq=False)
 class Advance:
-    """What one step changed.
+    """The changes of one step.
 
     Attributes:
-        rows: (R',) the rows that live on, by the numbers they had; None where all stay in their order.
+        rows: (R',) the previous numbers of the rows that live on; None if all stay in their order.
         finished: the slots that ended, each with its hypotheses, best first.
     """
 
@@ -33,17 +33,17 @@ class Advance:
 class Generator(ABC):
     """A running search. It owns slots and rows and works on log-probabilities; it has no model.
 
-    R = N * width rows, slot by slot. A row that has ended, or that has not begun, is dead: its total is -inf.
-    A subclass chooses: `admit` says how new rows begin, `advance` which token each row takes.
+    There are R = N * width rows, slot by slot. A row that has ended, or has not begun, is dead: its total is -inf.
+    Subclasses choose: `admit` says how new rows begin, `advance` which token each row takes.
 
     Args:
-        width: rows of a slot. parts: equal parts of a slot's rows, each with what it has finished.
+        width: rows of a slot. parts: number of equal parts of a slot's rows, each with its own finished hypotheses.
 
     Attributes:
-        slots: the slots at work, in the order of their rows. rows: their rows. part: rows of one part.
+        slots: the current slots, in the order of their rows. rows: their rows. part: number of rows of one part.
     """
 
-    #: Slots may have `terms`.
+    #: True if slots may have `terms`, which translations must contain.
     takes_terms: ClassVar[bool] = False
 
     def __init__(
@@ -58,19 +58,19 @@ class Generator(ABC):
 
     @abstractmethod
     def admit(self, slots: Sequence[Slot]) -> None:
-        """New slots, behind the others."""
+        """Add slots behind the others."""
 
     @abstractmethod
     def advance(self, logits: Tensor) -> Advance:
-        """One token for every row, chosen by the model's logits (R, V)."""
+        """Choose one token for every row from the model's logits (R, V)."""
 
     @property
     def tokens(self) -> Tensor:
-        """(R,) what the model reads next."""
+        """The tokens (R,) that the model reads next."""
         return self.rows.last
 
     def leave(self, slots: Sequence[int]) -> Tensor:
-        """Slots, by their places, go without a result. Returns (R',) the rows that stay, by the numbers they had."""
+        """Remove slots, given by their places, without a result; return the old numbers (R',) of the rows that stay."""
         stay = sorted(set(range(len(self.slots))) - set(slots))
         self._finished = [self._finished[part] for n in stay for part in self._parts(n)]
         self.slots = [self.slots[n] for n in stay]
@@ -80,7 +80,7 @@ class Generator(ABC):
         return rows
 
     def _enter(self, slots: Sequence[Slot], total: Sequence[float]) -> None:
-        """New slots behind the others; `total` (width,) is what their rows begin with: 0, or -inf for a dead row."""
+        """Append slots; `total` (width,) has the initial totals of a slot's rows: 0, or -inf for a dead row."""
         counts = torch.tensor([len(slot.limits) for slot in slots], dtype=torch.int64, device=self._device)
         new = Rows.new(
             torch.tensor(total, device=self._device).repeat(len(slots)),
@@ -95,23 +95,23 @@ class Generator(ABC):
         self._finished += [[] for _ in range(self.parts * len(slots))]
 
     def _table(self, values: Sequence[Sequence[int]]) -> Tensor:
-        """(R, C) each slot's values in all of its rows, with zeros behind them."""
+        """Return a matrix (R, C) with each slot's values in all of its rows, padded with zeros on the right."""
         most = max(map(len, values), default=0)
         table = torch.tensor([[*row, *[0] * (most - len(row))] for row in values], dtype=torch.int64)
         return table.to(self._device).view(len(values), most).repeat_interleave(self.width, dim=0)
 
     @property
     def room(self) -> Tensor:
-        """(R,) tokens that a row's sentence may still have before its end."""
+        """The number of tokens (R,) that each row's sentence may still have before its end."""
         rows = self.rows
         return rows.limits.gather(1, rows.sentence[:, None])[:, 0] - 1 - (rows.length - rows.begin)
 
     def allowed(self, logits: Tensor) -> Tensor:
-        """(R, V) log-probabilities, -inf where a unit of exactly its number of sentences may not go on like that.
+        """Return log-probabilities (R, V), -inf for tokens that may not follow: each sentence must end exactly once.
 
         `<brk>` ends every sentence but the last and `</s>` the last, not before `min_len` tokens but always at the
-        sentence's limit; `<s>` and `<mask>` are never written. Of a given sentence only the next token
-        may follow, and it is certain; so is the tag that a sentence begins with.
+        sentence's limit; `<s>` and `<mask>` are never written. In a given sentence only the next token may
+        follow, with probability 1; likewise for the tag that a sentence begins with.
         """
         log_probs = torch.log_softmax(logits.float(), dim=-1)
         log_probs[:, UNK] -= self._config.unkpen
@@ -134,7 +134,7 @@ class Generator(ABC):
         return self._forced(log_probs, written)
 
     def _forced(self, log_probs: Tensor, written: Tensor) -> Tensor:
-        """(R, V) as they are, but in rows inside a given sentence 0 for its next token and -inf for all others."""
+        """Return `log_probs` (R, V), in rows inside a given sentence 0 for its next token and -inf for others."""
         rows = self.rows
         if not rows.given.shape[1]:
             return log_probs
@@ -143,7 +143,7 @@ class Generator(ABC):
         return torch.where(begin > 0, _only(rows.given.gather(1, place), log_probs), log_probs)
 
     def extend(self, parents: Tensor, tokens: Tensor, log_probs: Tensor, total: Tensor) -> None:
-        """Row r becomes row `parents[r]` and one token more; all (R,)."""
+        """Replace row r by row `parents[r]` with one more token; all arguments (R,)."""
         old = self.rows
         place, width = old.length[:, None], old.tokens.shape[1]  # the rows of a slot are equally long
         if len(place) and int(place.max()) >= width:
@@ -161,7 +161,7 @@ class Generator(ABC):
         )
 
     def _hypotheses(self, parents: Tensor, log_probs: Tensor, total: Tensor) -> list[Hypothesis]:
-        """Rows `parents` (F,) closed by `</s>` of these log-probabilities, with the sums that result."""
+        """Return the hypotheses of rows `parents` (F,) ended by `</s>`, given its log-probabilities and new sums."""
         given = [self.slots[row // self.width].given_tokens for row in parents.tolist()]
         lengths = self.rows.length[parents].tolist()
         histories = self.rows.tokens[parents].tolist()
@@ -178,28 +178,28 @@ class Generator(ABC):
         ]
 
     def _finish(self, parents: Tensor, log_probs: Tensor, total: Tensor) -> None:
-        """Rows `parents` (F,) end, with these log-probabilities of `</s>` and sums."""
+        """Record rows `parents` (F,) as finished, with the log-probabilities of `</s>` and the sums."""
         if len(parents):
             found = self._hypotheses(parents, log_probs, total)
             for row, hypothesis in zip(parents.tolist(), found, strict=True):
                 self._finished[row // self.part].append(hypothesis)
 
     def _best(self, n: int) -> list[Hypothesis]:
-        """What slot n has finished, best first; of equal scores the one found first is better."""
+        """Return the finished hypotheses of slot n, best first; among equal scores the one found first comes first."""
         found = chain.from_iterable(self._finished[part] for part in self._parts(n))
         return sorted(found, key=lambda hypothesis: -hypothesis.score)
 
     def _parts(self, n: int) -> range:
-        """The parts of slot n."""
+        """Return the numbers of the parts of slot n."""
         return range(n * self.parts, (n + 1) * self.parts)
 
 
 def _only(tokens: Tensor, log_probs: Tensor) -> Tensor:
-    """(R, V) 0 for each row's token of `tokens` (R, 1), -inf for all others."""
+    """Return scores (R, V): 0 for each row's token in `tokens` (R, 1), -inf for all others."""
     return torch.full_like(log_probs, -torch.inf).scatter_(1, tokens, 0.0)
 
 
 def _given_at(slot: Slot) -> list[int]:
-    """For each sentence of a slot where it begins in all that is given, counted from 1; 0 where it is not given."""
+    """Return where each sentence of a slot begins in the given tokens, counted from 1; 0 if it is not given."""
     begins = dict(zip(slot.given, accumulate(map(len, slot.given.values()), initial=1), strict=False))
     return [begins.get(place, 0) for place in range(len(slot.limits))]

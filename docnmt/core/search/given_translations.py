@@ -1,4 +1,4 @@
-"""Translations that exist already: they are not searched, and what is written after them reads them."""
+"""Given translations: they are not searched, and the sentences written after them read them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from docnmt.core.data.tokenizer import Tokenizer
 
 
 def given_tokens(given: Sequence[str | None] | None, sentences: int, tokenizer: Tokenizer) -> dict[int, list[int]]:
-    """The tokens of the target sentences that are given, by their numbers.
+    """Return the tokens of the given target sentences by sentence number.
 
     Args:
-        given: for each sentence its translation, or None where there is none yet; None: there is none at all.
-        sentences: how many the corpus has.
+        given: for each sentence its translation or None; None instead of a list gives no translation at all.
+        sentences: the number of sentences of the corpus.
 
     Raises:
-        ValueError: `given` has another number.
+        ValueError: `given` has another length.
     """
     if given is None:
         return {}
@@ -28,7 +28,7 @@ def given_tokens(given: Sequence[str | None] | None, sentences: int, tokenizer: 
 
 
 def first_of_documents(references: Sequence[str], document_offsets: Sequence[int], share: float) -> list[str | None]:
-    """The first floor(share * n) references of each document of n sentences, None for all others and for empty ones."""
+    """Return the first floor(share * n) references of each document of n sentences; None for others and empty ones."""
     given: list[str | None] = [None] * len(references)
     for begin, end in pairwise(document_offsets):
         last = begin + int(Decimal(str(share)) * (end - begin))  # 0.29 of 100 is 29; of floats it would be 28

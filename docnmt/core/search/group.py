@@ -1,4 +1,4 @@
-"""Sentences of a job that are encoded together, the slots in which they are written, and what comes of these."""
+"""Groups: sentences of a job that are encoded together, and the slots in which their translations are written."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from docnmt.runtime.tuning import INVARIANT_ROWS
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """What the models read of sentences of a job; another job with the same source may begin from it.
+    """The models' encodings of sentences of a job; another job with the same source may reuse it.
 
     Attributes:
-        memories: of each model. places: for each model, which sentence of its memory each text is.
-        read: for each model, by a sentence of the corpus, which of its memory it is; also of those that it only reads.
+        memories: one of each model. places: for each model, the number of each text's sentence in its memory.
+        read: for each model, numbers in its memory by sentence of the corpus, including sentences that it only reads.
     """
 
     memories: list[object]
@@ -41,11 +41,11 @@ class Group:
     """Sentences of a job that were encoded together, perhaps with those of other jobs.
 
     Args:
-        name: what its slots call it.
+        name: the number by which its slots refer to it.
 
     Attributes:
-        ready: the slots that can be written at once, in the order in which they should.
-        left: texts that have not ended.
+        ready: the slots that can be written now, in the order in which they should be.
+        left: the number of texts that have not ended.
     """
 
     def __init__(self, job: Job, first: int, last: int, encoding: Encoding, name: int) -> None:
@@ -68,7 +68,7 @@ class Group:
             self.ready = self._own_text.ready(slots)
 
     def _what_is_given(self) -> GivenText | None:
-        """What is given in the units of the models that read nothing else of translations."""
+        """Return the given translations in the units of the models that read given text only."""
         for plan, units, read in zip(self.job.plans, self.job.units, self._read, strict=True):
             if plan.given_text:  # all such models have the same units
                 numbers = [number for number in read if number in self._given]
@@ -76,18 +76,18 @@ class Group:
         return None
 
     def place(self, number: int) -> list[Tensor]:
-        """For each model, which sentence () of its memory the text `number` is."""
+        """Return, for each model, the number () in its memory of the sentence from which text `number` is written."""
         here = np.searchsorted(self.begins, number)
         return [place[here] for place in self.places]
 
     def earlier(self, number: int) -> list[list[object]]:
-        """The translations that the text `number` reads, as each model remembers them."""
+        """Return the translations that the text `number` reads, in each model's own representation."""
         return [
             each for read in (self._own_text, self._given_text) if read is not None for each in read.earlier(number)
         ]
 
     def finish(self, slot: Slot, hypotheses: list[Hypothesis]) -> tuple[dict[int, list[Hypothesis]], list[Slot]]:
-        """A text has ended: its sentences that were searched and are kept, and the slots that had to wait for it."""
+        """Return the hypotheses of an ended text's kept, searched sentences, and the slots that waited for it."""
         self.left -= 1
         apart = [hypothesis.sentences(self.job.search.lenpen) for hypothesis in hypotheses]
         found = {}
@@ -101,8 +101,8 @@ class Group:
         return found, [] if after is None or after in self.ready else [after]
 
     def _keep(self, number: int, tokens: Sequence[int]) -> int:
-        """Later sentences will read this one, and the given ones of the group that follow it. Returns the number after
-        them."""
+        """Keep a translation for later sentences, then the given ones right after it. Returns the number after the last
+        sentence kept."""
         assert self._own_text is not None
         while True:
             self._own_text.keep(number, self._remember(number, tokens, given=False))
@@ -112,15 +112,15 @@ class Group:
             tokens = self._given[number]
 
     def _remember(self, number: int, tokens: Sequence[int], *, given: bool) -> list[object]:
-        """What other sentences read of a translation (`Ensemble.remember`)."""
-        places = [read.get(number, -1) for read in self._read]  # -1: of a model that reads none
+        """Return what other sentences read of a translation (see `Ensemble.remember`)."""
+        places = [read.get(number, -1) for read in self._read]  # -1: a model that reads no translations
         return self._ensemble.remember(self.memories, places, tokens, given=given)
 
 
 def encode(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list[Group]:
-    """Sentences `first` to `last` of one job or of several, encoded together; a group each, of these names.
+    """Encode sentences `first` to `last` of one or more jobs together; return one group for each, with these names.
 
-    What a job keeps is encoded by itself, or not at all if it was before.
+    A job that keeps its encodings (`kept`) is encoded by itself, or not at all if it was encoded before.
     """
     together = [place for place, (job, _, _) in enumerate(pieces) if job.kept is None]
     groups = encode_together([pieces[place] for place in together], [names[place] for place in together])
@@ -135,7 +135,7 @@ def encode(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list
 
 
 def encode_together(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]) -> list[Group]:
-    """The same without a look at what is kept."""
+    """Encode pieces of jobs together as `encode` does, without looking at kept encodings."""
     if not pieces:
         return []
     sentences = sum(last - first for _, first, last in pieces)
@@ -163,10 +163,10 @@ def encode_together(pieces: Sequence[tuple[Job, int, int]], names: Sequence[int]
 
 
 def begin(groups: Mapping[int, Group], width: int, entering: Iterable[Slot]) -> EnsembleState:
-    """The models' state for slots that enter, `width` rows each; those of one memory stand side by side.
+    """Return the models' state for entering slots, `width` rows each; slots of one memory must be neighbours.
 
     Args:
-        groups: by the names that the slots have of them.
+        groups: the groups by their names, which the slots hold.
     """
     state: EnsembleState | None = None
     for _, together in itertools.groupby(entering, lambda slot: id(groups[slot.group].memories)):
@@ -187,9 +187,10 @@ def slots_of(
     texts: np.ndarray, end: int, lengths: np.ndarray, search: SearchConfig, given: Mapping[int, Sequence[int]],
     group: int = 0, terms: CorpusTerms | None = None, streams: np.ndarray | None = None, tag: int | None = None,
 ) -> list[Slot]:  # fmt: skip
-    """A slot for each text of `texts` (W, 2), up to sentence `end`, in which something is to be searched and kept; the
-    longest first. `group`: whose they are. A sentence may be longer by the `terms` that it must have. `streams` (S,):
-    the random stream of a text that begins with each sentence. `tag`: what each sentence begins with."""
+    """Return a slot for each text of `texts` (W, 2), up to sentence `end`, that has a kept sentence to search; longest
+    first. `group`: name of the slots' group. `terms`: required terms, which lengthen a sentence's limit. `streams`
+    (S,): the random stream of the text that begins with each sentence. `tag`: the token that each sentence begins
+    with."""
     firsts, kept = texts.T
     ends = np.append(kept, end)[1:]
     total = np.concatenate([[0], np.cumsum(lengths)])
@@ -208,7 +209,7 @@ def _slot(
     sentences: range, kept: int, lengths: np.ndarray, search: SearchConfig, given: Mapping[int, Sequence[int]],
     group: int, terms: CorpusTerms | None,
 ) -> Slot:  # fmt: skip
-    """The text of these sentences, of which those from `kept` on are kept."""
+    """Return the slot of a text of these sentences, of which those from `kept` on are kept."""
     own = None if terms is None else terms.of(sentences, given)
     more = [0 if own is None else sum(map(len, own.wanted.get(place, ()))) for place in range(len(sentences))]
     return Slot(

@@ -1,4 +1,4 @@
-"""One finished target text."""
+"""Hypotheses, which are finished target texts, and slots, which are texts to be written."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """What a search found.
+    """A finished target text with its score.
 
     Attributes:
         tokens: token ids, `</s>` at the end included, `<s>` not.
-        score: sum of `token_scores` / (number of tokens that search chose) ** lenpen.
+        score: sum of `token_scores` / (number of tokens that the search chose) ** lenpen.
         token_scores: natural log-probability of each token, given those before it; 0 where the token was given.
     """
 
@@ -28,7 +28,7 @@ class Hypothesis:
     token_scores: tuple[float, ...]
 
     def sentences(self, lenpen: float) -> list[Hypothesis]:
-        """One for each sentence of a joined unit; each ends in its `<brk>`, the last in `</s>`."""
+        """Split the hypothesis of a joined unit into one per sentence; each ends in its `<brk>`, the last in `</s>`."""
         ends = [place + 1 for place, token in enumerate(self.tokens) if token == BRK]
         if not ends:
             return [self]
@@ -39,7 +39,7 @@ class Hypothesis:
         ]
 
     def text(self, tokenizer: Tokenizer) -> str:
-        """Detokenised, without its end and without spaces around it."""
+        """Return the detokenised text without `</s>` and surrounding spaces."""
         return tokenizer.decode(self.tokens[:-1]).strip()
 
 
@@ -48,16 +48,16 @@ class Slot:
     """One unit of text to be written.
 
     Attributes:
-        number: which unit this is, by its first sentence that is kept: puts results in order.
-        limits: for each sentence that the unit must have, the most tokens it may have; its end (`<brk>` between
+        number: the unit's number, which is that of its first kept sentence; results are ordered by it.
+        limits: for each sentence of the unit, the most tokens it may have; its end (`<brk>` between
             sentences, `</s>` after the last) is counted.
-        before: how many of its sentences come before those that are kept.
-        wanted: False for a copy whose result is not used (see `decode`).
-        given: the sentences that are not searched, in order: their place in the unit, and their tokens with the end.
-        terms: what its sentences must have, where a glossary asks for something.
-        group: whose it is, in a search that several share.
+        before: number of the unit's sentences before those that are kept.
+        wanted: False for a copy whose result is not used (see `Scheduler`).
+        given: tokens, with the end, of the sentences that are not searched, by their place in the unit, in order.
+        terms: target terms that its sentences must have, if a glossary demands any.
+        group: the name of its group, in a search that several jobs share.
         stream: the number of its random stream, for sampling; None: `number`.
-        tag: the token that each of its sentences begins with; -1: any.
+        tag: the token that each of its sentences begins with; -1: none is prescribed.
     """
 
     number: int
@@ -72,10 +72,10 @@ class Slot:
 
     @cached_property
     def given_tokens(self) -> int:
-        """How many tokens are given."""
+        """The number of tokens that are given."""
         return sum(map(len, self.given.values()))
 
     @cached_property
     def longest(self) -> int:
-        """The most tokens that search can choose."""
+        """The most tokens that the search can choose."""
         return sum(limit for place, limit in enumerate(self.limits) if place not in self.given)

@@ -1,4 +1,4 @@
-"""A job of the search: a corpus, the models that translate it, and how far it has come."""
+"""A job of the search: a corpus, the models that translate it, and its progress."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """A corpus on its way through the search, and what translates it.
+    """A corpus being translated, with its models and options.
 
     Args:
         given: the tokens of the sentences whose translations are given.
-        window: a sentence is read with at most so many of its document before it and after it.
-        terms: that translations must have.
-        streams: (S,) the random stream of a text that begins with each sentence; None: the sentence's number.
-        asked: (S,) whether each sentence is of the text that is translated, not of a memory; None: all are.
-        progress: called with a number of source subwords (`</s>` included) of such sentences whenever they are done.
+        window: the most sentences of the document that are read before and after a sentence.
+        terms: terms that translations must contain.
+        streams: (S,) the random stream of the text that begins with each sentence; None: the sentence's number.
+        asked: (S,) True for sentences of the text to be translated, False for those of a memory; None: all True.
+        progress: called with a number of source subwords (`</s>` included) of the former whenever they are done.
         deliver: called with each searched sentence that is done: its number, and its hypotheses, best first.
 
     Attributes:
         waiting: ranges of sentences that are not encoded yet. ready: slots that can be written.
-        live: how many slots are at work. left: sentences that are not done.
-        kept: by ranges of sentences, what was encoded of the same source before; what is encoded now is put there.
-            None: nobody will ask for it again.
-        turn: of the jobs that have equally few at work, the one with the lowest is encoded first.
+        live: number of slots being decoded. left: number of searched sentences that are not done.
+        kept: encodings of the same source by ranges of sentences, read and extended by `encode`;
+            None: encodings are not kept.
+        turn: among jobs with equally few live slots, the one with the lowest turn is encoded first.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Job:
         self.live = self.turn = self.left = 0
 
     def queue(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """These ranges wait to be translated; those in which there is nothing to do are done."""
+        """Append ranges of sentences to `waiting`; ranges without anything to do are reported as done."""
         for first, last in ranges:
             numbers = range(first, last)
             self.left += sum(number not in self.given for number in numbers)
@@ -93,33 +93,33 @@ class Job:
 
     @property
     def encodable(self) -> bool:
-        """There is something to encode, and whatever it reads is written."""
+        """True if a range waits and the translations that it reads are written."""
         return bool(self.waiting) and not self.ready and not (self.live and self.continues(self.waiting[0][0]))
 
     @property
     def cost(self) -> int:
-        """Source subwords of what is encoded next."""
+        """The number of source subwords of the range that is encoded next."""
         return int(self.costs[slice(*self.waiting[0])].sum())
 
     def tell_progress(self, numbers: Iterable[int]) -> None:
-        """Tell `progress` that these sentences are done."""
+        """Report these sentences to `progress` as done."""
         self._progress(sum(int(self._counted[number]) for number in numbers))
 
     @cached_property
     def costs(self) -> np.ndarray:
-        """(S,) source subwords that have to be read for each unit, at its first sentence that is kept."""
+        """Source subwords (S,) that must be read for each unit, at the unit's first kept sentence."""
         return np.asarray(np.max([_costs(self.corpus, each) for each in self.units], axis=0))
 
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """The sentences to encode at once, as many as `--max-tokens` allows."""
+        """Yield the ranges of sentences to encode at once, each as large as `--max-tokens` allows."""
         return groups([each.kept for each in self.units], self.costs, self.options.max_tokens)
 
     def continues(self, first: int) -> bool:
-        """Whether the sentences from `first` on read what was written of those before it."""
+        """Return True if the sentences from `first` on read translations of those before them."""
         return self.own_text is not None and first < len(self.lengths) and self.own_text.follows(first)
 
     def chains(self) -> list[list[tuple[int, int]]]:
-        """The ranges, those together that must be translated one after the other."""
+        """Return the ranges in lists; those of one list must be translated one after the other."""
         chains: list[list[tuple[int, int]]] = []
         for first, last in self.ranges():
             if self.continues(first):
@@ -130,10 +130,10 @@ class Job:
 
 
 def texts_together(written: Sequence[np.ndarray]) -> np.ndarray:
-    """(W, 2) the texts that the models write together: the first sentence of each, and the first that is kept.
+    """Return the texts (W, 2) that the models write together: the first sentence of each, and the first one kept.
 
     Raises:
-        UserError: they do not write the same.
+        UserError: the models' texts differ.
     """
     for other in written[1:]:
         if not np.array_equal(written[0], other):
@@ -145,22 +145,22 @@ def texts_together(written: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def source_lengths(corpus: ParallelCorpus) -> np.ndarray:
-    """(S,) subwords of each source sentence, `</s>` included."""
+    """Return the number of subwords (S,) of each source sentence, `</s>` included."""
     return np.diff(np.asarray(corpus.source.offsets)) + 1
 
 
 def _costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
-    """(S,) source subwords that have to be read for each unit, at its first sentence that is kept."""
+    """Return the source subwords (S,) that must be read for each unit, at the unit's first kept sentence."""
     costs = np.zeros(corpus.num_sentences, dtype=np.int64)
     costs[units.kept] = source_costs(corpus, units)
     return costs
 
 
 def groups(starts: Sequence[np.ndarray], lengths: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Ranges of sentences to encode at once: whole units of every model, as many as `max_tokens` allows, at least one.
+    """Yield ranges of sentences to encode at once: whole units of every model, up to `max_tokens` but at least one.
 
     Args:
-        starts: for each model, the first sentence (U,) of each unit that is kept.
+        starts: for each model, the first kept sentence (U,) of each unit.
         lengths: (S,) tokens to read for each sentence.
     """
     begins = reduce(np.intersect1d, starts)

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: of samples of a sentence, the one that is most like the others."""
+"""Minimum Bayes risk decoding: among samples of a sentence, choose the one that is most like the others."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.search.config import SamplingConfig, SearchConfig
 from docnmt.core.search.hypothesis import Hypothesis
 
-#: Hypotheses of a sentence → those to give, best first.
+#: A function from the hypotheses of a sentence to those that are returned, best first.
 Ranking = Callable[[list[Hypothesis]], list[Hypothesis]]
 
 
 def ranking(search: SearchConfig, tokenizer: Tokenizer) -> Ranking:
-    """What the options of a search ask for: `--mbr`, or the generator's own order.
+    """Return the ranking that the search options demand: `--mbr`, or the generator's own order.
 
-    The sample of highest mean utility, all samples standing for the model's distribution (Eikema and Aziz 2020, "Is MAP
-    Decoding All You Need?"; 2022, "Sampling-Based Approximations to Minimum Bayes Risk Decoding for Neural Machine
-    Translation"). Utility is sacreBLEU's sentence chrF. Of equally useful ones the one that stands first comes first.
+    `--mbr` takes the sample of highest mean utility, where all samples represent the model's distribution (Eikema and
+    Aziz 2020, "Is MAP Decoding All You Need?"; 2022, "Sampling-Based Approximations to Minimum Bayes Risk Decoding for
+    Neural Machine Translation"). Utility is sacreBLEU's sentence chrF. Equally useful samples keep their order.
     """
     if not isinstance(search, SamplingConfig) or search.mbr is None:
         return lambda hypotheses: hypotheses
@@ -36,9 +36,9 @@ def ranking(search: SearchConfig, tokenizer: Tokenizer) -> Ranking:
 
 
 def mean_utilities(texts: Sequence[str]) -> list[float]:
-    """Of each of n >= 2 texts the mean chrF, in [0, 100], against the n - 1 others as references.
+    """Return each text's mean chrF, in [0, 100], against the n - 1 others as references (n >= 2).
 
-    A text that stands there twice counts twice. Sums are rounded once, so that order changes nothing.
+    A text that occurs twice counts twice. Sums are rounded once, so the order of the texts changes nothing.
     """
     distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     places = [distinct[text] for text in texts]
@@ -48,10 +48,10 @@ def mean_utilities(texts: Sequence[str]) -> list[float]:
 
 
 def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
-    """(n, n) sacreBLEU's sentence chrF of text i with text j as its reference, to the last bit.
+    """Return sacreBLEU's sentence chrF (n, n) of text i with text j as its reference, equal to the last bit.
 
-    N-grams are counted once a text. The matches of two texts, sums of min(count, count), are those of two sets in which
-    an n-gram's k-th occurrence is a member of its own: a product of matrices of 0 and 1.
+    N-grams are counted once per text. The number of matches, a sum of min(count, count), is the intersection of two
+    sets in which an n-gram's k-th occurrence is a member of its own: a product of matrices of 0 and 1.
     """
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.helpers import extract_all_char_ngrams
@@ -74,7 +74,7 @@ def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
 
 
 def _matches(counts: Sequence[Counter[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """How many n-grams each pair of texts has in common (n, n), and how many each has (n,)."""
+    """Return the number of n-grams that each pair of texts has in common (n, n), and that each text has (n,)."""
     columns: dict[tuple[str, int], int] = {}
     rows = [
         [columns.setdefault((gram, k), len(columns)) for gram, count in each.items() for k in range(count)]

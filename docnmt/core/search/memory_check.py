@@ -1,4 +1,4 @@
-"""What the translation of a document takes of the memory, at the least: what cannot fit is refused before the work."""
+"""The memory check: estimate the least memory a translation needs and refuse, beforehand, what cannot fit."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from docnmt.registry.registry import GENERATORS
 from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.launch import obtainable_memory
 
-#: Subwords of one text from which on it is said that softmax attention to all of it takes quadratic time.
+#: Texts longer than this many subwords get a warning that softmax attention takes quadratic time.
 LONG_TEXT = 4_000
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a model takes for the longest of its units.
+    """The memory that a model needs for the longest of its units.
 
     Attributes:
-        memory: bytes, at the least. unit: what it is, for messages.
+        memory: bytes, at the least. unit: name of the unit in messages.
     """
 
     memory: int
@@ -36,7 +36,7 @@ class Need:
 
     @classmethod
     def of(cls, job: Job, number: int) -> Need:
-        """That of a model of the work."""
+        """Estimate the need of model `number` of a job."""
         model, plan, units = job.ensemble.models[number], job.plans[number], job.units[number]
         costs = source_costs(job.corpus, units)
         longest = int(costs.argmax())
@@ -50,11 +50,11 @@ class Need:
 
 
 def check_memory(job: Job) -> None:
-    """Refuse a document, before anything is translated, whose translation must run out of memory; of a text that is so
-    long that its quadratic time matters, say so on stderr.
+    """Refuse a document, before anything is translated, whose translation must run out of memory; warn on stderr of a
+    text so long that its quadratic time matters.
 
     Raises:
-        UserError: naming the document, what it takes at the least, and what can be had.
+        UserError: naming the document, the least memory it needs, and the memory available.
     """
     if not job.corpus.num_sentences:
         return
@@ -75,7 +75,7 @@ def check_memory(job: Job) -> None:
 
 
 def longest_text(job: Job) -> tuple[int, int]:
-    """Source subwords of the longest of the texts that search writes, and its first sentence."""
+    """Return the number of source subwords of the longest text to be written, and its first sentence."""
     firsts, kept = job.texts.T
     total = np.concatenate([[0], np.cumsum(job.lengths)])
     lengths = total[np.append(kept, len(job.lengths))[1:]] - total[firsts]
@@ -84,21 +84,21 @@ def longest_text(job: Job) -> tuple[int, int]:
 
 
 def _named(job: Job, noun: str, first: int, length: int) -> str:
-    """`the document that begins with 'Once upon', 900 subwords,`."""
-    texts = job.corpus.source_text  # none where a memory's sentences stand between
+    """Return a unit's name for messages: `the document that begins with 'Once upon', 900 subwords,`."""
+    texts = job.corpus.source_text  # empty if a memory's sentences are among them
     begins = f"'{printable(texts[first][:40])}'" if len(texts) else f"sentence {first + 1:,}"
     return f"the {noun} that begins with {begins}, {length:,} subwords,"
 
 
 def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int) -> int:
-    """Bytes that a model takes at the least for a unit; the rest of the process and copies come on top.
+    """Return the bytes that a model needs at the least for a unit, besides the process itself and copies.
 
-    Encoding holds what the feed-forward layer has inside, twice; decoding holds the keys and values of every decoder
-    layer: those of all words of the source, and each hypothesis's own, of a text that is as long as the source.
+    Encoding holds the feed-forward layer's inner activations twice; decoding holds the keys and values of every decoder
+    layer: those of all source words, and each hypothesis's own, for a text as long as the source.
 
     Args:
-        read: source subwords of the unit. written: those of the sentences that are written as one text; 0 where
-            sentences are written by themselves. beam: hypotheses.
+        read: source subwords of the unit. written: source subwords of the sentences that are written as one text; 0 if
+            sentences are written one by one. beam: number of hypotheses.
     """
     if not isinstance(model, nn.Module):  # a plug-in's own
         return 0
@@ -111,13 +111,13 @@ def least_memory(model: AnyTranslationModel, read: int, written: int, beam: int)
 
 
 def _of_row(model: AnyTranslationModel) -> int:
-    """Numbers that softmax attention of the decoder to its own text keeps of each word."""
+    """Return how many numbers the decoder's softmax self-attention keeps for each written word."""
     modules = model.modules() if isinstance(model, nn.Module) else ()
     return sum(2 * m.heads * m.d_head for m in modules if isinstance(m, SelfAttention) and m.causal)
 
 
 def memory_on(device: torch.device) -> int | None:
-    """Bytes that this process can have on a device in all; None where that is not known."""
+    """Return the bytes that this process can have on a device in all; None if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device))
     return obtainable_memory() if device.type == "cpu" else None

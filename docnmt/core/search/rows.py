@@ -1,4 +1,4 @@
-"""The rows of a generator: what each has written, and what it still has to."""
+"""The rows of a generator: the tokens written so far, and the limits and given tokens of what follows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ class Rows:
     Attributes:
         total: (R,) sum of the log-probabilities of a row's tokens.
         last: (R,) the token that the model reads next.
-        tokens, log_probs: (R, C) what has been written; zeros behind it.
-        length: (R,) tokens written.
-        sentence: (R,) the sentence of its unit that a row writes. begin: (R,) where in `tokens` that one began.
+        tokens, log_probs: (R, C) the tokens written and their log-probabilities, padded with zeros.
+        length: (R,) number of tokens written.
+        sentence: (R,) the place in its unit of the sentence being written. begin: (R,) where that one began in
+            `tokens`.
         limits: (R, S) the most tokens of each sentence of the unit; 0 beyond the last.
-        sentences: (R,) how many sentences the unit must have.
-        given: (R, G) the tokens of the unit's sentences that are given, one after the other; zeros behind them.
-        given_at: (R, S) where in `given` each sentence begins, counted from 1; 0 where search chooses its tokens.
-        tag: (R,) the token that every sentence begins with; -1: any.
+        sentences: (R,) number of sentences that the unit must have.
+        given: (R, G) tokens of the unit's given sentences, one after the other, padded with zeros.
+        given_at: (R, S) the place in `given` where each sentence begins, counted from 1; 0 if it is searched.
+        tag: (R,) the token that every sentence begins with; -1: none is prescribed.
     """
 
     total: Tensor
@@ -45,7 +46,7 @@ class Rows:
     def new(
         cls, total: Tensor, limits: Tensor, sentences: Tensor, given: Tensor, given_at: Tensor, tag: Tensor
     ) -> Rows:
-        """Rows that have written nothing yet."""
+        """Return rows that have written nothing yet."""
         zeros = torch.zeros_like(sentences)
         bos = torch.full_like(sentences, BOS)
         written = (zeros[:, None], zeros[:, None].float(), zeros, zeros, zeros)
@@ -55,22 +56,22 @@ class Rows:
         return Rows(**{f.name: change(f.name, getattr(self, f.name)) for f in fields(self)})
 
     def take(self, rows: Tensor) -> Rows:
-        """These rows, in that order."""
+        """Return the rows with these numbers, in this order."""
         return self._map(lambda _, values: values[rows])
 
     def above(self, other: Rows) -> Rows:
-        """Both, the other ones behind."""
+        """Return both sets of rows, `other` behind."""
         return self._map(lambda name, values: stacked(values, getattr(other, name)))
 
 
 def widened(rows: Tensor, columns: int) -> Tensor:
-    """(R, C) with zeros behind, up to `columns`."""
+    """Return a matrix (R, C) padded with zeros on the right to at least `columns` columns."""
     missing = max(columns - rows.shape[1], 0)
     return torch.cat([rows, rows.new_zeros(len(rows), missing)], dim=1) if missing else rows
 
 
 def stacked(above: Tensor, below: Tensor) -> Tensor:
-    """Both on top of each other; matrices as wide as the wider one."""
+    """Concatenate along the first axis; matrices are padded to the wider one's columns."""
     if above.dim() == 1:
         return torch.cat([above, below])
     columns = max(above.shape[1], below.shape[1])

@@ -16,7 +16,7 @@ from docnmt.core.search.hypothesis import Slot
 
 
 class Sampling(Generator):
-    """`samples` independent samples of every slot.
+    """Draws `samples` independent samples for every slot.
 
     A slot's draws come from the stream (seed, slot's `stream`): batch size, order and neighbours change nothing.
     Scores are the model's own log-probabilities, before temperature, top-k and top-p.
@@ -30,7 +30,7 @@ class Sampling(Generator):
         self._streams: list[np.random.Generator] = []
 
     def admit(self, slots: Sequence[Slot]) -> None:
-        """New slots, all of whose rows live."""
+        """Add slots behind the others; all of their rows are alive."""
         self._enter(slots, [0.0] * self.width)
         numbers = [slot.number if slot.stream is None else slot.stream for slot in slots]
         self._streams += [np.random.default_rng([self.config.seed, number]) for number in numbers]
@@ -59,13 +59,13 @@ class Sampling(Generator):
         return Advance(self.leave(done), finished)
 
     def leave(self, slots: Sequence[int]) -> Tensor:
-        """Slots go, and their random streams."""
+        """Remove slots, given by their places, and their random streams."""
         gone = set(slots)
         self._streams = [stream for n, stream in enumerate(self._streams) if n not in gone]
         return super().leave(slots)
 
     def _draw(self, log_probs: Tensor) -> Tensor:
-        """(R,) tokens by inverting the cumulative distribution; a token without probability is never drawn."""
+        """Draw tokens (R,) by inverting the cumulative distribution; a token of probability 0 is never drawn."""
         probabilities = truncate(log_probs / self.config.temperature, self.config.top_k, self.config.top_p)
         cumulative = probabilities.double().cumsum(1)
         draws = np.concatenate([1.0 - stream.random(self.width) for stream in self._streams])  # in (0, 1]
@@ -74,12 +74,12 @@ class Sampling(Generator):
 
 
 def truncate(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:
-    """(R, V) probabilities that add up to 1 over the tokens that may be drawn, 0 elsewhere.
+    """Return probabilities (R, V) that sum to 1 over the tokens that may be drawn and are 0 elsewhere.
 
     Args:
-        log_probs: (R, V), up to a constant a row.
-        top_k: only the k most probable tokens stay; 0 keeps all.
-        top_p: only the fewest most probable tokens that hold at least this much probability stay.
+        log_probs: (R, V), up to a constant per row.
+        top_k: keep only the k most probable tokens; 0 keeps all.
+        top_p: keep only the fewest most probable tokens that hold at least this much probability.
     """
     if 0 < top_k < log_probs.shape[1]:
         best = log_probs.topk(top_k, dim=1)

@@ -1,4 +1,4 @@
-"""The one search: jobs share its rows, and texts of new jobs enter beside those at work, as rows become free."""
+"""The scheduler: jobs share the rows of one search, and texts of new jobs enter as rows become free."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from docnmt.core.search.job import Job
 from docnmt.registry.registry import GENERATORS
 from docnmt.runtime.tuning import INVARIANT_ROWS
 
-#: Steps of the search between two encodings, three times as many while texts wait for free rows: what arrives meanwhile
-#: is encoded together. Each encoding is a memory of its own, and models that read documents attend to one memory after
+#: Steps between two encodings, three times as many while texts wait for free rows: sentences that arrive in between
+#: are encoded together. Each encoding is a memory of its own, and models that read documents attend to one memory after
 #: the other.
 ENCODE_EVERY = 8
-#: This share of the rows, one in so many, must be free before new slots enter: each refill copies the state, and young
-#: rows among old ones are padded.
+#: New slots enter only when one row in this many is free: each refill copies the state, and new rows among old ones are
+#: padded.
 REFILL = 4
 
 
 class Scheduler:
-    """Jobs are submitted, `step` writes one token of every text at work, and each job is told of its sentences.
+    """A search shared by jobs: `submit` adds a job, `step` writes one token of every text and delivers finished ones.
 
-    Nothing here is safe for several threads. The model never sees fewer than `INVARIANT_ROWS` rows: where too few slots
-    are left, copies of one work beside them, because small products take other kernels, whose sums differ in the last
+    It is not thread-safe. The model never sees fewer than `INVARIANT_ROWS` rows: if there are fewer, copies of one
+    slot are decoded beside them, because small matrix products use other kernels, whose sums differ in the last
     bit.
     """
 
@@ -39,7 +39,7 @@ class Scheduler:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, after an error."""
+        """Drop all jobs, groups and rows, after an error."""
         self.jobs.clear()
         self._groups: dict[int, Group] = {}
         self._names = self._since = self._encoded = 0
@@ -49,36 +49,36 @@ class Scheduler:
 
     @property
     def slots(self) -> int:
-        """Texts at work."""
+        """The number of texts being decoded."""
         return sum(job.live for job in self.jobs)
 
     @property
     def busy(self) -> bool:
-        """Something at work is left to write."""
+        """True if a text whose result is wanted is being decoded."""
         return any(slot.wanted for slot in self._generator.slots)
 
     def submit(self, job: Job, ranges: Iterable[tuple[int, int]] | None = None) -> None:
-        """A new job, or only these ranges of its sentences; one with nothing to do is done at once."""
+        """Add a job, or only these ranges of its sentences; a job with nothing to do is done at once."""
         job.queue(job.ranges() if ranges is None else ranges)
         if job.left:
             self.jobs.append(job)
             self._set_turn(job)
 
     def remove(self, job: Job) -> None:
-        """A job goes, done or not; its rows are free."""
+        """Remove a job, done or not, and free its rows."""
         if job not in self.jobs:
             return
         self.jobs.remove(job)
         self._forget(name for name, group in self._groups.items() if group.job is job)
 
     def step(self) -> None:
-        """Encode and admit what there is room for, and write one token more of every text at work.
+        """Encode and admit as much as fits, and write one more token of every text.
 
-        A job with nothing left is no longer among `jobs`, nor is one that cannot be written; that one has some left.
+        A finished job leaves `jobs`, as does one that cannot be written; the latter has sentences left.
         """
         self._since += 1
         filled = any(job.ready for job in self.jobs)
-        due = len(self.jobs) > 1 and self._since >= ENCODE_EVERY * (3 if filled else 1)  # alone, it waits for nobody
+        due = len(self.jobs) > 1 and self._since >= ENCODE_EVERY * (3 if filled else 1)  # a single job need not wait
         if due or not self.busy:
             self._encode()
         entering = self._entering()
@@ -107,7 +107,7 @@ class Scheduler:
         self._forget(done)
 
     def _forget(self, names: Iterable[int]) -> None:
-        """Groups go, with the rows that are still at work for them: copies, or of a request that was cancelled."""
+        """Drop groups, and their rows that are still decoded: copies, or those of a cancelled request."""
         gone = set(names)
         if gone:
             self._leave(lambda slot: slot.group in gone)
@@ -115,7 +115,7 @@ class Scheduler:
                 self._groups.pop(name, None)
 
     def _advance(self, entering: Sequence[Slot]) -> list[tuple[Slot, list[Hypothesis]]]:
-        """New slots, and one token more for all. Returns the slots that ended, with their hypotheses, best first."""
+        """Admit slots and write one token in every row; return the ended slots with their hypotheses, best first."""
         generator, new = self._generator, list(entering)
         missing = -(-INVARIANT_ROWS // generator.width) - len(generator.slots) - len(new)
         new += [replace((new or generator.slots)[0], wanted=False)] * missing
@@ -133,7 +133,7 @@ class Scheduler:
         return [(slot, found) for slot, found in advance.finished if slot.wanted]
 
     def _leave(self, gone: Callable[[Slot], bool]) -> None:
-        """Slots that are `gone` end without a result."""
+        """End the slots for which `gone` is true without a result."""
         places = [place for place, slot in enumerate(self._generator.slots) if gone(slot)]
         if places and self._state is not None:
             self._state.reorder(self._generator.leave(places))
@@ -141,14 +141,14 @@ class Scheduler:
             self._state = None  # it holds the encoding of whole documents
 
     def _set_turn(self, job: Job) -> None:
-        """Its turn: how many subwords would be encoded by then if all jobs shared the work from now on. So short texts
-        overtake long ones, but no more of them than would then be through: nobody waits for ever."""
+        """Set the job's turn: the number of subwords encoded when it is due, if all jobs took equal shares from now on.
+        So short texts overtake long ones, but only a bounded number of them: no job waits for ever."""
         if job.waiting:
             job.turn = self._encoded + job.cost * len(self.jobs)
 
     def _encode(self) -> None:
-        """Encode the next sentences of the jobs that have least at work; of these those whose turn it is. A book is
-        encoded by itself."""
+        """Encode the next sentences of the jobs with the fewest live slots and, among these, the lowest turns.
+        A large memory, which no other slots can join, is encoded alone."""
         state, slots = self._state, self._generator.slots
         alone = state is not None and not state.any_memory
         if alone and (slots or any(job.ready for job in self.jobs)):
@@ -177,8 +177,8 @@ class Scheduler:
                 group.job.ready.extend(group.ready)
 
     def _entering(self) -> list[Slot]:
-        """The slots that enter now, those of one memory side by side: one of each job in turn, who has fewest at work
-        first. A job that has none at work need not wait until enough slots are free."""
+        """Return the slots that enter now, sorted by memory; each is taken from the job with the fewest live slots.
+        A job that has none need not wait until enough slots are free."""
         room = self._capacity - len(self._generator.slots)
         waiting = [job for job in self.jobs if job.ready]
         fresh = any(not job.live for job in waiting)

@@ -1,4 +1,4 @@
-"""Which translations a sentence reads: those before it, or those that are given."""
+"""Target history: the translations that a sentence reads, which are earlier ones or given ones."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from docnmt.core.units import Units
 
 
 class GivenText:
-    """What was given, for models that read nothing else of their document's translations.
+    """Given translations, for models that read no other translations of their document.
 
     Args:
-        units: of such a model; a sentence reads what is given in its unit, also behind it.
-        written: what is given in the units that are encoded together, by sentence.
+        units: those of such a model; a sentence reads the given translations of its unit, later ones included.
+        written: the given translations in the units that are encoded together, by sentence.
     """
 
     def __init__(self, units: Units, written: Mapping[int, list[object]]) -> None:
         self._units, self._written = units, written
 
     def earlier(self, sentence: int) -> list[list[object]]:
-        """What is given in the sentence's unit, in order."""
+        """Return the given translations of the sentence's unit, in order."""
         unit = int(np.searchsorted(self._units.first, sentence, side="right")) - 1
         numbers = range(int(self._units.source_first[unit]), int(self._units.source_last[unit]))
         return [self._written[number] for number in numbers if number in self._written]
 
 
 class OwnText:
-    """Which sentences must be written before which, and what was written, by `--target-context`.
+    """Written translations, and which sentences must be written before others, for `--target-context`.
 
     Args:
-        units: of a model that reads its own text; a sentence reads those of its document that its source reads, too.
+        units: those of a model that reads its own text; a sentence reads the earlier ones of its unit's source context.
     """
 
     def __init__(self, units: Units) -> None:
@@ -40,23 +40,23 @@ class OwnText:
         self._written: dict[int, list[object]] = {}
 
     def earlier(self, sentence: int) -> list[list[object]]:
-        """What was kept of the sentences that this one reads, in order.
+        """Return the kept translations that a sentence reads, in order.
 
-        Of a sentence that is written already, whose copies may still be at work, some may be forgotten.
+        Some may be forgotten if the sentence is already written and only its copies are still decoded.
         """
         numbers = range(int(self._first[sentence]), sentence)
         return [self._written[number] for number in numbers if number in self._written]
 
     def follows(self, sentence: int) -> bool:
-        """It reads the one before it."""
+        """Return True if the sentence reads the one before it."""
         return bool(self._first[sentence] < sentence)
 
     def waits(self, sentence: int) -> bool:
-        """A sentence that it reads is not written yet."""
+        """Return True if a sentence that it reads is not written yet."""
         return any(number not in self._written for number in range(int(self._first[sentence]), sentence))
 
     def ready(self, slots: Sequence[Slot]) -> list[Slot]:
-        """Those that can be written at once; what is followed by most sentences comes first."""
+        """Return the slots that can be written now; those that the most sentences follow come first."""
         if not slots:
             return []
         ready = sorted((slot for slot in slots if not self.waits(slot.number)), key=lambda slot: slot.number)
@@ -65,7 +65,7 @@ class OwnText:
         return sorted(ready, key=lambda slot: -chain[slot.number])
 
     def keep(self, sentence: int, written: list[object]) -> None:
-        """A sentence is written; what no later one reads is forgotten."""
+        """Keep a written sentence and forget those that no later one reads."""
         self._written[sentence] = written
         needed = int(self._first[sentence + 1]) if sentence + 1 < len(self._first) else sentence + 1
         for number in range(int(self._first[sentence]), needed):

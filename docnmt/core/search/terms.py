@@ -1,8 +1,8 @@
-"""Terms that a text must have: which tokens bring a hypothesis nearer to them, and which hypotheses live.
+"""Glossary terms in beam search: which tokens complete them, and which hypotheses stay in the beam.
 
 Dynamic beam allocation (Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for
-Neural Machine Translation"): hypotheses that lack equally many tokens of their sentence's terms form a bank; the places
-of the beam are divided among the banks, and what a bank does not use goes to those that lack fewer.
+Neural Machine Translation"): hypotheses that lack equally many tokens of their sentence's terms form a bank; the
+places of the beam are divided among the banks, and places a bank does not use go to those that lack fewer.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Term = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a text.
+    """The terms that a text must contain.
 
     Attributes:
-        wanted: of each of its sentences, by its place, the tokens of each term.
-        joins: (V,) bool, tokens that would go on with a word; none of them may follow a term.
+        wanted: the tokens of each term, by the sentence's place in the text.
+        joins: (V,) bool, True for tokens that would continue a word; none of them may follow a term.
     """
 
     wanted: Mapping[int, tuple[Term, ...]]
@@ -41,30 +41,30 @@ class Terms:
 
 @dataclass(frozen=True)
 class CorpusTerms:
-    """The terms of the sentences of a corpus, by their numbers, and `joins` as in `Terms`."""
+    """The terms that a corpus must contain, by sentence number; `joins` as in `Terms`."""
 
     wanted: Mapping[int, tuple[Term, ...]]
     joins: Tensor
 
     def renumbered(self, own_numbers: Sequence[int]) -> CorpusTerms:
-        """Of a corpus whose sentence n is `own_numbers[n]` of this one."""
+        """Return the terms of a corpus whose sentence n is sentence `own_numbers[n]` of this one."""
         wanted = {n: self.wanted[own] for n, own in enumerate(own_numbers) if own in self.wanted}
         return CorpusTerms(wanted, self.joins)
 
     def of(self, sentences: range, given: Collection[int]) -> Terms | None:
-        """Of a text of these sentences, if those that are not given have any."""
+        """Return the terms of a text of these sentences, without the given ones; None if there are none."""
         wanted = {place: self.wanted[n] for place, n in enumerate(sentences) if n in self.wanted and n not in given}
         return Terms(wanted, self.joins) if wanted else None
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a row is with the terms of the sentence that it writes.
+    """A row's progress through the terms of the sentence that it writes.
 
     Attributes:
-        place: of the sentence in the text. left: the terms that it does not have yet.
-        begun: the last tokens, as far as they are the beginning of one of these.
-        ended: the last token has ended a term.
+        place: the sentence's place in the text. left: the terms that it does not contain yet.
+        begun: the last tokens, as far as they are the beginning of one of these terms.
+        ended: True if the last token completed a term.
     """
 
     place: int
@@ -74,23 +74,23 @@ class Progress:
 
     @property
     def missing(self) -> int:
-        """Tokens that are still to come."""
+        """The number of tokens still missing."""
         return self.whole - len(self.begun)
 
     @property
     def whole(self) -> int:
-        """The same if what has begun were given up."""
+        """The number of tokens still missing if the term that has begun were given up."""
         return sum(map(len, self.left))
 
     @property
     def steps(self) -> set[int]:
-        """The tokens that go on with what has begun, or begin a term."""
+        """The tokens that continue the begun term or begin one."""
         depth = len(self.begun)
         going = {term[depth] for term in self.left if term[:depth] == self.begun}
         return going | {term[0] for term in self.left}
 
     def after(self, token: int, terms: Terms) -> Progress:
-        """When one more token is written."""
+        """Return the progress after one more token."""
         if token in (BRK, EOS):
             return Progress(self.place + 1, terms.wanted.get(self.place + 1, ()))
         begun = (*self.begun, token)
@@ -103,7 +103,7 @@ class Progress:
 
 
 class Candidate(NamedTuple):
-    """One token more for a row: what it is worth, and how far the row would be."""
+    """A row with one more token: its sum of log-probabilities, and its progress through the terms."""
 
     total: float
     row: int
@@ -112,7 +112,7 @@ class Candidate(NamedTuple):
 
 
 class TermRows:
-    """The progress of the rows of slots that have terms; others take no part."""
+    """The progress of all rows; slots without terms take no part."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -123,21 +123,21 @@ class TermRows:
         return any(terms is not None for terms in self._slots)
 
     def admit(self, slots: Sequence[Slot]) -> None:
-        """New slots behind the others."""
+        """Add slots behind the others."""
         self._slots += [slot.terms for slot in slots]
         self._rows += [
             [Progress(0, () if slot.terms is None else slot.terms.wanted.get(0, ()))] * self.width for slot in slots
         ]
 
     def keep(self, slots: Sequence[int]) -> None:
-        """Only these slots stay."""
+        """Keep only these slots."""
         self._slots, self._rows = [self._slots[n] for n in slots], [self._rows[n] for n in slots]
 
     def forbid(self, log_probs: Tensor, room: Tensor) -> None:
-        """log_probs (R, V) become -inf for what may not follow.
+        """Set log_probs (R, V) to -inf for tokens that may not follow.
 
-        That is the end before all terms are there, a token that makes another word of a term, and all but terms where
-        there is no room for more. `room` (R,): tokens that may stand before the end.
+        These are the end while terms are missing, tokens that would turn a term into another word, and all but terms
+        when no room is left for other tokens. `room` (R,): the most tokens before the end.
         """
         for n, terms in self._constrained():
             for place, progress in enumerate(self._rows[n]):
@@ -154,9 +154,10 @@ class TermRows:
                         log_probs[row] = only
 
     def choose(self, table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor, totals: Tensor) -> None:
-        """Replaces the candidates of slots with terms, (N, k) each: parent row, token, log-probability, sum.
+        """Replace the candidates of slots with terms, (N, k) each: parent row, token, log-probability, sum.
 
-        First those that end, then those that live on, the best first; log_probs (R, V), totals (R,) of the rows.
+        Those that end come first, then those that live on, best first; log_probs (R, V) and totals (R,) are of the
+        rows.
         """
         for n, terms in self._constrained():
             found = self._candidates(n, terms, table, log_probs, totals)
@@ -165,7 +166,7 @@ class TermRows:
                 column[n] = values
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
-        """The rows `rows` (R,) live on, each with a token more."""
+        """Update the progress: rows `rows` (R,) live on, each with one more token."""
         parents, written = rows.tolist(), tokens.tolist()
         for n, terms in self._constrained():
             own = slice(n * self.width, (n + 1) * self.width)
@@ -180,7 +181,7 @@ class TermRows:
     def _candidates(
         self, n: int, terms: Terms, table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor, totals: Tensor
     ) -> list[Candidate]:
-        """The best of the slot, the best of each row, and all that go on with a term or begin one; the best first."""
+        """Return the slot's best candidates, each row's best, and all that continue or begin a term, best first."""
         pairs = set(zip(table[0][n].tolist(), table[1][n].tolist(), strict=True))
         for place, progress in enumerate(self._rows[n]):
             row = n * self.width + place
@@ -197,12 +198,12 @@ class TermRows:
         return sorted(found, key=lambda each: -each.total)
 
     def _ends(self, found: Sequence[Candidate]) -> list[Candidate]:
-        """Those that end and are among the best of those that lack nothing."""
+        """Return the candidates that end and are among the `width` best of those that lack no term."""
         complete = [each for each in found if each.token == EOS or not each.progress.left]
         return [each for each in complete[: self.width] if each.token == EOS]
 
     def _living(self, found: Sequence[Candidate]) -> list[Candidate]:
-        """A beam of those that go on, from all banks, the best first."""
+        """Return a beam of candidates that do not end, taken from all banks, best first."""
         banks: dict[int, list[Candidate]] = defaultdict(list)
         for each in found:
             if each.token != EOS:
@@ -219,7 +220,7 @@ class TermRows:
     def _columns(
         self, n: int, order: Sequence[Candidate], table: tuple[Tensor, Tensor, Tensor, Tensor], log_probs: Tensor
     ) -> list[Tensor]:
-        """The chosen candidates as a row of the table; dead ones behind them."""
+        """Return the chosen candidates as a row of each table, filled up with dead ones."""
         missing = table[0].shape[1] - len(order)
         parents = torch.tensor([*(each.row for each in order), *[n * self.width] * missing], device=log_probs.device)
         tokens = torch.tensor([*(each.token for each in order), *[UNK] * missing], device=log_probs.device)
@@ -229,10 +230,10 @@ class TermRows:
 
 
 class TermFinder:
-    """Finds what a glossary asks of sentences, in the tokens of a vocabulary.
+    """Finds the glossary terms that apply to source sentences, as tokens of a vocabulary.
 
     Raises:
-        UserError: a term cannot be written with this vocabulary.
+        UserError: the vocabulary cannot write a term.
     """
 
     def __init__(self, glossary: Glossary, tokenizer: Tokenizer) -> None:
@@ -247,26 +248,26 @@ class TermFinder:
         self._joins = torch.tensor(joins)
 
     def of(self, sentences: Iterable[str]) -> CorpusTerms:
-        """The terms of a corpus of these source sentences."""
+        """Return the terms of a corpus with these source sentences."""
         found = ((n, self._glossary.found(text)) for n, text in enumerate(sentences))
         wanted = {n: tuple(self._tokens[target] for target in targets) for n, targets in found if targets}
         return CorpusTerms(wanted, self._joins)
 
 
 def opened_glossary(options: GenerationConfig) -> Glossary | None:
-    """What `--glossary` names. A pipe can be read but once.
+    """Read the glossary that `--glossary` names, or return None. A pipe can be read only once.
 
     Raises:
-        UserError: the file is wrong.
+        UserError: the file is not a valid glossary.
     """
     return None if options.glossary is None else Glossary.read(Path(options.glossary))
 
 
 def asked_terms(options: GenerationConfig, tokenizer: Tokenizer, glossary: Glossary | None = None) -> TermFinder | None:
-    """For `--glossary`, or for a glossary that is in memory.
+    """Return the term finder for `glossary`, or else for the file of `--glossary`; None without either.
 
     Raises:
-        UserError: the file is wrong, the vocabulary cannot write a term, or the generator keeps to none.
+        UserError: the file is wrong, the vocabulary cannot write a term, or the generator does not support terms.
     """
     glossary = opened_glossary(options) if glossary is None else glossary
     if glossary is None:

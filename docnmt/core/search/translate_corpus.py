@@ -1,4 +1,4 @@
-"""A corpus in, its translation out: the one path of validation BLEU, `docnmt-generate` and `docnmt-translate`."""
+"""Translation of a corpus: the one path of validation BLEU, `docnmt-generate` and `docnmt-translate`."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Translation:
     """One translation of one sentence.
 
     Attributes:
-        text: detokenised, without spaces at its ends. pieces: its subwords, `</s>` not included.
+        text: detokenised, without spaces at its ends. pieces: its subwords without `</s>`.
         score: natural log-probability of the subwords and `</s>` (`<brk>` inside a joined unit), divided by their
             number ** lenpen.
         piece_scores: natural log-probability of each piece.
-        explanation: what was read for it, if that was asked for.
+        explanation: the context that was read for it, if requested.
     """
 
     text: str
@@ -49,34 +49,34 @@ class Translation:
 
     @classmethod
     def of_given(cls, text: str, tokenizer: Tokenizer) -> Translation:
-        """One that was not searched: certain, and as it was given."""
+        """Return a given translation, which is not searched and so has probability 1."""
         pieces = tuple(tokenizer.pieces(tokenizer.encode([text])[0]))
         return cls(text, pieces, 0.0, (0.0,) * len(pieces))
 
     @property
     def reads(self) -> tuple[tuple[HeadReads, ...], ...] | None:
-        """For each piece, what each head of each layer read: sentences of the document and their weights.
+        """For each piece, the document's sentences that each head of each layer read, with their weights.
 
-        None where `explain` was not asked for.
+        None if `explain` was not requested.
         """
         return None if self.explanation is None else self.explanation.reads
 
 
 @dataclass(frozen=True)
 class SentenceResult:
-    """The translations of one source sentence, best first; in a joined unit, those of its best translations."""
+    """The translations of one source sentence, best first; in a joined unit, its parts of the unit's translations."""
 
     number: int
     nbest: tuple[Translation, ...]
 
     @property
     def text(self) -> str:
-        """The best translation."""
+        """The text of the best translation."""
         return self.nbest[0].text
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> SentenceResult:
-        """Back from JSON, which has lists for tuples; numbers are exact."""
+        """Rebuild a result from its dictionary as read from JSON, which has lists for tuples; numbers are exact."""
         translations = (
             Translation(each["text"], tuple(each["pieces"]), each["score"], tuple(each["piece_scores"]))
             for each in found["nbest"]
@@ -101,23 +101,23 @@ def translate_corpus(
 ) -> Iterator[SentenceResult]:
     """Translate a corpus, all of its sentences or all that are not given.
 
-    Results come one for each, in the corpus's order, as they are ready.
+    Yield one result for each, in the corpus's order, as they are ready.
 
     Args:
         models: one, or several whose probabilities are averaged; all in evaluation mode, on one device.
         task: has the models' units and tokenizer.
         search: the generator's own options; None takes their defaults.
-        given: for each sentence its translation where there is one, else None. Later sentences are written as if the
-            models had written it.
-        memory: sentences of other documents that stand before each document, with their translations as given.
-        context_window: a sentence is read with at most so many of its document before it and after it.
-        glossary: what each sentence that is searched has to say for the terms in its source; None: that of `options`.
-        before: sentences of the same text that were translated before this corpus; samples are drawn as if it were all.
+        given: for each sentence its translation or None. Later sentences are written as if the
+            models had written the given ones.
+        memory: sentences of other documents that are put before each document, with their translations as given.
+        context_window: the most sentences of the document that are read before and after a sentence.
+        glossary: terms that the translations of searched sentences must keep to; None: that of `options`.
+        before: number of sentences of the same text translated before this corpus; random streams continue from there.
         progress: called with a number of source subwords (`</s>` included) of the corpus whenever they are done.
 
     Raises:
-        UserError: the glossary is wrong, the vocabulary cannot write a term of it, or the generator takes none; or a
-            document needs more memory than there is.
+        UserError: the glossary is wrong, the vocabulary cannot write a term, the generator does not support terms, or
+            a document needs more memory than is available.
     """
     finder = asked_terms(options, task.target_tokenizer, glossary)
     search = GENERATORS.config(options.generator)() if search is None else search
@@ -144,10 +144,10 @@ def translate_corpus(
 def _searched(
     job: Job, ranges: Sequence[tuple[int, int]], found: Mapping[int, list[Hypothesis]]
 ) -> Iterator[int]:
-    """The sentences of these ranges that are not given, in order, each when its translations are in `found`.
+    """Yield the sentences of these ranges that are not given, in order, each once its translations are in `found`.
 
     Raises:
-        RuntimeError: one has none.
+        RuntimeError: a sentence got no translation.
     """
     scheduler = Scheduler(job.ensemble, job.options, job.search)
     scheduler.submit(job, ranges)
@@ -167,10 +167,11 @@ def job_of(
     memory: TranslationMemory | None, window: int | None, before: int = 0,
     progress: Callable[[int], object] | None = None, deliver: Callable[[int, list[Hypothesis]], object],
 ) -> tuple[Job, np.ndarray]:  # fmt: skip
-    """A corpus, with what a memory puts before its documents, as a job; arguments as for `translate_corpus`.
+    """Return the job that translates a corpus, with the memory's sentences before its documents.
 
     Args:
-        finder: of the terms of a glossary. window: `context_window`. deliver: as of `Job`.
+        finder: of the glossary's terms. window: the `context_window`. deliver: see `Job`. Others: see
+            `translate_corpus`.
 
     Returns:
         The job, and for each of its sentences the number in `corpus`, or -1.
@@ -194,7 +195,7 @@ def job_of(
 
 
 def translation(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
-    """A hypothesis as text."""
+    """Return a hypothesis as text."""
     return Translation(
         text=hypothesis.text(tokenizer),
         pieces=tuple(tokenizer.pieces(hypothesis.tokens[:-1])),

@@ -1,4 +1,4 @@
-"""A translation memory: sentence pairs of other documents that resemble those of a document, read before it."""
+"""Translation memories: sentence pairs of other documents that resemble a document and are read before it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TextArray, TokenArray, offsets_of
 from docnmt.runtime.errors import UserError
 
-#: Runs of so many subwords tell what a sentence is about.
+#: Sentences are compared by runs of up to this many subwords.
 _RUN = 2
-#: A run that more than this share of the memory has says nothing and is not looked up.
+#: A run that occurs in more than this share of the memory's sentences is not looked up.
 _FREQUENT = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class TranslationMemory:
-    """Finds the source sentences that share the rarest runs of subwords, by the cosine of their tf-idf vectors.
+    """Finds the memory's source sentences that share the rarest runs of subwords, by cosine of tf-idf vectors.
 
     Attributes:
-        corpus: with a reference. count: how many are read for each sentence of a document.
-        foreign: a document gets what resembles the sentences of the next one, to see whether that matters.
+        corpus: the memory, with references. count: number of sentences read for each sentence of a document.
+        foreign: give each document the sentences found for the next one, as a control experiment.
     """
 
     corpus: ParallelCorpus
@@ -34,7 +34,7 @@ class TranslationMemory:
 
     @cached_property
     def _index(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Runs (K,), where the entries of each begin (K+1,), the sentence and the weight of each entry."""
+        """The index: runs (K,), begins of their entries (K+1,), and sentence and weight of each entry."""
         runs, sentences = _runs(self.corpus.source)
         paired = self.corpus.has_partner(sentences)
         runs, sentences = runs[paired], sentences[paired]
@@ -51,7 +51,7 @@ class TranslationMemory:
         return keys, np.r_[begins, len(runs)], sentences, weights
 
     def similar(self, tokens: np.ndarray) -> list[int]:
-        """The `count` most similar sentences, best first, of equals the earlier; fewer if few share a run."""
+        """Return the `count` most similar sentences, best first, ties in order; fewer if few share a run."""
         keys, begins, sentences, weights = self._index
         wanted = np.unique(_runs(TokenArray(tokens, np.array([0, len(tokens)])))[0])
         place = np.searchsorted(keys, wanted)
@@ -68,7 +68,7 @@ class TranslationMemory:
 
 
 def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
-    """Subwords and runs of `_RUN` of them as numbers, and the sentence of each."""
+    """Return subwords and runs of `_RUN` subwords as numbers, and the sentence of each."""
     tokens, lengths = np.asarray(text.tokens).astype(np.int64), np.diff(np.asarray(text.offsets))
     sentences = np.repeat(np.arange(len(lengths)), lengths)
     together = sentences[1:] == sentences[:-1]
@@ -77,10 +77,10 @@ def _runs(text: TokenArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def streams_of(numbers: np.ndarray) -> np.ndarray:
-    """(S,) the random stream of each sentence: its number, of those of a memory (-1) that of the next that has one.
+    """Return the random stream (S,) of each sentence: its number, or for a memory's (-1) the next one that is not -1.
 
     Args:
-        numbers: as `with_memory` gives them.
+        numbers: as returned by `with_memory`.
     """
     later = np.where(numbers < 0, np.iinfo(np.int64).max, numbers)
     return np.asarray(np.minimum.accumulate(later[::-1])[::-1])
@@ -89,19 +89,19 @@ def streams_of(numbers: np.ndarray) -> np.ndarray:
 def with_memory(
     corpus: ParallelCorpus, given: Sequence[str | None] | None, memory: TranslationMemory
 ) -> tuple[ParallelCorpus, list[str | None], np.ndarray]:
-    """The corpus with similar sentences of the memory before each document, and their translations as given.
+    """Return the corpus with the memory's similar sentences before each document, their translations as given.
 
-    Sentences of the memory that several of a document resemble are there once; the most similar ones stand last,
-    nearest to the document. References and raw text are left behind.
+    Each is inserted once per document; the most similar ones come last, nearest to the document. References and raw
+    text are left out.
 
     Args:
-        given: the translations that are given in the corpus itself.
+        given: the given translations of the corpus itself.
 
     Returns:
-        The longer corpus, what is given in it, and for each of its sentences the number in `corpus`, or -1.
+        The longer corpus, its given translations, and for each of its sentences the number in `corpus`, or -1.
 
     Raises:
-        UserError: each document is to have what resembles the next, and there is only one.
+        UserError: `foreign` with only one document.
     """
     translations = memory.corpus.references[0]
     documents = list(pairwise(corpus.document_offsets.tolist()))
