@@ -1,4 +1,4 @@
-"""The translation architectures: for each, what it reads at once, and which sublayers its layers have."""
+"""The translation architectures: each defines how much text is read at once, and the sublayers of its layers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Transformer(EncoderDecoder):
-    """The Transformer, sentence by sentence (Vaswani et al. 2017): the control that every document model needs."""
+    """The Transformer, sentence by sentence (Vaswani et al. 2017): the baseline for every document model."""
 
     Config = TransformerConfig
 
@@ -54,7 +54,7 @@ class ConcatTransformer(EncoderDecoder):
 
 
 class DocTransformer(EncoderDecoder):
-    """The whole document as one sequence (Trankova and Rykunov, section 1.3.1): break tokens between sentences,
+    """The whole document as one sequence (Trankova and Rykunov, section 1.3.1), with break tokens between sentences and
     multi-level positions. Every word attends to all words of its document: exact, in quadratic time."""
 
     Config = JoinedConfig
@@ -69,9 +69,9 @@ class DocTransformer(EncoderDecoder):
 
 
 class Scaleformer(DocTransformer):
-    """The same with kernelised attention and relative positions, in the encoder, in the decoder and between them
-    (Favier and Dal'Maz Silva): time and memory in proportion to the document; what the decoder keeps of its own text
-    has a constant size."""
+    """A document transformer with kernelised attention and relative positions, in the encoder, in the decoder and
+    between them (Favier and Dal'Maz Silva). Time and memory grow linearly with the document; the decoder's cache of its
+    own text has a constant size."""
 
     Config = ScaleformerConfig
 
@@ -89,7 +89,7 @@ class HierTransformer(EncoderDecoder):
 
 
 class SelectionOptions(TypedDict):
-    """What conditional attention is told of the choice of sentences."""
+    """The options of conditional attention that determine which sentences it selects."""
 
     top_t: int
     always_own: bool
@@ -119,7 +119,7 @@ class CondTransformer(EncoderDecoder):
 
 class HierCondTransformer(EncoderDecoder):
     """Hierarchical sentence selection (Trankova and Rykunov, section 3.3): the top t sentences of a long document are
-    found through blocks of neighbours, judged by a bound of the relevances in them; with a merge, by descending a
+    found through blocks of neighbours, ranked by an upper bound of their relevances; with a merge, by descending a
     binary tree of their summaries (ConstructBT, TraverseTree)."""
 
     Config = HierCondTransformerConfig

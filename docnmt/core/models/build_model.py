@@ -1,4 +1,4 @@
-"""From a configuration to the modules of an encoder-decoder."""
+"""Build the modules of an encoder-decoder from a configuration."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 
 class Vocabularies(Protocol):
-    """What a model must know of a translation task."""
+    """The properties of a translation task that determine a model's size."""
 
     @property
     def source_vocabulary_size(self) -> int:
-        """Rows of the source embedding."""
+        """The number of rows of the source embedding."""
 
     @property
     def target_vocabulary_size(self) -> int:
-        """Rows of the target embedding and of the output layer."""
+        """The number of rows of the target embedding and of the output layer."""
 
     @property
     def joined(self) -> bool:
-        """Both languages share one vocabulary."""
+        """True if both languages share one vocabulary."""
 
 
 class Parts(TypedDict):
@@ -57,10 +57,10 @@ class Parts(TypedDict):
 
 @dataclass(frozen=True)
 class Context:
-    """How an architecture's words read their document.
+    """The context attention of an architecture: how its words read their document.
 
     Attributes:
-        attention: makes a layer's context attention, given `d_model`, `heads`, `d_head` and `equal_start`.
+        attention: builds a layer's context attention from `d_model`, `heads`, `d_head` and `equal_start`.
         merge: the Merge function of a tree of summaries, or None for no tree.
     """
 
@@ -69,24 +69,24 @@ class Context:
     merge: str | None = None
 
     def beside(self, sublayer: str) -> list[tuple[str, ...]]:
-        """The blocks of a sublayer and of the context attention: after it, with it, or alone where it has all heads."""
+        """Return the blocks of a sublayer and the context attention: after it, beside it, or alone with all heads."""
         if self.config.context_placement == "block":
             return [(sublayer,), ("context",)]
         return [(sublayer, "context")] if self.config.heads_beside_context else [("context",)]
 
     def make_attention(self) -> ContextAttention:
-        """One layer's context attention."""
+        """Build one layer's context attention."""
         width = self.config.embed_dim
         sizes = {"d_model": width, "heads": self.config.heads_of_context, "d_head": width // self.config.heads}
         return self.attention(**sizes, equal_start=self.config.equal_start)
 
     def make_summaries(self) -> SummaryEncoder:
-        """Source2token summaries of all sentences, with the tree over them."""
+        """Build the encoder of the sentences' source2token summaries, with the tree over them."""
         sizes = {"d_model": self.config.embed_dim, "heads": self.config.heads}
         return SummaryEncoder(**sizes, merge=None if self.merge is None else build_merge(self.merge, **sizes))
 
     def make_earlier(self) -> ContextAttention:
-        """Of the decoder's layers, to earlier target sentences."""
+        """Build the attention of a decoder layer to earlier target sentences."""
         c = self.config
         sizes = {"d_model": c.embed_dim, "heads": c.heads, "d_head": c.embed_dim // c.heads}
         if c.target_context == "summaries":
@@ -94,17 +94,17 @@ class Context:
         return EarlierSentences(**sizes, top_t=c.target_top_t or DEFAULT_TARGET_TOP_T, equal_start=c.equal_start)
 
     def make_hide(self) -> nn.Module:
-        """What hides words from those who read them as context."""
+        """Build the module that hides words from those that read them as context."""
         return WordDropout(self.config.context_word_dropout)
 
 
 def embeddings(
     config: TransformerConfig, task: Vocabularies, position: Position
 ) -> tuple[Embedding, Embedding, nn.Linear]:
-    """Source and target embeddings and the output layer; which matrices are one, the configuration says.
+    """Build the source and target embeddings and the output layer; the configuration says which matrices are shared.
 
     Raises:
-        UsageError: sharing was asked for and the vocabularies differ.
+        UsageError: shared embeddings were requested and the vocabularies differ.
     """
     width = config.embed_dim
     if config.share_embeddings and not task.joined:
@@ -125,7 +125,7 @@ def embeddings(
         output.bias = nn.Parameter(torch.zeros(task.target_vocabulary_size))
 
     def embedding(tokens: nn.Embedding) -> Embedding:
-        """Embeddings of one side, with the positions and a fusion of its own."""
+        """Build the embedding of one side, with the positions and a fusion of its own."""
         own = FUSIONS.options(config.position_fusion, config)
         fusion = None if position.input is None else build_fusion(config.position_fusion, width, **own)
         scale = None if config.scale_embeddings else 1.0
@@ -142,7 +142,7 @@ def encoder_decoder(
     context: Context | None = None,
     **position_settings: int | float | bool,
 ) -> Parts:
-    """The parts of an `EncoderDecoder`. Those with a context read whole documents, sentence by sentence."""
+    """Build the parts of an `EncoderDecoder`. Models with a context read whole documents, sentence by sentence."""
     if context is not None:
         reading, position_settings = context.config.reading, context.config.position_settings
     assert reading is not None

@@ -1,8 +1,8 @@
-"""What each translation architecture can be told. No torch here: these dataclasses are also the command line.
+"""The options of each translation architecture. This file imports no torch: the command line reads it, too.
 
 An architecture's configuration is put together from groups of options; every group extends `TransformerConfig`. A group
-that changes a default or adds a condition says so itself. `sequence_config` has those of joined sentences and their
-positions, `context_config` those of context attention.
+that changes a default or adds a condition says so itself. `sequence_config` has the groups for joined sentences and
+their positions, `context_config` those for context attention.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from docnmt.registry.registry import FUSIONS, POSITIONS
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """The encoder-decoder that all architectures share."""
+    """Options of the encoder-decoder that all architectures share."""
 
     default_task: ClassVar[str] = "document_translation"
 
-    #: Options that do not change what weights mean: a model may start from weights that were trained with others.
+    #: Options that do not change the meaning of weights: a model may start from weights trained with other values.
     free: ClassVar[tuple[str, ...]] = ("checkpoint_activations",)
     conditions: ClassVar[tuple[Condition, ...]] = (
         Condition(
@@ -68,7 +68,7 @@ class TransformerConfig:
     checkpoint_activations: bool = option(False, "compute layers again in the backward pass: less memory, slower")
 
     def __post_init__(self) -> None:
-        """What follows from other options stands in its place, so that a checkpoint says what was trained."""
+        """Store settings that follow from others in place of them, so that a checkpoint says what was trained."""
         object.__setattr__(self, "position_fusion", fusion_of(self.position, self.position_fusion))
 
     def problems(self) -> list[str]:
@@ -97,7 +97,7 @@ class TransformerConfig:
 
     @property
     def learned_tables(self) -> bool:
-        """Whether positions are rows of learned tables."""
+        """True if positions are rows of learned tables."""
         return self.position in ("learned", "relative_input")
 
     def _attention_problems(self) -> list[str]:
@@ -115,7 +115,7 @@ class TransformerConfig:
 
 @dataclass(frozen=True)
 class CopyTransformerConfig(TransformerConfig):
-    """A pointer to earlier translations."""
+    """Options of a model with a pointer to earlier translations."""
 
     free: ClassVar[tuple[str, ...]] = ("copy_window",)
 

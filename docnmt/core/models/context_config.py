@@ -1,6 +1,6 @@
-"""What architectures with a context attention can be told.
+"""The options of architectures with a context attention.
 
-No torch here: these dataclasses are also the command line.
+This file imports no torch: the command line reads it, too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from docnmt.core.reading import ReadingPlan
 from docnmt.registry.options import Condition, below, no_share, option
 from docnmt.registry.registry import MERGES, POSITIONS
 
-#: What `--target-top-t` is when nobody says.
+#: The default of `--target-top-t`.
 DEFAULT_TARGET_TOP_T = 4
 
 
 @dataclass(frozen=True)
 class ContextOptions(TransformerConfig):
-    """A context attention in encoder and decoder."""
+    """Options of a context attention in encoder and decoder."""
 
     free: ClassVar[tuple[str, ...]] = ("target_top_t", "equal_start")
     conditions: ClassVar[tuple[Condition, ...]] = (
@@ -66,17 +66,17 @@ class ContextOptions(TransformerConfig):
 
     @property
     def heads_of_context(self) -> int:
-        """Heads of a layer's context attention."""
+        """The number of heads of a layer's context attention."""
         return self.context_heads or (max(1, self.heads // 2) if self.context_placement == "replace" else self.heads)
 
     @property
     def heads_beside_context(self) -> int:
-        """Heads that are left to the sublayer beside it; none: there is no such sublayer."""
+        """The number of heads left to the sublayer beside it; 0: there is no such sublayer."""
         return self.heads - (self.heads_of_context if self.context_placement == "replace" else 0)
 
     @property
     def context_blocks(self) -> bool:
-        """Whether a block of some layer reads the document and nothing else."""
+        """True if a block of some layer reads the document and nothing else."""
         return self.context_placement == "block" or not self.heads_beside_context or self.target_context != "none"
 
     def problems(self) -> list[str]:
@@ -95,10 +95,10 @@ class ContextOptions(TransformerConfig):
 
 @dataclass(frozen=True)
 class HierTransformerConfig(ContextOptions, LevelOptions):
-    """Whole documents: structural positions and a context attention (Trankova and Rykunov, figure 1).
+    """Options of document models: structural positions and a context attention (Trankova and Rykunov, figure 1).
 
-    What two sentences say must at first weigh more than where they stand: else attention over the document finds the
-    nearest sentence, not the one about the same thing. Where sentences are joined, places must tell them apart.
+    At first the content of two sentences must weigh more than their places: else attention over the document finds the
+    nearest sentence, not the one about the same thing. If sentences are joined, places must tell them apart.
     """
 
     conditions: ClassVar[tuple[Condition, ...]] = (
@@ -107,13 +107,13 @@ class HierTransformerConfig(ContextOptions, LevelOptions):
         ),
     )
 
-    # groups that extend one class bring all its defaults again, so what a group changed must be said once more
+    # a group that extends a class brings that class's defaults again, so defaults changed by a group are repeated here
     position: str = option("multi_level", "position family", choices=POSITIONS.names)
     level_scale: float = option(0.1, "what positions above the word are multiplied by at the start; learned")
 
     @property
     def reading(self) -> ReadingPlan:
-        """Whole documents, each sentence a sequence of its own."""
+        """The reading plan: whole documents, each sentence a sequence of its own."""
         own_text = self.target_context != "none"
         return ReadingPlan(
             written=None, positions=self.position_count, own_text=own_text, dropped_context=self.context_dropout
@@ -122,7 +122,7 @@ class HierTransformerConfig(ContextOptions, LevelOptions):
 
 @dataclass(frozen=True)
 class CondTransformerConfig(HierTransformerConfig):
-    """ConditionalAttention (Trankova and Rykunov, eq. 7)."""
+    """Options of ConditionalAttention (Trankova and Rykunov, eq. 7)."""
 
     free: ClassVar[tuple[str, ...]] = ("top_t", "read_all_updates", "always_own_sentence")
 
@@ -145,7 +145,7 @@ class CondTransformerConfig(HierTransformerConfig):
         return found
 
     def notes(self) -> list[str]:
-        """What is worth knowing before an hour is spent on it."""
+        """Return warnings about options that would waste a training run."""
         flags = {"--top-t": self.top_t == 1, "--target-top-t": self.target_top_t == 1}
         return [
             f"{flag} 1: softmax does not see the relevance of a sentence that is read alone, so the choice gets no "
@@ -157,7 +157,7 @@ class CondTransformerConfig(HierTransformerConfig):
 
 @dataclass(frozen=True)
 class HierCondTransformerConfig(CondTransformerConfig):
-    """HierarchicalCondAtt (Trankova and Rykunov, section 3.3)."""
+    """Options of HierarchicalCondAtt (Trankova and Rykunov, section 3.3)."""
 
     merge: str | None = option(
         None,

@@ -1,4 +1,4 @@
-"""A sentence model that copies from translations of its document that people have made."""
+"""A sentence model that copies from human translations of its document."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class CopyTransformer(EncoderDecoder):
-    """The Transformer, sentence by sentence, with a `Pointer` to translations of its document that are given.
+    """The Transformer, sentence by sentence, with a `Pointer` to the given translations of its document.
 
-    Training reads the references before each sentence. Decoding reads what is given, never the model's own text, whose
-    errors the pointer would trust like a reference. With nothing given, or a pointer that is closed, it is the sentence
-    model.
+    Training reads the references before each sentence. Decoding reads given translations, never the model's own text,
+    whose errors the pointer would trust like a reference. Without given translations, or with the pointer closed, it is
+    the sentence model.
     """
 
     Config = CopyTransformerConfig
@@ -47,25 +47,25 @@ class CopyTransformer(EncoderDecoder):
         return cls(pointer=Pointer(d_model=config.embed_dim, window=config.copy_window), **parts)
 
     def forward(self, batch: TranslationBatch) -> CopiedFeatures:  # type: ignore[override]  # a criterion knows both
-        """Features (T, d) and what is copied to the labels."""
+        """Return the features (T, d) and the probabilities of copying the labels."""
         features = super().forward(batch)
         return CopiedFeatures(features, self.pointer(features, _followed(batch), batch.target.layout))
 
     def encode(self, source: PackedText) -> Memory:
-        """Encode packed documents; their states are kept to read finished translations once more."""
+        """Encode packed documents; the states are kept because `remember` reads them."""
         states = self.encoder(source)
         return replace(Memory.of(source, self.decoder.remember(source, states)), states=states)
 
     def begin(  # type: ignore[override]  # what is kept of a written sentence is this model's own
         self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[CopyKeys]] = ()
     ) -> DecoderState:
-        """A state whose slots can copy from `earlier`."""
+        """Return a state whose slots can copy from `earlier`."""
         state = super().begin(memory, sentences, beam)
         state.layers.append({"pointer": Earlier(earlier or [[] for _ in sentences], self.pointer.window)})
         return state
 
     def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> CopyKeys:  # type: ignore[override]
-        """The states of a finished translation, by one more pass over it."""
+        """Return the decoder's states of a finished translation, computed in one more pass over it."""
         assert memory.states is not None
         begin, end = memory.source.layout.sentences.host[sentence : sentence + 2].tolist()
         device = memory.states.device
@@ -77,7 +77,7 @@ class CopyTransformer(EncoderDecoder):
         return self.pointer.remember(features, text[1:])
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Every row reads one token (R,) → log p of the next one (R, V)."""
+        """Read one token (R,) in every row; return the log-probabilities of the next one (R, V)."""
         features = self.advance(tokens, state)
         earlier = state.layers[-1]["pointer"]
         assert isinstance(earlier, Earlier)
@@ -85,8 +85,8 @@ class CopyTransformer(EncoderDecoder):
 
 
 def _followed(batch: TranslationBatch) -> Tensor:
-    """(T,) the token that follows each, also in sentences that have no labels because they are only read; `IGNORE` in
-    those without a translation, of which the target has the first token alone."""
+    """Return the token (T,) that follows each target token, also in sentences without labels, which are only read;
+    `IGNORE` in sentences without a translation, whose target is the first token alone."""
     tokens, offsets = batch.target.tokens, batch.target.layout.sentence_offsets
     following = tokens.roll(-1).index_fill(0, offsets[1:] - 1, EOS) if len(tokens) else tokens
     alone = (offsets.diff() == 1).index_select(0, batch.target.layout.sentence_of_token)

@@ -1,4 +1,4 @@
-"""What decoding keeps: of source documents, made once, and of live hypotheses, which come, go and are reordered."""
+"""The state of decoding: of source documents, computed once, and of live hypotheses, which are added and reordered."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from docnmt.core.data.tokenizer import BRK
 from docnmt.modules.document_store import ContextKeys
 from docnmt.modules.sublayer import Cache
 
-#: For each decoder layer, one translated sentence as its attention to earlier sentences reads it.
+#: For each decoder layer, one translated sentence's keys and values for the attention to earlier sentences.
 WrittenSentence = list[ContextKeys]
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Everything that belongs to source documents and not to hypotheses; made once, never reordered.
+    """Everything that belongs to source documents and not to hypotheses; computed once, never reordered.
 
     Attributes:
         source: the packed source.
-        layers: per decoder layer and sublayer, what it reads of the source; each sublayer keeps what it likes.
-        begins: (S, n, 4) positions of the first token of each target sentence that a sentence of the source becomes:
-            one, but as many as the unit has where units are joined.
-        states: (T, d) of the encoder, for models that read finished translations once more.
+        layers: per decoder layer and sublayer, its data of the source, in a form of its own.
+        begins: (S, n, 4) positions of the first token of each target sentence that a source sentence is translated to:
+            n = 1, or the unit's number of sentences if units are joined.
+        states: (T, d) encoder states, for models that read finished translations once more.
     """
 
     source: PackedText
@@ -37,14 +37,14 @@ class Memory:
 
     @classmethod
     def of(cls, source: PackedText, layers: Sequence[Mapping[str, Any]]) -> Memory:
-        """Where each sentence of a target begins follows from the source."""
+        """Return the memory; the positions at which target sentences begin follow from the source."""
         begins = source.begins
         if begins is None:
             begins = source.positions.index_select(0, source.layout.sentence_offsets[:-1])[:, None]
         return cls(source, layers, begins)
 
     def positions(self, sentence: int, length: int) -> Tensor:
-        """(length, 4) positions of the first words of what sentence `sentence` becomes."""
+        """Return positions (length, 4) of the first `length` words of the translation of sentence `sentence`."""
         positions = self.begins[sentence, 0].repeat(length, 1)
         positions[:, 0] += torch.arange(length, device=positions.device)
         return positions
@@ -52,13 +52,13 @@ class Memory:
 
 @dataclass
 class DecoderState:
-    """Live hypotheses. Rows stand slot by slot, `beam` of them each; a slot writes one sentence of the memory.
+    """Live hypotheses. Rows are ordered slot by slot, `beam` of them each; a slot writes one sentence of the memory.
 
     Attributes:
-        memory: of the source documents; None where slots of several stand together.
-        sentences: (N,) which sentence of its memory each slot writes. begins: (N, n, 4) as `Memory.begins` has it.
-        lengths: (R,) tokens that each row has read so far.
-        breaks: (R,) how many of them were `<brk>`. since: (R,) how many stand before the last of those.
+        memory: of the source documents; None if the slots read different memories.
+        sentences: (N,) each slot's sentence in its memory. begins: (N, n, 4) as in `Memory.begins`.
+        lengths: (R,) number of tokens that each row has read.
+        breaks: (R,) how many of them were `<brk>`. since: (R,) how many came before the last `<brk>`.
         layers: per decoder layer, the caches of its sublayers.
     """
 
@@ -73,12 +73,12 @@ class DecoderState:
 
     @classmethod
     def begin(cls, memory: Memory, beam: int, sentences: Tensor, layers: list[dict[str, Cache]]) -> DecoderState:
-        """Rows that have read nothing yet."""
+        """Return rows that have read nothing yet."""
         zeros = sentences.new_zeros(len(sentences) * beam)
         return cls(memory, beam, sentences, memory.begins[sentences], zeros, zeros, zeros, layers)
 
     def reorder(self, rows: Tensor) -> None:
-        """Keep `rows`, in that order: still slot by slot, `beam` each; a slot may vanish with all its rows."""
+        """Keep `rows`, in that order: still slot by slot, `beam` each; a slot may be dropped with all its rows."""
         slots = rows[:: self.beam] // self.beam
         all_stay = len(slots) == len(self.sentences) and bool((slots.diff() == 1).all())
         for caches in self.layers:
@@ -89,14 +89,14 @@ class DecoderState:
 
     @property
     def any_memory(self) -> bool:
-        """Slots of another memory can stand behind these: every cache says so."""
+        """True if slots of another memory can be appended, which every cache must allow."""
         return all(vars(type(cache)).get("any_memory", False) for caches in self.layers for cache in caches.values())
 
     def append(self, other: DecoderState) -> None:
-        """Add the slots of another state behind this one's.
+        """Append the slots of another state.
 
         Raises:
-            ValueError: they have another beam size, or another memory and a cache that is of one memory only.
+            ValueError: the beam sizes differ, or the memories differ and a cache is bound to one memory.
         """
         shared = other.memory is self.memory and self.memory is not None
         if other.beam != self.beam or not (shared or self.any_memory):
@@ -112,10 +112,10 @@ class DecoderState:
         self.since = torch.cat([self.since, other.since])
 
     def positions(self, tokens: Tensor, *, running: bool) -> Tensor:
-        """(R, 4) where the tokens (R,) stand that the rows read next; `<brk>` opens the next sentence of a unit.
+        """Return positions (R, 4) of the tokens (R,) that the rows read next; `<brk>` begins a unit's next sentence.
 
         Args:
-            running: the word index counts along the whole unit.
+            running: if true, the word index counts along the whole unit.
         """
         is_break = tokens == BRK
         self.breaks = self.breaks + is_break

@@ -1,4 +1,4 @@
-"""The spine of every translation architecture: packed encoder, packed decoder, and the decoder one token at a time."""
+"""The base of every translation architecture: packed encoder, packed decoder, and the decoder one token at a time."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class StackParts(TypedDict):
 
 
 class Stack(nn.Module):
-    """What encoder and decoder are made of: an embedding, layers, a final norm.
+    """The base of encoder and decoder: an embedding, layers, a final norm.
 
     Args:
-        summarise: makes summaries once for all layers, or None.
-        hide: what is done to words before they are context, or None.
-        checkpoint_activations: compute the layers' activations again in the backward pass.
+        summarise: computes summaries once for all layers; None for none.
+        hide: is applied to words before they are context; None for nothing.
+        checkpoint_activations: recompute the layers' activations in the backward pass.
     """
 
     summarise: nn.Module | None
@@ -61,16 +61,16 @@ class Stack(nn.Module):
 
     @property
     def stack(self) -> list[Layer]:
-        """The layers, by their type."""
+        """The layers, with their type."""
         return [cast(Layer, layer) for layer in self.layers]
 
     def embed(self, text: PackedText) -> Tensor:
-        """The first layer's input (T, d)."""
+        """Return the first layer's input (T, d)."""
         x: Tensor = self.embedding(text.tokens, text.positions, text.layout.sentence_offsets, text.highest)
         return x
 
     def run(self, x: Tensor, reads: Reads) -> Tensor:
-        """x (T, d) through all layers and the final norm → (T, d)."""
+        """Apply all layers and the final norm to x (T, d); return (T, d)."""
         for layer in self.layers:
             if self.checkpoint_activations and self.training:
                 x = cast(Tensor, checkpoint(layer, x, reads, use_reentrant=False))
@@ -81,20 +81,21 @@ class Stack(nn.Module):
 
 
 class Encoder(Stack):
-    """`summarise` reads the embeddings (Trankova and Rykunov, figure 1); other summaries are the layers' own."""
+    """The encoder; `summarise` reads the embeddings (Trankova and Rykunov, figure 1), unless the layers have."""
 
     def forward(self, source: PackedText) -> Tensor:
-        """(T, d) encoder states of the packed source."""
+        """Return the encoder states (T, d) of the packed source."""
         x = self.embed(source)
         store = None if self.summarise is None else self.summarise(self.hide(x), source.layout)
         return self.run(x, Reads(source.layout, store=store))
 
 
 class Decoder(Stack):
-    """`summarise` makes one document store of the encoder's output, for all layers.
+    """The decoder; `summarise` computes one document store of the encoder's output, for all layers.
 
     Args:
-        summarise_target: makes one of the decoder's own input, for layers that read earlier target sentences, or None.
+        summarise_target: computes one of the decoder's own input, for layers that read earlier target sentences, or
+            None.
     """
 
     summarise_target: nn.Module | None
@@ -104,24 +105,24 @@ class Decoder(Stack):
         self.summarise_target = summarise_target
 
     def store(self, states: Tensor, layout: DocumentLayout) -> DocumentStore | None:
-        """The source document as the layers' context attention reads it, of the encoder's states (Tk, d)."""
+        """Return the source document's store for the layers' context attention, from encoder states (Tk, d)."""
         return None if self.summarise is None else cast(DocumentStore, self.summarise(self.hide(states), layout))
 
     def forward(self, target: PackedText, states: Tensor, source_layout: DocumentLayout) -> Tensor:
-        """(Tq, d) features of the packed target, given the encoder's states (Tk, d)."""
+        """Return features (Tq, d) of the packed target, given the encoder's states (Tk, d)."""
         store = self.store(states, source_layout)
         x = self.embed(target)
         written = None if self.summarise_target is None else self.summarise_target(self.hide(x), target.layout)
         return self.run(x, Reads(target.layout, states, source_layout, store, written))
 
     def remember(self, source: PackedText, states: Tensor) -> list[dict[str, object]]:
-        """For each layer, what its sublayers read of source documents in decoding."""
+        """Return, for each layer, what its sublayers read of source documents in decoding."""
         reads = Reads(source.layout, states, source.layout, self.store(states, source.layout))
         return [layer.remember(reads) for layer in self.stack]
 
 
 def initialise(part: nn.Module) -> None:
-    """Xavier's uniform distribution for every projection, zero biases; then what single modules ask for themselves."""
+    """Initialise projections by Xavier's uniform distribution and biases with 0, then modules with their own rule."""
     for module in part.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
@@ -136,14 +137,14 @@ class EncoderDecoder(nn.Module):
     """A translation model: `forward` for training, `encode`, `begin` and `step` for search.
 
     Args:
-        output: features → scores of the vocabulary.
-        reading: what the model reads and writes at once.
+        output: maps features to scores of the vocabulary.
+        reading: the plan of what the model reads and writes at once.
 
     Raises:
-        ValueError: the plan reads its own text and the decoder does not, or the other way round.
+        ValueError: the plan reads the model's own text and the decoder does not, or vice versa.
     """
 
-    #: What a criterion must judge.
+    #: The kind of output that a criterion must handle.
     predicts: ClassVar[str] = "tokens"
 
     def __init__(self, *, encoder: Encoder, decoder: Decoder, output: nn.Linear, reading: ReadingPlan) -> None:
@@ -159,22 +160,22 @@ class EncoderDecoder(nn.Module):
         initialise(decoder)  # the output layer keeps the embeddings' distribution: it may be the same matrix
 
     def forward(self, batch: TranslationBatch) -> Tensor:
-        """Features (T, d) of the packed target tokens; `output` turns them into scores of the vocabulary."""
+        """Return features (T, d) of the packed target tokens; `output` maps them to scores of the vocabulary."""
         states = self.encoder(batch.source)
         features: Tensor = self.decoder(batch.target, states, batch.source.layout)
         return features
 
     def encode(self, source: PackedText) -> Memory:
-        """Encode packed documents and project what the decoder's layers will read of them."""
+        """Encode packed documents and project them to what the decoder's layers read."""
         return Memory.of(source, self.decoder.remember(source, self.encoder(source)))
 
     def begin(
         self, memory: Memory, sentences: Tensor, beam: int, earlier: Sequence[Sequence[WrittenSentence]] = ()
     ) -> DecoderState:
-        """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory.
+        """Return a state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory.
 
         Args:
-            earlier: with `reading.own_text`, for each slot what `remember` gave for the sentences before its own.
+            earlier: with `reading.own_text`, for each slot what `remember` returned for the sentences before its own.
         """
         like = self.decoder.embedding.tokens.weight
         layers = []
@@ -184,7 +185,7 @@ class EncoderDecoder(nn.Module):
         return DecoderState.begin(memory, beam, sentences, layers)
 
     def remember(self, memory: Memory, sentence: int, tokens: Sequence[int]) -> WrittenSentence:
-        """What later sentences read of the translation `tokens` (without `</s>`) of a sentence of the memory."""
+        """Return what later sentences read of the translation `tokens` (without `</s>`) of a sentence of the memory."""
         device = memory.begins.device
         read = torch.tensor([BOS, *tokens], device=device)
         positions = memory.positions(sentence, len(read))
@@ -195,12 +196,12 @@ class EncoderDecoder(nn.Module):
         return [cast(EarlierContext, target).attention.project(store) for target in targets]
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Every row reads one token (R,) → scores of the next one (R, V)."""
+        """Read one token (R,) in every row; return scores of the next one (R, V)."""
         logits: Tensor = self.output(self.advance(tokens, state))
         return logits
 
     def advance(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Every row reads one token (R,) → features (R, d), which `output` turns into scores."""
+        """Read one token (R,) in every row; return features (R, d), which `output` maps to scores."""
         x = self.decoder.embedding(tokens, state.positions(tokens, running=self.reading.positions == "sequence"))
         at = Step(state.lengths, int(state.lengths.max()), state.sentences.repeat_interleave(state.beam))
         for layer, caches in zip(self.decoder.stack, state.layers, strict=False):  # a pointer has caches of its own

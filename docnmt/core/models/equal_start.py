@@ -1,4 +1,4 @@
-"""Where a document model is a sentence model: what it has besides, and how that begins without an effect."""
+"""Starting a document model from a sentence model: its additional parts, which begin without an effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from docnmt.registry.options import collected, flag, settings
 
 
 def own_parameters(model: nn.Module) -> set[str]:
-    """The names of the parameters that a sentence model lacks."""
+    """Return the names of the parameters that a sentence model lacks."""
     parts: list[nn.Module] = [module for module in model.modules() if isinstance(module, DocumentPart)]
     parts += [norm for layer in model.modules() if isinstance(layer, Layer) for norm in layer.document_residuals]
     own = {id(parameter) for part in parts for parameter in part.parameters()}
@@ -25,21 +25,21 @@ def own_parameters(model: nn.Module) -> set[str]:
 
 
 def new_parameters(model: nn.Module) -> set[str]:
-    """Those that may be missing in a sentence model that this one starts from: its own, and those of concatenation,
-    which can begin as addition."""
+    """Return the names of parameters that may be missing in a sentence model that this one starts from: its own, and
+    those of concatenation, which can begin as addition."""
     modules = model.named_modules()
     fusions = {f"{name}.{own}" for name, each in modules if isinstance(each, Concat) for own in each.state_dict()}
     return own_parameters(model) | fusions
 
 
 def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
-    """Make the document parts add nothing: context attention gives 0, and words know only their place in the sentence.
+    """Make the document parts add nothing: context attention returns 0, words know only their place in the sentence.
     Their gradients are not 0, so both are learned from here on.
 
     Concatenation that the sentence model lacks begins as addition.
 
     Args:
-        given: the parameters that the sentence model had; parts that have some of them stay as they are.
+        given: the parameters that the sentence model had; parts that have some of them are not changed.
     """
     for name, module in model.named_modules():
         if any(parameter.startswith(f"{name}.") for parameter in given):
@@ -51,9 +51,9 @@ def start_as_sentence_model(model: nn.Module, given: Collection[str]) -> None:
 
 
 def settings_that_differ(old: object, new: object) -> list[str]:
-    """Settings of a configuration `old` under which its weights would mean something else in `new`.
+    """Return the settings of `old`, described, under which its weights would mean something else in `new`.
 
-    Configurations name in `free` the options that do not change what weights mean; dropout never does.
+    Configurations name in `free` the options that do not change the meaning of weights; dropout never does.
     """
     free = collected(type(old), "free")
     every = [setting.name for setting in settings(type(old))]
@@ -64,7 +64,7 @@ def settings_that_differ(old: object, new: object) -> list[str]:
 
 
 def start_problems(sentence: TransformerConfig, document: TransformerConfig) -> list[str]:
-    """Why a document model of this configuration cannot start where a sentence model is."""
+    """Return the reasons why a document model of this configuration cannot start from a sentence model."""
     wanted = replace(sentence, relative_horizon=document.relative_horizon)
     levels = document if isinstance(document, LevelOptions) and document.position == "multi_level" else None
     if sentence.position == "sinusoidal" and levels is not None and not levels.learned_words:

@@ -1,4 +1,4 @@
-"""The options of a model: its own, and those of the parts that it chooses by name. No torch here."""
+"""The options of a model: its own, and those of the parts that it chooses by name. This file imports no torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS: dict[str, Registry[Any]] = {"position": POSITIONS, "position_fusion": FUS
 
 
 def chosen_parts(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What each option of `PARTS` chooses, given or by default; "" where a model of this configuration lacks it."""
+    """Return the chosen value of each option of `PARTS`, given or by default; "" for options that the model lacks."""
     chosen = {name: values.get(name, getattr(config, name, "")) for name in PARTS}
     if hasattr(config, "position_fusion"):
         chosen["position_fusion"] = fusion_of(chosen["position"], chosen["position_fusion"])
@@ -25,13 +25,13 @@ def chosen_parts(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_config(model: str, values: Mapping[str, Any]) -> type:
-    """The configuration class of a model, with the options of the position family and of the fusion that it chooses.
+    """Return the configuration class of a model, with the options of the position family and fusion that it chooses.
 
     Args:
-        values: settings of the model by name; where `position` or `position_fusion` is missing, its default is chosen.
+        values: settings of the model by name; a missing `position` or `position_fusion` takes its default.
 
     Raises:
-        ValueError: no such model.
+        ValueError: there is no such model.
     """
     config = MODELS.config(model)
     chosen = chosen_parts(config, values)
@@ -41,7 +41,7 @@ def model_config(model: str, values: Mapping[str, Any]) -> type:
 
 @functools.cache
 def _extended(config: type, *parts: type) -> type:
-    """A configuration class that has the options, problems and conditions of others, too."""
+    """Return a configuration class that also has the options, problems and conditions of others."""
     if not parts:
         return config
     names = [setting.name for part in (config, *parts) for setting in settings(part)]
@@ -52,7 +52,7 @@ def _extended(config: type, *parts: type) -> type:
         )
 
     def problems(self: object) -> list[str]:
-        """Contradictions between the values, of every part."""
+        """Return the contradictions between the values, of every part."""
         return [found for part in (config, *parts) for found in contradictions(self, part)]
 
     namespace = {"problems": problems}

@@ -1,12 +1,12 @@
-"""Which positions and fusions go together. No torch here: configuration classes ask it while options are read."""
+"""Rules for combining positions and fusions. No torch here: configuration classes need them while options are read."""
 
 from __future__ import annotations
 
 from docnmt.registry.options import Except
 
-#: Fusions that read the positions' encoding.
+#: The fusions that read the positions' encoding.
 READ_POSITIONS = Except(("none", "gate_content"))
-#: Families that have nothing to fuse, and why.
+#: The families that have nothing to fuse, each with the reason.
 NOTHING_TO_FUSE = {
     "rope": "rotary positions turn queries and keys inside attention; use rope_input, or another family",
     "relative": "relative positions act on attention scores; use relative_input, or another family",
@@ -16,7 +16,7 @@ NOTHING_TO_FUSE = {
 
 
 def fusion_of(position: str, fusion: str) -> str:
-    """The operator that is meant: `fusion`, or where none is given (""), the default of the family.
+    """Return `fusion`, or the default operator of the position family if none is given ("").
 
     Positions by sines, of the word or of several levels, translate better with `concat` than with `add`
     (docs/results/fusion.md); other families, which have `add`, were not tried.
@@ -25,7 +25,7 @@ def fusion_of(position: str, fusion: str) -> str:
 
 
 def fusion_problems(position: str, fusion: str) -> list[str]:
-    """Why an operator cannot be had with a family: those without an input table have nothing to fuse.
+    """Return the reason why an operator does not fit a family: families without an input table have nothing to fuse.
 
     `add` (their default, which then adds nothing) and `none` go with all of them.
     """
@@ -36,7 +36,7 @@ def fusion_problems(position: str, fusion: str) -> list[str]:
 
 
 def width_problems(position: str, width: int, heads: int) -> list[str]:
-    """Encodings by sines and cosines, and rotations, pair features up."""
+    """Return a message if a width is odd although sinusoidal or rotary encodings pair features up."""
     if position in ("sinusoidal", "rope_input", "multi_level") and width % 2:
         return [f"--embed-dim: --position {position} needs an even width, got {width}"]
     if position == "rope" and (width // heads) % 2:

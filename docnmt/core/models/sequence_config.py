@@ -1,6 +1,6 @@
-"""What architectures can be told whose texts have several sentences: positions that know structure, joined sentences.
+"""The options of architectures whose texts have several sentences: structural positions, joined sentences.
 
-No torch here: these dataclasses are also the command line.
+This file imports no torch: the command line reads it, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OF_LEVELS = ("levels", "learned_levels", "learned_words", "level_dropout", "lev
 
 @dataclass(frozen=True)
 class LevelOptions(TransformerConfig):
-    """Positions that know the structure of a text of several sentences."""
+    """Options of positions that know the structure of a text of several sentences."""
 
     free: ClassVar[tuple[str, ...]] = ("level_scale",)
     conditions: ClassVar[tuple[Condition, ...]] = (
@@ -53,31 +53,31 @@ class LevelOptions(TransformerConfig):
 
     @property
     def learned_tables(self) -> bool:
-        """Whether positions, of one level or several, are rows of learned tables."""
+        """True if positions, of one level or several, are rows of learned tables."""
         of_levels = self.learned_words or (self.learned_levels and self.levels > 1)
         return of_levels if self.position == "multi_level" else super().learned_tables
 
     @property
     def position_settings(self) -> dict[str, Any]:
-        """What the position family is told."""
+        """The keyword arguments of the position family."""
         return {name: getattr(self, name) for name in _OF_LEVELS} if self.position == "multi_level" else {}
 
 
 @dataclass(frozen=True)
 class StructuredConfig(LevelOptions):
-    """Texts of several sentences that are one sequence."""
+    """Options of architectures that read several sentences as one sequence."""
 
     conditions: ClassVar[tuple[Condition, ...]] = (Condition(("position_count",), "position", ("multi_level",)),)
 
     @property
     def joined_count(self) -> PositionCount:
-        """How positions count where sentences are joined: families of one level along the whole sequence."""
+        """The way positions are counted in joined sentences; families of one level count along the whole sequence."""
         return self.position_count if self.position == "multi_level" else "sequence"
 
 
 @dataclass(frozen=True)
 class JoinedConfig(StructuredConfig):
-    """Sentences joined with a break token between them (Trankova and Rykunov, section 1.3.1), or without."""
+    """Options of sentences joined with a break token between them (Trankova and Rykunov, section 1.3.1), or without."""
 
     source_breaks: bool = option(
         True, "<brk> stands between the sentences of the source; without, only positions tell them apart (section 1.2)"
@@ -86,7 +86,7 @@ class JoinedConfig(StructuredConfig):
 
 @dataclass(frozen=True)
 class ConcatConfig(JoinedConfig):
-    """A few sentences as one sequence (Tiedemann and Scherrer 2017)."""
+    """Options of the concatenation of a few sentences (Tiedemann and Scherrer 2017)."""
 
     conditions: ClassVar[tuple[Condition, ...]] = (Condition(("source_breaks",), "source_context", Except((0,))),)
 
@@ -129,7 +129,7 @@ class ConcatConfig(JoinedConfig):
 
 @dataclass(frozen=True)
 class ScaleformerConfig(JoinedConfig):
-    """Linear attention with relative positions in encoder and decoder (Favier and Dal'Maz Silva)."""
+    """Options of linear attention with relative positions in encoder and decoder (Favier and Dal'Maz Silva)."""
 
     position: str = option("none", "position family of the embeddings, besides relative ones", choices=POSITIONS.names)
     attention: Literal["softmax", "linear"] = option("linear", "linear: a Scaleformer has no other")

@@ -1,4 +1,4 @@
-"""What search, scoring and training ask of a translation model and of its task. A plug-in may have its own."""
+"""The interfaces of translation models and tasks that search, scoring and training use. Plug-ins may implement them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from docnmt.functional.loss import CopiedFeatures
 
 @runtime_checkable
 class RowState(Protocol):
-    """What a model keeps of its live rows."""
+    """The decoder state of a model's live rows."""
 
     def reorder(self, rows: Tensor) -> None:
-        """Keep these rows, in that order; they stay slot by slot, and a slot may vanish with all its rows."""
+        """Keep these rows, in that order; they stay slot by slot, and a slot may be dropped with all its rows."""
 
     def append(self, other: Self) -> None:
-        """Put the slots of another state behind this one's."""
+        """Append the slots of another state."""
 
 
 MemoryT = TypeVar("MemoryT")
@@ -32,40 +32,40 @@ WrittenT = TypeVar("WrittenT")
 
 
 class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
-    """A model that writes text. `MemoryT`: what it keeps of source documents; `StateT`: of live rows; `WrittenT`: of a
-    sentence that it has written. Search hands all three back as they are."""
+    """A model that writes text. `MemoryT` is its memory of source documents, `StateT` its state of live rows,
+    `WrittenT` its record of a sentence that it has written. The search passes all three back unchanged."""
 
     reading: ReadingPlan
     output: nn.Linear
     training: bool
 
     def __call__(self, batch: TranslationBatch) -> Tensor | CopiedFeatures:
-        """Features (T, d) of the packed target tokens; `output` turns them into scores of the vocabulary."""
+        """Return features (T, d) of the packed target tokens; `output` maps them to scores of the vocabulary."""
 
     def encode(self, source: PackedText) -> MemoryT:
-        """Packed source documents as decoding reads them."""
+        """Encode packed source documents for decoding."""
 
     def begin(
         self, memory: MemoryT, sentences: Tensor, beam: int, earlier: Sequence[Sequence[WrittenT]] = ()
     ) -> StateT:
-        """A state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory's layout.
+        """Return a state with one slot of `beam` empty rows for each of `sentences` (N,) of the memory's layout.
 
         Args:
-            earlier: with `reading.own_text`, for each slot what `remember` gave for the sentences before its own; with
-                `reading.given_text`, for those of its document that are given.
+            earlier: with `reading.own_text`, for each slot what `remember` returned for the sentences before its own;
+                with `reading.given_text`, for the given ones of its document.
         """
 
     def remember(self, memory: MemoryT, sentence: int, tokens: Sequence[int]) -> WrittenT:
-        """What other sentences read of the translation `tokens` of a sentence of the memory."""
+        """Return what other sentences read of the translation `tokens` of a sentence of the memory."""
 
     def step(self, tokens: Tensor, state: StateT) -> Tensor:
-        """Every row reads one token (R,) → scores of the next one (R, V)."""
+        """Read one token (R,) in every row; return scores of the next one (R, V)."""
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """The weights."""
+        """Return the weights."""
 
     def train(self, mode: bool = True) -> object:
-        """Switch dropout on, or off."""
+        """Switch dropout on or off."""
 
 
 _PARTS = (
@@ -74,26 +74,26 @@ _PARTS = (
 
 
 def lacking(model: object) -> list[str]:
-    """What `model` lacks of a translation model, by name.
+    """Return the names of the members that `model` lacks of a translation model.
 
-    `isinstance` would not do: since Python 3.12 it looks members up without `__getattr__`, by which a module finds the
+    `isinstance` is not used: since Python 3.12 it looks members up without `__getattr__`, by which a module finds the
     modules that it holds.
     """
     return [part for part in _PARTS if not hasattr(model, part)]
 
 
 def is_translation_model(model: object) -> TypeIs[AnyTranslationModel]:
-    """Whether `model` lacks nothing of one."""
+    """Return True if `model` has all members of a translation model."""
     return not lacking(model)
 
 
-#: A model whose own types do not matter to who holds it: models of an ensemble differ in them.
+#: A translation model whose own types do not matter to its user: models of an ensemble differ in them.
 AnyTranslationModel: TypeAlias = TranslationModel[Any, Any, Any]
 
 
 @runtime_checkable
 class TranslationTask(Protocol):
-    """What search and scoring need of a task whose models are `TranslationModel`s."""
+    """The members that search and scoring use of a task whose models are `TranslationModel`s."""
 
     source_lang: str
     target_lang: str
@@ -102,11 +102,11 @@ class TranslationTask(Protocol):
 
     @property
     def max_doc_tokens(self) -> int | None:
-        """Where models of whole documents cut them."""
+        """The most subwords of a document before models of whole documents cut it; None: no limit."""
 
     @property
     def languages(self) -> tuple[str, str]:
-        """From which to which."""
+        """The source and the target language."""
 
     def of_folder(self, data_dir: Path) -> Self:
-        """The same task with another data folder's vocabulary and languages."""
+        """Return the same task with another data folder's vocabulary and languages."""
