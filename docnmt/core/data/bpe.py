@@ -1,6 +1,6 @@
-"""Segmentations of words by byte-pair encoding with dropout.
+"""Segmentation of words by byte-pair encoding with dropout.
 
-A word is merged from its characters, the best pair first, the leftmost of equals. A pair whose turn comes is passed
+A word is merged from its characters, the best pair first, the leftmost among equals. A pair to be merged is passed
 over with probability p, for good unless one of its halves grows (Provilkov et al. 2020, BPE-Dropout, in the form that
 SentencePiece gives it).
 """
@@ -16,17 +16,17 @@ import numpy as np
 from docnmt.core.data.random_draws import uniform
 from docnmt.core.data.sentencepiece_model import NORMAL, Piece
 
-#: When more steps than this are known, they are found anew.
+#: The cache of merge steps is emptied when it has more than this many.
 _MOST_STEPS = 1 << 18
 
 
 class _Step:
-    """A word on its way from characters to pieces.
+    """A state in merging a word from characters to pieces.
 
     Attributes:
-        symbols: what it is merged to so far. closed: of each neighbouring pair whether it was passed over.
-        turn: the pair whose turn it is; None at the end. codes: of the symbols, at the end.
-        after: the next step when that pair is merged, and when it is passed over, once they are known.
+        symbols: the current symbols. closed: for each neighbouring pair, True if it was passed over.
+        turn: the pair to be merged next; None at the end. codes: of the symbols, at the end.
+        after: the next states, if that pair is merged or passed over; None if not computed yet.
     """
 
     __slots__ = ("after", "closed", "codes", "symbols", "turn")
@@ -37,10 +37,10 @@ class _Step:
 
 
 class BpeWords:
-    """Draws segmentations of words.
+    """Draws segmentations of words by byte-pair encoding with dropout.
 
     Args:
-        pieces: the vocabulary, by number. dropout: the share p of merges that is passed over.
+        pieces: the vocabulary, by number. dropout: the probability p that a merge is passed over.
     """
 
     def __init__(self, pieces: Sequence[Piece], dropout: float) -> None:
@@ -54,7 +54,7 @@ class BpeWords:
     def draw(
         self, words: Sequence[str], lines: np.ndarray, begins: np.ndarray, seeds: Sequence[int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `UnigramWords.draw`."""
+        """Return a drawn segmentation of each word (see `UnigramWords.draw`)."""
         turns = np.array([3 * (len(word) - 1) for word in words], dtype=np.int64)  # a merge opens two pairs at most
         first = np.cumsum(turns) - turns
         places = np.arange(turns.sum()) - np.repeat(first, turns)
@@ -65,7 +65,7 @@ class BpeWords:
         return np.array(list(itertools.chain.from_iterable(found)), dtype=np.int64), counts
 
     def _merge(self, word: str, passed: Sequence[bool], at: int) -> list[int]:
-        """The codes of a word's pieces, by its decisions from `at` on."""
+        """Return the codes of a word's pieces, by the decisions from `passed[at]` on."""
         step = self._begun.get(word)
         if step is None:
             if self._steps > _MOST_STEPS:
@@ -77,7 +77,7 @@ class BpeWords:
         return step.codes
 
     def _follow(self, step: _Step, pair: int, passed: bool) -> _Step:
-        """The step that was not known yet, after the turn of `pair`."""
+        """Compute and store the step after the decision on `pair`."""
         symbols, closed = step.symbols, step.closed
         if passed:
             after = self._step(symbols, (*closed[:pair], True, *closed[pair + 1 :]))
@@ -89,7 +89,7 @@ class BpeWords:
         return after
 
     def _step(self, symbols: tuple[str, ...], closed: tuple[bool, ...]) -> _Step:
-        """A step: the best open pair has its turn."""
+        """Return a step whose next pair is the best open one."""
         self._steps += 1
         turn, best = None, -math.inf
         for pair, over in enumerate(closed):

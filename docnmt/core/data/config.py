@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 from docnmt.core.formats.columns import Columns, parse_columns
 from docnmt.registry.options import Condition, above, flag, option, settings
 
-#: What `--vocab-size` is when nobody says.
+#: The default of `--vocab-size`.
 DEFAULT_VOCAB_SIZE = 8000
-#: What has an effect only where a vocabulary is trained.
+#: Options that have an effect only if a vocabulary is trained.
 VOCABULARY_OPTIONS = (
     "vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "normalize_punctuation",
     "subword_sample",
@@ -129,7 +129,7 @@ class TranslationPreprocessConfig:
     )  # fmt: skip
 
     def problems(self) -> list[str]:
-        """Contradictions."""
+        """Contradictions between the values."""
         found = []
         if not self.trainpref and self.srcdict is None and not self.merge:
             found.append("--trainpref is required (or --srcdict, to preprocess with a vocabulary that exists)")
@@ -167,7 +167,7 @@ class TranslationPreprocessConfig:
         return found
 
     def _of_symbols(self) -> list[str]:
-        """What is wrong with `--user-defined-symbols`."""
+        """Return the errors in `--user-defined-symbols`."""
         symbols, name = self.user_defined_symbols, "--user-defined-symbols"
         found = [
             f"{name} {symbol!r}: expected a symbol without white space"
@@ -181,33 +181,33 @@ class TranslationPreprocessConfig:
         return found
 
     def useless(self) -> list[str]:
-        """The options of a vocabulary that are given where none is trained."""
+        """Return the given options that need a vocabulary to be trained, if none is."""
         usual = {each.name: each.default for each in settings(type(self))}
         names = [] if self.trains_vocabulary else VOCABULARY_OPTIONS
         return [flag(name) for name in names if getattr(self, name) != usual[name]]
 
     @property
     def trains_vocabulary(self) -> bool:
-        """Whether a vocabulary is trained here, for one side at least."""
+        """True if a vocabulary is trained, for one side at least."""
         taken = self.srcdict is not None and (self.joined_dictionary or self.tgtdict is not None)
         return self.reads_text and not taken
 
     @property
     def reads_text(self) -> bool:
-        """Whether text is read, instead of data folders put together."""
+        """True if text is read; False if data folders are merged."""
         return not self.merge
 
     def table_columns(self) -> Columns:
-        """`--columns`, parsed."""
+        """Return the value of `--columns`, parsed."""
         return parse_columns(self.columns)[0]
 
     def filters(self) -> list[str]:
-        """The options by which training documents are left out."""
+        """Return the given options that filter training documents."""
         names = ("drop_duplicates", "drop_overlap", "max_length_ratio", "min_language_share")
         return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
 
     def prefixes(self) -> dict[str, tuple[str, ...]]:
-        """The prefixes of each split; commas separate those of different splits too, as in fairseq."""
+        """Return the prefixes of each split; as in fairseq, commas also separate different splits."""
         splits = {"train": self.trainpref} if self.trainpref else {}
         for name, given in (("valid", self.validpref), ("test", self.testpref)):
             prefixes = [prefix for item in given for prefix in item.split(",")]

@@ -1,4 +1,4 @@
-"""A parallel corpus: two sides' tokens, one structure, the raw text."""
+"""The parallel corpus: tokens of two sides, their document structure, and the raw text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from docnmt.runtime.errors import UserError
 
 @dataclass(frozen=True, eq=False)
 class ParallelCorpus(Structure):
-    """Sentences, their translations if there are any, and the documents they stand in.
+    """The sentences of documents, with translations if there are any.
 
     Attributes:
-        source: subwords of the S source sentences. target: of their (first) translations.
-        source_text: the source sentences as they were given. references: every reference likewise.
-        labels: further columns of levels.tsv, tab-separated, a line a sentence.
-        document_names: where the input names its documents.
+        source: subwords of the S source sentences. target: subwords of their (first) translations.
+        source_text: the source sentences as given. references: all references, as given.
+        labels: further columns of levels.tsv, tab-separated, one line per sentence.
+        document_names: the documents' names, if the input has names.
     """
 
     source: TokenArray
@@ -36,14 +36,14 @@ class ParallelCorpus(Structure):
     document_names: Sequence[str] | None = None
 
     def has_partner(self, sentences: np.ndarray) -> np.ndarray:
-        """(n,) bool: which of these sentences have a translation on the target side; others are only read."""
+        """Return a mask (n,) of the sentences that have a translation on the target side; others are only read."""
         if not self.references:
             return np.ones(len(sentences), dtype=bool)
         offsets = self.references[0].offsets
         return np.asarray(offsets[sentences + 1] > offsets[sentences])
 
     def first_documents(self, count: int) -> ParallelCorpus:
-        """Its first documents, all if it has no more."""
+        """Return the first `count` documents, or all if there are fewer."""
         documents = min(count, self.num_documents)
         sentences = int(self.document_offsets[documents])
         behind = self.blank_lines[-1] if documents == self.num_documents else 0
@@ -63,13 +63,13 @@ class ParallelCorpus(Structure):
 
     @classmethod
     def open(cls, folder: Path, split: str) -> ParallelCorpus:
-        """A split of a data folder, mapped into memory, which does not depend on its size.
+        """Open a split of a data folder, mapped into memory, so that little memory is needed for any size.
 
-        Its files are read once, at the speed of memory, to compare them with their checksums (not with
+        Its files are read once, at the speed of memory, to compare them with their checksums (not inside
         `docnmt.runtime.checksums.skipped`).
 
         Raises:
-            UserError: not such a folder, no such split, or damaged files.
+            UserError: the folder or the split does not exist, or files are damaged.
         """
         folder = Path(folder)
         meta = read_meta(folder)
@@ -95,12 +95,12 @@ class ParallelCorpus(Structure):
 
     @classmethod
     def from_lines(cls, documents: Sequence[Sequence[str]], tokenizer: Tokenizer) -> ParallelCorpus:
-        """Source documents in memory, each a list of sentences; an empty document is kept."""
+        """Build a corpus from source documents in memory, each a list of sentences; empty documents are kept."""
         return cls.from_documents([Document(tuple(document)) for document in documents], tokenizer)
 
     @classmethod
     def from_documents(cls, documents: Sequence[Document], tokenizer: Tokenizer) -> ParallelCorpus:
-        """Source documents in memory, with their structure; an empty document is kept."""
+        """Build a corpus from source documents in memory, with their structure; empty documents are kept."""
         lines = [sentence for document in documents for sentence in document.sentences]
         return cls._of_source(structure_of(documents), lines, tokenizer)
 

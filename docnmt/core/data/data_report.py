@@ -1,4 +1,4 @@
-"""What a data folder holds: counts and lengths, for `meta.json` and for people."""
+"""A report on a data folder: counts and lengths, for `meta.json` and for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docnmt.runtime.progress import how_many
 
 
 def statistics(split: Split) -> dict[str, Any]:
-    """A split's entry in `meta.json`: counts, lengths in subwords, inputs and notes."""
+    """Return a split's entry in `meta.json`: counts, lengths in subwords, inputs and notes."""
     structure = split.files.structure()
     lengths: dict[str, Any] = {}
     for side in split.sides[:2]:
@@ -44,13 +44,13 @@ def statistics(split: Split) -> dict[str, Any]:
 
 
 def _without_partner(split: Split) -> int:
-    """How many sentences are only read, because the (first) reference lacks them."""
+    """Return the number of sentences that are only read because the (first) reference lacks them."""
     blocks = (block for side in split.sides[1:2] for block in length_blocks(split.files.text(side).offsets))
     return sum(int(np.count_nonzero(block == 0)) for block in blocks)
 
 
 def counted(blocks: Iterable[np.ndarray]) -> np.ndarray:
-    """(longest + 1,) int64: how many of all the whole numbers are 0, 1, 2, …"""
+    """Count how often 0, 1, 2, … occur among whole numbers; int64, (largest + 1,)."""
     counts = np.zeros(1, dtype=np.int64)
     for block in blocks:
         more = np.bincount(block, minlength=len(counts))
@@ -60,17 +60,17 @@ def counted(blocks: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def percentiles(counts: np.ndarray, wanted: Sequence[float]) -> np.ndarray:
-    """What `np.percentile` gives of the numbers of which these are the `counts`, without the numbers."""
+    """Return `np.percentile` of numbers that are given only as `counts` of 0, 1, 2, …."""
     place = (counts.sum() - 1) * (np.asarray(wanted) / 100)
     below = np.floor(place)
     low, high = (np.searchsorted(np.cumsum(counts), each, side="right") for each in (below, np.ceil(place)))
-    share = place - below  # from the nearer of the two, as there
+    share = place - below  # interpolated from the nearer neighbour, as np.percentile does
     result: np.ndarray = np.where(share < 0.5, low + (high - low) * share, high - (high - low) * (1 - share))
     return result
 
 
 def _count(tokens: np.ndarray, token: int) -> int:
-    """How often `token` occurs, without a mask as long as the whole corpus."""
+    """Count the occurrences of `token` without a mask as long as the whole corpus."""
     found = 0
     for first in range(0, len(tokens), 1 << 22):
         found += int(np.count_nonzero(tokens[first : first + (1 << 22)] == token))
@@ -79,7 +79,7 @@ def _count(tokens: np.ndarray, token: int) -> int:
 
 
 def describe_split(name: str, counts: Mapping[str, Any]) -> str:
-    """One line on a split."""
+    """Describe a split in one line."""
     known = {0: "no sections or paragraphs", 1: "1 level above the sentence"}
     parts = [
         f"{name}: {how_many(counts['documents'], 'document')}, {how_many(counts['sentences'], 'sentence')}",
@@ -99,10 +99,10 @@ def describe_split(name: str, counts: Mapping[str, Any]) -> str:
 
 
 def describe_folder(folder: Path) -> str:
-    """A page on a data folder of any task.
+    """Describe a data folder of any task on a page.
 
     Raises:
-        UserError: not a data folder, or a damaged one.
+        UserError: the folder is not a data folder or is damaged.
     """
     meta = read_meta(Path(folder))
     size = sum(file.stat().st_size for file in Path(folder).iterdir())
@@ -125,7 +125,7 @@ def describe_folder(folder: Path) -> str:
 
 
 def _split(counts: Mapping[str, Any]) -> dict[str, Any]:
-    """A translation split's counts, in words."""
+    """Describe the counts of a translation split in words."""
     shown: dict[str, Any] = {name: counts[name] for name in ("documents", "sentences", "levels", "references")}
     if counts.get("without_partner"):
         shown["sentences only read"] = counts["without_partner"]

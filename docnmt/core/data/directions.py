@@ -1,4 +1,4 @@
-"""Vocabularies of models that translate several languages: each text begins with the tag of a language."""
+"""Tokenizers of models for several languages, in which each text begins with the tag of a language."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ Pair = tuple[Tokenizer, Tokenizer]
 
 
 def known_languages(tokenizers: Pair, side: str) -> list[str]:
-    """The languages of the `source` or the `target` that tags can name; none where there is but one."""
+    """Return the languages that tags of the `source` or the `target` can name; none if there is only one."""
     found = [each.preparation for each in tokenizers if each.preparation.tag_of == side]
     return next((list(each.tags) for each in found if each.tags), [])
 
 
 def directed(tokenizers: Pair, own: tuple[str, str], languages: tuple[str, str]) -> Pair:
-    """The tokenizers of both sides, with the tags that ask for these languages.
+    """Return the tokenizers of both sides with the tags of these languages.
 
     Args:
-        own: the languages that they have now.
+        own: the languages of the given tokenizers.
 
     Raises:
-        UsageError: a language is not among those that the vocabulary has tags for.
+        UsageError: the vocabulary has no tag for a language.
     """
     for side, before, wanted in zip(("source", "target"), own, languages, strict=True):
         known = known_languages(tokenizers, side)

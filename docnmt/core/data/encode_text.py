@@ -1,4 +1,4 @@
-"""Raw text to subwords, in this process or in several. The result is the same."""
+"""Encoding of raw text as subwords, in this process or in several, with the same result."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.launch import processors
 
-#: Sentences a piece of work; fixed, so that no output depends on the number of workers.
+#: Sentences per task of a worker; fixed, so that no output depends on the number of workers.
 CHUNK = 4096
-#: Chunks after which what was read of a mapped file leaves this process.
+#: Number of chunks after which the pages read of a mapped file are released.
 _LET_GO = 16
 
-#: Chunks for which a process more is worth its start, of about a second.
+#: Number of chunks that make another process worth its start, of about a second.
 _WORTH = 32
 
 #: The tokenizers of a worker process, loaded once.
@@ -31,15 +31,15 @@ _of_worker: dict[str, Tokenizer] = {}
 
 
 def fitting_workers(lines: int) -> int:
-    """As many processes as this one may use processors, but each with work worth its start."""
+    """Return the number of available processors, limited so that each process has work worth its start."""
     return max(1, min(processors(), lines // (CHUNK * _WORTH)))
 
 
 class Encoder:
-    """Cuts lines into subwords with `workers` processes; a context manager, for it ends them.
+    """Cuts lines into subwords with `workers` processes; a context manager that ends the processes.
 
     Args:
-        tokenizers: of each side.
+        tokenizers: one of each side.
     """
 
     def __init__(self, tokenizers: Mapping[str, Tokenizer], workers: int) -> None:
@@ -60,7 +60,7 @@ class Encoder:
             self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
     def encode(self, text: TextArray, side: str) -> Iterator[TokenArray]:
-        """The subwords of one chunk of lines after the other, in order."""
+        """Yield the subwords of the lines, one chunk after the other, in order."""
         chunks = _chunks(text)
         if self._pool is None:
             yield from (_encode(self._tokenizers[side], chunk) for chunk in chunks)
@@ -86,7 +86,7 @@ def _chunks(text: TextArray) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Processes that start here never see Ctrl-C: it is the parent's to end them."""
+    """Block Ctrl-C in processes that start here: the parent process ends them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -95,7 +95,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _start_worker(models: Mapping[str, bytes]) -> None:
-    """In a worker: load the tokenizers, and end when the parent was killed."""
+    """Load the tokenizers in a worker process, and end it when its parent is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Training documents that are left out on request: duplicates, texts of the tests, unequal lengths, other languages."""
+"""Filters that leave out training documents: duplicates, texts of held-out data, unequal lengths, other languages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base
 from docnmt.runtime.progress import Progress
 
-#: Characters whose language is told together; shorter sentences are joined.
+#: Least number of characters whose language is identified; shorter sentences are joined.
 _BLOCK = 100
 
 
 class Reason(NamedTuple):
-    """Why a document is left out: the kind, for counts, and the case."""
+    """The reason for leaving out a document: its kind, for counts, and the details."""
 
     kind: str
     case: str
@@ -34,12 +34,12 @@ class Reason(NamedTuple):
 def drop_documents(
     train: Split, held_out: Sequence[Split], config: TranslationPreprocessConfig, say: Callable[[str], None]
 ) -> list[str]:
-    """Leave out the training documents that the configuration asks for, and list them in `dropped.tsv`.
+    """Leave out the training documents that the filters match, and list them in `dropped.tsv`.
 
-    Returns the notes that were also said.
+    Returns the notes that were also printed.
 
     Raises:
-        UserError: nothing would be left, or a language cannot be told.
+        UserError: nothing would be left, or a language cannot be identified.
     """
     if not config.filters():
         return []
@@ -67,7 +67,7 @@ def drop_documents(
 
 
 def _asked(config: TranslationPreprocessConfig) -> dict[str, str]:
-    """What the filters that are asked for find, in the order in which they look."""
+    """Return a description of each requested filter by kind, in the order in which they are applied."""
     return {
         kind: what
         for option, kind, what in (
@@ -81,7 +81,7 @@ def _asked(config: TranslationPreprocessConfig) -> dict[str, str]:
 
 
 def _reasons(train: Split, held_out: Sequence[Split], config: TranslationPreprocessConfig) -> dict[int, Reason]:
-    """The documents to leave out, each with the first reason that was found."""
+    """Return the documents to leave out, each with the first reason found."""
     source, target = train.sides[:2]
     texts, offsets = (train.files.text(source), train.files.text(target)), train.files.structure().document_offsets
     found: dict[int, Reason] = {}
@@ -109,14 +109,14 @@ Document = tuple[list[str], list[str]]
 
 
 def _duplicate(document: Document, number: int, seen: dict[bytes, int]) -> Reason | None:
-    """Whether all its words, on both sides, are those of an earlier document."""
+    """Return a reason if all words of a document, on both sides, are those of an earlier one."""
     words = "\0".join("\n".join(" ".join(line.split()) for line in side) for side in document)
     first = seen.setdefault(hashlib.blake2b(words.encode(), digest_size=16).digest(), number)
     return None if first == number else Reason("duplicate", f"duplicate of document {first + 1}")
 
 
 def _unequal(document: Document, limit: float) -> Reason | None:
-    """Whether the sides of its sentences that have a translation are too unequal in length."""
+    """Return a reason if the sides of the document's translated sentences are too unequal in length."""
     pairs = [(one, other) for one, other in zip(*document, strict=True) if other]
     source, target = (sum(len(line.strip()) for line in side) for side in zip(*pairs, strict=True)) if pairs else (1, 1)
     ratio = max(source, target) / max(min(source, target), 1)
@@ -124,7 +124,7 @@ def _unequal(document: Document, limit: float) -> Reason | None:
 
 
 def _foreign(document: Document, languages: tuple[str, str], tell: Callable[[str], str], least: float) -> Reason | None:
-    """Whether too little of a side is in its language, by characters."""
+    """Return a reason if too small a share of a side's characters is in its language."""
     for side, language in zip(document, languages, strict=True):
         right = total = 0
         for block in _blocks(side):
@@ -136,7 +136,7 @@ def _foreign(document: Document, languages: tuple[str, str], tell: Callable[[str
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[str]:
-    """Runs of lines of at least `_BLOCK` characters; the last one may be shorter."""
+    """Yield lines joined to blocks of at least `_BLOCK` characters; the last one may be shorter."""
     block = ""
     for line in filter(None, lines):
         block = f"{block} {line}" if block else line
@@ -148,7 +148,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _language_teller(languages: Sequence[str]) -> Callable[[str], str]:
-    """What gives the ISO 639-1 code of a text's language.
+    """Return a function that gives the ISO 639-1 code of a text's language.
 
     Raises:
         UserError: py3langid is not installed, or does not know one of the languages.

@@ -1,4 +1,4 @@
-"""First pass over a split: check all files together, write the raw text and learn the structure."""
+"""The first pass over a split: check all files together, write the raw text and collect the structure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _CHUNK = 4096
 
 @dataclass
 class Split:
-    """A split that was read: where its files are and what was found.
+    """A split that was read: its input, its files and the facts about them.
 
     `sides` are the source's language and the names of the references; the first two are cut into subwords. `left` are
-    the sentences of the input that are left, by their numbers; None: all.
+    the numbers of the input's sentences that are kept; None: all.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Split:
 
     @property
     def is_test(self) -> bool:
-        """Its sentences and documents must stay as they are."""
+        """True for a test split, whose sentences and documents must not be changed."""
         return self.name.startswith("test")
 
     def place(self, sentence: int) -> str:
-        """Where a sentence stands in the input, for messages."""
+        """Return the place of a sentence in the input, for messages."""
         return locate(self.input, sentence if self.left is None else int(self.left[sentence]))
 
 
@@ -51,10 +51,10 @@ def scan(
     """Read all files of a split once and write raw text and structure to its folder.
 
     Args:
-        change: gives for a language what is done to each of its sentences as it is read; None: nothing.
+        change: returns, for a language, a function applied to each of its sentences as it is read; None: unchanged.
 
     Raises:
-        UserError: a file is not clean, the sides do not fit together, or there is no target side where it is needed.
+        UserError: a file is malformed, the sides do not match, or a target side is required and missing.
     """
     total = sum(_size(path) for path in split.input.paths)
     builder = StructureBuilder()
@@ -79,9 +79,10 @@ def scan(
 
 
 def _check_references(split: Split, count: int) -> None:
-    """
+    """Check the number of references of a split.
+
     Raises:
-        UserError: training or validation data without a target side, or training data with several.
+      UserError: training or validation data without a target side, or training data with several.
     """
     where = split.input.paths[0]
     if not count and not split.is_test:

@@ -1,4 +1,4 @@
-"""What happens to sentences and documents above the declared limits (`--long-policy`)."""
+"""Treatment of sentences and documents above the declared limits (`--long-policy`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from docnmt.runtime.errors import UserError
 def apply_long_policy(
     split: Split, tokenizers: Mapping[str, Tokenizer], config: TranslationPreprocessConfig, say: Callable[[str], None]
 ) -> list[str]:
-    """Find what is too long in a split and do what the policy says; returns the notes that were also said.
+    """Apply the policy to a split's sentences and documents above the limits; return the notes that were also printed.
 
     Raises:
         UserError: something is too long under the policy `error`, or cannot be split.
@@ -55,18 +55,19 @@ def apply_long_policy(
 
 
 def _longer(sides: Sequence[TokenArray]) -> np.ndarray:
-    """(S,) int32 subwords of each sentence's longer side."""
+    """Return the number of subwords (S,) of each sentence's longer side, int32."""
     blocks = zip(*(side.length_blocks() for side in sides), strict=True)
     return np.concatenate([np.maximum.reduce(block).astype(np.int32) for block in blocks])
 
 
 def _refuse(split: Split, policy: str, what: str, limit: int, found: np.ndarray, costs: np.ndarray) -> None:
-    """
+    """Refuse sentences or documents that are too long, under the policy `error`.
+
     Args:
-        found, costs: the first sentence, and the length, of each `what` that is too long.
+      found, costs: the first sentence, and the length, of each `what` that is too long.
 
     Raises:
-        UserError: there are some, and the policy is `error`.
+      UserError: there are some, and the policy is `error`.
     """
     if policy == "error" and len(found):
         raise UserError(
@@ -84,7 +85,7 @@ def _new_rows(
     tokenizers: Mapping[str, Tokenizer],
     config: TranslationPreprocessConfig,
 ) -> list[Row]:
-    """What becomes of a sentence that is too long; when split, as few pieces as keep every side's within the limit."""
+    """Return the rows that replace a sentence that is too long; if split, as few as fit the limit on all sides."""
     limit = config.max_sentence_tokens
     if config.long_policy == "skip":
         return []
@@ -107,14 +108,14 @@ def _new_rows(
 
 
 def split_text(text: str, count: int) -> list[str]:
-    """`count` pieces of nearly equally many words; there are at least `count` words."""
+    """Split a text of at least `count` words into `count` pieces of nearly equally many words."""
     words = text.split()
     cuts = [len(words) * k // count for k in range(count + 1)]
     return [" ".join(words[a:b]) for a, b in itertools.pairwise(cuts)]
 
 
 def _note(split: Split, config: TranslationPreprocessConfig, sentences: np.ndarray, documents: np.ndarray) -> str:
-    """What was found and done; `documents` are their first sentences."""
+    """Describe what was found and done; `documents` are their first sentences."""
     done = {"split": "split", "truncate": "cut off", "skip": "left out"}[config.long_policy]
     if split.is_test:
         done = "kept whole, because test sets are never changed"

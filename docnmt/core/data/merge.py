@@ -1,4 +1,4 @@
-"""Data folders that were made piece by piece, put together by their offsets: the same bytes as if made in one run."""
+"""Merging of data folders that were made piece by piece: the result has the same bytes as if made in one run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from docnmt.registry.options import to_dict
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import check_folder, replacing_folder
 
-#: What folders must have in common.
+#: The entries of `meta.json` that folders must have in common.
 _SAME = ("task", "source_lang", "target_lang", "tokenizers", "vocabulary")
 
 
@@ -30,8 +30,8 @@ def merge_folders(config: TranslationPreprocessConfig, say: Callable[[str], None
     """Write the data folder of all training texts of `--merge`, in order, and of their other splits.
 
     Raises:
-        UserError: a folder is none, damaged, or of another vocabulary or other languages than the first; or two of them
-            hold a split that is not for training.
+        UserError: a folder is not a data folder, is damaged, or has another vocabulary or other languages than the
+            first; or two of them hold the same split and it is not for training.
     """
     folders, destination = [Path(folder) for folder in config.merge], Path(config.destdir)
     check_folder(destination, marker=META, overwrite=config.overwrite)
@@ -82,7 +82,7 @@ def _merge(
     counts: Sequence[Mapping[str, Any]],
     config: TranslationPreprocessConfig,
 ) -> Split:
-    """One split: rows one after the other, and the structure above them."""
+    """Merge one split: concatenate the rows and the structures."""
     rows = parts[0].sentence_rows()
     for part in parts:
         if part.sentence_rows() != rows:
@@ -108,7 +108,7 @@ def _merge(
 
 
 def _merge_dropped(into: SplitFolder, parts: Sequence[SplitFolder], kept: Sequence[int]) -> None:
-    """What filters left out of training documents, numbered through all parts, `kept` documents each."""
+    """Merge the lists of filtered training documents, numbered through all parts, `kept` documents each."""
     if into.split != "train" or not any(DROPPED in part.files for part in parts):
         return
     head, rows, before = "", list[str](), 0
@@ -125,7 +125,7 @@ def _merge_dropped(into: SplitFolder, parts: Sequence[SplitFolder], kept: Sequen
 
 
 def _joined(structures: Sequence[Structure], parts: Sequence[SplitFolder]) -> Structure:
-    """Documents of several folders, an empty line between two folders."""
+    """Join the documents of several folders, with an empty line between two folders."""
     kinds = {structure.levels.shape[1] for structure in structures}
     if len(kinds) > 1:
         raise UserError(f"{parts[0].folder} and others: paragraphs are known in some of them only")
@@ -149,7 +149,7 @@ def finish_folder(
     config: TranslationPreprocessConfig,
     say: Callable[[str], None],
 ) -> None:
-    """Write the tokenizers' files and `meta.json`, and say what every split holds."""
+    """Write the tokenizers' files and `meta.json`, and print a line on every split."""
     source, target = (tokenizers[side] for side in (config.source_lang, config.target_lang))
     joined = source is target
     names = {"source": "tokenizer.model" if joined else f"tokenizer.{config.source_lang}.model"}

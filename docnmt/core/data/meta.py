@@ -1,4 +1,4 @@
-"""`meta.json`: what a folder of preprocessed data holds."""
+"""`meta.json`, the description of a folder of preprocessed data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from docnmt.runtime.version import __version__
 
 META = "meta.json"
 FORMAT = 1
-#: Files that say something of the data and are none: the same text is the same data, whatever its documents are called.
+#: Files that do not count as data: the fingerprint does not depend on the names of documents.
 _BESIDE = re.compile(r"\.names\.text\.(offsets\.)?bin$|^dropped\.tsv$")
 #: The list of documents that were left out.
 DROPPED = "dropped.tsv"
@@ -29,10 +29,10 @@ _AGAIN = "preprocess again"
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    """The content of a folder's `meta.json`; the files it lists have the sizes it says. None of them is read.
+    """Read a folder's `meta.json` and check the sizes of the files it lists, without reading them.
 
     Raises:
-        UserError: not a data folder, written in another format, damaged, or a file is missing or truncated.
+        UserError: the folder is not a data folder, has another format, is damaged, or a file is missing or truncated.
     """
     path = Path(folder) / META
     if not path.exists():
@@ -56,7 +56,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
 
 
 def _check_size(path: Path, entry: FileEntry) -> None:
-    """Refuse a file that is missing, or shorter or longer than it should be."""
+    """Raise an error for a file that is missing, or shorter or longer than it should be."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -74,10 +74,10 @@ def _check_size(path: Path, entry: FileEntry) -> None:
 
 
 def check_files(folder: Path, meta: Mapping[str, Any], *beginnings: str) -> None:
-    """Compare files with their checksums, all whose names begin so; those of earlier versions have none.
+    """Compare all files whose names begin with one of `beginnings` with their checksums; old folders have none.
 
     Raises:
-        UserError: one differs.
+        UserError: a file differs.
     """
     for name, entry in meta["files"].items() if checking() else ():
         if name.startswith(beginnings) and KIND in entry and file_checksum(folder / name) != entry[KIND]:
@@ -85,10 +85,10 @@ def check_files(folder: Path, meta: Mapping[str, Any], *beginnings: str) -> None
 
 
 def verify_folder(folder: Path) -> Iterator[tuple[Path, str, bool]]:
-    """Every file, what was found, and whether it holds: by its xxh3, or its SHA-256 in folders of earlier versions.
+    """Yield every file, the finding, and whether it is intact: by its xxh3, or its SHA-256 in folders of old versions.
 
     Raises:
-        UserError: as `read_meta`.
+        UserError: see `read_meta`.
     """
     meta = read_meta(folder)
     yield folder / META, "holds" if "checksum" in meta else "has no checksum", True
@@ -107,17 +107,17 @@ def _sha256(path: Path) -> str:
 
 
 def _checksum(meta: Mapping[str, Any]) -> str:
-    """Of `meta.json` without its checksum, whatever the spaces in it."""
+    """Return the checksum of `meta.json` without its checksum, whatever its white space."""
     return checksum(json.dumps({k: v for k, v in meta.items() if k != "checksum"}, sort_keys=True).encode())
 
 
 def file_entry(content: bytes) -> dict[str, Any]:
-    """A small file's entry in `meta.json`."""
+    """Return a small file's entry in `meta.json`."""
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(), KIND: checksum(content)}
 
 
 def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]], **content: object) -> dict[str, Any]:
-    """Write `meta.json` with the format, docnmt's version and a fingerprint of the data; returns it.
+    """Write `meta.json` with the format, docnmt's version and a fingerprint of the data; return its content.
 
     Args:
         files: for each file of the folder at least its `bytes` and `sha256`.
@@ -131,7 +131,7 @@ def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]
         **content, "files": files,
     }  # fmt: skip
     text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")  # paths need not be UTF-8
-    meta: dict[str, Any] = json.loads(text)  # as it is read
+    meta: dict[str, Any] = json.loads(text)  # as `read_meta` will read it
     meta["checksum"] = _checksum(meta)
     write_json(folder / META, meta)
     return meta

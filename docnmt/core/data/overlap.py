@@ -1,4 +1,4 @@
-"""Documents of a held-out split that stand in the training data, too."""
+"""Detection of documents of a held-out split that also occur in the training data."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from docnmt.core.data.split_folder import SplitFolder
 from docnmt.core.data.store import TextArray
 
-#: From this share of a document's bytes on, it counts as seen.
+#: A document counts as seen if at least this share of its bytes is.
 HALF = 0.5
-#: Sentences that are compared together, and read together.
+#: Number of sentences compared at once, and of lines read at once.
 _TOGETHER, _LINES = 1 << 18, 4096
 
 
 def overlap_with_training(
     held_out: SplitFolder, training: SplitFolder, side: str, say: Callable[[str], None]
 ) -> list[str]:
-    """Warn about documents of which at least half the text stands in the training data (`shares_in_training`)."""
+    """Warn about documents of which at least half the text is in the training data (`shares_in_training`)."""
     share = shares_in_training(held_out, training, side)
     most, whole = int((share >= HALF).sum()), int((share == 1).sum())
     if not most:
@@ -34,16 +34,16 @@ def overlap_with_training(
 
 
 def shares_in_training(held_out: SplitFolder, training: SplitFolder, side: str) -> np.ndarray:
-    """(D,) which share of each document's text, by bytes, stands in the training data (`shares_seen`)."""
+    """Return the share (D,) of each document's bytes that is in the training data (`shares_seen`)."""
     return shares_seen(held_out.text(side), held_out.structure().document_offsets, [training.text(side)])
 
 
 def shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray]) -> np.ndarray:
-    """(D,) the share of each document's bytes that stands in other texts.
+    """Return the share (D,) of each document's bytes that occurs in other texts.
 
-    A sentence stands there if it does so next to the same neighbour: sentences that recur by themselves (headings,
-    greetings, small vocabularies) are no overlap of documents. A document's only sentence has no neighbour and must
-    stand there by itself. Neither text is held as a whole, not even one number a sentence.
+    A sentence counts only if it occurs there next to the same neighbour: sentences that recur by themselves (headings,
+    greetings, small vocabularies) are no overlap of documents. A document's only sentence has no neighbour and counts
+    by itself. Neither text is held in memory as a whole, not even one number per sentence.
     """
     shares = [np.zeros(0)]
     begin = 0
@@ -55,7 +55,7 @@ def shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray
 
 
 def _shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArray]) -> np.ndarray:
-    """(D,) the same of the documents between some `offsets`."""
+    """Return the shares (D,) of the documents between these `offsets`."""
     sentences = _hashes(text, int(offsets[0]), int(offsets[-1]))
     pairs = _pairs(sentences)  # pair i: sentences i and i + 1
     known, known_pairs = np.zeros(len(sentences), dtype=bool), np.zeros(len(pairs), dtype=bool)
@@ -78,13 +78,13 @@ def _shares_seen(text: TextArray, offsets: np.ndarray, others: Sequence[TextArra
 
 
 def _pairs(hashes: np.ndarray) -> np.ndarray:
-    """(S-1,) uint64, one of every two neighbours, in their order."""
+    """Return a hash of every two neighbours, in order; (S-1,) uint64."""
     mixed: np.ndarray = hashes[:-1] * np.uint64(0x9E3779B97F4A7C15) ^ hashes[1:]
     return mixed
 
 
 def _hashes(text: TextArray, first: int, last: int) -> np.ndarray:
-    """(last - first,) uint64, one of each line's words."""
+    """Return a hash of each line's words; (last - first,) uint64."""
     lines = (line for begin in range(first, last, _LINES) for line in text[begin : min(begin + _LINES, last)])
     text.let_go()
     digests = (hashlib.blake2b(" ".join(line.split()).encode(), digest_size=8).digest() for line in lines)

@@ -1,7 +1,7 @@
-"""What is done to a text before SentencePiece cuts it: punctuation made uniform, a language's tag put in front.
+"""Preparation of a text before SentencePiece cuts it: punctuation normalisation and a language tag.
 
 It is stored in the SentencePiece model itself, in a field of its own before those of its schema, which SentencePiece
-passes over. So it goes wherever a vocabulary goes, into data folders and checkpoints, and text is prepared alike
+skips. So it is part of a vocabulary everywhere, in data folders and checkpoints, and text is prepared in the same way
 everywhere.
 """
 
@@ -19,24 +19,24 @@ from docnmt.runtime.errors import UsageError, UserError
 
 
 def _varint(number: int) -> bytes:
-    """A whole number as Protocol Buffers have it: seven bits a byte, the lowest first."""
+    """Encode a whole number as Protocol Buffers do: seven bits a byte, the lowest first."""
     rest = number >> 7
     return bytes([number & 0x7F | 0x80]) + _varint(rest) if rest else bytes([number])
 
 
-#: What the field begins with: its number (the schema leaves all from 200 on to others), and that bytes follow.
+#: The beginning of the field: its number (the schema reserves those from 200 on for others) and its type, bytes.
 _TAG = _varint(1811 << 3 | 2)
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """How texts are prepared.
+    """The settings of preparing a text.
 
     Attributes:
-        punctuation: the language by whose rules sacremoses makes punctuation uniform; "": it stays as it is.
-        tags: the entry of the vocabulary that stands for each language, of a model of several.
-        tag_of: whose language the tag before a text names: that of the source or of the target.
-        tag: the language whose tag stands before each text; "": none.
+        punctuation: the language by whose rules sacremoses normalises punctuation; "": it is unchanged.
+        tags: for models of several languages, each language's entry of the vocabulary.
+        tag_of: the side whose language the tag names: source or target.
+        tag: the language whose tag precedes each text; "": none.
     """
 
     punctuation: str = ""
@@ -51,15 +51,15 @@ class Preparation:
 
     @property
     def cleaned(self) -> Callable[[str], str]:
-        """What makes the punctuation of a text uniform."""
+        """The function that normalises a text's punctuation."""
         return normalizer(self.punctuation) if self.punctuation else str
 
     @classmethod
     def of(cls, model: bytes) -> Preparation:
-        """What a SentencePiece model says; one of another toolkit has nothing to say.
+        """Read the preparation stored in a SentencePiece model; models of other toolkits get the default.
 
         Raises:
-            UserError: it is damaged.
+            UserError: the stored preparation is damaged.
         """
         try:
             content = _divided(model)[0]
@@ -68,7 +68,7 @@ class Preparation:
             raise UserError(f"the vocabulary's way to prepare text is damaged: {error}") from error
 
     def added_to(self, model: bytes) -> bytes:
-        """The model with this in place of what it says."""
+        """Return the model with this preparation stored in it, in place of the former one."""
         bare = _divided(model)[1]
         if self == Preparation():
             return bare
@@ -77,7 +77,7 @@ class Preparation:
 
 
 def _divided(model: bytes) -> tuple[bytes, bytes]:
-    """The content of the field, empty without it, and the model behind it."""
+    """Return the field's content, empty if it is missing, and the model without the field."""
     if not model.startswith(_TAG):
         return b"", model
     size, place, shift = 0, len(_TAG), 0
@@ -90,7 +90,7 @@ def _divided(model: bytes) -> tuple[bytes, bytes]:
 
 @functools.cache
 def normalizer(language: str) -> Callable[[str], str]:
-    """Moses' rules for punctuation, by sacremoses: straight quotation marks, no space before a colon, … in a line."""
+    """Return a function that normalises punctuation by Moses' rules (sacremoses), as straight quotation marks."""
     from sacremoses import MosesPunctNormalizer
 
     normalize: Callable[[str], str] = MosesPunctNormalizer(lang=_base(language)).normalize
@@ -99,18 +99,18 @@ def normalizer(language: str) -> Callable[[str], str]:
 
 @functools.cache
 def detokenizer(language: str) -> Callable[[str], str]:
-    """What takes the spaces and escapes of Moses' tokenizer out of a line again, by sacremoses."""
+    """Return a function that undoes Moses' tokenization of a line, spaces and escapes, by sacremoses."""
     from sacremoses import MosesDetokenizer
 
     made = MosesDetokenizer(lang=_base(language))
 
     def detokenize(line: str) -> str:
-        """A line as it was before it was cut into words."""
+        """Restore a line as it was before it was tokenized."""
         return str(made.detokenize(line.split()))
 
     return detokenize
 
 
 def _base(language: str) -> str:
-    """`de` of de-AT; sacremoses has its rules by such codes, and general ones for all others."""
+    """Return `de` for de-AT; sacremoses has rules for such codes, and general ones for all others."""
     return re.split(r"[-_]", language.lower())[0]

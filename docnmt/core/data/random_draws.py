@@ -1,4 +1,4 @@
-"""Random numbers that are functions of their seeds and of what they fall on, and of nothing else."""
+"""Random numbers that depend only on their seeds and on the numbers they are drawn for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def uniform(seeds: Sequence[int], *numbers: np.ndarray) -> np.ndarray:
-    """(n,) in [0, 1): a draw for each tuple of `numbers` (n,), a function of it and of the seeds alone (splitmix64)."""
+    """Draw a number in [0, 1) for each tuple of `numbers` (n,), a function of it and the seeds alone (splitmix64)."""
     state = np.random.SeedSequence(list(seeds)).generate_state(1, np.uint64)
     for number in numbers:
         state = state ^ number.astype(np.uint64)

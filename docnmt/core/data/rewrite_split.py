@@ -1,4 +1,4 @@
-"""Changing some sentences of a split that is already on disk, on all sides alike."""
+"""Editing of a split that is already on disk: replace, cut or remove sentences on all sides alike."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from docnmt.core.formats.structure import Structure, renumber
 from docnmt.core.units import cut_units, document_units
 from docnmt.runtime.errors import UserError
 
-#: A row that takes a sentence's place, by the array's name (`en.tokens`, `en.text`); an array that is not named keeps
-#: what the sentence has.
+#: A row that replaces a sentence, by the array's name (`en.tokens`, `en.text`); arrays that are not named keep
+#: the sentence's values.
 Row = dict[str, np.ndarray]
 
 
 def rewrite(files: SplitFolder, edits: Mapping[int, Sequence[Row]], max_document_tokens: int | None) -> None:
-    """Carry out edits in the files of a split.
+    """Apply edits to the files of a split.
 
     Args:
-        edits: what becomes of each sentence that changes: no row (left out), one (cut off) or several (split).
+        edits: the rows that replace each edited sentence: none (left out), one (cut off) or several (split).
         max_document_tokens: cut documents at sentence ends to this length.
 
     Raises:
@@ -47,7 +47,7 @@ def rewrite(files: SplitFolder, edits: Mapping[int, Sequence[Row]], max_document
 
 
 def _divide(structure: Structure) -> tuple[Structure, np.ndarray]:
-    """Without documents that lost all sentences; also which documents are left."""
+    """Remove documents that lost all sentences; return also the numbers of those left."""
     left = np.flatnonzero(np.diff(structure.document_offsets) > 0)
     offsets = structure.document_offsets[np.concatenate([left, [structure.num_documents]])]
     blank = np.add.reduceat(structure.blank_lines, np.concatenate([[0], left + 1]))
@@ -55,7 +55,7 @@ def _divide(structure: Structure) -> tuple[Structure, np.ndarray]:
 
 
 def _cut(structure: Structure, costs: np.ndarray, limit: int) -> tuple[Structure, np.ndarray]:
-    """With long documents cut at sentence ends; also of which document each is a piece."""
+    """Cut long documents at sentence ends; return also the document that each piece belongs to."""
     pieces = cut_units(document_units(structure.document_offsets), costs, limit)
     offsets = np.append(pieces.first, structure.num_sentences)
     begins = np.isin(pieces.first, structure.document_offsets)
@@ -64,7 +64,7 @@ def _cut(structure: Structure, costs: np.ndarray, limit: int) -> tuple[Structure
 
 
 def _rewrite_rows(files: SplitFolder, name: str, edits: Mapping[int, Sequence[Row]]) -> None:
-    """The array `name` with new rows in place of some; the runs of rows between them are copied whole."""
+    """Write the array `name` with new rows in place of some; runs of unchanged rows are copied whole."""
     values, offsets = files.rows(name)
     with files.writer(name, values.dtype) as writer:
         begin = 0

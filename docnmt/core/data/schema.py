@@ -1,4 +1,4 @@
-"""What `meta.json` may hold, by task."""
+"""The schema of `meta.json`, by task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docnmt.runtime.structured import Count, Hex, Name, Open
 
 
 class FileEntry(Open):
-    """A file of the folder; arrays have `dtype` and `length`, structure files what they hold."""
+    """A file of the folder; arrays have `dtype` and `length`, structure files their counts."""
 
     bytes: Count
     sha256: Hex
@@ -23,7 +23,7 @@ class FileEntry(Open):
 
 
 class Lengths(Open):
-    """What is counted of one side of a split."""
+    """The lengths of one side of a split, in subwords."""
 
     tokens: Count
     unknown: Count
@@ -34,7 +34,7 @@ class Lengths(Open):
 
 
 class SplitCounts(Open):
-    """A split of a translation folder."""
+    """The counts of a split of a translation folder."""
 
     documents: Count
     sentences: Count
@@ -47,7 +47,7 @@ class SplitCounts(Open):
 
 
 class Vocabulary(Open):
-    """How many entries the vocabularies of both sides have."""
+    """The sizes of both sides' vocabularies."""
 
     source: Count
     target: Count
@@ -66,7 +66,7 @@ class AnyMeta(Open):
 
 
 class OurMeta(AnyMeta, kw_only=True):
-    """… of the tasks that are built in."""
+    """`meta.json` of a built-in task."""
 
     fingerprint: str
     files: dict[Name, FileEntry]
@@ -74,7 +74,7 @@ class OurMeta(AnyMeta, kw_only=True):
 
 
 class TranslationMeta(OurMeta, kw_only=True):
-    """… of document_translation."""
+    """`meta.json` of document_translation."""
 
     source_lang: Name
     target_lang: Name
@@ -84,19 +84,19 @@ class TranslationMeta(OurMeta, kw_only=True):
 
 
 class ClassificationMeta(OurMeta, kw_only=True):
-    """… of text_classification."""
+    """`meta.json` of text_classification."""
 
     vocabulary: str
     labels: list[str]
 
 
 class NliMeta(OurMeta, kw_only=True):
-    """… of nli."""
+    """`meta.json` of nli."""
 
     vectors: list[str]
 
 
-#: By task; those of plug-ins say what they like.
+#: The schema by task; plug-ins' tasks have none.
 SCHEMAS: dict[str, type[AnyMeta]] = {
     "document_translation": TranslationMeta, "text_classification": ClassificationMeta, "nli": NliMeta,
 }  # fmt: skip

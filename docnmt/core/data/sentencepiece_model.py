@@ -1,7 +1,7 @@
-"""What a SentencePiece model file says: its kind, and the pieces with their scores.
+"""Reading of SentencePiece model files: the kind of model, and the pieces with their scores.
 
-The Python package does not tell the kind of a model, and reading the file by its own schema needs another package. The
-file is a Protocol Buffers message; of its fields the few that are needed here are read.
+The Python package does not give the kind of a model, and reading the file by its own schema needs another package. The
+file is a Protocol Buffers message; only the few fields needed here are read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NORMAL, USER_DEFINED, BYTE = 1, 4, 6
 
 
 class Piece(NamedTuple):
-    """An entry of the vocabulary; `kind` is NORMAL or another one of the schema's."""
+    """An entry of the vocabulary; `kind` is NORMAL or another constant of the schema."""
 
     text: str
     score: float
@@ -26,19 +26,19 @@ class Piece(NamedTuple):
 
 
 class Model(NamedTuple):
-    """`kind` is UNIGRAM, BPE or another one of the schema's; `pieces` by number."""
+    """A SentencePiece model; `kind` is UNIGRAM, BPE or another constant of the schema, `pieces` are in order."""
 
     kind: int
     pieces: list[Piece]
 
 
 def read_model(data: bytes) -> Model:
-    """The content of a model file that SentencePiece has read without complaint."""
+    """Read the content of a model file that SentencePiece has already accepted."""
     kind, pieces = UNIGRAM, []
     for field, value in _fields(data):
         if field == 1 and isinstance(value, bytes):
             pieces.append(_piece(value))
-        elif field == 2 and isinstance(value, bytes):  # what it was trained with
+        elif field == 2 and isinstance(value, bytes):  # the trainer's settings
             kind = next((int(number) for name, number in _fields(value) if name == 3), UNIGRAM)
     return Model(kind, pieces)
 
@@ -56,7 +56,7 @@ def _piece(data: bytes) -> Piece:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The number and value of each field of a message: a whole number, or bytes."""
+    """Yield the number and value of each field of a message: a whole number, or bytes."""
     place = 0
     while place < len(data):
         tag, place = _varint(data, place)
@@ -75,7 +75,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A whole number in groups of seven bits, lowest first, and where it ends."""
+    """Read a whole number in groups of seven bits, lowest first; return it and the place after it."""
     number = shift = 0
     while True:
         byte = data[place]

@@ -30,34 +30,34 @@ from docnmt.runtime.errors import UserError
 
 
 def reference_names(target_lang: str, count: int) -> list[str]:
-    """What the references of a split are called in its files: de, de1, de2 …"""
+    """Return the names of a split's references in its files: de, de1, de2 …"""
     return [f"{target_lang}{number or ''}" for number in range(count)]
 
 
 @dataclass(frozen=True)
 class SplitFolder:
-    """One split in a folder; `files` is (or will be) the list of files in the folder's `meta.json`."""
+    """One split in a folder; `files` is the list of files that the folder's `meta.json` has or will have."""
 
     folder: Path
     split: str
     files: dict[str, dict[str, Any]]
 
     def text(self, side: str, *, rows: int | None = None) -> TextArray:
-        """Raw text of a side (a language), mapped into memory."""
+        """Return the raw text of a side (a language), mapped into memory."""
         return TextArray(*self.rows(f"{side}.text", rows=rows))
 
     def text_if_known(self, side: str, *, rows: int | None = None) -> TextArray | None:
-        """The same of what only some corpora have: `labels` and `names`."""
+        """Return the text of `labels` or `names`, which only some corpora have, or None."""
         return self.text(side, rows=rows) if f"{self.split}.{side}.text.bin" in self.files else None
 
     def tokens(self, side: str, *, rows: int | None = None, below: int | None = None) -> TokenArray:
-        """Subwords of a side, mapped into memory; `below`, the size of their vocabulary."""
+        """Return the subwords of a side, mapped into memory, after checking that they are less than `below`."""
         tokens, offsets = self.rows(f"{side}.tokens", rows=rows)
         check_tokens(self.folder / f"{self.split}.{side}.tokens.bin", tokens, below)
         return TokenArray(tokens, offsets)
 
     def rows(self, name: str, *, rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Values and offsets of `SPLIT.NAME.bin`, mapped into memory.
+        """Return values and offsets of `SPLIT.NAME.bin`, mapped into memory.
 
         Raises:
             UserError: the file is missing, or the offsets are not those of `rows` rows.
@@ -67,13 +67,13 @@ class SplitFolder:
         return values, offsets
 
     def sentence_rows(self) -> list[str]:
-        """The names of the arrays that have a row a sentence: `en.text`, `en.tokens`, …"""
+        """Return the names of the arrays that have a row per sentence: `en.text`, `en.tokens`, …"""
         names = [name.removesuffix(".offsets.bin") for name in self.files if name.endswith(".offsets.bin")]
         own = [name.removeprefix(f"{self.split}.") for name in names if name.startswith(f"{self.split}.")]
         return [name for name in own if name != "names.text"]
 
     def structure(self) -> Structure:
-        """The documents, mapped into memory."""
+        """Return the document structure, mapped into memory."""
         path, entry = self._entry("structure", "documents", "sentences", "levels")
         documents, sentences, levels = entry["documents"], entry["sentences"], entry["levels"]
         offsets = map_array(path, "<i8", documents + 1)
@@ -99,9 +99,9 @@ class SplitFolder:
 
     @contextmanager
     def writer(self, name: str, dtype: np.dtype[Any] | str) -> Iterator[RaggedWriter]:
-        """A writer of `SPLIT.NAME.bin`, which is complete at the end of the block.
+        """Return a context manager that writes `SPLIT.NAME.bin`, which is complete at the end of the block.
 
-        It may take the place of such a file: arrays mapped from that one stay as they are.
+        It may replace an existing file: arrays mapped from the old one stay valid.
         """
         writer = RaggedWriter(self.folder, f"{self.split}.{name}", dtype)
         yield writer
@@ -113,12 +113,12 @@ class SplitFolder:
             writer.append_lines(lines)
 
     def array(self, name: str) -> np.ndarray:
-        """`SPLIT.NAME.bin`, mapped into memory."""
+        """Return `SPLIT.NAME.bin`, mapped into memory."""
         path, entry = self._entry(name, "dtype", "length")
         return map_array(path, entry["dtype"], entry["length"])
 
     def _entry(self, name: str, *keys: str) -> tuple[Path, dict[str, Any]]:
-        """A file and what `meta.json` says of it."""
+        """Return a file's path and its entry in `meta.json`."""
         file = f"{self.split}.{name}.bin"
         entry = self.files.get(file, {})
         if any(entry.get(key) is None for key in keys):

@@ -1,6 +1,6 @@
-"""Flat arrays on disk: tokens and raw text of millions of sentences, mapped into memory.
+"""Flat arrays on disk, mapped into memory: tokens and raw text of millions of sentences.
 
-A file `NAME.bin` is one array, little-endian, without a header; its type and length stand in `meta.json`.
+A file `NAME.bin` is one array, little-endian, without a header; its type and length are in `meta.json`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TokenArray:
     """Sentences as subword numbers, without `</s>`.
 
     Attributes:
-        tokens: (T,) uint16 or uint32, all sentences in one row. offsets: (S+1,) int64, where each begins.
+        tokens: (T,) uint16 or uint32, all sentences concatenated. offsets: (S+1,) int64, where each begins.
     """
 
     def __init__(self, tokens: np.ndarray, offsets: np.ndarray) -> None:
@@ -34,26 +34,26 @@ class TokenArray:
 
     @classmethod
     def from_lists(cls, sentences: Sequence[Sequence[int]], vocab_size: int) -> TokenArray:
-        """From each sentence's subwords, in memory."""
+        """Build the array from each sentence's subwords, in memory."""
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         flat = np.fromiter((token for sentence in sentences for token in sentence), token_dtype(vocab_size))
         return cls(flat, offsets_of(lengths))
 
     def first(self, sentences: int) -> TokenArray:
-        """The first sentences."""
+        """Return the first `sentences` sentences."""
         return TokenArray(self.tokens[: self.offsets[sentences]], self.offsets[: sentences + 1])
 
     def take(self, numbers: np.ndarray) -> TokenArray:
-        """The sentences with these numbers, in their order, in memory."""
+        """Return the sentences with these numbers, in their order, in memory."""
         first, last = np.asarray(self.offsets[numbers]), np.asarray(self.offsets[numbers + 1])
         return TokenArray(np.asarray(self.tokens[ranges(first, last)]), offsets_of(last - first))
 
     def lengths(self) -> np.ndarray:
-        """(S,) int64 subwords of each sentence."""
+        """Return the number of subwords of each sentence, (S,) int64."""
         return np.diff(self.offsets)
 
     def length_blocks(self) -> Iterator[np.ndarray]:
-        """The same, (n,) of some sentences after the other: for corpora of which not even this is to be in memory."""
+        """Yield the lengths in blocks (n,), for corpora so large that not even the lengths fit into memory."""
         return length_blocks(self.offsets)
 
     def __getitem__(self, i: int) -> np.ndarray:
@@ -68,7 +68,7 @@ class TextArray(Sequence[str]):
     """Lines of raw text.
 
     Attributes:
-        data: (bytes,) uint8, UTF-8, all lines in one row. offsets: (S+1,) int64, where each begins.
+        data: (bytes,) uint8, UTF-8, all lines concatenated. offsets: (S+1,) int64, where each begins.
     """
 
     def __init__(self, data: np.ndarray, offsets: np.ndarray) -> None:
@@ -76,13 +76,13 @@ class TextArray(Sequence[str]):
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> TextArray:
-        """In memory."""
+        """Build the array from lines, in memory."""
         encoded = [line.encode() for line in lines]
         lengths = np.array([len(line) for line in encoded], dtype=np.int64)
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets_of(lengths))
 
     def first(self, lines: int) -> TextArray:
-        """The first lines."""
+        """Return the first `lines` lines."""
         return TextArray(self.data[: self.offsets[lines]], self.offsets[: lines + 1])
 
     def __len__(self) -> int:
@@ -106,12 +106,12 @@ class TextArray(Sequence[str]):
             yield from self._lines(first, min(first + _LINES, len(self)))
 
     def let_go(self) -> None:
-        """What was read of a mapped file leaves this process (`let_go`)."""
+        """Release the pages read of a mapped file (see the function `let_go`)."""
         let_go(self.data)
         let_go(self.offsets)
 
     def _lines(self, first: int, last: int) -> list[str]:
-        """A range of lines, read at once."""
+        """Return a range of lines, read at once."""
         offsets = np.asarray(self.offsets[first : last + 1])
         data = self.data[offsets[0] : offsets[-1]].tobytes()
         cuts = (offsets - offsets[0]).tolist()
@@ -122,12 +122,12 @@ class TextArray(Sequence[str]):
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """(S,) lengths → (S+1,) int64 offsets."""
+    """Return offsets (S+1,), int64, of rows with these lengths (S,)."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 
 def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """All numbers of the half-open ranges, one after the other: [3, 8), [0, 2) → 3 4 5 6 7 0 1."""
+    """Return all numbers of half-open ranges, one after the other: [3, 8), [0, 2) → 3 4 5 6 7 0 1."""
     lengths = last - first
     offsets = offsets_of(lengths)
     numbers: np.ndarray = np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -135,16 +135,16 @@ def ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
 
 
 def length_blocks(offsets: np.ndarray) -> Iterator[np.ndarray]:
-    """(S+1,) offsets → the lengths of some rows after the other."""
+    """Yield the lengths of rows with these offsets (S+1,), in blocks."""
     for first in range(0, len(offsets) - 1, _BLOCK):
         yield np.diff(offsets[first : first + _BLOCK + 1])
         let_go(offsets)
 
 
 def let_go(array: np.ndarray) -> None:
-    """Take the pages of a mapped file out of this process, where a pass over it has done with them.
+    """Release the pages of a mapped file from this process, after a pass over it.
 
-    They stay in the system's cache, and come back when they are read again. Of other arrays nothing happens.
+    They stay in the system's cache, and are mapped again when they are read. Other arrays are left alone.
     """
     owner: object = array
     while isinstance(owner, np.ndarray):
@@ -154,7 +154,7 @@ def let_go(array: np.ndarray) -> None:
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
-    """The smallest type that holds every token of a vocabulary."""
+    """Return the smallest type that holds every token of a vocabulary."""
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 
@@ -163,12 +163,12 @@ class ArrayWriter:
 
     def __init__(self, path: Path, dtype: np.dtype[Any] | str) -> None:
         self.path, self.dtype, self.length = path, np.dtype(dtype), 0
-        path.unlink(missing_ok=True)  # arrays mapped from a file that it replaces stay as they are
+        path.unlink(missing_ok=True)  # arrays mapped from the old file stay valid
         self._file, self._digest = path.open("wb"), hashlib.sha256()
         self._checksum = xxhash.xxh3_64()
 
     def append(self, values: np.ndarray) -> None:
-        """More elements at the end."""
+        """Append elements."""
         for first in range(0, len(values), _BLOCK):  # `values` may be a map of a large file
             data = np.ascontiguousarray(values[first : first + _BLOCK], dtype=self.dtype).tobytes()
             self._file.write(data)
@@ -178,7 +178,7 @@ class ArrayWriter:
         self.length += len(values)
 
     def close(self) -> dict[str, Any]:
-        """The file's entry in `meta.json`."""
+        """Close the file and return its entry in `meta.json`."""
         self._file.close()
         return {
             "dtype": self.dtype.str, "length": self.length, "bytes": self.length * self.dtype.itemsize,
@@ -195,28 +195,28 @@ class RaggedWriter:
         self._offsets.append(np.zeros(1, dtype=np.int64))
 
     def append(self, values: np.ndarray, lengths: np.ndarray) -> None:
-        """More rows: their elements one after the other, and how many each has."""
+        """Append rows: their elements one after the other, and how many each has."""
         self._offsets.append(self.values.length + np.cumsum(lengths, dtype=np.int64))
         self.values.append(values)
 
     def append_rows(self, values: np.ndarray, offsets: np.ndarray) -> None:
-        """Rows of another such file: those between its `offsets`, which need not begin at 0."""
+        """Append rows of another such file: those between its `offsets`, which need not begin at 0."""
         for first in range(0, len(offsets) - 1, _BLOCK):
             part = offsets[first : first + _BLOCK + 1]
             self.append(values[part[0] : part[-1]], np.diff(part))
 
     def append_lines(self, lines: Sequence[str]) -> None:
-        """More rows of text."""
+        """Append lines of text."""
         text = TextArray.from_lines(lines)
         self.append(text.data, np.diff(text.offsets))
 
     def close(self) -> dict[str, dict[str, Any]]:
-        """The files' entries in `meta.json`."""
+        """Close the files and return their entries in `meta.json`."""
         return {writer.path.name: writer.close() for writer in (self.values, self._offsets)}
 
 
 def map_array(path: Path, dtype: str, length: int, *, offset: int = 0) -> np.ndarray:
-    """`length` elements of a file from byte `offset` on, mapped into memory.
+    """Map `length` elements of a file from byte `offset` on into memory.
 
     Raises:
         UserError: the file is missing or too short.
@@ -232,10 +232,10 @@ def map_array(path: Path, dtype: str, length: int, *, offset: int = 0) -> np.nda
 
 
 def check_offsets(path: Path, offsets: np.ndarray, total: int, rows: int | None = None) -> None:
-    """Refuse offsets that do not rise from 0 to `total`, or are not those of `rows` rows.
+    """Check that offsets rise from 0 to `total`, and are those of `rows` rows if that is given.
 
     Raises:
-        UserError: naming the file.
+        UserError: they do not; the message names the file.
     """
     count = len(offsets) - 1
     if rows is not None and count != rows:
@@ -246,10 +246,10 @@ def check_offsets(path: Path, offsets: np.ndarray, total: int, rows: int | None 
 
 
 def check_tokens(path: Path, tokens: np.ndarray, below: int | None) -> None:
-    """Refuse subwords that no vocabulary of `below` entries has; `docnmt.runtime.checksums.skipped` leaves this out.
+    """Check that all subwords are less than `below`; nothing is checked inside `docnmt.runtime.checksums.skipped`.
 
     Raises:
-        UserError: naming the file.
+        UserError: one is not; the message names the file.
     """
     if below is not None and checking() and len(tokens) and tokens.max() >= below:
         raise UserError(f"{path}: is damaged: it has a subword {tokens.max():,} of {below:,}; preprocess again")

@@ -1,4 +1,4 @@
-"""A vocabulary that exists: of a data folder, of a trained model, or a SentencePiece model by itself."""
+"""Loading of existing vocabularies: of a data folder, of a trained model, or a SentencePiece model by itself."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from docnmt.runtime.hub import is_address
 
 
 def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
-    """The tokenizer of each language in a data folder, a checkpoint or a --save-dir; equal ones are one object.
+    """Load the tokenizer of each language from a data folder, a checkpoint or a --save-dir; equal ones are one object.
 
-    A .model file is for all languages. A joined vocabulary that has the first language is for the others, too. One with
-    tags, of a model of several languages, is for all that it has tags for.
+    A .model file serves all languages. A joined vocabulary that has the first language serves the others, too. One with
+    tags, of a model of several languages, serves all languages that it has tags for.
 
     Raises:
-        UserError: there is no vocabulary, it is damaged, or it has none of a language.
+        UserError: there is no vocabulary, it is damaged, or it lacks a language.
     """
     where, models = _models(path, languages)
     if any(Preparation.of(model).tags for model in models.values()):
@@ -42,7 +42,7 @@ def stored_tokenizers(path: Path, *languages: str) -> list[Tokenizer]:
 
 
 def _tagged(where: Path, models: dict[str, bytes], languages: tuple[str, ...]) -> list[Tokenizer]:
-    """Those of a model of several languages, whose tags ask for these two."""
+    """Load the tokenizers of a model of several languages, with the tags of these two."""
     if len(languages) != 2 or where.suffix == ".model":
         raise UserError(
             f"{where}: a vocabulary with tags for languages has two sides; name its folder or checkpoint, and leave "
@@ -57,7 +57,7 @@ def _tagged(where: Path, models: dict[str, bytes], languages: tuple[str, ...]) -
 
 
 def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, bytes]]:
-    """By language the SentencePiece models, and the file that says whose they are."""
+    """Return the SentencePiece models by language, and the file that lists them."""
     try:
         if (path / META).is_file():
             meta = read_meta(path)
@@ -73,7 +73,7 @@ def _models(path: Path, languages: tuple[str, ...]) -> tuple[Path, dict[str, byt
 
 
 def _of_checkpoint(file: Path) -> dict[str, bytes]:
-    """The tokenizers of a translation model; without torch, so only what they need is read and checked."""
+    """Load the tokenizers of a translation model; without torch, so only these tensors are read and checked."""
     try:
         with safetensors.safe_open(file, framework="numpy") as content:
             metadata = content.metadata() or {}
@@ -87,7 +87,7 @@ def _of_checkpoint(file: Path) -> dict[str, bytes]:
 
 
 def _tensor(file: Path, content: safetensors.safe_open, name: str, seal: Seal | None) -> bytes:
-    """The bytes of a tensor, compared with their checksum."""
+    """Return the bytes of a tensor, compared with their checksum."""
     array: np.ndarray = content.get_tensor(name)
     if seal is not None:
         seal.check(file, name, array.dtype.name, array.shape, np.ascontiguousarray(array))

@@ -1,4 +1,4 @@
-"""Training SentencePiece in a process of its own, which can be ended: its training heeds no signal while it runs.
+"""Training of SentencePiece in a process of its own, which can be killed: training ignores signals while it runs.
 
 The process reads a line of JSON (the options) and then lines of text from stdin, and writes the model to stdout.
 """
@@ -19,17 +19,17 @@ from typing import Any  # options, as JSON
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.runtime.errors import UserError
 
-#: Longer lines (in characters) are trained on in pieces; SentencePiece takes minutes for one of a million.
+#: Longer lines (in characters) are divided for training; SentencePiece takes minutes for one of a million.
 LONGEST_LINE = 10_000
-#: Linux's <sys/prctl.h>: a signal when the parent ends.
+#: PR_SET_PDEATHSIG of Linux's <sys/prctl.h>: request a signal when the parent ends.
 _PDEATHSIG = 1
 
 
 def train_in_process(lines: Iterable[str], **options: Any) -> Tokenizer:
-    """`Tokenizer.train(lines, **options)`, which SIGTERM and Ctrl-C end at once.
+    """Run `Tokenizer.train(lines, **options)` so that SIGTERM and Ctrl-C end it at once.
 
     Raises:
-        UserError: as there, or the process was killed.
+        UserError: see there; or the process was killed.
     """
     command = [sys.executable, "-c", f"from {__name__} import main; main()"]
     with tempfile.TemporaryFile() as model, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=model) as process:
@@ -52,7 +52,7 @@ def train_in_process(lines: Iterable[str], **options: Any) -> Tokenizer:
 
 
 def pieces(line: str) -> Iterator[str]:
-    """A line, in pieces of at most `LONGEST_LINE` characters, between words where it has some."""
+    """Divide a line into pieces of at most `LONGEST_LINE` characters, between words if possible."""
     while len(line) > LONGEST_LINE:
         place = line.rfind(" ", LONGEST_LINE // 2, LONGEST_LINE)
         place = LONGEST_LINE if place < 0 else place
@@ -62,11 +62,11 @@ def pieces(line: str) -> Iterator[str]:
 
 
 def main() -> None:
-    """The process: status 0 and a model, or 3 and what is wrong with the text."""
+    """Run the training process: it ends with status 0 and a model, or with 3 and an error message."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # a killed parent cannot
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)  # a killed parent cannot end it
     options = json.loads(sys.stdin.buffer.readline())
     lines = (line.decode().removesuffix("\n") for line in sys.stdin.buffer)
     try:

@@ -19,26 +19,26 @@ from docnmt.core.data.tokenizer import UNK, Tokenizer
 from docnmt.core.data.unigram import UnigramWords
 from docnmt.runtime.errors import UserError
 
-#: What SentencePiece writes for a space.
+#: SentencePiece's character for a space.
 SPACE = "▁"
 _WORD = re.compile(f"{SPACE}[^{SPACE}]*|[^{SPACE}]+")
 
 
 class Words(Protocol):
-    """Draws segmentations of words."""
+    """The interface of samplers: draws segmentations of words."""
 
     def draw(
         self, words: Sequence[str], lines: np.ndarray, begins: np.ndarray, seeds: Sequence[int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Codes of the pieces of all words, and how many each word has (`UnigramWords.draw`)."""
+        """Return codes of the pieces of all words, and how many each word has (see `UnigramWords.draw`)."""
 
 
 class SubwordSampler:
     """Draws segmentations of lines.
 
     Args:
-        tokenizer: whose pieces they consist of.
-        alpha: of a unigram model the smoothing, less is more varied; of a BPE model the share of merges left out.
+        tokenizer: the source of the pieces.
+        alpha: for a unigram model the smoothing, less is more varied; for a BPE model the share of merges left out.
 
     Raises:
         UserError: the tokenizer's model is of another kind, or has user-defined symbols.
@@ -54,12 +54,12 @@ class SubwordSampler:
             )
         self._words: Words = kinds[model.kind](model.pieces, alpha)
         self._normalize, self._vocabulary, self._tag = tokenizer.normalize, len(model.pieces), tokenizer.tag
-        # Where no piece has a space inside it, words are independent of each other.
+        # If no piece has a space inside it, words are independent of each other.
         self._apart = not any(SPACE in piece.text[1:] for piece in model.pieces)
         self._bytes = {piece.text: number for number, piece in enumerate(model.pieces) if piece.kind == BYTE}
 
     def draw(self, lines: Sequence[str], first: int, seeds: Sequence[int]) -> TokenArray:
-        """The subwords of each line, drawn by the seeds and the lines' numbers, of which `first` is the first one's."""
+        """Draw the subwords of each line, by the seeds and the lines' numbers, which count from `first`."""
         words: list[str] = []
         line_of_word: list[int] = []
         begins: list[int] = []
@@ -79,13 +79,13 @@ class SubwordSampler:
         return TokenArray(tokens.astype(token_dtype(self._vocabulary)), offsets)
 
     def _divide(self, text: str) -> list[tuple[int, str]]:
-        """The words of a line, and where each begins."""
+        """Return the words of a line, and where each begins."""
         if not self._apart:
             return [(0, text)] if text else []
         return [(match.start(), match[0]) for match in _WORD.finditer(text)]
 
     def _spell(self, codes: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Codes to tokens, with the line of each: characters without a piece in bytes, or one `<unk>` for each run."""
+        """Turn codes into tokens, with the line of each: unknown characters into bytes, or one `<unk>` per run."""
         unknown = codes >= self._vocabulary
         if not unknown.any():
             return codes, lines

@@ -1,4 +1,4 @@
-"""The vocabularies of a data folder: trained on the training side, or taken from elsewhere."""
+"""The vocabularies of a data folder: trained on its training text, or taken from an existing one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from docnmt.runtime.progress import waiting
 def make_tokenizers(
     config: TranslationPreprocessConfig, training: Sequence[TextArray], say: Callable[[str], None]
 ) -> dict[str, Tokenizer]:
-    """The tokenizer of each language; one object where both are the same.
+    """Make the tokenizer of each language; it is one object if both are the same.
 
     Args:
         training: the raw training text, source and target; empty without a training split.
 
     Raises:
-        UserError: the text does not support the size, or the vocabulary to be reused is none.
+        UserError: the text does not support the size, or the vocabulary to be reused does not exist.
     """
     source, target = languages = config.source_lang, config.target_lang
     if not config.joined_dictionary:
@@ -40,7 +40,7 @@ def make_tokenizers(
 
 
 def _stored(path: str | None, language: str) -> Tokenizer | None:
-    """The vocabulary of `--srcdict` or `--tgtdict`, if it was given."""
+    """Load the vocabulary of `--srcdict` or `--tgtdict`, if it was given."""
     return None if path is None else stored_tokenizers(Path(path), language)[0]
 
 
@@ -50,7 +50,7 @@ def _trained(
     languages: Sequence[str],
     say: Callable[[str], None],
 ) -> list[Tokenizer]:
-    """One vocabulary of all texts, with the preparation of text in each language; the same object where that is one."""
+    """Train one vocabulary on all texts; return a tokenizer per language, which differ only in text preparation."""
     total = sum(len(text) for text in texts)
     used = sum(min(len(text), config.subword_sample) for text in texts)
     sampled = "" if used == total else f" of {total:,} (--subword-sample)"
@@ -76,7 +76,7 @@ def _trained(
 
 
 def _sample(text: TextArray, limit: int) -> Iterator[str]:
-    """At most `limit` lines, spread evenly."""
+    """Yield at most `limit` lines, spread evenly."""
     if len(text) <= limit:
         return iter(text)
     return (text[int(i)] for i in np.linspace(0, len(text) - 1, limit).astype(np.int64))

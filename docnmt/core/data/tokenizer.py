@@ -1,4 +1,4 @@
-"""Subwords: a thin, reproducible wrapper of SentencePiece."""
+"""The tokenizer of subwords: a thin, reproducible wrapper of SentencePiece."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tokenizer:
     """A SentencePiece model whose first five entries are `SPECIAL`.
 
     Attributes:
-        preparation: what is done to each text before it is cut.
+        preparation: how each text is prepared before it is cut.
     """
 
     def __init__(self, model: bytes) -> None:
@@ -55,15 +55,15 @@ class Tokenizer:
         normalization: str = "nmt_nfkc",
         user_defined_symbols: Sequence[str] = (),
     ) -> Tokenizer:
-        """Train on lines of text. The same lines in the same order give the same model, byte for byte.
+        """Train a tokenizer on lines of text. The same lines in the same order give the same model, byte for byte.
 
         Args:
             vocab_size: entries, the five special ones included.
-            exact: exactly so many; otherwise as many of them as the text supports.
+            exact: True for exactly this many entries; otherwise at most as many, as the text supports.
             character_coverage: share of the text's characters to have in the vocabulary.
             byte_fallback: spell unknown characters in UTF-8 bytes, for 256 entries of the vocabulary.
             normalization: a SentencePiece rule (`nmt_nfkc`, `nfkc`, `nmt_nfkc_cf`, `nfkc_cf`, `identity`).
-            user_defined_symbols: entries behind the special ones that are never cut, wherever a text has them.
+            user_defined_symbols: entries after the special ones that are never cut, wherever a text has them.
 
         Raises:
             UserError: the text is too small or too varied for the size; the message names the sizes that work. Or a
@@ -98,27 +98,27 @@ class Tokenizer:
 
     @classmethod
     def from_bytes(cls, model: bytes) -> Tokenizer:
-        """The tokenizer that `to_bytes` gave.
+        """Load a tokenizer from the bytes that `to_bytes` returned.
 
         Raises:
-            UserError: damaged, or not a model with `SPECIAL` at its beginning.
+            UserError: the bytes are damaged, or no model with `SPECIAL` at its beginning.
         """
         return cls(model)
 
     def to_bytes(self) -> bytes:
-        """The SentencePiece model file's content."""
+        """Return the content of the SentencePiece model file."""
         return self._model
 
     def prepared(self, preparation: Preparation) -> Tokenizer:
-        """The same vocabulary with another preparation of text."""
+        """Return a tokenizer of the same vocabulary with another preparation of text."""
         return self if preparation == self.preparation else Tokenizer(preparation.added_to(self._model))
 
     @functools.cached_property
     def tag(self) -> int | None:
-        """The entry that stands before each text, if one does.
+        """The number of the entry that precedes each text, or None.
 
         Raises:
-            UserError: the vocabulary lacks it.
+            UserError: the vocabulary lacks the entry.
         """
         name = self.preparation.tags.get(self.preparation.tag)
         if name is None:
@@ -130,15 +130,15 @@ class Tokenizer:
 
     @functools.cached_property
     def vocab_size(self) -> int:
-        """V, the number of entries, special ones included."""
+        """The number of entries V, special ones included."""
         return int(self._processor.get_piece_size())
 
     def vocabulary(self) -> list[str]:
-        """Every entry, by number."""
+        """Return every entry, by number."""
         return [self._processor.id_to_piece(i) for i in range(self.vocab_size)]
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The subwords of each line, without `<s>` and `</s>`; before those of a line that has any, the tag."""
+        """Return the subwords of each line, without `<s>` and `</s>`; if it has any, the tag comes before them."""
         different = list(dict.fromkeys(lines))  # contexts come once for each variant
         result: list[list[int]] = self._processor.encode(list(map(self._cleaned, different)), num_threads=1)
         if self.tag is not None:
@@ -149,12 +149,12 @@ class Tokenizer:
         return [tokens[line] for line in lines]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each subword of `encode` begins and ends in the text, white space before a word left out. A tag stands
-        at its beginning and has no character."""
+        """Return begin and end in the text of each subword of `encode`, without white space before a word. A tag is at
+        the beginning and has no character."""
         names = ("encode_as_proto", "encode_as_immutable_proto")  # the second is that of older versions
         cut = next(getattr(self._processor, name) for name in names if hasattr(self._processor, name))
         clean = self._cleaned(text)
-        bare = clean.lstrip()  # behind white space that it drops SentencePiece counts wrong
+        bare = clean.lstrip()  # SentencePiece drops leading white space and then miscounts
         if bare != clean and self._processor.encode(bare) != self._processor.encode(clean):
             bare = clean
         found, begin = [], len(clean) - len(bare)
@@ -168,7 +168,7 @@ class Tokenizer:
         return [(0, 0), *found] if found and self.tag is not None else found
 
     def normalize(self, lines: Sequence[str]) -> list[str]:
-        """Each line as it is cut: normalised, `▁` for spaces and in front."""
+        """Return each line as it is cut: normalised, with `▁` for spaces and in front."""
         return [self._processor.normalize(self._cleaned(line)) for line in lines]
 
     @functools.cached_property
@@ -176,23 +176,23 @@ class Tokenizer:
         return self.preparation.cleaned
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of subwords; control symbols leave none."""
+        """Return the text of subwords; control symbols leave none."""
         text: str = self._processor.decode([int(i) for i in ids])
         return text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The entries with these numbers, as they stand in the vocabulary."""
+        """Return the entries with these numbers, as written in the vocabulary."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
 
 def tag_of(tokenizer: Tokenizer) -> int | None:
-    """`Tokenizer.tag`; a plug-in's tokenizer need not have it."""
+    """Return `Tokenizer.tag`, or None for a plug-in's tokenizer without it."""
     found: int | None = getattr(tokenizer, "tag", None)
     return found
 
 
 def _places(changed: str, text: str) -> list[int]:
-    """For each place in a changed text, its end included, the one in the text that it was made of."""
+    """Map each place in a changed text, its end included, to the place in the original text."""
     places: list[int] = []
     for kind, begin, end, before, after in difflib.SequenceMatcher(None, changed, text, autojunk=False).get_opcodes():
         places += range(before, after) if kind == "equal" else [before] * (end - begin)

@@ -1,4 +1,4 @@
-"""`docnmt-preprocess` for translation: text → a data folder."""
+"""`docnmt-preprocess` for translation: turns text into a data folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from docnmt.runtime.progress import Progress
 
 
 def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[str], None]) -> None:
-    """Write the data folder of parallel documents; `say` is given the report line by line.
+    """Write the data folder of parallel documents; `say` is called with each line of the report.
 
     Everything is checked before the folder appears, and it appears whole or not at all.
 
@@ -71,7 +71,7 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
 
 
 def _encode(splits: list[Split], tokenizers: dict[str, Tokenizer], workers: int | None) -> None:
-    """Second pass: cut the source and the first reference of every split into subwords."""
+    """Cut the source and the first reference of every split into subwords, in a second pass."""
     lines = sum(len(each.files.text(side)) for each in splits for side in each.sides[:2])
     with Encoder(tokenizers, workers or fitting_workers(lines)) as encoder:
         for split, side in [(each, side) for each in splits for side in each.sides[:2]]:

@@ -1,8 +1,8 @@
-"""Segmentations of words under a unigram model, drawn from their exact distribution.
+"""Sampling of segmentations of words from their exact distribution under a unigram model.
 
 P(x) ∝ exp(α · Σ score of the pieces of x), over all segmentations x of a word (Kudo 2018, Subword Regularization,
 eq. 8). Forward filtering gives the weight of all segmentations of each beginning of a word; backward sampling draws the
-last piece, then the last one of what is left, and so on.
+last piece, then the last one of the rest, and so on.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import numpy as np
 from docnmt.core.data.random_draws import uniform
 from docnmt.core.data.sentencepiece_model import NORMAL, Piece
 
-#: By how much a character without a piece is worse than the worst piece: SentencePiece's own constant.
+#: The score of a character without a piece is this much below the worst piece's: SentencePiece's own constant.
 _UNKNOWN_PENALTY = 10.0
-#: Tables with more choices than this are built anew.
+#: Tables with more choices than this are emptied.
 _MOST_CHOICES = 1 << 22
 
 
 class UnigramWords:
-    """Draws segmentations of words.
+    """Draws segmentations of words under a unigram model.
 
-    A *state* is a beginning of a word, of one character or more. Its choices are the pieces that it may end with.
-    Choice c of state s stands in the tables under s + the probability of the choices of s up to c, so that one search
-    finds those of many states at once.
+    A *state* is a prefix of a word, of one character or more. Its choices are the pieces that it may end with.
+    The table entry of choice c of state s is s + the cumulative probability of the choices of s up to c, so one search
+    finds the choices of many states at once.
 
     Args:
         pieces: the vocabulary, by number. alpha: the smoothing α.
@@ -49,12 +49,12 @@ class UnigramWords:
     def draw(
         self, words: Sequence[str], lines: np.ndarray, begins: np.ndarray, seeds: Sequence[int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(P,) codes of the pieces of all words in order, and (W,) how many each word has.
+        """Draw a segmentation of each word: codes (P,) of all pieces in order, and each word's number of pieces (W,).
 
         A piece's code is its number; that of a character without a piece is V + its code point.
 
         Args:
-            words: none is empty. lines, begins: (W,) where each stands. The n-th draw for a word is a function of this
+            words: none is empty. lines, begins: (W,) the place of each. The n-th draw for a word is a function of this
                 place, of n and of the seeds.
         """
         if len(self._codes) > _MOST_CHOICES:
@@ -97,7 +97,7 @@ class UnigramWords:
         self._whole[word] = self._states - 1
 
     def _ending(self, word: str, end: int) -> list[tuple[int, int, float]]:
-        """Where each piece begins that may end at `end`, its code and α · its score."""
+        """Return for each piece that may end at `end` its begin, its code and α · its score."""
         found = []
         for begin in range(max(0, end - self._longest), end):
             piece = self._pieces.get(word[begin:end])

@@ -1,4 +1,4 @@
-"""Text that a vocabulary does not have: models translate it into something invented."""
+"""Warnings about text that a vocabulary cannot represent, which models translate into something invented."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.tokenizer import SPECIAL, UNK, Tokenizer
 from docnmt.runtime.errors import printable
 
-#: Sentences that are looked through for examples.
+#: Number of sentences that are searched for examples.
 _LOOKED_AT = 100
 
 
 class UnknownText:
-    """What a vocabulary does not have of a text that comes in parts; it is said once, and at the end what came later.
+    """Counts the unknown subwords of a text that comes in parts; warns at the first, and at the end of later ones.
 
     Attributes:
-        unknown, subwords: how many of them. in_sentences, sentences: likewise of sentences.
+        unknown, subwords: numbers of subwords. in_sentences, sentences: numbers of sentences.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -27,13 +27,13 @@ class UnknownText:
         self._examples: list[str] = []
 
     def add(self, corpus: ParallelCorpus) -> None:
-        """The next part; if it is the first with unknown subwords, that is said on stderr."""
+        """Count the next part; warn on stderr if it is the first with unknown subwords."""
         self.count(corpus)
         if not self._said:
             self.warn()
 
     def count(self, corpus: ParallelCorpus) -> None:
-        """The next part, of which nothing is said yet."""
+        """Count the next part without a warning."""
         places = np.flatnonzero(corpus.source.tokens == UNK)
         sentences = np.unique(np.searchsorted(corpus.source.offsets, places, side="right") - 1)
         self.unknown += len(places)
@@ -45,7 +45,7 @@ class UnknownText:
             self._examples = unknown_characters(texts, self._tokenizer)[:10]
 
     def warn(self) -> None:
-        """Say on stderr how many there were, unless that was said."""
+        """Warn on stderr of all unknown subwords, unless the last warning was up to date."""
         if self.unknown == self._said:
             return
         self._said = self.unknown
@@ -53,7 +53,7 @@ class UnknownText:
 
     @property
     def message(self) -> str:
-        """How many there were, with examples; empty if there were none."""
+        """The warning with numbers and examples; empty if no subword was unknown."""
         if not self.unknown:
             return ""
         shown = f" ({' '.join(map(printable, self._examples))})" if self._examples else ""
@@ -64,7 +64,7 @@ class UnknownText:
 
 
 def unknown_characters(lines: list[str], tokenizer: Tokenizer) -> list[str]:
-    """The characters of some lines that are no part of any entry, in the order in which they come."""
+    """Return the characters of some lines that are in no entry, in the order of their first occurrence."""
     known = set("".join(entry for entry in tokenizer.vocabulary() if entry not in SPECIAL))
     normal = "".join(tokenizer.normalize(lines))
     return [character for character in dict.fromkeys(normal) if character not in known and not character.isspace()]
