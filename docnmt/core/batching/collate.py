@@ -1,4 +1,4 @@
-"""From ranges of sentences to the packed tensors that a model reads."""
+"""Collation: ranges of sentences become the packed tensors that a model reads."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from docnmt.layout import DocumentLayout
 
 
 def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> TranslationBatch:
-    """The units `chosen` (U,) of a plan, in that order, as a training batch.
+    """Collate the units `chosen` (U,) of a plan, in that order, to a training batch.
 
-    Of a sentence without a translation the target has the token that begins it, and no label: nothing is learned of it.
-    Nor have sentences before `units.kept` a label.
+    The target of a sentence without a translation is its first token, without a label, so nothing is learned from it.
+    Sentences before `units.kept` have no label either.
 
     Raises:
         ValueError: the corpus has no target side.
@@ -41,7 +41,7 @@ def collate(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: Read
 def _joined_target(
     corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
 ) -> tuple[PackedText, Tensor]:
-    """What the units write, one sequence each, and its labels (T,)."""
+    """Return the target side of joined units, one sequence each, and its labels (T,)."""
     first, last = units.first[chosen], units.last[chosen]
     sentences, layout = ranges(first, last), offsets_of(last - first)
     structure = structure_positions(corpus, sentences, count=plan.positions)
@@ -54,9 +54,9 @@ def _joined_target(
 def _target(
     corpus: ParallelCorpus, side: TokenArray, units: Units, chosen: np.ndarray, plan: ReadingPlan
 ) -> tuple[PackedText, Tensor]:
-    """A sentence for each that the units read, and labels (T,) of those that they write.
+    """Return a target sentence for each sentence read, and labels (T,) for those written.
 
-    The others have no tokens, or, where the model reads its own text, tokens without labels.
+    The others have no tokens or, if the model reads its own text, tokens without labels.
     """
     sentences, written = read_sentences(units, chosen)
     layout = offsets_of((units.source_last - units.source_first)[chosen])
@@ -68,12 +68,12 @@ def _target(
 
 
 def _counted(corpus: ParallelCorpus, kept: np.ndarray, sentences: np.ndarray, layout: np.ndarray) -> np.ndarray:
-    """(S,) bool: which sentences of units `layout` (U+1,) have a translation and stand at or behind `kept` (U,)."""
+    """Return a mask (S,) of sentences with a translation, at or after their unit's `kept` (U,); `layout` (U+1,)."""
     return np.asarray(corpus.has_partner(sentences) & (sentences >= np.repeat(kept, np.diff(layout))))
 
 
 def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, plan: ReadingPlan) -> PackedText:
-    """The source side of the units `chosen` of a plan: what search encodes."""
+    """Pack the source side of the units `chosen` of a plan, which search encodes."""
     first, last = units.source_first[chosen], units.source_last[chosen]
     sentences, layout = ranges(first, last), offsets_of(last - first)  # (S,) of the corpus; (U+1,)
     structure = structure_positions(corpus, sentences, count=plan.positions)
@@ -89,7 +89,7 @@ def collate_source(corpus: ParallelCorpus, units: Units, chosen: np.ndarray, pla
 
 
 def read_sentences(units: Units, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(S,) the source sentences that the units `chosen` read, and (S,) bool, which of them they also write."""
+    """Return the source sentences (S,) that the units `chosen` read, and a mask (S,) of those they also write."""
     lengths = (units.source_last - units.source_first)[chosen]
     sentences = ranges(units.source_first[chosen], units.source_last[chosen])
     first, last = (np.repeat(each[chosen], lengths) for each in (units.first, units.last))
@@ -100,12 +100,12 @@ def pack(
     side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
     *, begin: bool, empty: np.ndarray | None = None,
 ) -> PackedText:  # fmt: skip
-    """Sentences of one side in one row, each closed by `</s>` or, with `begin`, opened by `<s>` instead.
+    """Pack sentences of one side in one row, each followed by `</s>` or, with `begin`, preceded by `<s>` instead.
 
     Args:
         sentences: (S,) numbers in the corpus. documents: (D+1,) offsets into them.
-        structure: (S, 4) positions of each sentence's first token; the word index is counted on from there.
-        empty: (S,) sentences of which no token is taken; None: all have theirs.
+        structure: (S, 4) positions of each sentence's first token; the word index is counted from there.
+        empty: (S,) True for sentences whose tokens are left out; None: none.
     """
     full = slice(None) if empty is None else ~empty
     first, last = np.asarray(side.offsets[sentences])[full], np.asarray(side.offsets[sentences + 1])[full]
@@ -126,12 +126,12 @@ def pack_joined(
     side: TokenArray, sentences: np.ndarray, documents: np.ndarray, structure: np.ndarray,
     *, begin: bool, running: bool, breaks: bool = True,
 ) -> PackedText:  # fmt: skip
-    """As `pack`, but each document is one sequence: `<brk>` opens or closes a sentence inside it, and positions go on
-    saying which sentence a token stands in.
+    """Pack like `pack`, but each document as one sequence: `<brk>` begins or ends a sentence inside it, and positions
+    still say which sentence a token is in.
 
     Args:
-        running: the word index counts along the sequence instead.
-        breaks: without, nothing stands in the place of `<brk>`.
+        running: if true, the word index counts along the sequence.
+        breaks: if false, `<brk>` is left out.
     """
     text = pack(side, sentences, documents, structure, begin=begin)
     tokens, positions, offsets = text.tokens, text.positions, text.layout.sentence_offsets
@@ -151,7 +151,7 @@ def pack_joined(
 
 
 def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count: str) -> np.ndarray:
-    """(S, 4) int64: word, sentence, paragraph and section index of the first token of each of `sentences`.
+    """Return the word, sentence, paragraph and section index (S, 4) of the first token of each sentence, int64.
 
     `count="unit"`: each index counts inside its parent unit (the default); `"document"`: each counts from the
     document's start; `"mixed"`: so does the word's, the others inside their parent unit (PE135,4,2 of Trankova and
@@ -175,11 +175,11 @@ def structure_positions(corpus: ParallelCorpus, sentences: np.ndarray, *, count:
 
 
 def _document_structure(levels: np.ndarray, sentences: int, count: str) -> np.ndarray:
-    """(n, 4) positions in one document, given its (n, K) levels, outermost first: the last two are used."""
+    """Return the positions (n, 4) in one document, given its levels (n, K), outermost first; the last two are used."""
     positions = np.full((sentences, 4), -1, dtype=np.int64)
     positions[:, 0] = 0
     index = np.arange(sentences, dtype=np.int64)
-    new = np.zeros(sentences, dtype=bool)  # where the unit of the level at hand, or a unit around it, begins
+    new = np.zeros(sentences, dtype=bool)  # True where a unit of this level, or of one above, begins
     known = levels.shape[1]
     for depth in range(known):
         new[1:] |= np.diff(levels[:, depth]) != 0
@@ -195,7 +195,7 @@ def _document_structure(levels: np.ndarray, sentences: int, count: str) -> np.nd
 
 
 def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
-    """(S,) subwords of each sentence, `</s>` included, on the longer side: what `--max-tokens` bounds."""
+    """Return the number of subwords (S,) of each sentence's longer side with `</s>`, which `--max-tokens` bounds."""
     source = np.diff(corpus.source.offsets)
     if corpus.target is None:
         return np.asarray(source + 1)
@@ -203,8 +203,8 @@ def sentence_costs(corpus: ParallelCorpus) -> np.ndarray:
 
 
 def unit_sizes(corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> np.ndarray:
-    """(U,) max(source, target) subwords of each unit, the end of every sentence included; those that are only read,
-    too."""
+    """Return max(source, target) subwords (U,) of each unit, the end of every sentence included; sentences that are
+    only read count, too."""
     source = source_costs(corpus, units)
     if corpus.target is None:
         return source
@@ -213,7 +213,7 @@ def unit_sizes(corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> np.nd
 
 
 def source_costs(corpus: ParallelCorpus, units: Units) -> np.ndarray:
-    """(U,) subwords of the source that each unit reads, the end of every sentence included."""
+    """Return the source subwords (U,) that each unit reads, the end of every sentence included."""
     return _costs(corpus.source, units.source_first, units.source_last)
 
 

@@ -1,4 +1,4 @@
-"""A corpus whose sentences stand in foreign documents: what a model reads there does not belong to what it writes."""
+"""A control experiment: sentences in foreign documents, so that a model's context does not belong to what it writes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TextArray
 
-#: Of the order of sentences, which is the same in every run.
+#: The seed of the order of sentences, the same in every run.
 SEED = 1
 
 
 def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
-    """(S,) which sentence stands at each place, when sentences change places across documents.
+    """Return the sentence (S,) at each place after sentences are exchanged across documents.
 
-    Documents keep their lengths in sentences. A sentence stands about as far from its new document's beginning as from
+    Documents keep their lengths in sentences. A sentence keeps about its distance from the beginning of its document:
     its own one's: first sentences stay first, the others move by a factor below 2, drawn from `seed` alone.
     """
     offsets = np.asarray(document_offsets, dtype=np.int64)
-    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) + 1  # of each in its document, from 1
+    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets)) + 1  # each one's in its document, from 1
     noisy = place * (1 + np.random.default_rng(seed).random(len(place)))
     order = np.empty_like(place)
     order[np.argsort(place, kind="stable")] = np.argsort(noisy)
@@ -28,7 +28,7 @@ def foreign_order(document_offsets: np.ndarray, seed: int = SEED) -> np.ndarray:
 
 
 def in_foreign_documents(corpus: ParallelCorpus) -> ParallelCorpus:
-    """The subwords of both sides in `foreign_order`, and the references; structure and source text stay as they are."""
+    """Reorder the subwords of both sides and the references by `foreign_order`; structure and source text stay."""
     order = foreign_order(corpus.document_offsets)
     target = None if corpus.target is None else corpus.target.take(order)
     references = [TextArray.from_lines(each[n] for n in order) for each in corpus.references]

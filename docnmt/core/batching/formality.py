@@ -1,4 +1,4 @@
-"""Telling a model which form of address to use: an entry of the vocabulary before the words of a source sentence."""
+"""Tags for forms of address: an entry of the vocabulary before a source sentence tells the model which one to use."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.formats.address import AddressRule, Form
 from docnmt.runtime.errors import UsageError
 
-#: The entries, which `docnmt-preprocess --user-defined-symbols` puts into a vocabulary.
+#: The tags, which `docnmt-preprocess --user-defined-symbols` adds to a vocabulary.
 TAGS: dict[Form, str] = {"formal": "<formal>", "informal": "<informal>"}
 _NONE, _FORMS = -1, tuple(TAGS)
 
 
 def tag_numbers(tokenizer: Tokenizer) -> dict[Form, int]:
-    """The numbers of `TAGS` in a vocabulary.
+    """Return the numbers of `TAGS` in a vocabulary.
 
     Raises:
-        UsageError: it lacks one.
+        UsageError: the vocabulary lacks one.
     """
     entries = tokenizer.vocabulary()
     if missing := [tag for tag in TAGS.values() if tag not in entries]:
@@ -36,17 +36,17 @@ def tag_numbers(tokenizer: Tokenizer) -> dict[Form, int]:
 
 
 def in_form(corpus: ParallelCorpus, form: Form, tokenizer: Tokenizer) -> ParallelCorpus:
-    """The corpus with every source sentence told this form."""
+    """Return the corpus with the tag of `form` before every source sentence."""
     return _with_tags(corpus, np.full(corpus.num_sentences, tag_numbers(tokenizer)[form]))
 
 
 @dataclass(frozen=True)
 class ToldForms:
-    """How often training tells the form of address.
+    """Adds tags for the form of address to training text.
 
     Attributes:
-        share: of the documents; all or none of a document's sentences are told.
-        language: of the target. seeds: of the draws; each also depends on the document's number.
+        share: of the documents; in each, either all sentences or none get tags.
+        language: of the target. seeds: of the draws, which also depend on the document's number.
     """
 
     share: float
@@ -54,10 +54,11 @@ class ToldForms:
     seeds: tuple[int, ...]
 
     def tell(self, corpus: ParallelCorpus, tokenizer: Tokenizer) -> ParallelCorpus:
-        """The corpus with the forms of its targets before their sources, in the documents that are drawn.
+        """Return the corpus with the form of each target sentence before its source, in the documents drawn.
 
-        A sentence without a form is told that of the nearest sentence with one in its document: so a tag does not ask
-        for a form where none belongs, and imperatives, whose form no word tells, have one. One with both is told none.
+        A sentence without a form gets the one of the nearest sentence with one in its document: so a tag does not
+        demand a form where none belongs, and imperatives, whose form no word shows, have one. One with both forms gets
+        no tag.
         """
         if not self.share:
             return corpus
@@ -67,9 +68,9 @@ class ToldForms:
         return _with_tags(corpus, numbers[forms])
 
 
-@functools.lru_cache(maxsize=4)  # of the corpora of a run, which every epoch asks for
+@functools.lru_cache(maxsize=4)  # for the corpora of a run, used again in every epoch
 def target_forms(corpus: ParallelCorpus, language: str) -> np.ndarray:
-    """(S,) for each target sentence the place of its form, or of its nearest neighbour's, among `TAGS`; -1: none."""
+    """Return each target sentence's form (S,), or its nearest neighbour's, as a place in `TAGS`; -1: none."""
     rule = AddressRule(language)
     texts: Sequence[str] = corpus.references[0]
     found = [rule.form(text) for text in texts]
@@ -90,7 +91,7 @@ def target_forms(corpus: ParallelCorpus, language: str) -> np.ndarray:
 
 
 def _with_tags(corpus: ParallelCorpus, tags: np.ndarray) -> ParallelCorpus:
-    """The corpus with a token (S,) before each source sentence; -1: none."""
+    """Return the corpus with a token (S,) before each source sentence; -1: none."""
     source, told = corpus.source, np.flatnonzero(tags != _NONE)
     words = np.asarray(source.tokens)
     tokens = np.insert(words, np.asarray(source.offsets)[told], tags[told].astype(words.dtype))

@@ -1,4 +1,4 @@
-"""Noise on training text. Every draw is a function of its seeds and of what it falls on, whatever stands beside it."""
+"""Noise on training text. Every draw is a function of its seeds and its place only, not of other text in the batch."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from docnmt.core.units import Units
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.progress import Progress
 
-#: Lines whose subwords are drawn at a time; no draw depends on it.
+#: Lines whose subwords are drawn together; no draw depends on it.
 CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class HiddenWords:
-    """How often a source word is replaced by `<mask>`.
+    """Replaces source words by `<mask>`.
 
     Attributes:
-        own: in the sentences that the unit translates. context: in those that it only reads.
-        seeds: of the draws; each also depends on the unit's number and the word's place in it.
-        breaks: whether a token stands between the sentences of a unit (`ReadingPlan.source_breaks`).
-        tagged: whether each sentence begins with a tag, which stays.
+        own: probability in sentences that the unit translates. context: probability in those that it only reads.
+        seeds: of the draws, which also depend on the unit's number and the word's place in it.
+        breaks: True if a token separates the sentences of a unit (`ReadingPlan.source_breaks`).
+        tagged: True if each sentence begins with a tag, which is kept.
     """
 
     own: float
@@ -42,11 +42,11 @@ class HiddenWords:
     tagged: bool = False
 
     def hide(self, text: PackedText, corpus: ParallelCorpus, units: Units, chosen: np.ndarray) -> PackedText:
-        """The source side of the units `chosen` with words hidden; the end of a sentence stays."""
+        """Hide words in the source side of the units `chosen`; the ends of sentences are kept."""
         if not self.own and not self.context:
             return text
         sentences, written = read_sentences(units, chosen)
-        lengths = np.diff(corpus.source.offsets)[sentences] + 1  # with the token that ends each
+        lengths = np.diff(corpus.source.offsets)[sentences] + 1  # with the sentence's end token
         own = np.repeat(written, lengths)
         reads = (units.source_last - units.source_first)[chosen]
         unit_tokens = np.add.reduceat(lengths, offsets_of(reads)[:-1])
@@ -63,17 +63,17 @@ class HiddenWords:
 
 @dataclass(frozen=True)
 class DroppedContexts:
-    """How often a unit is read without context.
+    """Removes the context of units.
 
     Attributes:
-        share: of the units. seeds: of the draws; each also depends on the unit's number.
+        share: of the units. seeds: of the draws, which also depend on the unit's number.
     """
 
     share: float
     seeds: tuple[int, ...]
 
     def drop(self, batch: TranslationBatch, chosen: np.ndarray) -> TranslationBatch:
-        """The batch of the units `chosen`, a document each; every sentence of those drawn is a document by itself."""
+        """Make every sentence of the drawn units a document by itself; `chosen` are the units of the batch."""
         if not self.share:
             return batch
         dropped = uniform(self.seeds, chosen) < self.share
@@ -81,7 +81,7 @@ class DroppedContexts:
 
 
 def _alone(text: PackedText, dropped: np.ndarray) -> PackedText:
-    """Every sentence of the documents `dropped` (D,) is a document; tokens and positions stay."""
+    """Make every sentence of the documents `dropped` (D,) a document; tokens and positions stay."""
     documents = text.layout.document_sentences
     sentences = np.flatnonzero(np.repeat(dropped, documents.lengths))
     offsets = torch.from_numpy(np.union1d(documents.host, sentences))
@@ -91,7 +91,7 @@ def _alone(text: PackedText, dropped: np.ndarray) -> PackedText:
 def resegmented(
     corpus: ParallelCorpus, tokenizers: tuple[Tokenizer, Tokenizer], alpha: float, seeds: Sequence[int]
 ) -> ParallelCorpus:
-    """The corpus with other subwords of the same text on both sides, drawn anew (Kudo 2018)."""
+    """Return the corpus with newly drawn subwords of the same text on both sides (Kudo 2018)."""
     texts = (corpus.source_text, corpus.references[0])
     with Progress(2 * corpus.num_sentences, "drawing subwords", unit="lines") as bar:
         source, target = (
@@ -103,7 +103,7 @@ def resegmented(
 
 @functools.lru_cache(maxsize=2)
 def _sampler(tokenizer: Tokenizer, alpha: float) -> SubwordSampler:
-    """The sampler of a side, which learns words: the next epoch goes on with it."""
+    """Return the sampler of a side, cached because it learns words that the next epoch needs."""
     return SubwordSampler(tokenizer, alpha)
 
 

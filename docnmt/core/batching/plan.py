@@ -1,10 +1,10 @@
-"""Which units form a batch: a pure function of sizes, limits and (seed, epoch). Progress is (epoch, batches seen)."""
+"""The division of units into batches: a pure function of sizes, limits and (seed, epoch)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-#: Units are sorted by size · (1 + NOISE · u), u uniform in [0, 1): batch mates are of similar, not of equal size.
+#: Units are sorted by size · (1 + NOISE · u), u uniform in [0, 1): those of a batch have similar, not equal size.
 NOISE = 0.25
 
 
@@ -19,11 +19,11 @@ def plan_batches(
 ) -> list[np.ndarray]:
     """Divide units into batches of at most `max_tokens`; every unit is in exactly one batch.
 
-    A unit larger than `max_tokens` is a batch of its own. With `shuffle`, units of similar size meet in random company
-    and the batches come in random order, both drawn from (seed, epoch) alone; without, units keep their order.
+    A unit larger than `max_tokens` is a batch of its own. With `shuffle`, batches combine units of similar size at
+    random and come in random order, both drawn from (seed, epoch) alone; without, units keep their order.
 
     Args:
-        sizes: (U,) what each unit costs.
+        sizes: (U,) the cost of each unit.
         max_tokens: limit on the summed size of a batch.
         max_units: limit on the number of units of a batch.
 
@@ -51,7 +51,7 @@ def plan_batches(
 
 
 def _fill(sizes: np.ndarray, max_tokens: int, max_units: int | None) -> list[int]:
-    """Where each batch begins (and the last ends) when batches are filled in the given order as far as they go."""
+    """Return the begin of each batch, and the end of the last, if batches are filled greedily in the given order."""
     ends = np.cumsum(sizes)
     begins = ends - sizes
     following = np.searchsorted(ends, begins + max_tokens, side="right")  # the first unit that no longer fits

@@ -1,4 +1,4 @@
-"""The units of a corpus that a reading plan asks for, and what search writes of them."""
+"""The units that a reading plan makes of a corpus, and the texts that search writes for them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from docnmt.core.units import Units, context_units, cut_units, document_units, l
 def planned_units(
     plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
 ) -> Units:
-    """Every sentence of the corpus, in the units of the plan.
+    """Return the units of the plan, which contain every sentence of the corpus.
 
     Args:
-        limit: a plan of whole documents cuts them at so many subwords.
-        window: a sentence is read with at most so many others before it and after it (`ReadingPlan.within`).
+        limit: the most subwords of a document; a plan of whole documents cuts longer ones.
+        window: the most sentences read before and after a sentence (`ReadingPlan.within`).
     """
     offsets, narrow = corpus.document_offsets, plan.within(window)
     if narrow.written is None:
@@ -31,7 +31,7 @@ def planned_units(
 
 
 def learned_units(units: Units, corpus: ParallelCorpus) -> Units:
-    """The units in which a sentence with a translation counts: there is nothing to learn of others."""
+    """Return the units with at least one sentence whose translation counts in the loss."""
     partners = corpus.has_partner(np.arange(corpus.num_sentences))
     if partners.all():
         return units
@@ -42,11 +42,11 @@ def learned_units(units: Units, corpus: ParallelCorpus) -> Units:
 def last_sentence_units(
     plan: ReadingPlan, corpus: ParallelCorpus, *, limit: int | None = None, window: int | None = None
 ) -> Units:
-    """One unit a document: its last sentence, with as much before it as the plan reads at once.
+    """Return one unit per document: its last sentence, with as much before it as the plan reads at once.
 
     Args:
-        limit: a plan of whole documents reads at most so many subwords of the source.
-        window: at most so many sentences before it; their positions stay as they are.
+        limit: the most source subwords that a plan of whole documents reads.
+        window: the most sentences read before the last; their positions do not change.
     """
     first, last = corpus.document_offsets[:-1], corpus.document_offsets[1:]
     narrow = plan.within(window)
@@ -54,22 +54,22 @@ def last_sentence_units(
         assert narrow.written is not None
         return last_units(first, last, narrow.written, narrow.earlier)
     fits = last - first
-    if limit is not None:  # by the source alone, as in translation; variants must be judged in the same context
+    if limit is not None:  # by the source alone, as in translation; variants must be compared in the same context
         total = offsets_of(corpus.source.lengths() + 1)
         fits = np.maximum(last - np.searchsorted(total, total[last] - limit), 1)
     return last_units(first, last, fits if window is None else np.minimum(fits, window + 1), 0)
 
 
 def searched_texts(plan: ReadingPlan, units: Units, sentences: int) -> np.ndarray:
-    """(W, 2) of the texts that search writes one by one, joined units or else all `sentences` of the corpus: the first
-    sentence, and the first whose translation is kept."""
+    """Return the texts (W, 2) that search writes one by one, joined units or else all `sentences` of the corpus: the
+    first sentence of each, and the first whose translation is kept."""
     if plan.joined:
         return np.stack([units.first, units.kept], axis=1)
     return np.repeat(np.arange(sentences)[:, None], 2, axis=1)
 
 
 def memory_sentences(plan: ReadingPlan, units: Units, chosen: np.ndarray) -> np.ndarray:
-    """For each text that the units `chosen` write, which "sentence" of their packed source it translates."""
+    """Return, for each text that the units `chosen` write, the "sentence" of their packed source that it translates."""
     if plan.joined:
         return np.arange(len(chosen))
     reads = (units.source_last - units.source_first)[chosen]
@@ -78,8 +78,8 @@ def memory_sentences(plan: ReadingPlan, units: Units, chosen: np.ndarray) -> np.
 
 
 def sentences_read(units: Units, chosen: np.ndarray, before: int) -> dict[int, int]:
-    """For each sentence that the units `chosen` read, which "sentence" it is of their packed source behind `before`
-    others; where several units read it, in the one that writes it, if there is one."""
+    """Map each sentence that the units `chosen` read to its "sentence" in their packed source, counted after `before`
+    others; if several units read it, to the one in the unit that writes it, if there is one."""
     sentences, written = read_sentences(units, chosen)
     places = before + np.arange(len(sentences))
     order = np.argsort(written, kind="stable")
