@@ -1,4 +1,4 @@
-"""The options of the criteria. No torch here: these dataclasses are also the command line."""
+"""The options of the criteria. This file imports no torch: the command line reads it, too."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from docnmt.registry.options import below, no_share, option
 
 @dataclass(frozen=True)
 class CrossEntropyConfig:
-    """Nothing to set."""
+    """Options of cross-entropy; there are none."""
 
 
 @dataclass(frozen=True)
 class LabelSmoothedCrossEntropyConfig:
-    """Cross-entropy against a softened truth."""
+    """Options of label-smoothed cross-entropy."""
 
     label_smoothing: float = option(0.1, "share of the probability given to all labels alike", basic=True)
     r_drop: float = option(

@@ -1,4 +1,4 @@
-"""What training needs from a criterion."""
+"""The interface of criteria that training uses."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing_extensions import Self
 
 
 class Criterion(Protocol):
-    """A loss.
+    """A loss function.
 
-    `metrics` are the names of the sums it logs, so that a misspelt `--best-checkpoint-metric` is refused at the start.
+    `metrics` are the names of the sums it logs, so that a misspelt `--best-checkpoint-metric` is rejected at the start.
     """
 
     metrics: tuple[str, ...]
 
     @classmethod
     def build(cls, config: Any, task: Any) -> Self:  # Any: each criterion has a configuration class of its own
-        """The criterion of a configuration, for the labels of a task."""
+        """Build the criterion of a configuration, for the labels of a task."""
 
-    def __call__(  # Any: those that it judges
+    def __call__(  # Any: the models and batches that it supports
         self, model: Any, batch: Any
     ) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
-        """The summed loss, the sample size it is divided by, and further sums to log (divided likewise).
+        """Return the summed loss, the sample size to divide it by, and further sums to log (divided likewise).
 
-        Sums of no dimension may be left on the device: all of an update are read together.
+        Scalar sums may be left on the device: all of an update are read together.
         """

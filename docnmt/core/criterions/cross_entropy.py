@@ -1,4 +1,4 @@
-"""Cross-entropy of the next token, without a tokens × vocabulary tensor."""
+"""Cross-entropy of the next token, computed without a tokens × vocabulary tensor."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from docnmt.core.criterions.config import CrossEntropyConfig, LabelSmoothedCross
 from docnmt.functional import chunked_cross_entropy
 from docnmt.functional.loss import CopiedFeatures, counted_labels
 
-#: Labels whose scores of the whole vocabulary are held at a time; the backward pass computes them again.
+#: Number of labels whose vocabulary scores are in memory at once; the backward pass recomputes them.
 CHUNK = 1024
 
 
 class TokenModel(Protocol):
-    """A model that predicts tokens: features (T, d) of a batch, and the layer that turns them into scores."""
+    """A model that predicts tokens: features (T, d) of a batch, and the layer that maps them to scores."""
 
     output: nn.Linear
     training: bool
@@ -33,11 +33,11 @@ class TokenBatch(Protocol):
 
     @property
     def labels(self) -> Tensor:
-        """(T,) int64 token ids; `IGNORE` where nothing is predicted."""
+        """Token ids (T,), int64; `IGNORE` where nothing is predicted."""
 
     @property
     def num_tokens(self) -> int:
-        """How many labels count."""
+        """The number of labels that count."""
 
 
 class LabelSmoothedCrossEntropy:
@@ -59,11 +59,11 @@ class LabelSmoothedCrossEntropy:
 
     @classmethod
     def build(cls, config: LabelSmoothedCrossEntropyConfig, task: object) -> LabelSmoothedCrossEntropy:
-        """The criterion with the values of its options."""
+        """Build the criterion with the values of its options."""
         return cls(label_smoothing=config.label_smoothing, r_drop=config.r_drop)
 
     def __call__(self, model: TokenModel, batch: TokenBatch) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
-        """Summed loss, the number of labels it counts, and sums to log, which may be on the device still."""
+        """Return the summed loss, the number of labels it counts, and sums to log, which may be on the device."""
         if self.r_drop and model.training:
             return self._of_two_passes(model, batch)
         loss, nll = self._cross_entropy(model, model(batch), batch)  # features (T, d)
@@ -95,21 +95,21 @@ class LabelSmoothedCrossEntropy:
 
 
 class CrossEntropy(LabelSmoothedCrossEntropy):
-    """−log p(label), summed over labels."""
+    """Cross-entropy: −log p(label), summed over labels."""
 
     Config = CrossEntropyConfig
 
     @classmethod
     def build(cls, config: object, task: object) -> CrossEntropy:
-        """The criterion, which has no options."""
+        """Build the criterion, which has no options."""
         return cls(label_smoothing=0.0)
 
 
 def symmetric_divergence(first: Tensor, second: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """R-Drop (Liang et al. 2021): Σ ½(KL(P₁‖P₂) + KL(P₂‖P₁)) over the labels that count, in nats.
+    """Compute R-Drop's divergence (Liang et al. 2021): Σ ½(KL(P₁‖P₂) + KL(P₂‖P₁)) over labels that count, in nats.
 
     Args:
-        first, second: features (T, d) of the same tokens. rows: (N,), those whose labels count.
+        first, second: features (T, d) of the same tokens. rows: (N,) the rows whose labels count.
         weight, bias: of the output layer, (V, d) and (V,).
     """
     total = first.new_zeros((), dtype=torch.promote_types(first.dtype, torch.float32))

@@ -15,14 +15,14 @@ from docnmt.core.criterions.config import CrossEntropyConfig
 
 
 class Text(Protocol):
-    """Texts in one packed row."""
+    """Texts packed in one row."""
 
     @property
     def tokens(self) -> Tensor:
-        """(T,) int64."""
+        """Tokens (T,), int64."""
 
     def to(self, device: torch.device | str) -> Self:
-        """The same on a device."""
+        """Return the texts on another device."""
 
 
 TextT = TypeVar("TextT", bound=Text)
@@ -30,23 +30,23 @@ TextT = TypeVar("TextT", bound=Text)
 
 @dataclass(frozen=True, eq=False)
 class LabelledBatch(Generic[TextT]):
-    """Texts in one packed row, and B labels (B,) int64: of each text, or of each pair of texts i and B + i."""
+    """Texts packed in one row, and labels (B,), int64: one per text, or per pair of texts i and B + i."""
 
     text: TextT
     labels: Tensor
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all texts."""
+        """The number of tokens of all texts."""
         return len(self.text.tokens)
 
     def to(self, device: torch.device | str) -> LabelledBatch[TextT]:
-        """The same on a device."""
+        """Return the batch on another device."""
         return LabelledBatch(self.text.to(device), self.labels.to(device))
 
 
 class Classification:
-    """−log p(label) in nats, summed over texts; logs how many labels are right (so the mean is the accuracy)."""
+    """Classification loss −log p(label), summed over texts, in nats; logs the number of correct labels."""
 
     Config: type = CrossEntropyConfig
     metrics: tuple[str, ...] = ("accuracy",)
@@ -54,13 +54,13 @@ class Classification:
 
     @classmethod
     def build(cls, config: CrossEntropyConfig, task: object) -> Classification:
-        """The criterion, which has no options."""
+        """Build the criterion, which has no options."""
         return cls()
 
     def __call__(
         self, model: nn.Module, batch: LabelledBatch[TextT]
     ) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
-        """The model's logits (B, C) against `batch.labels` (B,): summed loss, B, sums to log."""
+        """Compare the model's logits (B, C) with `batch.labels` (B,); return the summed loss, B, and sums to log."""
         logits = model(batch)
         loss = F.cross_entropy(logits.float(), batch.labels, reduction="sum")
         correct = (logits.detach().argmax(-1) == batch.labels).sum()
