@@ -1,4 +1,4 @@
-"""The options of the optimizer and of the learning rate. No torch here: this dataclass is also the command line."""
+"""The options of the optimizer and of the learning rate. This file imports no torch: the command line reads it, too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docnmt.registry.options import option
 
 @dataclass(frozen=True)
 class OptimizationConfig:
-    """AdamW and a schedule. No schedule depends on a limit, so a run can be prolonged without changing its past."""
+    """Options of AdamW and a schedule. No schedule depends on a limit, so prolonging a run does not change its past."""
 
     lr: float = option(5e-4, "peak learning rate", basic=True)
     lr_scheduler: Literal["inverse_sqrt", "cosine", "plateau", "constant"] = option(

@@ -1,4 +1,4 @@
-"""AdamW over a model's parameters."""
+"""The optimizer: AdamW over a model's parameters."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from docnmt.core.optim.config import OptimizationConfig
 def build_optimizer(
     config: OptimizationConfig, model: nn.Module, scales: Mapping[str, float] | None = None
 ) -> torch.optim.Optimizer:
-    """AdamW (Loshchilov & Hutter 2019); weights of two dimensions and more decay, gains and biases do not.
+    """Build AdamW (Loshchilov & Hutter 2019); weights of two or more dimensions decay, gains and biases do not.
 
     The fused form makes one pass over memory where the plain one makes many (5 times faster on a CPU).
 
     Args:
-        scales: by the names of parameters that are not new, what their learning rate is multiplied by; the `scale` of
-            their groups, which are `old`. Of all others it is 1.
+        scales: factors of the learning rate by name of parameter, for parameters that are not new; stored as `scale` of
+            their groups, which are `old`. All other parameters have 1.
     """
     scales = scales or {}
     groups: dict[tuple[int, float, bool], list[nn.Parameter]] = {}

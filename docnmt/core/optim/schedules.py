@@ -9,7 +9,7 @@ from docnmt.core.optim.config import OptimizationConfig
 
 
 def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[float] = ()) -> float:
-    """The rate of the `update`-th update, counted from 1.
+    """Return the rate of the `update`-th update, counted from 1.
 
     Warm-up is linear from 0 for every schedule. After it, with w = warm-up updates:
     `inverse_sqrt` lr·√(w / update) (Vaswani et al. 2017, section 5.3, scaled to peak at lr; w = 0 counts as 1);
@@ -34,7 +34,7 @@ def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[floa
 
 
 def stalls(scores: Sequence[float], patience: int) -> int:
-    """How often more than `patience` validations in a row went by without a new best; each stall counts afresh."""
+    """Count how often more than `patience` validations in a row brought no new best; each stall counts afresh."""
     best, waiting, count = -math.inf, 0, 0
     for score in scores:
         if score > best:
