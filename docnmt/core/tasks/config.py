@@ -1,4 +1,4 @@
-"""What the translation task can be told. No torch here."""
+"""The options of the translation task. This file imports no torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from docnmt.registry.options import below, no_share, option
 
 @dataclass(frozen=True)
 class DocumentTranslationConfig:
-    """How documents are cut, and how translations are judged in training."""
+    """Options for cutting documents into units, for training noise, and for BLEU during training."""
 
     max_doc_tokens: int | None = option(
         None, "cut training documents at sentence ends into pieces of at most this many subwords [never cut]",
@@ -74,14 +74,14 @@ class DocumentTranslationConfig:
         return found
 
     def masked(self, epoch: int) -> float:
-        """`--source-mask` in an epoch, from 1."""
+        """Return the value of `--source-mask` in an epoch, counted from 1."""
         if self.source_mask_epochs is None:
             return self.source_mask
         return self.source_mask * max(0.0, 1 - (epoch - 1) / self.source_mask_epochs)
 
     @property
     def mixed(self) -> list[tuple[str, float]]:
-        """The folders of `--mix-data` with their weights, 1 where none is given; NaN where it is no number."""
+        """The folders of `--mix-data` with their weights: 1 if none is given, NaN if it is not a number."""
         found = []
         for given in self.mix_data:
             folder, equals, weight = given.rpartition("=")

@@ -1,4 +1,4 @@
-"""The translation task: a data folder or a checkpoint's vocabulary, and the datasets of its models."""
+"""The translation task: languages and vocabulary of a data folder or a checkpoint, and the datasets of its models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class DocumentTranslation:
-    """Translate documents, sentence for sentence, with their structure."""
+    """Translation of documents, sentence for sentence, with their structure."""
 
     Config = DocumentTranslationConfig
     metrics = ("bleu",)
@@ -52,7 +52,7 @@ class DocumentTranslation:
 
     @classmethod
     def load(cls, config: DocumentTranslationConfig, data_dir: Path) -> DocumentTranslation:
-        """The task of a folder that `docnmt-preprocess` wrote."""
+        """Load the task of a folder that `docnmt-preprocess` wrote."""
         meta = read_meta(data_dir)
         languages = (meta["source_lang"], meta["target_lang"])
         source, target = load_tokenizers(data_dir, meta)
@@ -62,12 +62,12 @@ class DocumentTranslation:
         )  # fmt: skip
 
     def of_folder(self, data_dir: Path) -> DocumentTranslation:
-        """The same task with another data folder."""
+        """Return the same task with another data folder."""
         return self.load(self.config, data_dir)
 
     @classmethod
     def restore(cls, config: DocumentTranslationConfig, state: TaskState) -> DocumentTranslation:
-        """The task of a checkpoint: everything but a data folder."""
+        """Restore the task of a checkpoint, without a data folder."""
         source = Tokenizer.from_bytes(bytes(state.tensors["tokenizer.source"].numpy()))
         joined = "tokenizer.target" not in state.tensors
         target = source if joined else Tokenizer.from_bytes(bytes(state.tensors["tokenizer.target"].numpy()))
@@ -77,7 +77,7 @@ class DocumentTranslation:
         )  # fmt: skip
 
     def state(self) -> TaskState:
-        """What a checkpoint holds so that it translates without the data folder."""
+        """Return what a checkpoint stores so that it translates without the data folder."""
         json: dict[str, Any] = {
             "languages": list(self.languages),
             "vocabulary": self.source_tokenizer.vocabulary(),
@@ -92,14 +92,14 @@ class DocumentTranslation:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """From which to which."""
+        """The source and the target language."""
         return self.source_lang, self.target_lang
 
     def between(self, source_lang: str | None = None, target_lang: str | None = None) -> DocumentTranslation:
-        """The same task between other languages, of a model that has tags for several; None: as it is.
+        """Return the same task for other languages, of a model that has tags for several; None keeps a language.
 
         Raises:
-            UsageError: the model has no such language.
+            UsageError: the model lacks a language.
         """
         languages = (source_lang or self.source_lang, target_lang or self.target_lang)
         if languages == self.languages:
@@ -111,40 +111,40 @@ class DocumentTranslation:
 
     @property
     def max_doc_tokens(self) -> int | None:
-        """Where models of whole documents cut them."""
+        """The most subwords of a document before models of whole documents cut it."""
         return self.config.max_doc_tokens
 
     @property
     def knows_formality(self) -> bool:
-        """Whether training told forms of address, so that one can be asked for."""
+        """True if training used tags for forms of address, so that one can be requested."""
         return self.config.formality_share > 0
 
     @property
     def joined(self) -> bool:
-        """One vocabulary for both languages, which each may cut into its entries in a way of its own."""
+        """True if both languages have the same vocabulary, which each may segment with its own tokenizer."""
         source, target = self.source_tokenizer, self.target_tokenizer
         return source is target or source.vocabulary() == target.vocabulary()
 
     @property
     def source_vocabulary_size(self) -> int:
-        """Entries of the source vocabulary."""
+        """The number of entries of the source vocabulary."""
         return self.source_tokenizer.vocab_size
 
     @property
     def target_vocabulary_size(self) -> int:
-        """Entries of the target vocabulary."""
+        """The number of entries of the target vocabulary."""
         return self.target_tokenizer.vocab_size
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the data folder and those of `--mix-data`."""
+        """A hash of the data folder and those of `--mix-data`."""
         others = [read_meta(Path(folder))["fingerprint"] for folder, _ in self.config.mixed]
         if not others:
             return self._fingerprint
         return hashlib.sha256(" ".join([self._fingerprint, *others]).encode()).hexdigest()[:32]
 
     def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
-        """A new model, for training or for weights to be loaded.
+        """Build a new model, for training or for weights to be loaded.
 
         Raises:
             UserError: the model, or the folders of `--mix-data`, do not fit the task's configuration.
@@ -162,7 +162,7 @@ class DocumentTranslation:
         return model
 
     def corpus(self, split: str, folder: Path | None = None) -> ParallelCorpus:
-        """A split of the data folder, or of another one, opened once."""
+        """Return a split of the data folder, or of another one; each is opened once."""
         folder = folder or self.data_dir
         if folder is None:
             raise ValueError("this task was restored from a checkpoint and has no data folder")
@@ -173,39 +173,39 @@ class DocumentTranslation:
     def dataset(
         self, split: str, model: AnyTranslationModel, *, seed: int = 0, epoch: int = 0, training: bool = False
     ) -> TranslationDataset | Mixture:
-        """A split in the units of `model`; in training and validation documents are cut at `--max-doc-tokens`.
+        """Return a split in the units of `model`; training and validation cut documents at `--max-doc-tokens`.
 
-        Training sees them at every one of `--resolutions`, and the folders of `--mix-data`, as (seed, epoch) draw them:
-        their words that are masked and their subwords, too.
+        Training sees them at every one of `--resolutions`, with the folders of `--mix-data`; words to mask and
+        subwords, too, are drawn from (seed, epoch).
         """
         from docnmt.core.tasks.split_datasets import split_dataset
 
         return split_dataset(self, split, model.reading, seed=seed, epoch=epoch, training=training)
 
     def other_contexts(self, split: str, model: AnyTranslationModel) -> dict[str, TranslationDataset]:
-        """A split in `foreign` documents, where there are several, and with `none`: as windows of 0 read it."""
+        """Return a split in other contexts: `foreign` documents, if there are several, and `none`, a window of 0."""
         from docnmt.core.tasks.split_datasets import other_contexts
 
         return other_contexts(self, split, model.reading)
 
     def evaluate(self, model: AnyTranslationModel, split: str, options: Mapping[str, int]) -> dict[str, float]:
-        """BLEU of a split, by the code that `docnmt-generate` runs."""
+        """Compute BLEU of a split, by the code that `docnmt-generate` runs."""
         from docnmt.core.tasks.validation_bleu import corpus_bleu
 
         return {"bleu": corpus_bleu(model, self, self.corpus(split), self.config, max_tokens=options["max_tokens"])}
 
     def samples(self, model: AnyTranslationModel, split: str) -> dict[str, str]:
-        """The first translations of a split."""
+        """Translate the first sentences of a split."""
         from docnmt.core.tasks.validation_bleu import sample_translations
 
         return {"translations": sample_translations(model, self, self.corpus(split))}
 
 
 def load_tokenizers(data_dir: Path, meta: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
-    """Both sides' tokenizers of a data folder; the same object when the dictionary is joined.
+    """Load both sides' tokenizers of a data folder; they are the same object if the dictionary is joined.
 
     Raises:
-        UserError: one is missing or damaged.
+        UserError: a tokenizer is missing or damaged.
     """
     names = meta["tokenizers"]
     check_files(data_dir, meta, *names.values())

@@ -1,4 +1,4 @@
-"""Several training corpora as one dataset, each with its weight."""
+"""A mixture of several training corpora in one dataset, each with its weight."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from docnmt.core.tasks.task import Dataset
 
 
 class Part(Dataset, Protocol):
-    """The units of one corpus, in batches that can be joined."""
+    """A dataset of one corpus whose batches can be joined."""
 
     def batch(self, units: np.ndarray) -> TranslationBatch:
-        """The batch of these units."""
+        """Return the batch of these units."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Units of several datasets.
+    """Units of several datasets as one dataset.
 
     Attributes:
-        part, unit: (U,) int64, of which dataset each unit is and its number there.
+        part, unit: (U,) int64, each unit's dataset and its number there.
     """
 
     parts: Sequence[Part]
@@ -34,8 +34,8 @@ class Mixture:
 
     @classmethod
     def draw(cls, parts: Sequence[Part], weights: Sequence[float], *, seed: int, epoch: int) -> Mixture:
-        """One epoch: every unit of a dataset ⌊weight⌋ times, and so many more, drawn without repetition from (seed,
-        epoch) alone, that there are weight · U of them, rounded, and at least one."""
+        """Draw the units of an epoch: every unit of a dataset ⌊weight⌋ times, and further units, drawn without
+        repetition from (seed, epoch) alone, up to weight · U in all, rounded, and at least one."""
         chosen = []
         for number, (part, weight) in enumerate(zip(parts, weights, strict=True)):
             count = len(part.sizes)
@@ -47,7 +47,7 @@ class Mixture:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """(U,) max(source, target) subwords."""
+        """The larger of source and target length (U,) of each unit, in subwords."""
         sizes = np.zeros(len(self.unit), dtype=np.int64)
         for number, part in enumerate(self.parts):
             here = self.part == number
@@ -55,11 +55,11 @@ class Mixture:
         return sizes
 
     def batch(self, units: np.ndarray) -> TranslationBatch:
-        """One batch of units of all datasets, those of the first in front."""
+        """Return one batch of units of all datasets, ordered by dataset."""
         return join_batches([part.batch(chosen) for part, chosen in self._by_part(units)])
 
     def describe(self, units: np.ndarray) -> str:
-        """Which corpora, documents and sentences these are."""
+        """Describe the corpora, documents and sentences of these units."""
         return "; ".join(part.describe(chosen) for part, chosen in self._by_part(units))
 
     def _by_part(self, units: np.ndarray) -> list[tuple[Part, np.ndarray]]:

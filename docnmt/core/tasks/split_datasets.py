@@ -1,4 +1,4 @@
-"""The translation task's splits as a model reads them: for training, for validation, in other contexts."""
+"""The datasets of the translation task's splits: for training, for validation, in other contexts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from docnmt.core.reading import ReadingPlan
 from docnmt.core.tasks.mixture import Mixture
 from docnmt.core.tasks.translation_data import TrainingData, TranslationDataset
 
-if TYPE_CHECKING:  # which imports this module when it is asked for a dataset
+if TYPE_CHECKING:  # imports this module when a dataset is needed
     from docnmt.core.tasks.document_translation import DocumentTranslation
 
 
 def split_dataset(
     task: DocumentTranslation, split: str, plan: ReadingPlan, *, seed: int, epoch: int, training: bool
 ) -> TranslationDataset | Mixture:
-    """As `DocumentTranslation.dataset`."""
+    """Return the dataset of a split (see `DocumentTranslation.dataset`)."""
     if not training:
         return _dataset(task, task.corpus(split), plan, split)
     parts = []
@@ -35,7 +35,7 @@ def split_dataset(
 
 
 def other_contexts(task: DocumentTranslation, split: str, plan: ReadingPlan) -> dict[str, TranslationDataset]:
-    """As `DocumentTranslation.other_contexts`."""
+    """Return the datasets of a split in other contexts (see `DocumentTranslation.other_contexts`)."""
     if not plan.reads_context:
         return {}
     corpus = task.corpus(split)

@@ -1,4 +1,4 @@
-"""What training, search and checkpoints need from a task."""
+"""The interfaces of tasks, datasets and batches that training, search and checkpoints use."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from typing_extensions import Self, TypeVar
 
 @dataclass(frozen=True, eq=False)
 class TaskState:
-    """What a checkpoint must hold so that a task works without its data folder.
+    """The part of a task that a checkpoint stores, so that the task works without its data folder.
 
     Attributes:
         json: plain JSON values (vocabulary, languages, labels).
-        tensors: by name, for instance the tokenizer's model as bytes; `model.*` and `optimizer.*` are taken.
+        tensors: by name, for instance the tokenizer's model as bytes; the names `model.*` and `optimizer.*` are
+            reserved.
     """
 
     json: dict[str, Any]
@@ -27,14 +28,14 @@ class TaskState:
 
 
 class Batch(Protocol):
-    """What a model reads in one go."""
+    """The units that a model reads in one step."""
 
     @property
     def num_tokens(self) -> int:
-        """What `tokens_per_second` counts."""
+        """The number of tokens that `tokens_per_second` counts."""
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on a device."""
+        """Return the same batch on another device."""
 
 
 class Dataset(Protocol):
@@ -42,20 +43,20 @@ class Dataset(Protocol):
 
     @property
     def sizes(self) -> np.ndarray:
-        """(U,) int64: what a unit costs against `--max-tokens`."""
+        """The cost (U,), int64, of each unit against `--max-tokens`."""
 
     def batch(self, units: np.ndarray) -> Batch:
-        """The batch of these units; the same units give the same batch."""
+        """Return the batch of these units; the same units give the same batch."""
 
     def describe(self, units: np.ndarray) -> str:
-        """Which documents and lines these are, for messages."""
+        """Describe the documents and lines of these units, for messages."""
 
 
 class ModelClass(Protocol):
-    """What a registered model is: something that builds modules from its configuration."""
+    """The interface of registered models: builds modules from a configuration."""
 
     def build(self, config: Any, task: Any) -> nn.Module:  # Any: both are of types that the model names
-        """A model with random weights."""
+        """Build a model with random weights."""
 
 
 ConfigT = TypeVar("ConfigT", contravariant=True, default=Any)
@@ -63,9 +64,9 @@ ModelT = TypeVar("ModelT", contravariant=True, default=Any)
 
 
 class Task(Protocol[ConfigT, ModelT]):
-    """What binds data, model and evaluation: `ConfigT` are its options, `ModelT` the models that it trains.
+    """A task binds data, model and evaluation: `ConfigT` are its options, `ModelT` the models that it trains.
 
-    `metrics` are the names that `evaluate` returns (`("bleu",)`), so that a misspelt one is refused before training.
+    `metrics` are the names that `evaluate` returns (`("bleu",)`), so that a misspelt one is rejected before training.
     """
 
     metrics: tuple[str, ...]
@@ -76,43 +77,43 @@ class Task(Protocol[ConfigT, ModelT]):
 
     @classmethod
     def load(cls, config: ConfigT, data_dir: Path) -> Self:
-        """The task of a folder that docnmt-preprocess wrote."""
+        """Load the task of a folder that docnmt-preprocess wrote."""
 
     @classmethod
     def restore(cls, config: ConfigT, state: TaskState) -> Self:
-        """The task of a checkpoint, without the folder."""
+        """Restore the task of a checkpoint, without the folder."""
 
     def state(self) -> TaskState:
-        """What a checkpoint must hold for `restore`."""
+        """Return what a checkpoint must store for `restore`."""
 
     def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
-        """A new model, `model_class.build(model_config, self)`.
+        """Build a new model, `model_class.build(model_config, self)`.
 
         Raises:
-            UserError: it does not fit the task's own configuration.
+            UserError: the model does not fit the task's configuration.
         """
 
     def dataset(self, split: str, model: ModelT, *, seed: int = 0, epoch: int = 0, training: bool = False) -> Dataset:
-        """A split as `model` reads it."""
+        """Return the dataset of a split in the units of `model`."""
 
     def evaluate(self, model: ModelT, split: str, options: Mapping[str, int]) -> dict[str, float]:
-        """The task's own metrics on a split, `max_tokens` at a time; the model comes back in the mode it was in."""
+        """Compute the task's own metrics on a split, `max_tokens` at a time; the model's mode is restored."""
 
 
 @runtime_checkable
 class ContextTask(Protocol):
-    """A task whose models may read more than what they are judged on; others need not have this."""
+    """A task whose models may read context that does not count in their loss; implementing it is optional."""
 
     def other_contexts(self, split: str, model: Any) -> Mapping[str, Dataset]:  # Any: a model of the task
-        """What `dataset` has of a split, in contexts that say nothing of it, by their names: `foreign`, `none`.
+        """Return a split's datasets in contexts that do not belong to it, by name: `foreign`, `none`.
 
-        Empty where the model reads no context.
+        The result is empty if the model reads no context.
         """
 
 
 @runtime_checkable
 class SampleTask(Protocol):
-    """A task that has texts to show of a model in training; others need not have this."""
+    """A task that can show sample outputs of a model in training; implementing it is optional."""
 
     def samples(self, model: Any, split: str) -> Mapping[str, str]:  # Any: a model of the task
-        """What the model makes of some of a split, in Markdown, by name; the model comes back in the mode it was in."""
+        """Return the model's outputs for some of a split, in Markdown, by name; the model's mode is restored."""

@@ -1,4 +1,4 @@
-"""The translation task's datasets: the units of a split, and what training makes of one or several splits."""
+"""The datasets of the translation task: the units of a split, and the changes that training makes to corpora."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from docnmt.runtime.errors import UsageError, UserError
 
 @dataclass(frozen=True, eq=False)
 class TranslationDataset:
-    """The units of one split as one architecture reads them."""
+    """The units of one split for one architecture."""
 
     corpus: ParallelCorpus
     units: Units
@@ -35,18 +35,18 @@ class TranslationDataset:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """(U,) max(source, target) subwords."""
+        """The larger of source and target length (U,) of each unit, in subwords."""
         return unit_sizes(self.corpus, self.units, self.plan)
 
     def batch(self, units: np.ndarray) -> TranslationBatch:
-        """The batch of these units, words and contexts of it hidden as training asks."""
+        """Return the batch of these units, with words and contexts hidden if the dataset is for training."""
         batch = collate(self.corpus, self.units, units, self.plan)
         if self.hidden is not None:
             batch = replace(batch, source=self.hidden.hide(batch.source, self.corpus, self.units, units))
         return batch if self.dropped is None else self.dropped.drop(batch, units)
 
     def describe(self, units: np.ndarray) -> str:
-        """`train: sentences 3-17 (document 2), …`, numbers from 1; five units at most."""
+        """Describe units as `train: sentences 3-17 (document 2), …`, numbers from 1; five units at most."""
         rows = [
             f"sentences {self.units.first[u] + 1}-{self.units.last[u]} (document {self.units.document[u] + 1})"
             for u in units[:5]
@@ -62,7 +62,7 @@ def check_training(
     languages: tuple[str, str],
     data_dir: Path,
 ) -> None:
-    """Whether a model and data folders allow what the configuration asks of training.
+    """Check that a model and data folders allow what the configuration demands of training.
 
     Raises:
         UserError: `--resolutions` or `--max-doc-tokens` for a model that has its own units, a folder of `--mix-data`
@@ -98,10 +98,11 @@ def check_training(
 
 
 def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
-    """Whether a folder can be trained on beside the task's own.
+    """Check that a folder can be used in training beside the task's own.
 
     Raises:
-        UserError: it is no translation folder, has no training split, other languages, or another vocabulary.
+        UserError: the folder is no translation folder, lacks a training split, has other languages or another
+            vocabulary.
     """
     meta = read_meta(folder)
     if meta["task"] != "document_translation" or "train" not in meta["splits"]:
@@ -118,7 +119,7 @@ def check_mixed(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], languages
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What training makes of a corpus in one epoch: a function of `seeds` (the run's, the epoch, its number)."""
+    """The changes of a corpus for training in one epoch, a function of `seeds` (the run's, the epoch, its number)."""
 
     config: DocumentTranslationConfig
     tokenizers: tuple[Tokenizer, Tokenizer]
@@ -127,15 +128,15 @@ class TrainingData:
     languages: tuple[str, str]
 
     def corpus(self, corpus: ParallelCorpus) -> ParallelCorpus:
-        """With `--subword-sampling`, in other subwords; with `--formality-share`, with forms of address told."""
+        """Return the corpus with new subwords (`--subword-sampling`) and formality tags (`--formality-share`)."""
         alpha, share = self.config.subword_sampling, self.config.formality_share
         if alpha is not None:
             corpus = resegmented(corpus, self.tokenizers, alpha, self.seeds)
         return ToldForms(share, self.languages[1], (*self.seeds, 2)).tell(corpus, self.tokenizers[0])
 
     def units(self, corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> Units:
-        """At every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without these `units`,
-        the architecture's own."""
+        """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
+        these options `units`, the architecture's own."""
         limit, size, window = self.config.max_doc_tokens, self.config.unit_sentences, self.config.unit_window
         costs = None if limit is None else sentence_costs(corpus)
         if self.config.resolutions:
@@ -148,11 +149,11 @@ class TrainingData:
         return context_units(documents, window if plan.reads_context else 0, size)
 
     def hidden(self, plan: ReadingPlan) -> HiddenWords:
-        """The words that are masked: `--source-mask`, and those of the plan."""
+        """Return the masking of words: by `--source-mask`, and by the plan."""
         tagged = tag_of(self.tokenizers[0]) is not None
         own = self.config.masked(self.seeds[1])
         return HiddenWords(own, plan.masked_context, self.seeds, plan.source_breaks, tagged)
 
     def dropped(self, plan: ReadingPlan) -> DroppedContexts:
-        """The units that read no context, by the plan; drawn apart from the words that are masked."""
+        """Return the removal of contexts by the plan; its draws are independent of masking."""
         return DroppedContexts(plan.dropped_context, (*self.seeds, 1))

@@ -1,4 +1,4 @@
-"""BLEU and some translations of a model: what training watches, by the code that `docnmt-generate` runs."""
+"""BLEU and sample translations of a model during training, by the code that `docnmt-generate` runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def corpus_bleu(
     *,
     max_tokens: int = 8000,
 ) -> float:
-    """s-BLEU of beam search with `eval_bleu_beam` on the first `eval_bleu_documents` documents with a reference.
+    """Compute s-BLEU of beam search (`eval_bleu_beam`) on the first `eval_bleu_documents` documents with references.
 
     Raises:
         UserError: the corpus has no reference.
@@ -52,9 +52,9 @@ def corpus_bleu(
 def sample_translations(
     model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, *, count: int = 5
 ) -> str:
-    """The first sentences of a corpus by greedy search, beside source and reference: a table in Markdown.
+    """Translate the first sentences of a corpus by greedy search; return a Markdown table with source and reference.
 
-    Only as much of their documents is read as these sentences are.
+    Of their documents, only these sentences are read.
     """
     number = int(np.searchsorted(corpus.document_offsets, count))
     part = corpus.first_documents(number)
