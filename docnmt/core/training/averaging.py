@@ -1,4 +1,4 @@
-"""One model from several checkpoints of a run: the mean of their weights."""
+"""Averaging of checkpoints: one model whose weights are the mean of several checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from docnmt.runtime.errors import UserError
 
 
 def last_checkpoints(save_dir: Path, count: int) -> list[Path]:
-    """The `count` newest checkpoints that `--keep-last` kept in a run's folder, oldest first.
+    """Return the `count` newest checkpoints that `--keep-last` kept in a run's folder, oldest first.
 
     Raises:
-        UserError: the folder holds fewer.
+        UserError: the folder has fewer.
     """
     if not save_dir.is_dir():
         raise UserError(f"--save-dir {save_dir}: no such folder")
@@ -34,8 +34,8 @@ def last_checkpoints(save_dir: Path, count: int) -> list[Path]:
 def average_checkpoints(inputs: Sequence[Path], output: Path) -> None:
     """Write the mean of the inputs' weights, computed in float64; the header is the last input's, and lists them all.
 
-    Tensors that are not of floating point (counters) and the task's are the last input's. The result holds no
-    optimizer: it is to be used, not to be trained on.
+    Non-floating tensors (counters) and the task's are the last input's. The result has no
+    optimizer: it is for use, not for further training.
 
     Raises:
         UserError: an input is damaged, or is of another architecture, configuration or vocabulary than the first.

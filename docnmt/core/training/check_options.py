@@ -17,11 +17,11 @@ from docnmt.runtime.errors import UsageError, UserError
 
 
 def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
-    """Refuse to continue a run under other options; those of the section `run` may change.
+    """Refuse to continue a run with other options; those of the section `run` may change.
 
     Raises:
-        UsageError: naming every option that differs with its old and its new value, or what the checkpoint has of
-            options that this version does not know.
+        UsageError: naming every option that differs with its old and its new value, or the checkpoint's options
+            that this version does not know.
     """
     problems = []
     for name in SECTIONS[1:]:  # the first is `run`
@@ -38,7 +38,7 @@ def check_same(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
 
 
 def check_criterion(training: TrainingConfig, model: nn.Module, criterion: Criterion) -> None:
-    """Refuse a criterion that judges something else than the model predicts; plug-ins need not say what they do.
+    """Refuse a criterion that does not match the kind of the model's output; plug-ins may leave it undeclared.
 
     Raises:
         UsageError: naming both.
@@ -55,7 +55,7 @@ def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> 
     """Refuse a misspelt `--best-checkpoint-metric` before anything is trained.
 
     Raises:
-        UsageError: naming the metrics there are.
+        UsageError: naming the existing metrics.
     """
     there = ("loss", *criterion.metrics, *(("ppl",) if "nll" in criterion.metrics else ()), *task.metrics)
     if training.best_checkpoint_metric not in there:
@@ -66,7 +66,7 @@ def check_metric(training: TrainingConfig, task: Task, criterion: Criterion) -> 
 
 
 def check_validation(config: Mapping[str, Any], task: Task, model: nn.Module) -> None:
-    """Refuse a run that could not validate, or asks for what only validation gives, before an epoch is spent on it.
+    """Refuse a run that cannot validate, or that has options which need validation, before an epoch is spent on it.
 
     Raises:
         UserError: there is no validation split.
@@ -89,12 +89,12 @@ def check_validation(config: Mapping[str, Any], task: Task, model: nn.Module) ->
 
 
 def asks_task_metrics(training: TrainingConfig, task: Task) -> bool:
-    """Whether validation computes the task's own metrics, BLEU among them."""
+    """Return True if validation computes the task's own metrics, such as BLEU."""
     return training.eval_metrics or training.best_checkpoint_metric in task.metrics
 
 
 def check_judged(config: Mapping[str, Any], task: Task) -> None:
-    """Refuse settings of a BLEU that no validation computes.
+    """Refuse options of validation BLEU if validation does not compute it.
 
     Raises:
         UsageError: naming the option.
@@ -110,7 +110,7 @@ def check_judged(config: Mapping[str, Any], task: Task) -> None:
 
 
 def check_made_for(config: Mapping[str, Any]) -> None:
-    """Refuse an architecture that was made for another task, where its configuration names one.
+    """Refuse an architecture made for another task, if its configuration names one.
 
     Raises:
         UsageError: naming both.
@@ -124,7 +124,7 @@ def check_made_for(config: Mapping[str, Any]) -> None:
 
 
 def check_noise(config: Mapping[str, Any]) -> None:
-    """Refuse to compare two passes that are the same.
+    """Refuse `--r-drop` without dropout, since its two passes would be equal.
 
     Raises:
         UsageError: `--r-drop` without dropout.

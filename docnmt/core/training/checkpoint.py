@@ -1,6 +1,6 @@
-"""A checkpoint: ONE safetensors file with everything that using or continuing a model needs.
+"""Checkpoints: ONE safetensors file with everything that using or continuing a model needs.
 
-Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only where training can go on), and the
+Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only if training can continue), and the
 task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by `Header`, and
 `xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.checksums.Seal`). Nothing is ever unpickled.
 """
@@ -26,14 +26,14 @@ from docnmt.runtime.files import replacing
 from docnmt.runtime.structured import Count, Open, Value, checked, parse_json
 from docnmt.runtime.version import __version__
 
-#: Version of the layout described here; a reader refuses any other.
+#: Version of this layout; a reader refuses any other.
 FORMAT = 1
 
 
 class Header(Open):
-    """What every header has: names of the registered parts, `config` by section and name, the task's state, progress,
-    the hash of the data, threads and device of the training process. `config_version` says of which version
-    (`docnmt.registry.migrate`) the names of options and tensors are; it is missing in files of version 1. `plugins`
+    """The header of a checkpoint: names of the registered parts, `config` by section and name, the task's state,
+    progress, the hash of the data, threads and device of the training process. `config_version` is the version
+    (`docnmt.registry.migrate`) of the names of options and tensors; it is missing in files of version 1. `plugins`
     has the checksums of the plug-in files that were imported."""
 
     format: int
@@ -57,14 +57,14 @@ class Header(Open):
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A checkpoint's content: JSON header and tensors on the CPU."""
+    """The content of a checkpoint: JSON header and tensors on the CPU."""
 
     path: Path
     header: dict[str, Any]
     tensors: dict[str, Tensor]
 
     def group(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors under `prefix.`, without it."""
+        """Return the tensors under `prefix.`, by their names without it."""
         return {n.removeprefix(f"{prefix}."): t for n, t in self.tensors.items() if n.startswith(f"{prefix}.")}
 
     @property
@@ -74,7 +74,7 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write a checkpoint whole or not at all.
+    """Write a checkpoint completely or not at all.
 
     Raises:
         UserError: the system refused (disk full, no permission); an earlier file at `path` is untouched.
@@ -91,23 +91,23 @@ def save_checkpoint(path: Path, header: Mapping[str, Any], tensors: Mapping[str,
 
 
 def _storable(tensor: Tensor) -> Tensor:
-    """A contiguous CPU tensor that shares its memory with no other."""
+    """Return a contiguous CPU tensor that shares its memory with no other."""
     tensor = tensor.detach().cpu().contiguous()
     return tensor.clone() if tensor.untyped_storage().nbytes() != tensor.nbytes else tensor
 
 
 def _content(tensor: Tensor) -> tuple[str, torch.Size, np.ndarray]:
-    """What a tensor's checksum is of: type, shape and bytes."""
+    """Return what a tensor's checksum covers: type, shape and bytes."""
     return str(tensor.dtype).removeprefix("torch."), tensor.shape, tensor.reshape(-1).view(torch.uint8).numpy()
 
 
 def _reason(error: Exception) -> str:
-    """The system's words in an error of the safetensors library: `Error while serializing: I/O error: …`."""
+    """Return the system's message in an error of the safetensors library: `Error while serializing: I/O error: …`."""
     return str(error).rpartition(": ")[2].partition(" (os error")[0]
 
 
 def read_header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
-    """The header of a checkpoint, checked, and the shape of every tensor; no tensor is read.
+    """Read and check the header of a checkpoint; return it with the shape of every tensor, without reading tensors.
 
     Raises:
         UserError: there is no such file, or it is not a checkpoint that this version reads.
@@ -118,7 +118,7 @@ def read_header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]
 
 
 def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
-    """Read a checkpoint, every tensor compared with its checksum; without `optimizer` those are left on disk.
+    """Read a checkpoint and compare every tensor with its checksum; without `optimizer`, its tensors are not read.
 
     Raises:
         UserError: there is no such file, it is not a checkpoint that this version reads, or it is damaged; the tensor
@@ -135,10 +135,10 @@ def load_checkpoint(path: Path, *, optimizer: bool = True) -> Checkpoint:
 
 
 def verify_checkpoint(path: Path) -> str:
-    """Read all of a checkpoint and say in a few words what was found to hold.
+    """Read a whole checkpoint, compare its checksums, and return the finding in a few words.
 
     Raises:
-        UserError: as `load_checkpoint`.
+        UserError: see `load_checkpoint`.
     """
     checkpoint = load_checkpoint(path)
     if "checksums" not in checkpoint.header:
@@ -156,7 +156,7 @@ def _opened(path: Path) -> safetensors.safe_open:
 
 
 def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], dict[str, str], Seal | None]:
-    """The header with today's names, the tensors (today's name → the stored one), and the checksums."""
+    """Return the header with today's names, the tensors (today's name → the stored one), and the checksums."""
     metadata = file.metadata() or {}
     if "docnmt" not in metadata:
         raise UserError(f"{path}: is a safetensors file, but not written by docnmt")
@@ -182,7 +182,7 @@ def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], d
 
 
 def unique_state(model: nn.Module) -> dict[str, Tensor]:
-    """The model's state with a tensor that goes by several names (tied embeddings) under the first of them only."""
+    """Return the model's state; a tensor with several names (tied embeddings) appears under the first only."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     seen: set[object] = set()
     state = {}
@@ -221,7 +221,7 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> N
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
-    """Problems of the model's tensors that hold NaN or an infinite number."""
+    """Return a message for each of the model's tensors that has NaN or infinite numbers."""
     sums = ((name, tensor) for name, tensor in tensors.items() if tensor.is_floating_point())
     suspicious = ((name, tensor) for name, tensor in sums if not torch.isfinite(tensor.sum()))  # or too large a sum
     return [
@@ -232,7 +232,7 @@ def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """The optimizer's moments by name: `optimizer.exp_avg.<parameter>`."""
+    """Return the optimizer's moments by name: `optimizer.exp_avg.<parameter>`."""
     return {
         f"optimizer.{key}.{name}": value
         for name, parameter in model.named_parameters()
@@ -241,7 +241,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, checkpoint: Checkpoint) -> None:
-    """Give the optimizer its moments back.
+    """Restore the optimizer's moments.
 
     Raises:
         UserError: a moment has no parameter or another shape, or a parameter lacks one; it names file and tensor.

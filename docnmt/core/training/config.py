@@ -1,7 +1,7 @@
-"""The options of training. No torch here: these dataclasses are also the command line.
+"""The options of training. This file imports no torch: the command line reads it, too.
 
-`TrainingConfig` says what is trained and may not change when a run is continued; `RunConfig` has its limits, folders
-and logging, and may.
+`TrainingConfig` has the options that may not change when a run is continued; `RunConfig` has limits, folders
+and logging, which may.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Literal
 
 from docnmt.registry.options import below, flag, option
 
-#: What the sections of `docnmt-train` are called: in `--help`, in config.yaml and in a checkpoint's header.
+#: The names of the sections of `docnmt-train`: in `--help`, in config.yaml and in a checkpoint's header.
 SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
     "run", "training", "optimization", "task", "model", "criterion",
 )  # fmt: skip
-#: Metrics of which less is better; of all others, more is.
+#: Metrics for which lower is better; for all others, higher is.
 LOWER_IS_BETTER = ("loss", "nll", "ppl", "ter")
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Limits, folders and logging: the only options that may differ when the same command continues a run."""
+    """Options for limits, folders and logging: the only ones that may differ when the same command continues a run."""
 
     data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
     save_dir: str = option(dataclasses.MISSING, "for checkpoints and logs; a run in it is continued", metavar="DIR")
@@ -64,7 +64,7 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """What is trained, on what, and how it is judged."""
+    """Options for the model, the data, the updates and the validation of a training."""
 
     arch: str = option(dataclasses.MISSING, "architecture; --list names them all", metavar="NAME")
     task: str | None = option(None, "task [the one DATA was made for]", metavar="NAME")

@@ -1,4 +1,4 @@
-"""What is in a checkpoint, and what a run is going to be, in words."""
+"""Descriptions of a checkpoint, and of a run before it starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from docnmt.runtime.progress import format_seconds
 
 
 def describe_checkpoint(path: Path) -> str:
-    """Architecture, parameters by module, configuration, progress, vocabulary size and scores of a checkpoint.
+    """Describe a checkpoint: architecture, parameters by module, configuration, progress, vocabulary size and scores.
 
     Raises:
         UserError: the file is not a checkpoint that this version reads.
@@ -50,7 +50,7 @@ def describe_checkpoint(path: Path) -> str:
 
 
 def _task_facts(state: Mapping[str, Any]) -> list[str]:
-    """What a task keeps, short: `languages en, de`, `vocabulary of 8,000`."""
+    """Describe a task's state in short: `languages en, de`, `vocabulary of 8,000`."""
     facts = []
     for name, value in state.items():
         if isinstance(value, list) and len(value) > 4:
@@ -61,7 +61,7 @@ def _task_facts(state: Mapping[str, Any]) -> list[str]:
 
 
 def parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Parameters by module (two levels deep) and in total."""
+    """Return lines with the number of parameters by module (two levels deep) and in total."""
     counts: dict[str, int] = {}
     for name, shape in shapes.items():
         parts = name.split(".")
@@ -73,7 +73,7 @@ def parameter_table(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
 
 
 def options_table(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """All options by section."""
+    """Return lines with all options by section."""
     lines = []
     for section, values in config.items():
         lines.append(f"{section}:")
@@ -82,7 +82,7 @@ def options_table(config: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def describe_run(run: Run) -> str:
-    """What `--dry-run` prints: options, parameters, the batches of the epoch under way, and their memory and time."""
+    """Return the text of `--dry-run`: options, parameters, the current epoch's batches, and their memory and time."""
     epoch = open_epoch(run)
     sizes, plan = epoch.data.sizes, epoch.plan
     tokens = np.array([sizes[units].sum() for units in plan])

@@ -1,4 +1,4 @@
-"""`--ema`: the running mean of the weights over updates, which validation judges and checkpoint_best holds."""
+"""`--ema`: the running mean of the weights over updates, used in validation and in checkpoint_best."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 
 class MeanWeights:
-    """m ← d·m + (1 − d)·w after every update, d = min(decay, (1 + n) / (10 + n)) after n of them (Polyak and Juditsky
-    1992, Acceleration of stochastic approximation by averaging; the warm-up is TensorFlow's).
+    """The running mean of a model's weights w: m ← d·m + (1 − d)·w after every update.
+    After n updates d = min(decay, (1 + n) / (10 + n)) (Polyak and Juditsky 1992, Acceleration of stochastic
+    approximation by averaging; the warm-up is TensorFlow's).
 
     Args:
-        decay: of the mean, below 1.
+        decay: of the mean, less than 1.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -23,24 +24,24 @@ class MeanWeights:
 
     @torch.no_grad()
     def advance(self, update: int) -> None:
-        """After update number `update`."""
+        """Update the means after update number `update`."""
         share = 1 - min(self.decay, (1 + update) / (10 + update))
         for name, parameter in self.model.named_parameters():
             self.means[name].lerp_(parameter.detach(), share)
 
     def tensors(self) -> dict[str, Tensor]:
-        """For a checkpoint that goes on: `ema.<parameter>`."""
+        """Return the means for a checkpoint that can be continued: `ema.<parameter>`."""
         return {f"ema.{name}": mean for name, mean in self.means.items()}
 
     @torch.no_grad()
     def load(self, stored: Mapping[str, Tensor]) -> None:
-        """The means of a checkpoint, by name."""
+        """Load the means of a checkpoint, by name."""
         for name, mean in self.means.items():
             mean.copy_(stored[name])
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Inside, the model has the mean weights; afterwards its own, bit for bit."""
+        """Give the model the mean weights inside the context, and afterwards its own, bit for bit."""
         self._exchange()
         try:
             yield

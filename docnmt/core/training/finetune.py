@@ -38,8 +38,8 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
     """Copy the weights of `--finetune-from-model` into a new model.
 
     Raises:
-        UserError: no such checkpoint, another task or vocabulary, or a model that does not fit; it names every option,
-            or else every tensor, that stands in the way. Nothing is copied then.
+        UserError: there is no such checkpoint, it has another task or vocabulary, or its model does not fit; the
+            message names every option, or else every tensor, that does not fit. Nothing is copied then.
     """
     assert training.finetune_from_model is not None
     checkpoint = load_checkpoint(find_checkpoint(training.finetune_from_model), optimizer=False)
@@ -74,11 +74,11 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
 
 
 def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
-    """`--finetune-lr-scale` for every parameter that a sentence model has, too; 1 where only
-    `--finetune-frozen-updates` is given, and nothing where neither is.
+    """Return `--finetune-lr-scale` for every parameter that a sentence model also has; 1 if only
+    `--finetune-frozen-updates` is given, and nothing if neither is.
 
     Raises:
-        UsageError: the model has nothing else and would not be trained.
+        UsageError: the model has no other parameters, so nothing would be trained.
     """
     scale, frozen = training.finetune_lr_scale, training.finetune_frozen_updates
     if scale is None and frozen is None:
@@ -93,10 +93,10 @@ def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str
 
 
 def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:
-    """Refuse a checkpoint in which token ids mean something else.
+    """Refuse a checkpoint in which token ids have another meaning.
 
     Raises:
-        UserError: another task, vocabulary or language.
+        UserError: the task, the vocabulary or a language differs.
     """
     if checkpoint.header["task"] != training.task:
         raise UserError(
@@ -105,7 +105,7 @@ def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> 
         )
     ours, theirs = task.state(), TaskState(checkpoint.header["task_state"], checkpoint.task_tensors)
     theirs = _between_languages_of(task, theirs)
-    meaning = (ours.json.keys() | theirs.json.keys()) - {"levels"}  # what a corpus is divided into changes no id
+    meaning = (ours.json.keys() | theirs.json.keys()) - {"levels"}  # document structure changes no id
     names = [n for n in meaning if ours.json.get(n) != theirs.json.get(n)]
     names += [n for n in ours.tensors.keys() | theirs.tensors.keys() if not _same(ours.tensors, theirs.tensors, n)]
     if names:
@@ -116,7 +116,7 @@ def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> 
 
 
 def _between_languages_of(task: object, theirs: TaskState) -> TaskState:
-    """The state of a checkpoint's task between the languages of `task`: a model of several may be made for others."""
+    """Return the state of a checkpoint's task set to the languages of `task`, if its model knows several."""
     if isinstance(task, DocumentTranslation):
         with suppress(UsageError):
             return task.restore(task.config, theirs).between(*task.languages).state()
@@ -128,7 +128,7 @@ def _same(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], name: str) -
 
 
 def tensors_that_differ(own: Mapping[str, Tensor], theirs: Mapping[str, Tensor], new_parts: set[str]) -> list[str]:
-    """Every tensor without a counterpart, but for `new_parts`, or of another shape or type."""
+    """Describe every tensor without a counterpart, except `new_parts`, or of another shape or type."""
     found = []
     for name in sorted(own.keys() | theirs.keys()):
         if name not in own:

@@ -1,7 +1,7 @@
-"""One job at a time in a folder, also where the other one runs on another machine that shares the file system.
+"""A lock that admits one job at a time to a folder, also across machines that share the file system.
 
 The system's lock on `.lock` keeps out other processes of this machine and, on most file systems, of others. Not every
-file system carries locks from machine to machine; so the job also leaves `.running` there, with its machine and
+file system passes locks between machines; so the job also writes `.running` there, with its machine and
 process, and touches it while it lives.
 """
 
@@ -20,15 +20,15 @@ from pathlib import Path
 from docnmt.runtime.errors import UserError
 
 LOCK, SIGN = ".lock", ".running"
-#: Seconds between two signs of life, and after how many without one a job on another machine is taken for dead.
+#: Seconds between two touches, and after how many without one a job on another machine is considered dead.
 BEAT, DEAD = 20.0, 120.0
 
 
 class FolderLock:
-    """The right to write into a folder, which this process holds while it trains there.
+    """The exclusive right to write into a folder, which this process holds while it trains there.
 
     Args:
-        folder: exists. name: what messages call it.
+        folder: must exist. name: its name in messages.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -37,10 +37,10 @@ class FolderLock:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it.
+        """Hold the lock inside the context.
 
         Raises:
-            UserError: another job does, here or elsewhere.
+            UserError: another job holds it, here or elsewhere.
             OSError: the folder cannot be written.
         """
         with (self._folder / LOCK).open("a") as file:
@@ -52,7 +52,7 @@ class FolderLock:
             except OSError as error:
                 if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
                     raise
-                system_knows = False  # no locks there: the sign must do
+                system_knows = False  # this file system has no locks: `.running` must suffice
             self._check_others(here=not system_knows)
             self._claim()
             ended = threading.Event()
@@ -66,7 +66,7 @@ class FolderLock:
                         self.sign.unlink()
 
     def check(self) -> None:
-        """Before something is written.
+        """Check before a write that the lock is still ours.
 
         Raises:
             UserError: this process slept for so long that another job has taken the folder.
@@ -83,7 +83,7 @@ class FolderLock:
             return False
 
     def _claim(self) -> None:
-        """Of two jobs that begin at once, one makes the file."""
+        """Create `.running`; if two jobs start at once, only one succeeds."""
         self.sign.unlink(missing_ok=True)
         try:
             with self.sign.open("x", encoding="utf-8") as file:
@@ -94,7 +94,7 @@ class FolderLock:
             raise UserError(f"{self.name}: another docnmt-train begins there at this moment") from None
 
     def _check_others(self, *, here: bool) -> None:
-        """Raise UserError if a job on another machine lives, or `here`. Ages are by the clock of the file system."""
+        """Raise UserError if a job on another machine lives, or, with `here`, on this one. The file system dates it."""
         try:
             sign, modified = json.loads(self.sign.read_text(encoding="utf-8")), self.sign.stat().st_mtime
         except (OSError, ValueError):
@@ -112,7 +112,7 @@ class FolderLock:
             )
 
     def _who(self) -> str:
-        """` (process 12 on node03)`, or nothing."""
+        """Return ` (process 12 on node03)`, or nothing."""
         try:
             sign = json.loads(self.sign.read_text(encoding="utf-8"))
             return f" (process {sign['process']} on {sign['host']})"
@@ -127,7 +127,7 @@ class FolderLock:
 
 
 def _machine() -> str:
-    """What tells this machine from all others, until it is started again."""
+    """Return an identifier of this machine that is unique until it restarts."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

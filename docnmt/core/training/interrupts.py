@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C wait until the model is in a state that can be saved, and until all ranks know of them."""
+"""Deferred signals: SIGTERM and Ctrl-C wait until the model can be saved and all ranks know of them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ T = TypeVar("T")
 _RAISES: dict[int, type[BaseException]] = {
     signal.SIGTERM: Terminated, signal.SIGHUP: HungUp, signal.SIGINT: KeyboardInterrupt,
 }  # fmt: skip
-#: Seconds in which a second signal is the first one's echo: it comes to the whole job and once more from its launcher.
+#: A second signal within this many seconds is an echo: the first goes to the whole job and again through its launcher.
 _ECHO = 10.0
 
 
 class Interrupts:
-    """While entered, the first signal is only noted and `check` raises it; a second one of the kind raises at once.
+    """Inside the context, the first signal is only noted and `check` raises it; a second of its kind raises at once.
 
-    Where there are several ranks, each tells the others of its own (`name`), and all raise the same.
+    With several ranks, each shares its own signal (`name`) with the others, and all raise the same.
     """
 
     def __init__(self) -> None:
@@ -54,17 +54,17 @@ class Interrupts:
 
     @property
     def name(self) -> str:
-        """What the other ranks are told: the signal that has arrived here, or nothing."""
+        """The name of the signal that has arrived here, for the other ranks, or an empty string."""
         return "" if self.pending is None else self.pending.__name__
 
     def check(self) -> None:
-        """Raise the signal that has arrived, if one has."""
+        """Raise the signal that has arrived, if any."""
         if self.pending is not None:
             raise self.pending
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
-        """Inside, a signal raises where it arrives: for work that changes nothing."""
+        """Raise signals on arrival inside the context, for work that changes nothing."""
         if ranks.may_stop():
             self.check()
         self._at_once = True
@@ -74,7 +74,7 @@ class Interrupts:
             self._at_once = False
 
     def share(self, work: Callable[[], T], *, alone: bool = True) -> list[T]:
-        """`ranks.share` of work that changes nothing: a signal raises in the midst of it."""
+        """Run `ranks.share` for work that changes nothing; a signal interrupts it at once."""
 
         def _interruptible() -> T:
             with self.at_once():

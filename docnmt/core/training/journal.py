@@ -21,7 +21,7 @@ _FORMATS = {"lr": ".3g", "tokens_per_second": ",.0f", "ppl": ".2f", "epoch": "d"
 
 
 def format_values(values: Mapping[str, float]) -> str:
-    """`loss 3.214, ppl 18.20, lr 0.0005`."""
+    """Format values as `loss 3.214, ppl 18.20, lr 0.0005`."""
     return ", ".join(f"{name.replace('_', ' ')} {value:{_FORMATS.get(name, '.3f')}}" for name, value in values.items())
 
 
@@ -31,19 +31,20 @@ def say(text: str) -> None:
 
 
 class _Entry(Open):
-    """A line of the log."""
+    """The part of a log line that is checked when a run continues."""
 
     update: Count = 0
 
 
 class Journal:
-    """Appends one JSON object a line to `path`; continuing a run first drops what was written after its checkpoint.
+    """Appends JSON objects, one per line, to `path`; a continued run first drops lines written after its checkpoint.
 
     Args:
         path: the JSON-lines file; None: another rank writes the log.
-        update: the update at which the run stands.
+        update: the current update of the run.
         tensorboard: folder for TensorBoard's event files, or None.
-        options: of the run, by section; TensorBoard compares runs by them. metric: what judges it, a name in `valid`.
+        options: of the run, by section; TensorBoard compares runs by them. metric: the run's main metric, a name in
+            `valid`.
 
     Raises:
         UserError: a file cannot be written.
@@ -71,7 +72,7 @@ class Journal:
             raise UserError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from error
 
     def _describe(self, options: Mapping[str, Any], metric: str) -> None:
-        """TensorBoard's own record of the options, beside the curve of the metric."""
+        """Write the options and the metric to TensorBoard, which compares runs by them."""
         from torch.utils.tensorboard.summary import hparams
 
         values = {
@@ -84,8 +85,8 @@ class Journal:
             self._board._get_file_writer().add_summary(summary)
 
     def _drop_after(self, path: Path, update: int) -> None:
-        """Leave out what was written after `update`, and the line that a killed process did not finish; lines that are
-        damaged are left out, too, and named."""
+        """Drop lines written after `update`, and a last line that a killed process did not finish; drop damaged lines,
+        too, with a warning."""
         lines = read_limited(path).splitlines(keepends=True)
         kept: list[bytes] = []
         for number, line in enumerate(lines, 1):
@@ -110,13 +111,13 @@ class Journal:
             self._board.close()
 
     def show(self, update: int, texts: Mapping[str, str]) -> None:
-        """Texts in Markdown, for TensorBoard alone."""
+        """Show texts in Markdown, in TensorBoard only."""
         if self._board is not None:
             for name, text in texts.items():
                 self._board.add_text(name, text, update)
 
     def write(self, event: str, update: int, values: Mapping[str, float]) -> None:
-        """Log `values` of one kind of event (`train`, `valid`, `epoch`) at an update."""
+        """Log the values of one kind of event (`train`, `valid`, `epoch`) at an update."""
         if self._file is None:
             return
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}  # JSON has no NaN

@@ -1,4 +1,4 @@
-"""A trained model, ready to use, from a checkpoint alone."""
+"""Loading of a trained model, ready to use, from a checkpoint alone."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from docnmt.runtime.files import find_checkpoint
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-#: Options of which many layers, or wide ones, come; a plug-in's own may mean anything.
+#: Options that determine the number of layers, or their width; options of plug-ins are not known.
 _LAYERS = ("encoder_layers", "decoder_layers", "conv_layers")
 _WIDTHS = ("embed_dim", "ffn_dim", "hidden_dim", "output_dim", "classifier_dim")
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A model in evaluation mode and what it came with."""
+    """A model in evaluation mode with its task, configuration and checkpoint header."""
 
     model: nn.Module
     task: Task
@@ -41,10 +41,11 @@ class LoadedModel:
 
 
 def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> LoadedModel:
-    """The model of a checkpoint file, or of a `--save-dir`, whose best is taken.
+    """Load the model of a checkpoint file, or the best one of a `--save-dir`.
 
     Raises:
-        UserError: nothing there, damaged, or made with a plug-in that is not loaded; it names file and tensor.
+        UserError: it does not exist, is damaged, or needs a plug-in that is not loaded; the message names file and
+            tensor.
     """
     checkpoint = load_checkpoint(find_checkpoint(path), optimizer=False)
     task = restore_task(checkpoint)
@@ -53,22 +54,22 @@ def load_model(path: str | Path, *, device: torch.device | str = "cpu") -> Loade
 
 
 def restore_task(checkpoint: Checkpoint) -> Task:
-    """The task of a checkpoint, without its data folder.
+    """Restore the task of a checkpoint, without its data folder.
 
     Raises:
-        UserError: the task is not known here, or what the checkpoint holds of it is damaged.
+        UserError: the task is unknown, or its state in the checkpoint is damaged.
     """
     name: str = checkpoint.header["task"]
     _check_known(checkpoint, TASKS, name)
     config: object = stored_config(checkpoint, "task", TASKS.config(name))
     try:
         return TASKS.get(name).restore(config, TaskState(checkpoint.header["task_state"], checkpoint.task_tensors))
-    except Exception as error:  # whatever a task, maybe a plug-in's, does with a state that it did not write
+    except Exception as error:  # whatever a task, maybe a plug-in's, raises for a state that it did not write
         raise UserError(f"{checkpoint.path}: the task's state in it is damaged: {error!r}") from error
 
 
 def restore_model(checkpoint: Checkpoint, task: Task) -> tuple[nn.Module, DataclassInstance]:
-    """The model of a checkpoint with its weights, on the CPU, and its configuration."""
+    """Return the model of a checkpoint with its weights, on the CPU, and its configuration."""
     name: str = checkpoint.header["model"]
     _check_known(checkpoint, MODELS, name)
     say_changed_plugins(checkpoint)
@@ -78,15 +79,15 @@ def restore_model(checkpoint: Checkpoint, task: Task) -> tuple[nn.Module, Datacl
         model = task.build_model(MODELS.get(name), config)
     except UserError:
         raise
-    except Exception as error:  # whatever a model, maybe a plug-in's, does with options that it was not made with
+    except Exception as error:  # whatever a model, maybe a plug-in's, raises for unexpected options
         raise UserError(f"{checkpoint.path}: no model can be built from its configuration: {error}") from error
     load_state(model, checkpoint.group("model"), checkpoint.path)
     return model, config
 
 
 def _check_believable(checkpoint: Checkpoint, config: DataclassInstance) -> None:
-    """Refuse options that ask for more layers than the file has tensors, or for a width that none of them has: such a
-    model would take the machine's memory, or hours, before its weights are found missing."""
+    """Refuse options with more layers than the file has tensors, or with a width that no tensor has: building such a
+    model would exhaust the machine's memory, or take hours, before its weights are found missing."""
     shapes = [tensor.shape for tensor in checkpoint.group("model").values() if tensor.numel()]
     widest = max((size for shape in shapes for size in shape), default=0)
     for name, value in to_dict(config).items():
@@ -96,10 +97,10 @@ def _check_believable(checkpoint: Checkpoint, config: DataclassInstance) -> None
 
 
 def stored_model_config(checkpoint: Checkpoint) -> DataclassInstance:
-    """The configuration of a checkpoint's model.
+    """Return the configuration of a checkpoint's model.
 
     Raises:
-        UserError: as `stored_config`, or a part of the model is a plug-in's that is not loaded.
+        UserError: see `stored_config`; or a part of the model is from a plug-in that is not loaded.
     """
     values = checkpoint.header["config"].get("model", {})
     for option, registry in (*PARTS.items(), ("merge", MERGES)):
@@ -110,10 +111,10 @@ def stored_model_config(checkpoint: Checkpoint) -> DataclassInstance:
 
 
 def stored_config(checkpoint: Checkpoint, section: str, config: type[C]) -> C:
-    """A section of a checkpoint's configuration as a `config`; what newer code added has its default.
+    """Return a section of a checkpoint's configuration as a `config`; options added since have their defaults.
 
     Raises:
-        UsageError: it has options that this version does not know, or values that they cannot have; it names all.
+        UsageError: it has options that this version does not know, or invalid values; the message names all.
     """
     stored = checkpoint.header["config"].get(section, {})
     where = f"{checkpoint.path}: configuration of the {section}"
@@ -129,7 +130,7 @@ def _check_known(checkpoint: Checkpoint, registry: Registry[Any], name: str) -> 
 
 
 def say_changed_plugins(checkpoint: Checkpoint) -> None:
-    """Warn where a plug-in is not what it was when it made the checkpoint."""
+    """Warn if a plug-in has changed since it made the checkpoint."""
     now = imported()
     stored = checkpoint.header.get("plugins") or {}
     if changed := [name for name, content in stored.items() if now.get(name, content) != content]:

@@ -1,4 +1,4 @@
-"""A model card: what somebody who is sent a checkpoint has to know (Mitchell et al. 2019), in Markdown."""
+"""Model cards in Markdown (Mitchell et al. 2019): what a recipient of a checkpoint has to know."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from docnmt.registry.registry import ARCHITECTURES, CRITERIA, MODELS, TASKS, Arc
 
 
 def model_card(path: Path, name: str | None = None) -> str:
-    """Architecture, languages, data, sizes, training command, scores, use; what nobody but the author knows is left to
-    be filled in.
+    """Return a card with architecture, languages, data, sizes, training command, scores and use; what only the author
+    knows is left to be filled in.
 
     Args:
-        name: of the model on a hub, where others load it from; None: that of the checkpoint's folder.
+        name: of the model on a hub, from which others load it; None: that of the checkpoint's folder.
 
     Raises:
         UserError: the file is not a checkpoint that this version reads.
@@ -63,23 +63,23 @@ def model_card(path: Path, name: str | None = None) -> str:
 
 
 def _separate(state: Mapping[str, Any]) -> str:
-    """Whether the target has a vocabulary of its own."""
+    """Describe the target's vocabulary if it has one of its own."""
     other = [value for name, value in state.items() if "vocabulary" in name and name != "vocabulary" and value]
     return "".join(f", {len(value):,} on the target side" for value in other if isinstance(value, list))
 
 
 def _model_defaults(architecture: Architecture, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What `--arch` alone gives the options that a model with these values has."""
+    """Return the default of each option of a model with these values under `--arch` alone."""
     config, preset = model_config(architecture.model, values), dict(architecture.overrides())
     defaults = {each.name: each.default for each in settings(config)} | preset
-    if "position" in values:  # which fusion is meant depends on it
+    if "position" in values:  # the default fusion depends on it
         parts = chosen_parts(config, {**preset, "position": values["position"]})
         defaults["position_fusion"] = parts["position_fusion"]
     return defaults
 
 
 def _command(header: Mapping[str, Any]) -> str:
-    """The command that trained it, without options that have their default."""
+    """Return the command that trained the model, without options that have their default."""
     from docnmt.core.optim.config import OptimizationConfig
     from docnmt.core.training.config import RunConfig, TrainingConfig
 

@@ -1,4 +1,4 @@
-"""A run put together from resolved options: task, model, optimizer, and the state it continues from."""
+"""Preparation of a run from resolved options: task, model, optimizer, and the state it continues from."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:  # FSDP2 takes a second to import
 
 
 def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
-    """Build a run from resolved sections, continuing from the save-dir's last checkpoint if there is one.
+    """Build a run from resolved sections; it continues from the save-dir's last checkpoint if there is one.
 
     Args:
-        folder: the save-dir, where it is locked already.
+        folder: the save-dir, if it is locked already.
 
     Raises:
-        UserError: the save-dir is not ours, an option differs from the run it holds, or data or checkpoint is damaged.
+        UserError: the save-dir is not a run's, an option differs from the run it has, or data or checkpoint is damaged.
     """
     limits, training = config["run"], config["training"]
     check_noise(config)
@@ -84,7 +84,7 @@ def prepare(config: dict[str, Any], folder: RunFolder | None = None) -> Run:
 
 
 def _earlier(folder: RunFolder, config: dict[str, Any]) -> Checkpoint | None:
-    """The checkpoint from which the run goes on; None: it is new."""
+    """Return the checkpoint from which the run continues; None for a new run."""
     if config["run"].overwrite:
         return None
     if not folder.last.exists():
@@ -97,7 +97,7 @@ def _earlier(folder: RunFolder, config: dict[str, Any]) -> Checkpoint | None:
 
 
 def come_together(run: Run) -> None:
-    """After every rank has prepared: they have the same, the weights bit for bit.
+    """Check, once all ranks have prepared, that they have the same state, with bitwise equal weights.
 
     Raises:
         UserError: data or save-dir differ.

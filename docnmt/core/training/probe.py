@@ -1,5 +1,5 @@
-"""The largest planned batch goes through forward and backward before the first update: running out of memory fails
-first, with its shape and a limit that fits."""
+"""A probe for memory: the largest planned batches go through forward and backward before the first update, so that an
+out-of-memory error comes first, with the batch's shape and a limit that fits."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Probe:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Bytes: the most this process has allocated on the GPU so far, or its largest resident size on a CPU."""
+    """Return the most bytes this process has allocated on the GPU so far, or its largest resident size on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that the GPU or the machine has no memory left."""
+    """Return True if an error says that the GPU or the machine has no memory left."""
     return isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
 @contextlib.contextmanager
 def naming_batch(when: str, data: Dataset, units: np.ndarray) -> Iterator[None]:
-    """Inside, running out of memory is a `UserError` that says when, and with which batch."""
+    """Turn running out of memory inside the context into a `UserError` that says when, and with which batch."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -54,7 +54,7 @@ def naming_batch(when: str, data: Dataset, units: np.ndarray) -> Iterator[None]:
 
 
 def largest_batches(sizes: np.ndarray, plan: list[np.ndarray]) -> list[np.ndarray]:
-    """The batch of most tokens and the one with the largest unit, which may be the same."""
+    """Return the batch with the most tokens and the one with the largest unit, which may be the same."""
     begins = np.cumsum([0, *(len(units) for units in plan[:-1])])
     ordered = sizes[np.concatenate(plan)]
     most, longest = np.add.reduceat(ordered, begins).argmax(), np.maximum.reduceat(ordered, begins).argmax()
@@ -65,7 +65,7 @@ def probe(run: Run, data: Dataset, plan: list[np.ndarray]) -> Probe:
     """Run the largest batches once, with memory reserved for the optimizer's moments; the model does not change.
 
     Raises:
-        UserError: out of memory; it names the batch and a `--max-tokens` that was tried and fits.
+        UserError: out of memory; the message names the batch and a `--max-tokens` that was tried and fits.
     """
     largest = largest_batches(data.sizes, plan)
     moments = 0 if run.optimizer.state else 2

@@ -1,24 +1,24 @@
-"""Whether training gets the processor time that its threads could use."""
+"""Check that training gets the processor time that its threads could use."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 
-#: Seconds before anything is said, and the share of threads × time below which it is.
+#: Seconds before a warning is possible, and the share of threads × time below which it is given.
 PATIENCE, SHARE = 60.0, 0.5
 
 
 @dataclass
 class ProcessorTime:
-    """Compares processor time with threads × wall time since it was made, and warns once."""
+    """Compares processor time with threads × wall time since it was created, and warns once."""
 
     wall: float = field(default_factory=time.monotonic)
     processor: float = field(default_factory=time.process_time)
     said: bool = False
 
     def warning(self, threads: int) -> str:
-        """What to say now, or nothing."""
+        """Return the warning that is due now, or an empty string."""
         wall, processor = time.monotonic() - self.wall, time.process_time() - self.processor
         if self.said or wall < PATIENCE or processor >= SHARE * threads * wall:
             return ""

@@ -1,4 +1,4 @@
-"""The progress of a training run: what continuing it needs besides tensors."""
+"""The progress of a training run, which a continued run needs besides tensors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Scored = Annotated[list[float], Meta(min_length=2, max_length=2)]
 
 @dataclass
 class TrainingState:
-    """Progress of a run. Random numbers follow from (seed, update) and (seed, epoch), so none are kept.
+    """The progress of a run. Random numbers follow from (seed, update) and (seed, epoch), so none are stored.
 
     Attributes:
         update: optimizer steps done.
-        epoch: the pass over the data under way, from 1.
+        epoch: the current pass over the data, from 1.
         batches: batches of this epoch done.
-        validated: the update of the last scheduled validation; so a validation that a signal stopped is repeated.
-        concluded: the update of a validation outside the schedule, made because a limit was reached here; else 0.
+        validated: the update of the last scheduled validation; so a validation that a signal interrupted is repeated.
+        concluded: the update of a validation outside the schedule, run because a limit was reached here; else 0.
         history: [update, score] of every scheduled validation, in the metric's own direction.
         best: [update, score] of checkpoint_best.
         interval: sums since the last line of the log.
@@ -45,12 +45,12 @@ class TrainingState:
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; numbers survive the way there and back exactly."""
+        """Return plain JSON values, from which numbers are restored exactly."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any], *, where: str) -> TrainingState:
-        """The state back from `to_json`.
+        """Restore the state from the values of `to_json`.
 
         Raises:
             UserError: a value is missing, unknown or not of its type; `where` names the file.
@@ -62,7 +62,7 @@ class TrainingState:
         return cls(**values)  # as it is: a whole number stays one
 
     def advance(self, *, batches: int, sums: dict[str, float]) -> None:
-        """One update over `batches` batches is done; add its sums to those of the interval and of the epoch."""
+        """Count one update over `batches` batches and add its sums to those of the interval and the epoch."""
         self.update += 1
         self.concluded = 0
         self.batches += batches
@@ -77,11 +77,11 @@ _NOT_PER_LABEL = ("size", "updates", "seconds", "tokens", "gnorm", "busy", "slow
 
 
 def averages(sums: dict[str, float]) -> dict[str, float]:
-    """Sums of an interval as what is logged: per label, with perplexity, mean gradient norm and tokens a second.
+    """Turn an interval's sums into logged values: per label, with perplexity, mean gradient norm and tokens per second.
 
-    `sums` holds `size`, `loss` and the criterion's own; where there were updates also `updates`, `seconds`, `tokens`
+    `sums` has `size`, `loss` and the criterion's own; after updates also `updates`, `seconds`, `tokens`
     and `gnorm`; with several ranks `busy` and `slowest`, seconds of the mean rank and of the slowest, whose difference
-    is the share of time that is spent waiting (`idle`).
+    gives the share of time spent waiting (`idle`).
     """
     size = max(sums.get("size", 0.0), 1.0)
     values = {k: v / size for k, v in sums.items() if k not in _NOT_PER_LABEL}

@@ -1,4 +1,4 @@
-"""A few updates of a run that never begins, as training would make them: the memory and the time that they take."""
+"""A rehearsal: a few updates, as training would make them, to estimate a run's memory and time."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from docnmt.core.tasks.task import Dataset
 from docnmt.core.training.probe import largest_batches, peak_memory
 from docnmt.core.training.run import Run
 
-#: What a process of many updates takes beyond one of a few: freed memory between blocks that are held, too small for
+#: The additional memory of a process after many updates: freed memory between blocks still in use, too small for
 #: the next batch. 0 to 10 % were measured (docs/results/scale.md).
 FRAGMENTATION = 0.05
-#: Batches that are tried. On a CPU oneDNN keeps what it has prepared for each new shape of bfloat16 products, up to a
+#: Number of batches tried. On a CPU oneDNN caches preparations for each new shape of bfloat16 products, up to a
 #: limit (`docnmt.runtime.tuning.PREPARED_OF_NEW`), so that memory grows over some dozen updates.
 _TRIED, _TRIED_IN_BFLOAT16 = 6, 24
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a training is expected to take.
+    """The expected memory and time of a training.
 
     Attributes:
-        measured: bytes, the most so far. predicted: in a whole training. seconds: an epoch, without validation.
+        measured: bytes, the most so far. predicted: bytes in a whole training. seconds: per epoch, without validation.
     """
 
     measured: int
@@ -35,9 +35,9 @@ class Rehearsal:
 
 
 def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
-    """Train on a few batches of all sizes and on the largest; validate on the largest; copy what a checkpoint holds.
+    """Train on a few batches of all sizes and on the largest; validate on the largest; copy what a checkpoint stores.
 
-    Afterwards the model is another one: this is for a run that never begins. Memory must suffice (`probe`).
+    The model is changed: use this only for a run that never begins. Memory must suffice (`probe`).
     """
     tokens = np.array([int(data.sizes[units].sum()) for units in plan])
     tried = _TRIED_IN_BFLOAT16 if run.training.bf16 and run.device.type == "cpu" else _TRIED
@@ -51,13 +51,13 @@ def rehearse(run: Run, data: Dataset, plan: list[np.ndarray]) -> Rehearsal:
     taken = time.perf_counter() - begun
     seconds = float(taken * tokens.sum() / sum(int(data.sizes[units].sum()) for units in some))
     for units in largest_batches(data.sizes, plan):
-        _update(run, data, [units] * min(run.training.update_freq, 2))  # the second meets the gradient of the first
+        _update(run, data, [units] * min(run.training.update_freq, 2))  # the second adds to the gradient of the first
     if not run.training.disable_validation:
         _validate(run)
-    held = [tensor.detach().cpu().clone() for tensor in run.tensors(optimizer=True).values()]  # as a file is written
+    held = [tensor.detach().cpu().clone() for tensor in run.tensors(optimizer=True).values()]  # like writing a file
     del held
     measured = peak_memory(run.device)
-    grows = run.device.type != "cuda"  # there, what is counted is what tensors hold
+    grows = run.device.type != "cuda"  # on a GPU, only the memory of tensors is counted
     return Rehearsal(measured, round(measured * (1 + FRAGMENTATION * grows)), seconds)
 
 

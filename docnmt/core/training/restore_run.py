@@ -1,4 +1,4 @@
-"""A run put where its last checkpoint was."""
+"""Restoring of a run from its last checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docnmt.runtime.errors import UserError
 
 
 def restore(run: Run, checkpoint: Checkpoint) -> None:
-    """Put optimizer and progress where the checkpoint was."""
+    """Restore optimizer and progress from the checkpoint."""
     run.state = TrainingState.from_json(checkpoint.header["progress"], where=str(checkpoint.path))
     run.scores, run.saved = checkpoint.header["scores"], run.state.update
     if run.state.update and not checkpoint.group("optimizer"):
@@ -36,10 +36,10 @@ def restore(run: Run, checkpoint: Checkpoint) -> None:
 
 
 def load_means(mean: MeanWeights, checkpoint: Checkpoint) -> None:
-    """Put the mean weights where the checkpoint was.
+    """Restore the mean weights from the checkpoint.
 
     Raises:
-        UserError: one is missing, or has another shape.
+        UserError: a tensor is missing, or has another shape.
     """
     stored = checkpoint.group("ema")
     for name, own in mean.means.items():
@@ -49,7 +49,7 @@ def load_means(mean: MeanWeights, checkpoint: Checkpoint) -> None:
 
 
 def part_of_rank(tensor: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor, divided as `like` is under `--shard`."""
+    """Return this rank's part of a whole tensor, divided like `like` under `--shard`."""
     if type(like) in (Tensor, nn.Parameter):
         return tensor
     from docnmt.core.training.sharding import part_of

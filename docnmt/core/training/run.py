@@ -1,4 +1,4 @@
-"""One training run: task, model, optimizer and how far it has come, with what all parts of training ask of them."""
+"""A training run: task, model, optimizer and progress, with the operations that all parts of training share."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:  # FSDP2 takes a second to import
 
 @dataclass(eq=False)
 class Run:
-    """Everything the loop works on.
+    """A training run, on which the training loop works.
 
     Attributes:
-        started_with: how many ranks the run had at its first update; with others later its updates stay what they were.
-        sharded: the loss, where the ranks have parts of the model only (`--shard`).
-        mean: of the weights over updates (`--ema`).
+        started_with: number of ranks at the run's first update; an update keeps as many batches if the number changes.
+        sharded: the loss, if each rank has only a part of the model (`--shard`).
+        mean: the running mean of the weights (`--ema`).
     """
 
     config: dict[str, Any]
@@ -80,31 +80,31 @@ class Run:
 
     @property
     def batches_an_update(self) -> int:
-        """Batches of one update, of all ranks together."""
+        """The number of batches of one update, of all ranks together."""
         return self.training.update_freq * self.started_with
 
     @cached_property
     def counters(self) -> list[Tensor]:
-        """The model's buffers that a checkpoint keeps: what it counts in training, running means."""
+        """The model's buffers that a checkpoint stores: counters, running means."""
         kept = self.model.state_dict().keys()
         return [buffer for name, buffer in self.model.named_buffers() if name in kept]
 
     def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
-        """The batches of a dataset in this epoch."""
+        """Return the batches of a dataset in this epoch."""
         return plan_batches(
             data.sizes, self.training.max_tokens, max_units=self.training.max_sentences,
             seed=self.training.seed, epoch=self.state.epoch, shuffle=shuffle,
         )  # fmt: skip
 
     def loss(self, data: Dataset, units: np.ndarray) -> tuple[Tensor, dict[str, float | Tensor]]:
-        """The summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
+        """Return the summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
         batch = data.batch(units).to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16):  # where it is safe
             loss, size, logs = self.criterion(self.model, batch) if self.sharded is None else self.sharded(batch)
         return loss, {"size": size, "tokens": batch.num_tokens, **logs}
 
     def tensors(self, *, optimizer: bool) -> dict[str, Tensor]:
-        """What a checkpoint holds of model and optimizer; of parts that ranks have the whole, in the first rank."""
+        """Return the tensors of model and optimizer for a checkpoint; sharded ones are gathered in the first rank."""
         tensors = {f"model.{name}": tensor for name, tensor in unique_state(self.model).items()}
         if optimizer:
             tensors |= optimizer_tensors(self.optimizer, self.model)
@@ -116,12 +116,12 @@ class Run:
         return dict(whole_tensors(tensors))
 
     def mean_weights(self) -> contextlib.AbstractContextManager[None]:
-        """Inside, the model has the weights that are judged and used: those of `--ema`, or its own."""
+        """Give the model the weights used in validation inside the context: those of `--ema`, or its own."""
         return contextlib.nullcontext() if self.mean is None else self.mean.in_place()
 
     @contextlib.contextmanager
     def whole_model(self) -> Iterator[None]:
-        """Inside, `model` is whole in every rank: under `--shard` a copy that is used and not trained."""
+        """Make `model` whole in every rank inside the context: under `--shard` a copy that is used and not trained."""
         if self.sharded is None:
             yield
             return
@@ -140,7 +140,7 @@ class Run:
             self.model, self.sharded = held
 
     def save(self, path: Path, *, optimizer: bool) -> None:
-        """The first rank writes a checkpoint; without `optimizer` it can be used and averaged, not continued."""
+        """Write a checkpoint (first rank only); without `optimizer` it can be used and averaged, not continued."""
         tensors = self.tensors(optimizer=optimizer)
         if ranks.rank():
             return
@@ -169,6 +169,6 @@ class Run:
 
 
 def seed_everything(seed: int, update: int, batch: int = 0) -> None:
-    """Seed torch for one batch of one update, whoever computes it; update 0 is the model's initial weights."""
-    entropy = [seed, update, batch] if batch else [seed, update]  # the first batch's since there is only one an update
+    """Seed torch for one batch of one update, on whichever rank; update 0 is for the model's initial weights."""
+    entropy = [seed, update, batch] if batch else [seed, update]  # batch 0 keeps the seeds of runs of one batch
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]))

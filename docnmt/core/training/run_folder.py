@@ -15,9 +15,9 @@ from docnmt.registry.options import settings, to_dict
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import BEST, LAST, write_text
 
-#: The file by which a folder is known to be ours; also a `--config` that repeats the run.
+#: The file that identifies a folder as a run's, which is also a `--config` that repeats the run; and the log.
 CONFIG, LOG = "config.yaml", "train.jsonl"
-#: Where a run waits that `--overwrite` replaces, until the new one has a checkpoint.
+#: The folder for a run that `--overwrite` replaces, until the new one has a checkpoint.
 ASIDE = ".replaced"
 _OURS = re.compile(
     r"config\.yaml|train\.jsonl|\.lock|\.replaced|\.running|checkpoint_(last|best|(best_)?\d+)\.safetensors"
@@ -26,10 +26,10 @@ _TEMPORARY = re.compile(r"\.(running|config\.yaml|train\.jsonl|checkpoint_\w+\.s
 
 
 class RunFolder:
-    """A `--save-dir`.
+    """The folder of a run, given by `--save-dir`.
 
     Raises:
-        UserError: the path is a file, or a folder that is not empty and not ours.
+        UserError: the path is a file, or a folder that is not empty and not a run's.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +60,7 @@ class RunFolder:
         return self.path / LOG
 
     def kept(self, kind: str = "") -> dict[int, Path]:
-        """The checkpoints under names of their own by their update, ascending; `kind` "best_" gives the best."""
+        """Return the numbered checkpoints by update, ascending; `kind` "best_" selects the best ones."""
         found = {}
         for file in self.path.glob("checkpoint_*.safetensors"):
             match = re.fullmatch(rf"checkpoint_{kind}(\d+)\.safetensors", file.name)
@@ -69,12 +69,12 @@ class RunFolder:
         return dict(sorted(found.items()))
 
     def keep(self, update: int, kind: str = "") -> Path:
-        """The path of a checkpoint under a name of its own."""
+        """Return the path of a numbered checkpoint."""
         return self.path / f"checkpoint_{kind}{update}.safetensors"
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
-        """Make the folder, hold its lock against a second training, and sweep up after one that was killed.
+        """Create the folder, hold its lock against a second training, and clean up after one that was killed.
 
         Raises:
             UserError: another process trains here, or the folder cannot be written.
@@ -94,11 +94,11 @@ class RunFolder:
                 yield
             finally:
                 self.settle()
-                if new and {file.name for file in self.path.iterdir()} <= {LOCK, SIGN}:  # nothing came of it
+                if new and {file.name for file in self.path.iterdir()} <= {LOCK, SIGN}:  # nothing was written
                     shutil.rmtree(self.path)
 
     def check_new(self) -> None:
-        """Refuse to begin a run where another one has left what it learned.
+        """Refuse to begin a run in a folder with another run's results.
 
         Raises:
             UserError: there are checkpoints, or a log with validations.
@@ -113,13 +113,13 @@ class RunFolder:
             )
 
     def clear(self) -> None:
-        """Move the run that the folder holds aside, and nothing else; `settle` deletes it or puts it back."""
+        """Move the folder's run aside, and nothing else; `settle` deletes it or puts it back."""
         (self.path / ASIDE).mkdir(exist_ok=True)
         for file in self._of_run():
             os.replace(file, self.path / ASIDE / file.name)
 
     def settle(self) -> None:
-        """Once there is a checkpoint of the new run, delete what was moved aside; without one put it back."""
+        """Delete the run that was moved aside if the new one has a checkpoint; else put it back."""
         if not (self.path / ASIDE).exists():
             return
         if not self.last.exists():
@@ -130,7 +130,7 @@ class RunFolder:
         shutil.rmtree(self.path / ASIDE)
 
     def _of_run(self) -> list[Path]:
-        """The run's files."""
+        """Return the run's files."""
         return [file for file in self.path.iterdir() if _OURS.fullmatch(file.name) and file.name[0] != "."]
 
     def write_config(self, config: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ class RunFolder:
         for section, values in config.items():
             usual = {each.name: each.default for each in settings(type(values))}
             given = {
-                name.replace("_", "-"): value  # none is said where it is not what an unnamed option is
+                name.replace("_", "-"): value  # None is written only if it is not the option's default
                 for name, value in to_dict(values).items()
                 if name != "overwrite" and (value is not None or usual[name] is not None)
             }

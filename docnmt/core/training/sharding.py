@@ -1,7 +1,7 @@
 """`--shard`: parameters, gradients and the optimizer's moments divided among the ranks (PyTorch's FSDP2).
 
-Each layer is gathered when a pass needs it and let go afterwards. Whatever is in no layer, the output weights among it,
-is gathered around the whole loss: a criterion that reads them outside the model's `forward` finds them whole.
+Each layer is gathered when a pass needs it and freed afterwards. Parameters outside all layers, such as the output
+weights, are gathered around the whole loss: so a criterion can read them outside the model's `forward`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from docnmt.runtime.errors import UsageError
 
 
 def check_sharding() -> None:
-    """
+    """Check that torch supports `--shard`.
+
     Raises:
-        UsageError: this torch cannot add up gradients of parameters that only some ranks' batches use.
+      UsageError: this torch cannot add up gradients of parameters that only some ranks' batches use.
     """
     if not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
         raise UsageError(f"--shard needs a newer torch than {torch.__version__} (2.13 has what it takes)")
 
 
 class ShardedLoss(nn.Module):
-    """A criterion on a model, as one module: the unit around which what is in no layer is gathered."""
+    """A criterion on a model, as one module, around which the parameters outside all layers are gathered."""
 
     def __init__(self, model: nn.Module, criterion: Criterion, device: torch.device) -> None:
         super().__init__()
@@ -45,18 +46,18 @@ class ShardedLoss(nn.Module):
             part.set_reduce_scatter_unused_params(True)  # a batch may lack what another one has
 
     def forward(self, batch: Any) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
-        """What the criterion says of a batch."""
+        """Return the criterion's values for a batch."""
         return self.criterion(self.model, batch)
 
     def sum_undivided(self) -> None:
-        """FSDP2 divides no single numbers: their gradients are summed here."""
+        """Sum the gradients of scalar parameters over the ranks, which FSDP2 does not divide."""
         for parameter in self.undivided:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         ranks.sum_over_ranks([parameter.grad for parameter in self.undivided if parameter.grad is not None])
 
     def gradient_norm(self) -> Tensor:
-        """The norm of the whole gradient, the same in every rank."""
+        """Return the norm of the whole gradient, the same in every rank."""
         squares = torch.zeros(1, device=next(self.parameters()).device)
         for parameter in self.parameters():
             gradient = parameter.grad
@@ -67,24 +68,24 @@ class ShardedLoss(nn.Module):
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor of which each rank may have a part, put together; all ranks call this in the same order."""
+    """Gather a tensor of which each rank may have a part; all ranks must call this in the same order."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def whole_tensors(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Each put together and moved to the CPU, one by one; the first rank keeps them, the others have empty ones."""
+    """Gather tensors one by one to the CPU of the first rank; other ranks get empty ones."""
     for name, tensor in tensors.items():
         full = whole(tensor).detach()
         yield name, full.cpu() if ranks.rank() == 0 else torch.empty(0)
 
 
 def part_of(tensor: Tensor, like: Tensor) -> Tensor:
-    """This rank's part of a whole tensor, divided as `like` is."""
+    """Return this rank's part of a whole tensor, divided like `like`."""
     if not isinstance(like, DTensor) or isinstance(tensor, DTensor) or tensor.shape != like.shape:
         return tensor
     return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
 
 
 def own_part(tensor: Tensor) -> Tensor:
-    """What this rank has of a tensor."""
+    """Return this rank's part of a tensor."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -1,4 +1,4 @@
-"""What `docnmt-train` does once its options are resolved."""
+"""The command `docnmt-train` after its options are resolved."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from docnmt.runtime.tuning import pick_device, tune
 
 
 def train_command(config: dict[str, Any]) -> None:
-    """Train, or continue, or say that nothing is left to do."""
+    """Train, or continue, or print that nothing is left to do."""
     with ranks.joined(afterwards="the last checkpoint goes on"), contextlib.ExitStack() as stack:
         runtime = tune(new_shapes=True)
         runs: list[Run] = []
         folder = RunFolder(Path(config["run"].save_dir))
 
         def _open() -> None:
-            if ranks.rank() == 0:  # the lock first: what is loaded then stays what is there
+            if ranks.rank() == 0:  # lock first: what is loaded next cannot change then
                 stack.enter_context(folder.opened())
 
         def _prepare() -> None:
@@ -50,7 +50,7 @@ def train_command(config: dict[str, Any]) -> None:
 
 
 def introduce(run: Run, runtime: str) -> None:
-    """What is trained, and where."""
+    """Print the model, the device and the folder."""
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     at = f"continuing at update {run.state.update:,}" if run.saved is not None else "new"
     many = f" in each of {ranks.world()} processes" if ranks.world() > 1 else ""
@@ -68,7 +68,7 @@ def introduce(run: Run, runtime: str) -> None:
 
 
 def train_or_say(run: Run) -> str:
-    """Train; where a signal ends it, say what was saved and how to go on."""
+    """Train; if a signal ends it, print what was saved and how to continue."""
     try:
         return train(run)
     except (Terminated, KeyboardInterrupt):
@@ -78,13 +78,13 @@ def train_or_say(run: Run) -> str:
 
 
 def dry_run(config: dict[str, Any]) -> str:
-    """What a run would be; nothing is written."""
+    """Describe a run without writing anything."""
     head = "\n".join([str(tune(new_shapes=True)), *notes(config)])
     return f"{head}\n\n{describe_run(prepare(config))}"
 
 
 def notes(config: dict[str, Any]) -> list[str]:
-    """What is worth knowing first: of the model's configuration, and of limits that nobody means."""
+    """Return notes of the model's configuration, and on limits that are probably mistakes."""
     found = list(getattr(config["model"], "notes", list)())
     limits, warmup = config["run"], config["optimization"].warmup_updates
     if limits.max_update is None and limits.max_epoch is None and limits.patience is None:

@@ -34,10 +34,10 @@ from docnmt.runtime.progress import Progress
 
 
 def train(run: Run) -> str:
-    """Train until a limit is reached and return which. Everything is saved when it returns, and when a signal ends it.
+    """Train until a limit is reached and return it. Everything is saved on return, and when a signal ends training.
 
     Raises:
-        UserError: no data, no memory, a loss that is not a number (the batch is named), a disk that is full.
+        UserError: there is no data, memory is full, a loss is not a number (the batch is named), or the disk is full.
         Terminated, KeyboardInterrupt: after SIGTERM, SIGHUP or Ctrl-C, when checkpoint_last is written.
     """
     state, training = run.state, run.training
@@ -82,7 +82,7 @@ def train(run: Run) -> str:
 
 
 def take_step(run: Run, epoch: Epoch, group: Sequence[np.ndarray], interrupts: Interrupts) -> Update:
-    """The weights, and their running mean, after the gradient of some batches.
+    """Update the weights, and their running mean, by the gradient of some batches.
 
     Raises:
         UserError: the gradient is not finite.
@@ -107,21 +107,21 @@ class Epoch:
     plan: list[np.ndarray]
 
     def groups(self, done: int, size: int) -> Iterator[list[np.ndarray]]:
-        """The batches of each update, after the first `done` batches."""
+        """Yield the batches of each update, after the first `done` batches."""
         for begin in range(done, len(self.plan), size):
             yield self.plan[begin : begin + size]
 
     @property
     def digest(self) -> int:
-        """A number that tells plans apart: all ranks must have the same."""
+        """A checksum of the plan, which must be the same in all ranks."""
         return zlib.crc32(np.concatenate(self.plan).tobytes(), len(self.plan))
 
     def tokens(self, batches: list[np.ndarray]) -> int:
-        """How many tokens some batches have."""
+        """Return the number of tokens of some batches."""
         return sum(int(self.data.sizes[units].sum()) for units in batches)
 
     def progress(self, run: Run) -> Progress:
-        """A progress display over what is left of the epoch under `--max-update`."""
+        """Return a progress display of the epoch's remaining batches under `--max-update`."""
         state, limit = run.state, run.limits.max_update
         end = len(self.plan)
         if limit is not None:
@@ -132,10 +132,10 @@ class Epoch:
 
 
 def open_epoch(run: Run, share: Callable[[Callable[[], int]], list[int]] = ranks.share) -> Epoch:
-    """The data of the epoch under way, in its order.
+    """Return the data of the current epoch, in its order.
 
     Args:
-        share: by which all ranks do it: `Interrupts.share`, where nothing would be lost by a signal.
+        share: runs the work in all ranks; `Interrupts.share` if a signal may interrupt it.
 
     Raises:
         UserError: there is no data, or the ranks do not have the same.
@@ -162,7 +162,7 @@ def open_epoch(run: Run, share: Callable[[Callable[[], int]], list[int]] = ranks
 
 
 def stop_reason(run: Run) -> str:
-    """The limit that has been reached, or nothing."""
+    """Return the limit that has been reached, or an empty string."""
     state, limits = run.state, run.limits
     if limits.max_update is not None and state.update >= limits.max_update:
         return f"--max-update {limits.max_update} is reached"
@@ -175,13 +175,13 @@ def stop_reason(run: Run) -> str:
 
 
 def is_finished(run: Run) -> bool:
-    """Whether a limit is reached and nothing is left to do."""
+    """Return True if a limit is reached and nothing is left to do."""
     judged = run.training.disable_validation or run.state.update in (run.state.validated, run.state.concluded)
     return bool(stop_reason(run)) and judged and run.saved == run.state.update
 
 
 def set_learning_rate(run: Run) -> float:
-    """Set and return the rate of the coming update; groups of parameters may have a part of it, or none yet."""
+    """Set and return the rate of the next update; groups of parameters may use a part of it, or 0 while frozen."""
     plateau = run.optimization.lr_scheduler == "plateau"
     scores = history(run.training.best_checkpoint_metric, run.state) if plateau else ()
     rate = learning_rate(run.optimization, run.state.update + 1, scores)
@@ -192,7 +192,7 @@ def set_learning_rate(run: Run) -> float:
 
 
 def log_interval(run: Run, journal: Journal, rate: float) -> None:
-    """Write what happened since the last line of the log."""
+    """Log the averages since the last line of the log."""
     state = run.state
     memory = {"peak_memory": peak_memory(run.device)}
     values = {"epoch": state.epoch, **averages(state.interval), "lr": rate, "wall": state.seconds, **memory}
@@ -203,10 +203,10 @@ def log_interval(run: Run, journal: Journal, rate: float) -> None:
 
 
 def finish_epoch(run: Run, journal: Journal) -> str:
-    """Write the epoch's averages, turn to the next, and return them in words."""
+    """Log the epoch's averages, begin the next epoch, and return the averages in words."""
     state = run.state
     values = averages(state.whole_epoch)
-    memory = {"peak_memory": peak_memory(run.device)}  # a short epoch may have no other line
+    memory = {"peak_memory": peak_memory(run.device)}  # a short epoch may have no other line in the log
     journal.write("epoch", state.update, {"epoch": state.epoch, **values, "wall": state.seconds, **memory})
     state.epoch, state.batches, state.whole_epoch = state.epoch + 1, 0, {}
     values.pop("tokens_per_second")  # the bar shows its own

@@ -1,4 +1,4 @@
-"""The gradient of one update: its batches, dealt to the ranks, and what they are together.
+"""The gradient of one update: its batches are distributed to the ranks and their gradients summed.
 
 Every batch has its own random numbers and starts from the same buffers, so that it does not matter which rank computes
 it: N ranks with `--update-freq` K train what one process trains with N · K.
@@ -24,20 +24,20 @@ from docnmt.runtime import ranks
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.transfer import to_host
 
-#: The sums of a batch, which may be on the device still.
+#: The sums of a batch, which may still be on the device.
 Sums: TypeAlias = "Mapping[str, float | Tensor]"
-#: What a rank tells of its share: the sums of each batch by its place in the update, which parameters have no gradient
-#: (None: it had no batch, or is alone), its seconds, and a signal that has reached it.
+#: What a rank reports: the sums of each batch by its place in the update, the parameters without a gradient
+#: (None: it had no batch, or is alone), its seconds, and a signal that has arrived at it.
 Share: TypeAlias = "tuple[list[tuple[int, Sums]], list[int] | None, float, str]"
 
 
 @dataclass(frozen=True)
 class Update:
-    """What the ranks know together after the backward passes.
+    """The results of an update's backward passes, the same in all ranks.
 
     Attributes:
         sums: of all batches, to log. norm: of the gradient, divided by the sample size and not yet clipped.
-        stopped: the name of a signal that has reached a rank, or nothing.
+        stopped: the name of a signal that has arrived at a rank, or an empty string.
     """
 
     sums: dict[str, float]
@@ -48,14 +48,15 @@ class Update:
 def gradient(run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str) -> Update:
     """Sum the gradients of the summed losses of all batches, over all ranks; each computes its share.
 
-    A process alone reads the losses together with the gradient's norm: this is where it waits for a GPU, and the only
-    time in an update.
+    A single process reads the losses together with the gradient's norm: it waits for a GPU here, and only once in an
+    update.
 
     Args:
-        signal: that has reached this rank, or nothing.
+        signal: the signal that has arrived at this rank, or an empty string.
 
     Raises:
-        UserError: a loss is not a number, or memory is full; it names the batch, and with several ranks the rank.
+        UserError: a loss is not a number, or memory is full; the message names the batch, and with several ranks the
+            rank.
     """
     buffers = Buffers(run.counters, len(batches))
     hands = ranks.deal([int(data.sizes[units].sum()) for units in batches], ranks.world())
@@ -84,7 +85,7 @@ def gradient(run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str
     else:
         sum_gradients(run.model, [lacking for _, lacking, _, _ in told if lacking is not None])
     buffers.advance()
-    logs = sorted((each for share in told for each in share[0]), key=itemgetter(0))  # as one process would
+    logs = sorted((each for share in told for each in share[0]), key=itemgetter(0))  # the order of a single process
     every, norm = read_sums(run, data, batches, logs, gradient_norm(run))
     sums = added(every)
     if ranks.world() > 1:
@@ -95,7 +96,7 @@ def gradient(run: Run, data: Dataset, batches: Sequence[np.ndarray], signal: str
 
 
 def forward_backward(run: Run, data: Dataset, units: np.ndarray) -> Sums:
-    """Add the gradient of a batch's summed loss; returns the sums to log."""
+    """Add the gradient of a batch's summed loss; return the sums to log."""
     with naming_batch(f"update {run.state.update + 1}", data, units):
         loss, logs = run.loss(data, units)
         torch.autograd.backward(loss)
@@ -105,10 +106,10 @@ def forward_backward(run: Run, data: Dataset, units: np.ndarray) -> Sums:
 def read_sums(
     run: Run, data: Dataset, batches: Sequence[np.ndarray], logs: Sequence[tuple[int, Sums]], norm: float | Tensor = 0.0
 ) -> tuple[list[dict[str, float]], float]:
-    """The sums of each batch and the gradient's norm as numbers, read at once.
+    """Read the sums of each batch and the gradient's norm as numbers, all at once.
 
     Raises:
-        UserError: a loss is not a number; it names the batch.
+        UserError: a loss is not a number; the message names the batch.
     """
     values = iter(to_host([*(value for _, sums in logs for value in sums.values()), norm]))
     every = [{name: next(values) for name in sums} for _, sums in logs]
@@ -118,7 +119,7 @@ def read_sums(
 
 
 def added(every: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The sums of all batches together."""
+    """Return the sums of all batches, added up by name."""
     total: dict[str, float] = {}
     for sums in every:
         for name, value in sums.items():
@@ -127,7 +128,7 @@ def added(every: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def gradient_norm(run: Run) -> Tensor:
-    """The norm of the summed gradient, of all ranks."""
+    """Return the norm of the summed gradient, over all ranks."""
     if run.sharded is not None:
         return run.sharded.gradient_norm()
     norm: Tensor = torch.stack(torch._foreach_norm(gradients(run))).norm()
@@ -135,7 +136,7 @@ def gradient_norm(run: Run) -> Tensor:
 
 
 def gradients(run: Run) -> list[Tensor]:
-    """Of all parameters that have one."""
+    """Return the gradients of all parameters that have one."""
     return [parameter.grad for parameter in run.model.parameters() if parameter.grad is not None]
 
 
@@ -146,15 +147,15 @@ def scale_gradient(run: Run, size: float, norm: float) -> None:
     if run.sharded is None:
         torch._foreach_mul_(gradients(run), factor)
         return
-    for each in gradients(run):  # of two kinds, which do not go together
+    for each in gradients(run):  # they are of two kinds, which one call cannot mix
         each.mul_(factor)
 
 
 def sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
-    """Each gradient becomes its sum over the ranks; a rank that has none counts as zeros.
+    """Sum each gradient over the ranks; a rank without one counts as zeros.
 
     Args:
-        lacking: for each rank that had a batch, the parameters without a gradient; what all lack stays without one.
+        lacking: for each rank with a batch, its parameters without a gradient; one that all lack gets none.
     """
     if ranks.world() == 1:
         return
@@ -169,10 +170,10 @@ def sum_gradients(model: nn.Module, lacking: Sequence[Sequence[int]]) -> None:
 
 
 class Buffers:
-    """What a model counts in training (a running mean): every batch of an update sees it as it was before.
+    """Keeps a model's buffers (running means, counters) independent of the order of an update's batches.
 
-    Afterwards a mean is the mean of what the batches made of it, and a counter has all their steps. An update of one
-    batch in one process leaves this to the model alone.
+    Every batch of an update sees them as they were before; afterwards a mean is the mean over the batches, and a
+    counter has all their steps. For an update of one batch in one process it does nothing.
     """
 
     def __init__(self, buffers: list[Tensor], batches: int) -> None:
@@ -182,17 +183,17 @@ class Buffers:
         self.sums = [torch.zeros_like(buffer, dtype=torch.float64) for buffer in self.buffers]
 
     def restore(self) -> None:
-        """Before a batch."""
+        """Reset the buffers before a batch."""
         for buffer, before in zip(self.buffers, self.before, strict=True):
             buffer.copy_(before)
 
     def add(self) -> None:
-        """After a batch."""
+        """Add the buffers up after a batch."""
         for total, buffer in zip(self.sums, self.buffers, strict=True):
             total += buffer
 
     def advance(self) -> None:
-        """After the last batch of all ranks."""
+        """Set the buffers after the last batch of all ranks."""
         ranks.sum_over_ranks(self.sums)
         for buffer, before, total in zip(self.buffers, self.before, self.sums, strict=True):
             if buffer.dtype.is_floating_point:
@@ -202,10 +203,10 @@ class Buffers:
 
 
 def check_finite(run: Run, what: str, value: float, data: Dataset, units: np.ndarray) -> None:
-    """Stop before the weights are touched.
+    """Raise an error before the weights are changed if `value` is not finite.
 
     Raises:
-        UserError: `value` is not a number or infinite; it names the batch.
+        UserError: `value` is not a number or infinite; the message names the batch.
     """
     if not math.isfinite(value):
         kept = f"{run.folder.last} holds update {run.saved}" if run.saved is not None else "nothing was saved yet"

@@ -1,4 +1,4 @@
-"""Validation: the model's scores, the log, the checkpoints to keep, patience."""
+"""Validation: scores, log lines, patience, and the checkpoints that follow from them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from docnmt.runtime.transfer import to_host
 
 
 def validate(run: Run) -> dict[str, float]:
-    """Loss, perplexity and the criterion's metrics on the validation split, and the task's metrics where wanted.
+    """Compute loss, perplexity, the criterion's metrics and, if requested, the task's, on the validation split.
 
-    The model is in evaluation mode meanwhile.
+    The model is put into evaluation mode and back.
 
     Raises:
         UserError: the split is empty.
@@ -38,7 +38,7 @@ def validate(run: Run) -> dict[str, float]:
 
 
 def samples(run: Run) -> Mapping[str, str]:
-    """What `--tensorboard-logdir` shows of the model beside its scores."""
+    """Return the sample outputs that `--tensorboard-logdir` shows beside the scores."""
     if run.limits.tensorboard_logdir is None or not isinstance(run.task, SampleTask):
         return {}
     with run.mean_weights(), run.whole_model():
@@ -46,7 +46,7 @@ def samples(run: Run) -> Mapping[str, str]:
 
 
 def all_scores(run: Run) -> dict[str, float]:
-    """The same of a model that is in evaluation mode already."""
+    """Compute the scores of `validate` for a model that is in evaluation mode already."""
     training = run.training
     scores = mean_scores(run, run.task.dataset("valid", run.model, seed=training.seed))
     if asks_task_metrics(training, run.task):
@@ -58,7 +58,7 @@ def all_scores(run: Run) -> dict[str, float]:
 
 
 def mean_scores(run: Run, data: Dataset) -> dict[str, float]:
-    """Loss, perplexity and the criterion's metrics on a validation split.
+    """Compute loss, perplexity and the criterion's metrics on a validation split.
 
     Raises:
         UserError: the split is empty.
@@ -80,7 +80,7 @@ def mean_scores(run: Run, data: Dataset) -> dict[str, float]:
 
 
 def worth_of_context(scores: dict[str, float]) -> str:
-    """`context is worth 0.0100 nats a subword (true 1.0990, foreign 1.1140, none 1.1090)`; empty where not measured."""
+    """Return `context is worth 0.0100 nats a subword (true 1.0990, foreign 1.1140, none 1.1090)`, or nothing."""
     if "nll_none" not in scores:
         return ""
     each = {"true": "nll", "foreign": "nll_foreign", "none": "nll_none"}
@@ -89,7 +89,7 @@ def worth_of_context(scores: dict[str, float]) -> str:
 
 
 def validation_is_due(run: Run) -> bool:
-    """Whether the schedule asks for a validation here that has not been made."""
+    """Return True if the schedule demands a validation at this update that has not been run."""
     state, training = run.state, run.training
     if training.disable_validation or state.validated == state.update:
         return False
@@ -99,28 +99,28 @@ def validation_is_due(run: Run) -> bool:
 
 
 def oriented(metric: str, score: float) -> float:
-    """The score with its sign turned where less is better, so that more is better always; NaN is the worst."""
+    """Return the score, negated if lower is better, so that higher always is; NaN is the worst."""
     return -math.inf if math.isnan(score) else -score if metric in LOWER_IS_BETTER else score
 
 
 def is_better(metric: str, score: float, than: float | None) -> bool:
-    """Whether a score is a new best: the first one is, unless it is not a number."""
+    """Return True for a new best score; the first one is, unless it is NaN."""
     return oriented(metric, score) > (-math.inf if than is None else oriented(metric, than))
 
 
 def history(metric: str, state: TrainingState) -> list[float]:
-    """The scores of all scheduled validations, more is better."""
+    """Return the scores of all scheduled validations, oriented so that higher is better."""
     return [oriented(metric, score) for _, score in state.history]
 
 
 def validations_since_best(metric: str, state: TrainingState) -> int:
-    """How many scheduled validations have passed since the best of them."""
+    """Return how many scheduled validations have passed since the best one."""
     scores = history(metric, state)
     return len(scores) - 1 - scores.index(max(scores)) if scores else 0
 
 
 def best_updates(metric: str, state: TrainingState, count: int) -> list[int]:
-    """The updates of the `count` best scheduled validations; of equals the earlier."""
+    """Return the updates of the `count` best scheduled validations, ties in favour of the earlier."""
     ranked = sorted(state.history, key=lambda entry: (-oriented(metric, entry[1]), entry[0]))
     return [int(update) for update, _ in ranked[:count]]
 
@@ -128,9 +128,9 @@ def best_updates(metric: str, state: TrainingState, count: int) -> list[int]:
 def judge(
     run: Run, journal: Journal, interrupts: Interrupts, say: Callable[[str], None], *, scheduled: bool = True
 ) -> None:
-    """Validate, log, and save: checkpoint_last always, checkpoint_best when it is a new best, and those to keep.
+    """Validate, log, and save: checkpoint_last always, checkpoint_best if it is a new best, and those to keep.
 
-    A validation outside the schedule, made because a limit was reached, may give a new best; patience and the plateau
+    A validation outside the schedule, run because a limit was reached, may give a new best; patience and the plateau
     schedule do not count it, so that a prolonged run goes on as if the limit had never been there.
     """
     state, metric, started = run.state, run.training.best_checkpoint_metric, time.perf_counter()
@@ -165,7 +165,7 @@ def judge(
 
 
 def keep(run: Run) -> None:
-    """Write the checkpoints that `--keep-last` and `--keep-best` ask for, and delete those they no longer do."""
+    """Write the checkpoints that `--keep-last` and `--keep-best` demand, and delete those they no longer do."""
     state, folder, limits = run.state, run.folder, run.limits
     best = best_updates(run.training.best_checkpoint_metric, state, limits.keep_best)
     with run.mean_weights():
@@ -181,14 +181,14 @@ def keep(run: Run) -> None:
 
 
 def save_is_due(run: Run) -> bool:
-    """Whether `--save-interval-updates` asks for a checkpoint here, or the last is older than a quarter of an hour."""
+    """Return True if `--save-interval-updates` demands a checkpoint, or the last one is older than 15 minutes."""
     every = run.limits.save_interval_updates
     due = every is not None and run.state.update % every == 0
     return due or time.monotonic() - run.saved_at > 15 * 60
 
 
 def save(run: Run) -> None:
-    """Write checkpoint_last; where nothing validates, also what `--keep-last` asks for."""
+    """Write checkpoint_last and, if there is no validation, the checkpoints of `--keep-last`."""
     if run.training.disable_validation:
         keep(run)
     save_last(run)
