@@ -1,6 +1,6 @@
-"""Forms of address: does a sentence say "you" to somebody in the formal or in the informal way?
+"""Forms of address: rules that tell whether a sentence says "you" in the formal or the informal way.
 
-A plain rule for each language, words and nothing else. A language whose words do not tell the forms apart has none.
+Each language has a plain rule of words. A language whose words do not tell the forms apart has none.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from docnmt.runtime.errors import UserError
 
 Form = Literal["formal", "informal"]
 
-#: What stands before a word that begins a sentence, or what somebody says or thinks in one.
+#: The end of the text before a word that begins a sentence, or direct speech or a thought in one.
 _BEGINNING = re.compile(r"""(?:^|[.!?…:»«„“”"‚‘(\[*])[\s\W]*$""")
-#: English says who is spoken to, and not how.
+#: English words of the second person, which has no forms of address.
 _ENGLISH = r"you(?:r|rs|rself|rselves)?|y['’]all|thou|thee|thy|thine|thyself"
 
 
@@ -26,8 +26,8 @@ class AddressWords:
 
     Attributes:
         informal, formal: patterns of whole words, in lower case where it does not matter.
-        capital: patterns of words that are formal only with a capital letter, as German "Sie". Where a sentence begins,
-            the capital says nothing, and they do not count.
+        capital: patterns of words that are formal only with a capital letter, like German "Sie". At the beginning of a
+            sentence, where every word has a capital, they do not count.
     """
 
     informal: str
@@ -35,7 +35,7 @@ class AddressWords:
     capital: str = ""
 
 
-#: By language: two letters as in ISO 639-1.
+#: The words by language, as a two-letter code of ISO 639-1.
 ADDRESS_WORDS = {
     "de": AddressWords(
         informal=r"du|dich|dir|dein(?:e[mnrs]?|s)?|(?-i:euch|euer|eure[mnrs]?)",
@@ -59,10 +59,10 @@ ADDRESS_WORDS = {
 
 
 def address_language(language: str) -> str:
-    """The language of `ADDRESS_WORDS` that a name such as `fr`, `fr_FR` or `FR-ca` means.
+    """Return the language of `ADDRESS_WORDS` for a name such as `fr`, `fr_FR` or `FR-ca`.
 
     Raises:
-        UserError: it has no rule.
+        UserError: the language has no rule.
     """
     code = re.split("[-_]", language.lower())[0]
     if code not in ADDRESS_WORDS:
@@ -71,10 +71,10 @@ def address_language(language: str) -> str:
 
 
 class AddressRule:
-    """The rule of a language.
+    """The rule that recognises a language's forms of address.
 
     Raises:
-        UserError: the language has none.
+        UserError: the language has no rule.
     """
 
     def __init__(self, language: str) -> None:
@@ -84,12 +84,12 @@ class AddressRule:
         self._capital = _words(words.capital, flags=0)
 
     def form(self, sentence: str) -> Form | None:
-        """The one form of address of a sentence; None where it has none, or both."""
+        """Return the only form of address in a sentence, or None if it has none or both."""
         informal, formal = self._informal.search(sentence) is not None, self._is_formal(sentence)
         return None if informal == formal else "formal" if formal else "informal"
 
     def speaks(self, sentence: str) -> bool:
-        """Whether a sentence speaks to somebody: it has a word of address, of whichever form."""
+        """Return True if a sentence has a word of address, of whichever form."""
         return self._informal.search(sentence) is not None or self._is_formal(sentence)
 
     def _is_formal(self, sentence: str) -> bool:
@@ -100,10 +100,10 @@ class AddressRule:
 
 
 def second_person(language: str) -> Callable[[str], bool]:
-    """Whether a sentence of the language has a word of the second person.
+    """Return a function that tells whether a sentence of the language has a word of the second person.
 
     Raises:
-        UserError: it is neither English nor a language with a rule.
+        UserError: the language is neither English nor has a rule.
     """
     if re.split("[-_]", language.lower())[0] == "en":
         words = _words(_ENGLISH)
@@ -112,10 +112,10 @@ def second_person(language: str) -> Callable[[str], bool]:
 
 
 def language_pair(wanted: str) -> tuple[str, str]:
-    """The languages of source and target that `fr` (from English) or `de-fr` means.
+    """Return the languages of source and target for `fr` (from English) or `de-fr`.
 
     Raises:
-        UserError: one has no rule.
+        UserError: a language has no rule.
     """
     source, dash, target = wanted.partition("-")
     pair = (source, target) if dash else ("en", wanted)
@@ -124,5 +124,5 @@ def language_pair(wanted: str) -> tuple[str, str]:
 
 
 def _words(pattern: str, flags: re.RegexFlag | int = re.IGNORECASE) -> re.Pattern[str]:
-    """Whole words; of an empty pattern, none."""
+    """Compile a pattern of whole words; an empty one matches nothing."""
     return re.compile(rf"(?<!\w)(?:{pattern})(?!\w)" if pattern else "(?!)", flags)

@@ -1,4 +1,4 @@
-"""Which columns of a table hold what: as `--columns` says, or by the names that known corpora use."""
+"""The roles of a table's columns, given by `--columns` or found by the names that known corpora use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of each role: names, `a.b` for what is called b inside column a, or numbers from 1 without a header.
+    """The columns of each role, by names (`a.b` for b inside column a) or by numbers from 1 without a header.
 
     Attributes:
-        document: a document begins where one of them changes. section, paragraph: likewise inside a document.
-        source: one column. target: one of each reference. hypothesis: one, of a system's translations.
-        alignment: of whole documents whose sides have their own sentences, which belong together.
+        document: a document begins when one of them changes. section, paragraph: likewise inside a document.
+        source: one column. target: one per reference. hypothesis: one, with a system's translations.
+        alignment: one, for rows of whole documents with separate sentences per side: the links between these.
     """
 
     document: Names = ()
@@ -29,7 +29,7 @@ class Columns:
 
     @property
     def numbered(self) -> bool:
-        """Columns are given by their numbers."""
+        """True if columns are given by their numbers."""
         given = [name for names in dataclasses.astuple(self) for name in names]
         return bool(given) and all(name.isdigit() for name in given)
 
@@ -40,7 +40,7 @@ class Columns:
 
 ROLES = tuple(field.name for field in dataclasses.fields(Columns))
 
-#: What corpora call them (WMT24++, DocHPLT, ParaCrawl, MaCoCu, Hugging Face and others); {s}, {t} are the languages.
+#: The names used by corpora (WMT24++, DocHPLT, ParaCrawl, MaCoCu, Hugging Face and others); {s}, {t} are the languages.
 _KNOWN: dict[str, Sequence[Names]] = {
     "document": (
         ("document",), ("document_id",), ("doc_id",), ("docid",), ("doc",), ("src_doc_id", "tgt_doc_id"),
@@ -60,7 +60,7 @@ _BARE = {2: Columns(source=("1",), target=("2",)), 3: Columns(document=("1",), s
 
 
 def parse_columns(given: Sequence[str]) -> tuple[Columns, list[str]]:
-    """What `--columns document=NAME source=NAME …` says, and what is wrong with it."""
+    """Parse `--columns document=NAME source=NAME …`; return the columns and a list of errors."""
     roles: dict[str, Names] = {}
     problems = []
     for item in given:
@@ -78,21 +78,21 @@ def parse_columns(given: Sequence[str]) -> tuple[Columns, list[str]]:
 
 
 def complete(given: Columns, names: Collection[str], languages: tuple[str, str]) -> Columns:
-    """`given`, and where it is silent the known ones of `names`; sections and paragraphs must be given.
+    """Return `given`, completed by known names among `names`; sections and paragraphs must be given.
 
     Args:
-        languages: of source and target; "" where it is not known.
+        languages: of source and target; "" if unknown.
     """
     found = {}
     for role, every in _KNOWN.items():
         known = [tuple(name.format(s=languages[0] or "?", t=languages[1] or "?") for name in each) for each in every]
         found[role] = getattr(given, role) or next((each for each in known if set(each) <= set(names)), ())
     if found["source"] + found["target"] not in (("src_doc", "tgt_doc"), ("tgt_doc", "src_doc")):
-        found["alignment"] = given.alignment  # elsewhere a column of that name holds other things
+        found["alignment"] = given.alignment  # in other tables a column of that name means something else
     return dataclasses.replace(given, **found)
 
 
 def without_header(width: int) -> Columns | None:
-    """What the columns of a file without a header are, if their number tells it: source and target, and before these
-    the document (`sacrebleu --echo docid src ref`)."""
+    """Return the columns of a file without a header, if their number tells: source and target, or document, source and
+    target (`sacrebleu --echo docid src ref`); else None."""
     return _BARE.get(width)

@@ -1,4 +1,4 @@
-"""The forms in which a split of a parallel corpus comes, found by the names of its files."""
+"""The layouts of a split of a parallel corpus, found by the names of its files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from docnmt.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read, besides their names.
+    """How files are read, apart from their names.
 
     Attributes:
-        columns: of tables.
-        one_sided: what becomes of sentences without a partner; None: an error in text and XML, where they may be a
-            slip, and `read` in tables, whose rows cannot slip.
+        columns: the columns of tables.
+        one_sided: the treatment of sentences without a partner; None: an error in text and XML, where they may be a
+            mistake, and `read` in tables, whose rows cannot be misaligned.
     """
 
     languages: tuple[str, str]
@@ -38,8 +38,8 @@ class Reading:
 
 @dataclass(frozen=True)
 class SplitFiles:
-    """The files of one split. `xml` or `tables` hold everything when given; else `source`, `references`, and what says
-    where documents (`ids`) or units (`levels`) begin. `following` are further corpora of the split."""
+    """The files of one split. `xml` or `tables`, if given, have everything; else `source`, `references`, and the files
+    that mark documents (`ids`) or units (`levels`). `following` are further corpora of the split."""
 
     reading: Reading
     source: Path | None = None
@@ -52,26 +52,26 @@ class SplitFiles:
 
     @property
     def paths(self) -> list[Path]:
-        """All of them."""
+        """The paths of all files."""
         files = (self.xml, *self.tables, self.source, *self.references, self.levels, self.ids)
         return [path for path in files if path is not None] + [path for part in self.following for path in part.paths]
 
 
 def find_splits(prefixes: Sequence[str], reading: Reading) -> SplitFiles:
-    """The files of a split of several corpora, one after the other.
+    """Find the files of a split of several corpora, in order.
 
     Raises:
-        UserError: as `find_split`.
+        UserError: see `find_split`.
     """
     first, *others = (find_split(prefix, reading) for prefix in prefixes)
     return dataclasses.replace(first, following=tuple(others))
 
 
 def find_split(prefix: str, reading: Reading) -> SplitFiles:
-    """The files of a split by their names.
+    """Find the files of a split by their names.
 
     Raises:
-        UserError: nothing there, or two forms at once.
+        UserError: there are none, or files of two layouts.
     """
     if kind_of_table(prefix) is not None:
         tables = tuple(Path(name) for name in sorted(glob.glob(prefix))) if "*" in prefix else (Path(prefix),)
@@ -100,10 +100,10 @@ def find_split(prefix: str, reading: Reading) -> SplitFiles:
 
 
 def side(prefix: str, language: str) -> Path:
-    """`PREFIX.en`, or `PREFIX_en.txt` where that is there: so the field's files are called; either may be compressed.
+    """Return `PREFIX.en`, or `PREFIX_en.txt` if that exists, which many corpora use; either may be compressed.
 
     Raises:
-        UserError: both are there.
+        UserError: both exist.
     """
     plain, field = _or_compressed(f"{prefix}.{language}"), _or_compressed(f"{prefix}_{language}.txt")
     if plain.exists() and field.exists():
@@ -112,13 +112,13 @@ def side(prefix: str, language: str) -> Path:
 
 
 def _or_compressed(name: str) -> Path:
-    """The file of this name, or else its compressed form."""
+    """Return the file of this name, or else its compressed form."""
     paths = [Path(name + ending) for ending in ("", *ENDINGS)]
     return next((path for path in paths if path.exists()), paths[0])
 
 
 def _numbered(prefix: str, language: str) -> list[Path]:
-    """PREFIX.de0, PREFIX.de1, … without a gap.
+    """Return the files PREFIX.de0, PREFIX.de1, … without a gap.
 
     Raises:
         UserError: a number is missing.
@@ -135,10 +135,10 @@ def _numbered(prefix: str, language: str) -> list[Path]:
 
 
 def read_split(files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None = None) -> Iterator[Event]:
-    """The sentences of a split, checked against each other; `facts` is complete when the last was read.
+    """Read the sentences of a split and check the files against each other; `facts` is complete after the last one.
 
     Raises:
-        UserError: the files are damaged or do not fit together; file and line are named.
+        UserError: the files are damaged or inconsistent; the message names file and line.
     """
     known: tuple[int, int, bool] | None = None
     for number, part in enumerate((files, *files.following)):
@@ -157,7 +157,7 @@ def read_split(files: SplitFiles, facts: Facts, progress: Callable[[int], object
 
 
 def _read_one(files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None) -> Iterator[Event]:
-    """The sentences of one corpus."""
+    """Yield the sentences of one corpus."""
     found = False
     for event in with_partners(_events(files, facts, progress), _policy(files), files.paths[0], facts):
         found = found or isinstance(event, Sentence)
@@ -167,12 +167,12 @@ def _read_one(files: SplitFiles, facts: Facts, progress: Callable[[int], object]
 
 
 def _policy(files: SplitFiles) -> OneSided:
-    """What becomes of sentences without a partner."""
+    """Return the treatment of sentences without a partner."""
     return files.reading.one_sided or ("read" if files.tables else "error")
 
 
 def _events(files: SplitFiles, facts: Facts, progress: Callable[[int], object] | None) -> Iterator[Event]:
-    """What the files say, in whatever form."""
+    """Return the reader of the files' layout."""
     if files.xml is not None:
         return read_xml(files.xml, facts, progress)
     if files.tables:
@@ -185,12 +185,12 @@ def _events(files: SplitFiles, facts: Facts, progress: Callable[[int], object] |
 
 
 def locate(files: SplitFiles, sentence: int) -> str:
-    """Where a sentence stands, for messages: `corpus/train.en:12`. Reads the files again."""
+    """Return the place of a sentence for messages: `corpus/train.en:12`. The files are read again."""
     return next(places_of(files, [sentence]))
 
 
 def places_of(files: SplitFiles, sentences: Sequence[int]) -> Iterator[str]:
-    """Where these sentences stand, in rising order. Reads the files again."""
+    """Yield the places of these sentences, in ascending order. The files are read again."""
     wanted = iter(sentences)
     number = next(wanted, None)
     every = (event for event in read_split(files, Facts()) if isinstance(event, Sentence))

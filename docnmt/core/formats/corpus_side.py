@@ -1,4 +1,4 @@
-"""One side of a corpus, as the lines that it has or would have in plain text."""
+"""One side of a corpus, as lines of plain text."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from docnmt.core.formats.table_rows import Table, kind_of_table, open_table
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.runtime.errors import UserError
 
-_UNKNOWN = ("", "")  # languages
+_UNKNOWN = ("", "")  # the languages are not known
 
 
 def side_lines(path: Path, given: Columns, role: str) -> Iterable[str | Mark]:
-    """The lines of a text file; or of a table its column `role`, a row a line, with a mark before each document.
+    """Return the lines of a text file; or column `role` of a table, one line per row, with a mark before each document.
 
-    A list of texts is as many lines, and a document where the table names none; a table without either has no marks.
+    A list of texts gives one line each, and a document if the table names none; a table without either has no marks.
     Line breaks become spaces.
 
     Raises:
-        UserError: the file is damaged, or has no such column.
+        UserError: the file is damaged, or lacks the column.
     """
     if kind_of_table(path.name) is None:
         return TextLines(path)

@@ -1,4 +1,4 @@
-"""A document in memory: its sentences, and the paragraphs and sections they stand in."""
+"""A document in memory: its sentences, and the paragraphs and sections that contain them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from docnmt.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class Document:
-    """Sentences with structure.
+    """A document's sentences with their structure.
 
     Attributes:
-        sentences: in order.
-        units: for each sentence the labels of the units that it stands in, outermost first (section, paragraph), as
-            many for each; a unit begins where its own or an outer label changes. Empty: nothing is known.
+        sentences: the sentences, in order.
+        units: for each sentence the labels of the units that contain it, outermost first (section, paragraph), equally
+            many for each; a unit begins where its own or an outer label changes. Empty: the structure is unknown.
 
     Raises:
-        UserError: one of them is no sequence; not as many `units` as sentences, or not as many labels for each.
+        UserError: a field is no sequence, or the numbers of `units` and sentences, or of labels per sentence, differ.
     """
 
     sentences: tuple[str, ...]
@@ -41,10 +41,10 @@ class Document:
 
     @classmethod
     def nested(cls, parts: Sequence[Any]) -> Document:
-        """From lists of lists: paragraphs of sentences, or sections of paragraphs of sentences, and so on.
+        """Build a document from nested lists: paragraphs of sentences, sections of paragraphs of sentences, and so on.
 
         Raises:
-            UserError: some sentences stand deeper than others, or something is neither a text nor a list.
+            UserError: sentences have different depths, or an element is neither a text nor a list.
         """
         found: list[tuple[str, tuple[str, ...]]] = []
 
@@ -61,13 +61,13 @@ class Document:
         return cls(tuple(text for text, _ in found), tuple(labels for _, labels in found))
 
     def take(self, places: Sequence[int]) -> Document:
-        """Only these sentences."""
+        """Return a document of these sentences only."""
         units = tuple(self.units[n] for n in places) if self.units else ()
         return Document(tuple(self.sentences[n] for n in places), units)
 
 
 def structure_of(documents: Sequence[Document]) -> Structure:
-    """How documents divide their sentences; an empty document is kept. Levels that only others have are -1."""
+    """Return the structure of documents, empty ones included. Levels that only other documents have are -1."""
     tables = [_levels(document) for document in documents]
     depth = max((table.shape[1] for table in tables), default=0)
     padded = [np.pad(each, ((0, 0), (depth - each.shape[1], 0)), constant_values=-1) for each in tables]
@@ -81,7 +81,7 @@ def structure_of(documents: Sequence[Document]) -> Structure:
 
 
 def _levels(document: Document) -> np.ndarray:
-    """(n, K) of one document."""
+    """Return the levels (n, K) of one document."""
     builder = StructureBuilder()
     for labels in document.units or [()] * len(document.sentences):
         builder.sentence(labels)

@@ -1,4 +1,4 @@
-"""The content of a file in blocks, decompressed where its name ends in `.gz` or `.zst`."""
+"""Reading of files in blocks, decompressed if the name ends in `.gz` or `.zst`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 from docnmt.runtime.errors import UserError
 
 BLOCK = 1 << 22
-#: Bytes of a compressed file at a time: they may become a thousand times as many.
+#: Size of blocks of a compressed file, which may expand a thousandfold.
 _COMPRESSED = 1 << 16
 
 #: The endings of compressed files.
@@ -18,28 +18,28 @@ ENDINGS = (".gz", ".zst")
 
 
 class _Decompressor(Protocol):
-    """One compressed stream, of which a file may have several behind each other."""
+    """One compressed stream; a file may consist of several."""
 
     @property
     def eof(self) -> bool:
-        """Whether the stream is at its end."""
+        """True at the end of the stream."""
 
     @property
     def unused_data(self) -> bytes:
-        """What stands behind that."""
+        """The bytes after the end of the stream."""
 
     def decompress(self, data: bytes, /) -> bytes:
-        """What the next bytes of the stream say."""
+        """Decompress the next bytes of the stream."""
 
 
 def blocks(path: Path, seen: Callable[[bytes], object] | None = None) -> Iterator[bytes]:
     """Read a file block by block.
 
     Args:
-        seen: called with every block as it stands in the file.
+        seen: called with every block as stored in the file.
 
     Raises:
-        UserError: the file cannot be read, is damaged or cut off, or what decompresses it is not installed.
+        UserError: the file cannot be read, is damaged or cut off, or its decompressor is not installed.
     """
     new = _decompressor(path)
     try:
@@ -64,7 +64,7 @@ def _raw(read: Iterator[bytes], seen: Callable[[bytes], object] | None) -> Itera
 
 
 def _decompressor(path: Path) -> Callable[[], _Decompressor] | None:
-    """What makes a decompressor for a file of this name; None where it is not compressed.
+    """Return a function that makes a decompressor for a file of this name; None if it is not compressed.
 
     Raises:
         UserError: Zstandard is not installed.
@@ -81,9 +81,10 @@ def _decompressor(path: Path) -> Callable[[], _Decompressor] | None:
 
 
 def _decompressed(raw: Iterator[bytes], new: Callable[[], _Decompressor]) -> Iterator[bytes]:
-    """
+    """Decompress blocks of one or more streams.
+
     Raises:
-        EOFError: the last stream is not whole.
+      EOFError: the last stream is incomplete.
     """
     stream: _Decompressor | None = None
     for block in raw:

@@ -1,4 +1,4 @@
-"""Glossaries: how terms are to be translated, and which of them stand in a sentence."""
+"""Glossaries: translations of terms, and the search for terms in sentences."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from pathlib import Path
 from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
 
-#: Scripts that are written without spaces: a term may stand anywhere in them.
+#: Scripts that are written without spaces: a term may begin and end anywhere in them.
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 
 
 @dataclass(frozen=True)
 class Glossary:
-    """Terms of the source and what stands for each in the target.
+    """Source terms with their target terms.
 
-    A term is found as a whole word, white space counting as one space. One without capitals is found in any case; one
-    with capitals as it is written. Of terms that overlap the one that begins first is taken, then the longest. What
-    stands for it is written as it is in the glossary.
+    A term is found as a whole word, where white space counts as one space. One without capitals is found in any case,
+    one with capitals as written. Among overlapping terms the first is taken, then the longest. Its target
+    term is written as it is in the glossary.
     """
 
     terms: Mapping[str, str]
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
-        """A file of lines SOURCE, tab, TARGET; empty lines count for nothing.
+        """Read a file of lines SOURCE, tab, TARGET; empty lines are ignored.
 
         Raises:
-            UserError: it cannot be read, or a line has not two columns or contradicts another; it is named.
+            UserError: the file cannot be read, or a line lacks two columns or contradicts another one; the message
+                names it.
         """
         terms: dict[str, str] = {}
         lines: dict[str, int] = {}
@@ -53,10 +54,10 @@ class Glossary:
 
     @classmethod
     def of(cls, glossary: Glossary | Mapping[str, str] | str | Path | None) -> Glossary | None:
-        """What a caller gave: terms in a mapping, a file to read, or a glossary.
+        """Convert a caller's argument: terms in a mapping, a file to read, or a glossary.
 
         Raises:
-            UserError: it is none of these, or as `read`.
+            UserError: it is none of these; or see `read`.
         """
         if isinstance(glossary, (str, Path)):
             return cls.read(Path(glossary))
@@ -75,7 +76,7 @@ class Glossary:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str] | None:
-        """Any term, the longest first, each a group."""
+        """The pattern of any term, the longest first, one group each."""
         parts = []
         for term in self._longest_first:
             spelt = r"\s+".join(map(re.escape, term.split()))
@@ -84,7 +85,7 @@ class Glossary:
         return re.compile("|".join(parts)) if parts else None
 
     def found(self, sentence: str) -> list[str]:
-        """The target terms that a source sentence asks for, each once, in the order of the source."""
+        """Return the target terms that apply to a source sentence, each once, in the order of the source."""
         if self._pattern is None:
             return []
         targets = []
@@ -97,11 +98,11 @@ class Glossary:
 
 
 def _edge(character: str, opening: str, closing: str) -> str:
-    """Where a term ends in a letter or digit, none may follow."""
+    """Return a pattern that forbids a letter or digit next to a term that begins or ends in one."""
     inside = character.isalnum() or character == "_"
     return rf"{opening}\w{closing}" if inside and not unspaced(character) else ""
 
 
 def unspaced(character: str) -> bool:
-    """It is of a script that is written without spaces."""
+    """Return True for a character of a script that is written without spaces."""
     return unicodedata.name(character, "").startswith(_UNSPACED)

@@ -1,4 +1,4 @@
-"""Documents as a Python program has them: a text, a list of sentences, lists of these; and values in that shape."""
+"""Documents from a Python program: a text, a list of sentences, or lists of these; and results in the same shape."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from docnmt.core.formats.parallel_table import one_line, text_of
 from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
 
-#: One document: a text, its sentences, or these with their structure.
+#: One document: a text, its sentences, or a `Document` with structure.
 OneDocument: TypeAlias = str | Document | Sequence[str]
-#: Several: each its sentences, or these with their structure.
+#: Several documents: each a list of sentences or a `Document`.
 Documents: TypeAlias = Sequence[Sequence[str] | Document]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class InMemory:
-    """Documents, and the shape in which they were given.
+    """Documents with the shape in which they were given.
 
     Attributes:
-        documents: with all of their sentences, each in one line. several: they were a list of documents.
+        documents: the documents with all of their sentences, one line each. several: True if a list of documents was
+            given.
     """
 
     documents: tuple[Document, ...]
@@ -35,13 +36,13 @@ class InMemory:
 
     @classmethod
     def of(cls, documents: object, name: str, split: Callable[[str], list[str]] | None = None) -> InMemory:
-        """Documents that a caller gave, checked.
+        """Check and convert documents given by a caller.
 
         Args:
-            name: what messages call them. split: what divides a line into sentences; None: texts are refused.
+            name: their name in messages. split: divides a line into sentences; None: texts are rejected.
 
         Raises:
-            UserError: they have no such shape, or a sentence is no text; its place is named.
+            UserError: the shape is wrong, or a sentence is no text; the message names its place.
         """
         if isinstance(documents, str):
             if split is None:
@@ -63,22 +64,22 @@ class InMemory:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """All sentences, without the borders of documents."""
+        """All sentences, regardless of documents."""
         return [text for document in self.documents for text in document.sentences]
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Sentences of each document."""
+        """The number of sentences of each document."""
         return [len(document.sentences) for document in self.documents]
 
     @cached_property
     def kept(self) -> list[int]:
-        """The numbers of the sentences that have text."""
+        """The numbers of the sentences that are not blank."""
         return [n for n, text in enumerate(self.sentences) if not is_blank(text)]
 
     @cached_property
     def read(self) -> list[Document]:
-        """The documents with only these."""
+        """The documents without blank sentences."""
         return [
             document.take([n for n, text in enumerate(document.sentences) if not is_blank(text)])
             for document in self.documents
@@ -90,15 +91,15 @@ class InMemory:
         return [place for size in self.sizes for place in range(size)]
 
     def shaped(self, values: Sequence[T]) -> Any:  # list[T], or a list of these
-        """A value for each sentence, in the shape in which the documents were given."""
+        """Return values, one per sentence, in the shape in which the documents were given."""
         bounds = pairwise(accumulate(self.sizes, initial=0))
         return [list(values[begin:end]) for begin, end in bounds] if self.several else list(values)
 
     def partners(self, given: object, name: str) -> list[str | None]:
-        """For each sentence its translation in `given`, or None; `given` has the same shape, or is None.
+        """Return for each sentence its translation in `given`, or None; `given` has the documents' shape, or is None.
 
         Raises:
-            UserError: it has another shape, an entry is no text, or it translates a sentence without text.
+            UserError: the shape differs, an entry is no text, or a blank sentence has a translation.
         """
         if given is None:
             return [None] * len(self.sentences)
@@ -130,7 +131,7 @@ def _document(part: object, name: str) -> Document:
 
 
 def _checked(document: Document, name: str) -> Document:
-    """The document, if all of its sentences are texts; their line breaks become spaces."""
+    """Return the document with line breaks replaced by spaces, after checking that all sentences are texts."""
     texts: list[str] = []
     for place, sentence in enumerate(document.sentences):
         if not isinstance(sentence, str):

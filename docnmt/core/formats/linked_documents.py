@@ -1,4 +1,4 @@
-"""Whole documents whose sides have sentences of their own, and links between these (DocHPLT)."""
+"""Documents with separate sentences on each side, and links between these (DocHPLT)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from docnmt.runtime.errors import UserError
 
 
 def linked(source: object, target: object, links: object, place: str, *, backwards: bool) -> Iterator[tuple[str, str]]:
-    """The pairs of a document in the order of its source, then target sentences without a source; "" is no partner.
+    """Yield sentence pairs in the order of the source, then target sentences without a source; "" means no partner.
 
     Several sentences of one link are joined by spaces.
 
     Args:
         source, target: objects with the lists `ids` and `sentences`.
-        links: a list of objects with the lists of ids `src` and `tgt`. Ids that no sentence has are of empty ones.
-        backwards: the source is what the links call `tgt`.
+        links: a list of objects with the lists of ids `src` and `tgt`. Unknown ids belong to empty sentences.
+        backwards: True if the source is called `tgt` in the links.
 
     Raises:
-        UserError: they are not, or two links have a sentence in common.
+        UserError: the objects are malformed, or two links share a sentence.
     """
     sides = (_sentences(source, place), _sentences(target, place))
     names = ("tgt", "src") if backwards else ("src", "tgt")

@@ -1,4 +1,4 @@
-"""Sentences without a partner on the other side."""
+"""Treatment of sentences without a partner on the other side."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Literal
 from docnmt.core.formats.structure import Event, Facts, Sentence
 from docnmt.runtime.errors import UserError
 
-#: error: there must be none. read: a source sentence without a translation stays, as context. skip: it is left out.
+#: error: they are rejected. read: a source sentence without a translation is kept as context. skip: it is left out.
 OneSided = Literal["error", "read", "skip"]
 
 
 def with_partners(events: Iterator[Event], policy: OneSided, path: Path, facts: Facts) -> Iterator[Event]:
-    """Do what the policy says to sentences of which a side is empty; `facts` get a note with their number.
+    """Apply the policy to sentences with an empty side; add a note with their number to `facts`.
 
-    A target sentence without a source is left out in any case: in translation nothing asks for it, and no model could
+    A target sentence without a source is left out in any case: translation never needs it, and no model could
     have written it.
 
     Raises:
-        UserError: there is one, and the policy is `error`; its place is named.
+        UserError: there is one, and the policy is `error`; the message names its place.
     """
     alone = {"source": 0, "target": 0}
     first = {"source": "", "target": ""}

@@ -1,4 +1,4 @@
-"""A parallel corpus in tables: a sentence, a paragraph or a whole document a row."""
+"""Reading of a parallel corpus in tables: each row is a sentence, a paragraph or a whole document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from docnmt.core.formats.table_rows import Table, open_table
 from docnmt.core.formats.text_lines import half_character
 from docnmt.runtime.errors import UserError
 
-#: Line breaks in a cell.
+#: The line breaks in a cell.
 BREAKS = re.compile(r"\r\n|\r|\n")
 Texts = tuple[str, ...]
 
@@ -26,13 +26,13 @@ def read_tables(
     facts: Facts,
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[Event]:
-    """The sentences of tables, one file after the other.
+    """Yield the sentences of tables, one file after the other.
 
     Args:
-        given: what `--columns` says; other columns are found by the names that known corpora use.
+        given: the columns of `--columns`; others are found by the names that known corpora use.
 
     Raises:
-        UserError: a file is damaged, has no such columns, or a row is not what they should hold; its place is named.
+        UserError: a file is damaged, lacks the columns, or a row has other content; the message names its place.
     """
     reader = _Reader(facts)
     for path in paths:
@@ -45,16 +45,16 @@ def read_tables(
 
 
 def is_header(cells: Sequence[str], given: Columns, languages: tuple[str, str]) -> bool:
-    """Whether the first row of a TSV file names its columns."""
+    """Return True if the first row of a TSV file names its columns."""
     known = complete(given, cells, languages)
     return not given.numbered and (given != Columns() or bool(known.source or known.target or known.hypothesis))
 
 
 def choose_columns(table: Table, given: Columns, languages: tuple[str, str], needed: str = "source") -> Columns:
-    """The columns of a table: those `given`, and known ones.
+    """Return the columns of a table: those `given`, and known ones.
 
     Raises:
-        UserError: there are no such columns, or it cannot be told which has the role that is `needed`.
+        UserError: the table lacks them, or no column is known to have the role `needed`.
     """
     columns = complete(given, table.names, languages)
     bare = list(table.names) == [str(number) for number in range(1, len(table.names) + 1)]
@@ -75,16 +75,16 @@ def choose_columns(table: Table, given: Columns, languages: tuple[str, str], nee
 
 
 class _Reader:
-    """From rows to sentences; what is done to them on the way is counted."""
+    """Turns rows into sentences and counts the changes it makes."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._document: Texts | None = None
         self._seen: set[int] = set()
-        self._counts: dict[str, tuple[int, str]] = {}  # what happened: how often, and where first
+        self._counts: dict[str, tuple[int, str]] = {}  # kind of change: how often, and its first place
 
     def events(self, table: Table, columns: Columns) -> Iterator[Event]:
-        """What the rows of a table say."""
+        """Yield the sentences and marks of a table's rows."""
         units = len(columns.section + columns.paragraph)
         self._facts.levels |= units > 0
         texts = len(columns.source + columns.target)
@@ -102,7 +102,7 @@ class _Reader:
             elif whole and not columns.document:
                 yield Mark()
             sentences = [each for each in self._sentences(cells, row.place) if any(each)]
-            inside = labels[first:] or ("",)  # of no known unit, as lines of plain text are
+            inside = labels[first:] or ("",)  # lines belong to no known unit, as in plain text
             yield from (Sentence(each, inside, place=row.place) for each in sentences)
             if not sentences and columns.document:
                 self._count("rows without text are left out", row.place)
@@ -117,7 +117,7 @@ class _Reader:
         return Mark(" ".join(document))
 
     def _sentences(self, cells: Sequence[object], place: str) -> list[Texts]:
-        """The sentences of a row: those of lists, lines of equally many on all sides, or one.
+        """Return the sentences of a row: list items, lines if all sides have equally many, or one per side.
 
         Raises:
             UserError: the cells are neither texts nor equally long lists of texts.
@@ -146,15 +146,15 @@ class _Reader:
         self._counts[what] = (number + 1, first)
 
     def notes(self) -> list[str]:
-        """What happened how often."""
+        """Return a note on each kind of change with its number."""
         return [f"{number:,} {what} (the first: {first})" for what, (number, first) in self._counts.items()]
 
 
 def label_of(value: object, place: str) -> str:
-    """A name of a document or unit.
+    """Return the name of a document or unit.
 
     Raises:
-        UserError: it is neither a text nor a number.
+        UserError: the value is neither a text nor a number.
     """
     if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
         return "" if value is None else str(value)
@@ -162,10 +162,10 @@ def label_of(value: object, place: str) -> str:
 
 
 def text_of(value: object, place: str) -> str:
-    """A cell's text; none is empty.
+    """Return a cell's text; a missing one is empty.
 
     Raises:
-        UserError: it is no text, or not one that a file can hold.
+        UserError: the value is no text, or none that a file can store.
     """
     if value is None:
         return ""
@@ -177,5 +177,5 @@ def text_of(value: object, place: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A sentence of a list; line breaks become spaces, white space is nothing."""
+    """Return a list's sentence as one line: line breaks become spaces, and white space alone becomes ""."""
     return " ".join(text.split()) if BREAKS.search(text) else text if text.strip() else ""

@@ -1,4 +1,4 @@
-"""Parquet files, in batches of rows."""
+"""Reading of Parquet files, in batches of rows."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from docnmt.runtime.errors import UserError
 if TYPE_CHECKING:
     import pyarrow
 
-#: Rows in memory at a time.
+#: Rows in memory at once.
 _BATCH = 1024
-#: Bytes of a column at a time, however large its row groups are.
+#: Bytes of a column read at once, however large its row groups are.
 _BUFFER = 1 << 20
 
 
 class ParquetTable:
-    """A Parquet file; one that is compressed as a whole is first unpacked beside the temporary files.
+    """A Parquet file; one compressed as a whole is first decompressed to a temporary file.
 
     Raises:
-        UserError: it cannot be read, is none, or pyarrow is not installed.
+        UserError: it cannot be read, is no Parquet file, or pyarrow is not installed.
     """
 
     def __init__(self, path: Path, progress: Callable[[int], object] | None = None) -> None:
@@ -54,12 +54,12 @@ class ParquetTable:
 
     @property
     def inputs(self) -> dict[str, int | str]:
-        """As `Table.inputs`."""
+        """Size and hash for `meta.json` (see `Table.inputs`)."""
         rows = int(self._file.metadata.num_rows)
         return {"bytes": self._bytes, "lines": rows, "sha256": self._digest.hexdigest()}
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """As `Table.rows`."""
+        """Yield all rows, with these columns (see `Table.rows`)."""
         own = set(self._file.schema_arrow.names)
         needed = sorted({name if name in own else name.partition(".")[0] for name in columns})
         done, share = 0, self._bytes / max(self._file.metadata.num_rows, 1)
@@ -75,7 +75,7 @@ class ParquetTable:
 
 
 def _value(row: dict[str, object], name: str) -> object:
-    """As `value_of`; a column that is null has nothing inside."""
+    """Return the value of a column (see `value_of`), None inside a null column."""
     try:
         return value_of(row, name)
     except KeyError:

@@ -1,4 +1,4 @@
-"""Plain text: a sentence a line, an empty line or `<d>` between documents."""
+"""Reading of plain text: one sentence per line, an empty line or `<d>` between documents."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ def read_text(
     ids: TextLines | None = None,
     strict: bool = True,
 ) -> Iterator[Event]:
-    """Plain text: the source, then the references.
+    """Yield the sentences of plain text files: the source, then the references.
 
     Args:
-        levels: the rows of levels.tsv. ids: those of the .ids file of OPUS, a document a new pair of names.
-        strict: a line that is empty on some sides only is an error; else it is a sentence without a partner.
+        levels: the rows of levels.tsv. ids: those of the .ids file of OPUS, where a new pair of names begins a
+            document.
+        strict: True if a line that is empty on some sides only is an error; else it is a sentence without a partner.
     """
     rows, documents = LevelRows(levels) if levels else None, _Documents(ids) if ids else None
     lockstep = _Lockstep([*sides, *(file for file in (levels, ids) if file)])
@@ -55,7 +56,7 @@ def read_text(
 
 
 def _describe(files: Sequence[TextLines], facts: Facts) -> None:
-    """What was found in files that were read."""
+    """Add sizes, hashes and notes of the files read to `facts`."""
     for file in files:
         facts.inputs[file.name] = {"bytes": file.bytes, "lines": file.lines, "sha256": file.sha256}
         if file.crlf:
@@ -65,13 +66,13 @@ def _describe(files: Sequence[TextLines], facts: Facts) -> None:
 
 
 def kind_of(line: str) -> str:
-    """ "text", or what else the line is: "", "<p>", "<d>"."""
+    """Return "text" for a line of text, or the mark that it is: "", "<p>", "<d>"."""
     bare = line.strip()
     return bare if bare in ("", "<p>", "<d>") else "text"
 
 
 def _check_kinds(seen: set[str], kind: str, here: str, levels: TextLines | None, ids: TextLines | None) -> None:
-    """Whether the kind of the line `here` goes together with those that were `seen` up to it.
+    """Check that the kind of the line at `here` is compatible with the kinds `seen` so far.
 
     Raises:
         UserError: there are two sources of structure at once.
@@ -86,7 +87,7 @@ def _check_kinds(seen: set[str], kind: str, here: str, levels: TextLines | None,
 
 
 class _Lockstep:
-    """Several files line by line."""
+    """Reads several files line by line."""
 
     def __init__(self, files: Sequence[TextLines]) -> None:
         self.files = files
@@ -104,7 +105,7 @@ class _Lockstep:
             yield lines
 
     def _told(self, texts: Sequence[str | None], number: int) -> str:
-        """What stands in line `number` of each file."""
+        """Describe line `number` of each file."""
         files = zip(self.files, texts, strict=False)  # the last one is levels.tsv, which may not be asked for
         return ", but ".join(f"{file.name}:{number} {_described(text)}" for file, text in files)
 
@@ -114,7 +115,7 @@ class _Lockstep:
         return ", ".join(f"{file.name} has {file.lines:,}" for file in self.files)
 
     def unequal(self, texts: Sequence[str], number: int) -> str:
-        """What is wrong with a line that is empty, or a mark, on some sides only."""
+        """Describe the error of a line that is empty, or a mark, on some sides only."""
         problem = f"documents must break at the same lines on all sides: {self._told(texts, number)}"
         if {kind_of(text) for text in texts} == {"", "text"}:
             problem += " (for sentences without a partner give --one-sided)"
@@ -130,14 +131,14 @@ def _described(text: str | None) -> str:
 
 
 class _Documents:
-    """The rows of an .ids file: the documents of both sides, then the sentences' numbers."""
+    """Reads the rows of an .ids file: the documents of both sides, then the sentences' numbers."""
 
     def __init__(self, lines: TextLines) -> None:
         self._name = lines.name
         self._open: list[str] = []
 
     def begins(self, row: str, number: int) -> Mark | None:
-        """The mark of a document that begins with this row.
+        """Return the mark of a document that begins with this row, or None.
 
         Raises:
             UserError: the row does not name two documents.
@@ -152,14 +153,14 @@ class _Documents:
 
 
 class LevelRows:
-    """The rows of a levels.tsv: leading columns of whole numbers are units, all others are labels."""
+    """Parses the rows of a levels.tsv: leading columns of whole numbers are units, all others are labels."""
 
     def __init__(self, lines: TextLines) -> None:
         self.name = lines.name
         self.columns = self.units = 0
 
     def parse(self, row: str, number: int) -> tuple[tuple[str, ...], str]:
-        """The labels of the units, outermost first, and the other columns.
+        """Return the labels of the units, outermost first, and the other columns.
 
         Raises:
             UserError: the row is empty or unlike the first.

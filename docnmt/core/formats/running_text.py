@@ -1,4 +1,4 @@
-"""Documents as they come, row by row, and what puts their translations together again in the same rows."""
+"""Reading of documents row by row, and writing of their translations in the same rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from docnmt.core.formats.table_rows import JsonlTable, TsvTable
 from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
 
-#: What stands for a line break inside of a line.
+#: The notation of a line break inside a line.
 BREAK = "\\n"
 #: The column of translations in tables.
 HYPOTHESIS = "hypothesis"
@@ -27,11 +27,11 @@ Split = Callable[[str], list[str]]
 
 @dataclass
 class RunningText:
-    """Documents as sentences, and the rows of the input in which they stand.
+    """Documents as sentences, with the rows of the input that contain them.
 
     Attributes:
-        documents: in order. rows: of each row of the input, how many sentences each of its lines has.
-        frames: what is written for each row, given its translation with line breaks. head: what is written before.
+        documents: in order. rows: for each row of the input, the number of sentences of each of its lines.
+        frames: one per row, which turns its translation with line breaks into a line of output. head: the first line.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -41,12 +41,12 @@ class RunningText:
 
     @classmethod
     def of(cls, counts: Sequence[int]) -> RunningText:
-        """Rows of a line with so many sentences each, which are written as they are."""
+        """Return rows of one line with these numbers of sentences, written unchanged."""
         return cls(rows=[[count] for count in counts], frames=[str] * len(counts))
 
     @classmethod
     def together(cls, parts: Iterable[RunningText]) -> RunningText:
-        """Parts of one input, in order."""
+        """Concatenate parts of one input."""
         whole = cls()
         for part in parts:
             whole.documents += part.documents
@@ -57,11 +57,11 @@ class RunningText:
 
     @property
     def size(self) -> int:
-        """Characters, and one for each row."""
+        """The number of characters, plus one for each row."""
         return len(self.rows) + sum(len(text) for document in self.documents for text in document.sentences)
 
     def joined(self, translations: Iterator[str]) -> Iterator[str]:
-        """What to write, line by line: the translations of a line's sentences are joined by spaces."""
+        """Yield the lines of output: the translations of a line's sentences are joined by spaces."""
         if self.head is not None:
             yield self.head
         for counts, frame in zip(self.rows, self.frames, strict=True):
@@ -79,34 +79,34 @@ class _Open:
 
     @property
     def empty(self) -> bool:
-        """There is no row."""
+        """True if there is no row."""
         return not self._rows.rows
 
     def row(
         self, lines: Sequence[Sequence[str]], frame: Callable[[str], str] = str, units: tuple[str, ...] = ()
     ) -> None:
-        """The sentences of each line of a row, all in the same units."""
+        """Add a row with the sentences of each of its lines, all in the same units."""
         self._sentences += itertools.chain.from_iterable(lines)
         self._units += [units] * sum(map(len, lines))
         self._rows.rows.append([len(each) for each in lines])
         self._rows.frames.append(frame)
 
     def close(self, *, units: bool = False) -> RunningText:
-        """With this document, which may have no sentence; `units`: those of its sentences are known."""
+        """Return the rows with this document, which may be empty; `units` says if its sentences' units are known."""
         document = Document(tuple(self._sentences), tuple(self._units) if units else ())
         return replace(self._rows, documents=[document])
 
 
 def of_sentences(lines: TextLines, split: Split = lambda line: [line]) -> Iterator[RunningText]:
-    """The plain form of a corpus, a sentence a line, document by document as each is at its end.
+    """Read the plain form of a corpus, a sentence per line; yield each document at its end.
 
     `split` may divide a sentence that is too long.
 
-    A document ends at an empty line or at `<d>`; lines of marks are written as an empty line between two documents.
+    A document ends at an empty line or at `<d>`; marks are written as an empty line between two documents.
     Paragraphs are known from the first document on that has a line `<p>`.
 
     Raises:
-        UserError: the text is not clean; the line is named.
+        UserError: the text is malformed; the message names the line.
     """
     facts, text = Facts(), _Open()
     for event in read_text([lines], facts):
@@ -123,7 +123,7 @@ def of_sentences(lines: TextLines, split: Split = lambda line: [line]) -> Iterat
 
 
 def of_documents(lines: TextLines, split: Split) -> Iterator[RunningText]:
-    r"""A document a line, whose own lines are parted by `\n`, two characters; so it is written again."""
+    r"""Read a document per line, whose own lines are separated by `\n`, two characters, as in the output."""
     for line in lines:
         text = _Open()
         text.row([split(part) for part in line.split(BREAK)], lambda found: found.replace("\n", BREAK))
@@ -131,15 +131,15 @@ def of_documents(lines: TextLines, split: Split) -> Iterator[RunningText]:
 
 
 def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: Split) -> Iterator[RunningText]:
-    """The source column of a TSV or JSONL file; each row is written again, with its translation in a further column.
+    """Read the source column of a TSV or JSONL file; each row is written with its translation in an additional column.
 
-    Document by document as each is at its end: where a row begins another one, has no text, or is a whole one.
+    Yield each document at its end: where a row begins another one, has no text, or is a whole document.
 
     Args:
-        kind: `tsv` or `jsonl`. given: what `--columns` says.
+        kind: `tsv` or `jsonl`. given: the columns of `--columns`.
 
     Raises:
-        UserError: a row is damaged, or it cannot be told which column is the source.
+        UserError: a row is damaged, or the source column is unknown.
     """
     languages = (language, "")
     table = JsonlTable(lines) if kind == "jsonl" else TsvTable(lines, lambda cells: is_header(cells, given, languages))
@@ -148,7 +148,7 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
         if HYPOTHESIS in table.names:
             raise UserError(f"{lines.name}:1: there is a column '{HYPOTHESIS}' already; {_RENAME}")
         yield RunningText(head="\t".join([*table.names, HYPOTHESIS]))
-    before: tuple[str, ...] | None = None  # the document of the last row; None: it is at its end
+    before: tuple[str, ...] | None = None  # the document of the last row; None: it has ended
     for row in table.rows([*columns.source, *columns.document]):
         cell, document = row.values[0], tuple(label_of(value, row.place) for value in row.values[1:])
         whole = isinstance(cell, list) and not document
@@ -168,14 +168,14 @@ def of_table(lines: TextLines, kind: str, given: Columns, language: str, split: 
 
 
 def _framed_json(line: str, place: str) -> Callable[[str], str]:
-    """The row again, with what it is given.
+    """Return a function that adds the translation to a JSON row.
 
     Raises:
-        UserError: it has a translation already.
+        UserError: the row has a translation already.
     """
     if HYPOTHESIS in json.loads(line):
         raise UserError(f"{place}: the row has a '{HYPOTHESIS}' already; {_RENAME}")
-    own = line.rstrip().removesuffix("}").rstrip()  # as it was written: 1.10 stays 1.10
+    own = line.rstrip().removesuffix("}").rstrip()  # as written: 1.10 stays 1.10
     return lambda translation: f'{own}, "{HYPOTHESIS}": {json.dumps(translation, ensure_ascii=False)}}}'
 
 

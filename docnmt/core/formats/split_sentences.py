@@ -1,7 +1,7 @@
-"""Lines of raw text into sentences, by rules: enough to hand running text to a model that was trained on sentences.
+"""Division of raw text into sentences, by rules: good enough for running text and a model trained on sentences.
 
-A sentence ends at `.`, `!`, `?` or `…` and the closing quotes and brackets behind it, where white space follows and
-then something that can begin a sentence; `。`, `！` and `？` end one anywhere. A full stop ends none behind a known
+A sentence ends at `.`, `!`, `?` or `…` and the closing quotes and brackets after it, if white space follows and
+then a character that can begin a sentence; `。`, `！` and `？` end one anywhere. A full stop ends none after a known
 abbreviation, an initial, a dotted abbreviation (`e.g.`, `U.S.`, `z. B.`) or, in languages that write ordinals with a
 full stop (German and others), a number of one or two digits. Nothing is ever lost: the sentences of a line, joined by
 single spaces, are the line up to white space.
@@ -17,8 +17,8 @@ from functools import partial
 from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.languages import base
 
-#: Abbreviations that are followed by a capital inside a sentence, without their full stop; compared without case.
-#: Those that also end sentences as a rule (etc., usw., Inc.) are not in here.
+#: Abbreviations followed by a capital inside a sentence, without their full stop; compared case-insensitively.
+#: Those that often end sentences, too (etc., usw., Inc.), are left out.
 _GENERAL = "dr prof st vs al ca cf op ed vol chr"
 _ENGLISH = (
     "mr mrs ms messrs jr sr rev hon gov sen rep gen col lt capt cmdr maj sgt adm pres supt insp mt ft "
@@ -34,21 +34,21 @@ ABBREVIATIONS: dict[str, frozenset[str]] = {
     "en": frozenset(f"{_GENERAL} {_ENGLISH}".split()),
     "de": frozenset(f"{_GENERAL} {_GERMAN}".split()),
 }
-#: Abbreviations that announce a number: no end before a digit.
+#: Abbreviations before numbers: they end no sentence before a digit.
 _NUMBERED = "no nr nos nrn fig figs p pp s sec ch chap art abs kap eq bd ziff rn vv"
 _BEFORE_NUMBERS = frozenset(_NUMBERED.split())
-#: Languages that write `3. Mai` for the third.
+#: Languages that write ordinals with a full stop, like `3. Mai`.
 _ORDINALS = "de da nn no fi et lv cs sk sl hr sr bs hu tr is"
 _ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
-#: What is looked at before a mark; no abbreviation is longer.
+#: Number of characters examined before a mark; no abbreviation is longer.
 _LONGEST_WORD = 200
-#: A longer sentence (in characters) is cut before it is translated: models have seen none, and beam search takes time
-#: with the square of its length.
+#: Longer sentences (in characters) are cut before translation: models have seen none, and beam search takes time
+#: quadratic in the length.
 LONGEST_SENTENCE = 1500
 
 _CLOSING = "\"'”’»›)\\]}“‘"
 _OPENING = "\"'“‘„‚«‹»›(\\[{¿¡–—\\-"
-#: A run of marks begins where none stands before it, so that it is passed once.
+#: A run of marks is matched only at its beginning, so that each is scanned once.
 _CANDIDATE = re.compile(rf"(?<![.!?…])([.!?…]+)([{_CLOSING}]*)(\s+)|[。！？]+[{_CLOSING}」』）]*")
 _FOLLOWING = re.compile(rf"[{_OPENING}\s]*(\S)")
 _TEXT = re.compile(r"\S")
@@ -56,9 +56,9 @@ _LAST_WORD = re.compile(r"[^\s(\[{\"'„“»«‚‘]*$")
 
 
 def splitter(name: str, language: str) -> Callable[[str], list[str]]:
-    """What divides a line into sentences: `rules` (`split_sentences`), or the package `sentencex`.
+    """Return a function that divides a line into sentences: `rules` (`split_sentences`), or the package `sentencex`.
 
-    Sentences of more than `LONGEST_SENTENCE` characters are cut (`cut_long`); that is said on stderr, once.
+    Sentences of more than `LONGEST_SENTENCE` characters are cut (`cut_long`), with one warning on stderr.
 
     Raises:
         UserError: there is no such splitter, or the package is not installed.
@@ -74,14 +74,14 @@ def splitter(name: str, language: str) -> Callable[[str], list[str]]:
     code = base(language)
 
     def split(line: str) -> list[str]:
-        """The sentences of one line."""
+        """Return the sentences of one line."""
         return [" ".join(sentence.split()) for sentence in sentencex.segment(code, line) if sentence.strip()]
 
     return _cutting(split)
 
 
 def whole_lines() -> Callable[[str], list[str]]:
-    """What takes a line for a sentence, in pieces if it is too long."""
+    """Return a function that treats a line as one sentence and cuts it if it is too long."""
     return _cutting(lambda line: [line])
 
 
@@ -89,7 +89,7 @@ def _cutting(split: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     said = False
 
     def cut(line: str) -> list[str]:
-        """The sentences of one line, long ones in pieces."""
+        """Return the sentences of one line, long ones in pieces."""
         nonlocal said
         sentences = split(line)
         pieces = [piece for sentence in sentences for piece in cut_long(sentence, LONGEST_SENTENCE)]
@@ -105,7 +105,7 @@ def _cutting(split: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
 
 
 def cut_long(sentence: str, longest: int) -> list[str]:
-    """A sentence in pieces of at most `longest` characters, cut behind `;`, `:` or `,`, else at a space, else anywhere;
+    """Cut a sentence into pieces of at most `longest` characters after `;`, `:` or `,`, else at a space, else anywhere;
     joined by spaces where there were some, they are the sentence."""
     pieces, begin = [], 0
     while len(sentence) - begin > longest:
@@ -119,10 +119,10 @@ def cut_long(sentence: str, longest: int) -> list[str]:
 
 
 def split_sentences(line: str, language: str = "") -> list[str]:
-    """The sentences of one line, in order, without white space around them; none of a blank line.
+    """Return the sentences of one line, in order, without surrounding white space; none for a blank line.
 
     Args:
-        language: its code (`en`, `de-AT`, `deu` …); other languages use what is common to all.
+        language: its code (`en`, `de-AT`, `deu` …); unknown languages use the common rules.
     """
     language = base(language)
     sentences, begin = [], 0
@@ -137,8 +137,8 @@ def split_sentences(line: str, language: str = "") -> list[str]:
 
 
 def _ends(before: str, match: re.Match[str], following: str, language: str) -> bool:
-    """Whether a sentence ends at a candidate; `before` is what stands before its mark, `following` the first character
-    behind it that can begin a sentence."""
+    """Return True if a sentence ends at a candidate; `before` is the text before its mark, `following` the first
+    character after it that can begin a sentence."""
     marks, closing = match[1], match[2]
     if following.islower():
         return False

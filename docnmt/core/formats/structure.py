@@ -1,4 +1,4 @@
-"""What a parallel corpus holds, whatever the form of its files: sentences, and the structure above them."""
+"""The content of a parallel corpus, independent of its files' layout: sentences and document structure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 class Sentence(NamedTuple):
     """One sentence on all sides: the source first, then the references.
 
-    `units` are the labels of the units it stands in, outermost first; `labels` whatever else is known of it; `place`
-    where it stands, for messages. A side is "" where the sentence has no partner.
+    `units` are the labels of the units that contain it, outermost first; `labels` further columns; `place` its
+    place in the files, for messages. A side is "" if the sentence has no partner there.
     """
 
     texts: tuple[str, ...]
@@ -24,11 +24,11 @@ class Sentence(NamedTuple):
 
 
 class Blank(NamedTuple):
-    """An empty line: a document ends here if one is open."""
+    """An empty line, which ends the open document."""
 
 
 class Mark(NamedTuple):
-    """A document begins here; `name` where the form has names."""
+    """The beginning of a document; `name` is its name, if the layout has names."""
 
     name: str | None = None
 
@@ -38,11 +38,11 @@ Event = Sentence | Blank | Mark
 
 @dataclass
 class Facts:
-    """What reading a split has shown, complete when the last event was read.
+    """Facts collected while a split is read, complete after the last event.
 
     Attributes:
-        levels, labels: whether sections or paragraphs are known, and labels of sentences; `labels` is right from the
-            first sentence on, `levels` says what has been seen so far.
+        levels, labels: True if sections or paragraphs, and labels of sentences, are known; `labels` is right from the
+            first sentence on, `levels` holds for the part read so far.
         notes: what was changed or left out while reading, for the report.
         inputs: size and hash of each file read.
     """
@@ -55,7 +55,7 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """How the sentences of a corpus are divided.
+    """The division of a corpus's sentences into documents and units.
 
     Attributes:
         document_offsets: (D+1,) int64, the sentence where each document begins; the last entry is S.
@@ -69,12 +69,12 @@ class Structure:
 
     @property
     def num_sentences(self) -> int:
-        """S."""
+        """The number of sentences S."""
         return int(self.document_offsets[-1])
 
     @property
     def num_documents(self) -> int:
-        """D."""
+        """The number of documents D."""
         return len(self.document_offsets) - 1
 
 
@@ -93,7 +93,7 @@ class StructureBuilder:
         self._index: list[int] = []
 
     def sentences(self, events: Iterator[Event]) -> Iterator[Sentence]:
-        """Only the sentences of what a reader says; the builder takes the structure."""
+        """Yield the sentences of a reader's events and add all events to the structure."""
         for event in events:
             if isinstance(event, Sentence):
                 self.sentence(event.units)
@@ -104,18 +104,18 @@ class StructureBuilder:
                 self.blank()
 
     def blank(self) -> None:
-        """An empty line: the document is at its end."""
+        """Add an empty line, which ends the document."""
         self._blank += 1
         self._inside = False
 
     def mark(self, name: str | None = None) -> None:
-        """A line or element that opens a document; when written as plain text it becomes one empty line."""
+        """Add a line or element that begins a document; in plain text it becomes one empty line."""
         self._blank = 1 if self._sentences else 0
         self._inside = False
         self._name = name
 
     def sentence(self, units: tuple[str, ...] = ()) -> None:
-        """A sentence, with the labels of the units it stands in, outermost first.
+        """Add a sentence, with the labels of the units that contain it, outermost first.
 
         A unit begins where its own or an outer label changes. All sentences have equally many labels.
         """
@@ -136,11 +136,11 @@ class StructureBuilder:
 
     @property
     def names(self) -> list[str]:
-        """Those of the documents, "" where one has none; of none where nobody has one."""
+        """The names of the documents, "" for those without one; empty if none has a name."""
         return [self._names.get(number, "") for number in range(len(self._documents))] if self._names else []
 
     def build(self, *, known: bool = True) -> Structure:
-        """The structure of all that was said; `known=False` forgets the levels."""
+        """Return the structure of all events; `known=False` drops the levels."""
         levels = np.asarray(self._levels, dtype=np.int32).reshape(self._sentences, -1 if self._sentences else 0)
         return Structure(
             np.append(np.asarray(self._documents, dtype=np.int64), self._sentences),
@@ -150,10 +150,10 @@ class StructureBuilder:
 
 
 def renumber(levels: np.ndarray, document_offsets: np.ndarray) -> np.ndarray:
-    """(S, K) levels counted anew from 0 without gaps, after sentences were taken out or documents cut."""
+    """Renumber levels (S, K) from 0 without gaps, after sentences were removed or documents cut."""
     if not len(levels):
         return levels
-    begins = np.zeros(len(levels), dtype=bool)  # where a unit of the level at hand, or one around it, begins
+    begins = np.zeros(len(levels), dtype=bool)  # True where a unit of this level, or of one above, begins
     begins[document_offsets[:-1][np.diff(document_offsets) > 0]] = True
     result = np.empty_like(levels)
     for depth in range(levels.shape[1]):

@@ -1,4 +1,4 @@
-"""Tables of text row by row, in constant memory: TSV, JSONL and Parquet, also compressed."""
+"""Tables of text, read row by row in constant memory: TSV, JSONL and Parquet, also compressed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ KINDS = (".tsv", ".jsonl", ".parquet")
 
 
 class Row(NamedTuple):
-    """Where a row stands, for messages, its value in each column that was asked for, None where it has none, and the
-    line that it is, where it is one."""
+    """A row: its place, for messages, its value in each requested column or None, and its line of text, if it
+    is one."""
 
     place: str
     values: tuple[object, ...]
@@ -28,7 +28,7 @@ class Table(Protocol):
     """A file of rows, which is read once.
 
     Attributes:
-        name: what messages call it. names: of its columns, `a.b` for what is called b inside of a.
+        name: its name in messages. names: of its columns, `a.b` for b inside column a.
     """
 
     name: str
@@ -36,18 +36,18 @@ class Table(Protocol):
 
     @property
     def inputs(self) -> dict[str, int | str]:
-        """What `meta.json` says of the file, complete when the last row was read."""
+        """The file's entry in `meta.json`, complete after the last row."""
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """All rows, with these columns.
+        """Yield all rows, with these columns.
 
         Raises:
-            UserError: a row is damaged or has no such column; its place is named.
+            UserError: a row is damaged or lacks a column; the message names its place.
         """
 
 
 def kind_of_table(name: str) -> str | None:
-    """`.tsv`, `.jsonl` or `.parquet`, by the end of a name that may also end in `.gz` or `.zst`; None: no table."""
+    """Return `.tsv`, `.jsonl` or `.parquet` by the end of a name, before any `.gz` or `.zst`; None: it is no table."""
     for ending in ENDINGS:
         name = name.removesuffix(ending)
     return next((kind for kind in KINDS if name.endswith(kind)), None)
@@ -56,10 +56,10 @@ def kind_of_table(name: str) -> str | None:
 def open_table(
     path: Path, has_header: Callable[[Sequence[str]], bool], progress: Callable[[int], object] | None = None
 ) -> Table:
-    """The table that a file is by its name.
+    """Open a table of the kind that its name says.
 
     Args:
-        has_header: says of the first row of a TSV file whether it names the columns.
+        has_header: tells whether the first row of a TSV file names the columns.
 
     Raises:
         UserError: the file cannot be read, or is damaged.
@@ -76,7 +76,7 @@ class _LineTable:
     """A table whose rows are lines.
 
     Raises:
-        UserError: there is no line.
+        UserError: the file is empty.
     """
 
     def __init__(self, lines: TextLines) -> None:
@@ -89,12 +89,12 @@ class _LineTable:
 
     @property
     def inputs(self) -> dict[str, int | str]:
-        """As `Table.inputs`."""
+        """Size and hash for `meta.json` (see `Table.inputs`)."""
         return {"bytes": self._lines.bytes, "lines": self._lines.lines, "sha256": self._lines.sha256}
 
 
 class TsvTable(_LineTable):
-    """Cells between tabs, without quotes; columns without a header are called 1, 2, …"""
+    """A table of cells between tabs, without quotes; columns without a header are named 1, 2, …"""
 
     def __init__(self, lines: TextLines, has_header: Callable[[Sequence[str]], bool]) -> None:
         super().__init__(lines)
@@ -103,7 +103,7 @@ class TsvTable(_LineTable):
         self.names = cells if self.header else [str(number) for number in range(1, len(cells) + 1)]
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """As `Table.rows`."""
+        """Yield all rows, with these columns (see `Table.rows`)."""
         if twice := [name for name in columns if self.names.count(name) > 1]:
             raise UserError(f"{self.name}:1: two columns are called '{twice[0]}'; rename one of them")
         places = [self.names.index(name) for name in columns]
@@ -118,14 +118,14 @@ class TsvTable(_LineTable):
 
 
 class JsonlTable(_LineTable):
-    """A JSON object a line; the columns are those of the first one."""
+    """A table of JSON objects, one per line; the columns are those of the first one."""
 
     def __init__(self, lines: TextLines) -> None:
         super().__init__(lines)
         self.names = list(_names(self._object(*self._first)))
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """As `Table.rows`."""
+        """Yield all rows, with these columns (see `Table.rows`)."""
         for number, line in self._rows:
             row = self._object(number, line)
             try:
@@ -134,9 +134,10 @@ class JsonlTable(_LineTable):
                 raise UserError(f"{self.name}:{number}: has no '{error.args[0]}', as the first line has") from error
 
     def _object(self, number: int, line: str) -> Mapping[str, object]:
-        """
+        """Parse a line.
+
         Raises:
-            UserError: the line is no JSON object.
+          UserError: the line is no JSON object.
         """
         row = parse_json(line, f"{self.name}:{number}")
         if not isinstance(row, dict):
@@ -145,7 +146,7 @@ class JsonlTable(_LineTable):
 
 
 def value_of(row: Mapping[str, object], name: str) -> object:
-    """What stands in a column; `a.b` is b inside of column a, unless a column has that name.
+    """Return the value in a column; `a.b` is b inside column a, unless a column has that name.
 
     Raises:
         KeyError: there is no such column.

@@ -1,7 +1,7 @@
 """Lines of a UTF-8 text file, checked while they are read (`docs/guide/your-data.md` says what a corpus is).
 
 Lines end at `\\n` only, so U+2028, U+0085 and form feeds are ordinary text. CRLF is stripped and counted, a byte order
-mark at the beginning is taken off and noted; a lone `\\r`, NUL or a byte that is not UTF-8 is an error that names the
+mark at the beginning is removed and noted; a lone `\\r`, NUL or a byte that is not UTF-8 is an error that names the
 file, the line and the byte.
 """
 
@@ -22,12 +22,12 @@ class TextLines:
 
     Args:
         source: a path, a binary stream such as `sys.stdin.buffer`, or its content, block by block.
-        name: what messages call it; the path by default.
+        name: its name in messages; the path by default.
         progress: called with the number of bytes of every block read.
 
     Attributes:
-        lines, crlf, bom: what was found, complete when the last line was read.
-        bytes, sha256: of the file as it is stored, likewise.
+        lines, crlf, bom: the facts found, complete after the last line.
+        bytes, sha256: of the file as stored, likewise.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class TextLines:
         self._digest = hashlib.sha256()
 
     def __iter__(self) -> Iterator[str]:
-        """Each line in order.
+        """Yield each line in order.
 
         Raises:
-            UserError: the file cannot be read or is not clean UTF-8 text.
+            UserError: the file cannot be read or is not valid UTF-8 text.
         """
-        rest: list[bytes] = []  # of a line that is not at its end
+        rest: list[bytes] = []  # the beginning of a line whose end has not been read
         for block in self._blocks():
             if cut := block.rfind(b"\n") + 1:
                 yield from self._split(b"".join([*rest, block[:cut]]))
@@ -59,11 +59,11 @@ class TextLines:
 
     @property
     def sha256(self) -> str:
-        """Of what was read."""
+        """The hash of the bytes read so far."""
         return self._digest.hexdigest()
 
     def _blocks(self) -> Iterator[bytes]:
-        """The source, decompressed."""
+        """Yield the blocks of the source, decompressed."""
         if isinstance(self._source, Path):
             yield from blocks(self._source, self._seen)
             return
@@ -85,7 +85,7 @@ class TextLines:
             self._progress(len(block))
 
     def _split(self, block: bytes) -> list[str]:
-        """The lines of a block of whole lines, checked."""
+        """Check a block of complete lines and return the lines."""
         start = 0
         beginning, self._begun = not self._begun, self._begun or block != b""
         if beginning and block.startswith(codecs.BOM_UTF8):
@@ -116,7 +116,7 @@ class TextLines:
         raise UserError(f"{self.name}:{line}: byte {column} of the line (0x{block[at]:02X}): {what}")
 
 
-#: How files that are no plain text begin.
+#: The first bytes of common files that are no plain text.
 _OTHERS = {
     b"PK\x03\x04": "a zip archive, as .docx and .odt files are; save it as plain text",
     b"\x1f\x8b": "compressed by gzip; gunzip it first",
@@ -136,12 +136,12 @@ def _not_utf8(block: bytes, beginning: bool) -> str:
 
 
 def is_blank(line: str) -> bool:
-    """Nothing but white space: what counts as an empty line."""
+    """Return True for a line of nothing but white space, which counts as empty."""
     return not line or line.isspace()
 
 
 def half_character(text: str) -> str | None:
-    """What is wrong with a text that JSON can write but no file can hold, if it is one."""
+    """Describe the error of a text with half a surrogate pair, which JSON can write but no file can store."""
     try:
         text.encode()
     except UnicodeEncodeError as error:  # JSON's \\ud800 can stand alone

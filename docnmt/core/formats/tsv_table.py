@@ -1,4 +1,4 @@
-"""Tables of texts: TSV files with a header and JSONL files, read row by row with the number of each row's line."""
+"""Tables of texts: TSV files with a header and JSONL files, read row by row with line numbers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from docnmt.runtime.errors import UserError
 
 
 def read_tsv(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Line number and the values of `columns`, of every row below the header.
+    """Yield line number and the values of `columns` of every row below the header.
 
     Raises:
-        UserError: naming the file and line: not clean UTF-8 text, a column is missing, a row of another width.
+        UserError: invalid UTF-8 text, a missing column, or a row of another width; the message names file and line.
     """
     lines = enumerate(TextLines(path), 1)
     header = next(lines, (1, ""))[1].split("\t")
@@ -31,10 +31,10 @@ def read_tsv(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str
 
 
 def read_jsonl(path: Path, keys: Sequence[str], *, numbers: Sequence[str] = ()) -> Iterator[tuple[int, list[str]]]:
-    """Line number and the values of `keys`, of the object in every line. All are texts; `numbers` may be whole, too.
+    """Yield line number and values of `keys` of the object in every line. All are texts; `numbers` may be whole, too.
 
     Raises:
-        UserError: naming the file and line: not clean UTF-8 text, not such an object.
+        UserError: invalid UTF-8 text, or not such an object; the message names file and line.
     """
     for number, line in enumerate(TextLines(path), 1):
         try:

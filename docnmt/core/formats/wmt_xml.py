@@ -1,4 +1,4 @@
-"""The WMT XML format: `<doc id> <src lang> <p> <seg id>`, `<ref lang>`; a `<p>` is a paragraph."""
+"""Reading of the WMT XML format: `<doc id> <src lang> <p> <seg id>`, `<ref lang>`; a `<p>` is a paragraph."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LINE_BREAKS = re.compile(r"\s*[\n\r]+\s*")
 
 
 def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None = None) -> Iterator[Event]:
-    """The sentences of a WMT file. References that some documents lack are left out, and that is noted.
+    """Yield the sentences of a WMT file. References that some documents lack are left out, with a note.
 
     Raises:
-        UserError: not well-formed, or a reference's segments are not those of its source.
+        UserError: the file is not well-formed, or a reference's segments differ from its source's.
     """
     source, _, target = path.name.split(".")[-2].partition("-")  # PREFIX.en-de.xml
     references = _common_references(path, facts, source, target)
@@ -53,7 +53,7 @@ def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None 
 
 
 def _documents(path: Path, facts: Facts, progress: Callable[[int], object] | None = None) -> Iterator[Element]:
-    """The `<doc>` elements of a file, one in memory at a time."""
+    """Yield the `<doc>` elements of a file, one in memory at a time."""
     parser: XMLPullParser[Any] = XMLPullParser(["end"])
     digest, size = hashlib.sha256(), 0
     try:
@@ -68,7 +68,7 @@ def _documents(path: Path, facts: Facts, progress: Callable[[int], object] | Non
                     yield element
                     element.clear()
         parser.close()
-    except (LookupError, ValueError) as error:  # of an encoding that the first line names
+    except (LookupError, ValueError) as error:  # an unknown encoding in the first line
         raise UserError(f"{path}: cannot be read as its encoding says: {error}; convert it to UTF-8") from error
     except ParseError as error:
         line, column = error.position
@@ -81,13 +81,13 @@ def _name(document: Element) -> str:
 
 
 def _is(element: Element, language: str) -> bool:
-    """Whether an element is in a language, or does not say; `de` is also `de-AT`, `de_DE` and `deu`."""
+    """Return True if an element is in a language, or names none; `de` includes `de-AT`, `de_DE` and `deu`."""
     said = element.get("lang")
     return said is None or base(said) == base(language)
 
 
 def _references(document: Element, language: str) -> dict[str, Element]:
-    """A document's references in a language by translator; without one, or a translator's second, they are numbered."""
+    """Return a document's references in a language by translator; unnamed or repeated translators are numbered."""
     references: dict[str, Element] = {}
     for number, element in enumerate(e for e in document.findall("ref") if _is(e, language)):
         translator = element.get("translator") or str(number)
@@ -96,10 +96,10 @@ def _references(document: Element, language: str) -> dict[str, Element]:
 
 
 def _common_references(path: Path, facts: Facts, source: str, target: str) -> list[str]:
-    """The translators that have translated every document, in the file's order.
+    """Return the translators who have translated every document, in the file's order.
 
     Raises:
-        UserError: a document has no source or one in another language; there are references, but none covers all
+        UserError: a document has no source or one in another language; or there are references, but none covers all
             documents.
     """
     counts: Counter[str] = Counter()
@@ -128,7 +128,7 @@ def _common_references(path: Path, facts: Facts, source: str, target: str) -> li
 
 
 def _segments(side: Element | None) -> list[tuple[tuple[int, str], str]]:
-    """((paragraph, seg id), text) of every segment of a `<src>` or `<ref>`."""
+    """Return ((paragraph, seg id), text) of every segment of a `<src>` or `<ref>`."""
     segments: list[tuple[tuple[int, str], str]] = []
     paragraph = -1
     for element in side.iter() if side is not None else ():
