@@ -1,7 +1,7 @@
-"""Forms of address: does a translation say "you" as its reference does, and does it keep to one form?
+"""Scores of forms of address: agreement of a translation with its reference, and consistency in a document.
 
-A line of address is a sentence whose source has a word of the second person, and in which exactly one form stands, by
-the plain rules of `docnmt.core.formats.address`. Both shares are functions of counts, as all metrics are.
+A line of address is a sentence whose source has a word of the second person, and which has exactly one form, by
+the plain rules of `docnmt.core.formats.address`. Both shares are functions of counts, like all metrics.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ _DISTANCES = (1, 2, 3, 5, 9)
 
 @dataclass(frozen=True)
 class AddressShare:
-    """Same forms among those compared, in percent, as a metric of counts (same, compared)."""
+    """The share of equal forms among those compared, in percent, as a metric of counts (same, compared)."""
 
     language: str
 
     def _compute_score_from_stats(self, stats: list[float]) -> SimpleNamespace:
         same, compared = stats
-        return SimpleNamespace(score=100 * same / compared if compared else 0.0)  # nothing scores as by BLEU
+        return SimpleNamespace(score=100 * same / compared if compared else 0.0)  # no lines score 0, as in BLEU
 
     def get_signature(self) -> str:
-        """What the number depends on, in sacreBLEU's manner."""
+        """Return everything that the number depends on, in sacreBLEU's manner."""
         return f"nrefs:1|address:{self.language}"
 
 
 @dataclass(frozen=True, eq=False)
 class Address:
-    """The forms of address of a system.
+    """The forms of address in a system's translation.
 
     Attributes:
         language: of the translation. lines, reference_lines: lines of address of the system and of the reference.
-        evaluation: counts of `agreement` (where system and reference both have a form, whether it is the same) and of
-            `consistency` (whether a line of address has the form of the one before it in its document).
+        evaluation: counts of `agreement` (of lines where system and reference both have a form, those with the same)
+            and of `consistency` (of lines of address, those with the form of the one before in the document).
         reference: the reference's `consistency`.
-        distances: (S,) sentences since the system's last line of address; 0: its document's first; -1: it is none.
+        distances: (S,) sentences since the system's last line of address; 0: it is its document's first; -1: no such
+            line.
     """
 
     language: str
@@ -76,14 +77,14 @@ class Address:
 
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """The middle 95 % of each share in samples of documents, where enough documents have such lines."""
+        """The middle 95 % of each share in samples of documents, if enough documents have such lines."""
         enough = {
             name: int((counts[:, 1] > 0).sum()) >= FEW_DOCUMENTS for name, counts in self.evaluation.counts.items()
         }
         return {name: interval(self.evaluation, name) for name, there in enough.items() if there}
 
     def by_distance(self) -> list[dict[str, Any]]:
-        """Both shares by how many sentences ago the system's last line of address was; `first`: there is none."""
+        """Return both shares by the distance to the system's last line of address; `first`: there is none before."""
         counts, found = self.evaluation.sentence_counts, []
         labels = ["first", *(str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in pairwise(_DISTANCES))]
         which = np.searchsorted((0, *_DISTANCES), self.distances, side="right") - 1
@@ -95,7 +96,7 @@ class Address:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types; a share of no lines is None."""
+        """Return plain JSON types; a share of no lines is None."""
         content: dict[str, Any] = {
             "language": self.language, "lines": self.lines, "reference_lines": self.reference_lines,
         }  # fmt: skip
@@ -150,8 +151,8 @@ def score_address(
 
 
 def _kept(forms: Sequence[Form | None], document_offsets: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(S, 2): whether each line has the form of the line of address before it, and whether there is one; (S,) how far
-    before."""
+    """Return, for each line (S, 2), whether it has the form of the line of address before it, and whether there is one;
+    and the distance (S,) to it."""
     counts, distances = np.zeros((len(forms), 2)), np.zeros(len(forms), dtype=np.int64)
     for begin, end in pairwise(np.asarray(document_offsets).tolist()):
         last: int | None = None
@@ -166,7 +167,7 @@ def _kept(forms: Sequence[Form | None], document_offsets: Sequence[int] | np.nda
 
 
 def _evaluation(language: str, offsets: Sequence[int] | np.ndarray, **counts: np.ndarray) -> Evaluation:
-    """Counts (S, 2) of shares, by name."""
+    """Return an evaluation of counts (S, 2) of shares, by name."""
     places = np.asarray(offsets, dtype=np.int64)
     sums = {name: sum_documents(each, places) for name, each in counts.items()}
     return Evaluation(sums, dict.fromkeys(counts, AddressShare(language)), places, counts)
@@ -178,7 +179,7 @@ def _share(counts: np.ndarray) -> float | None:
 
 
 def _percent(evaluation: Evaluation, name: str) -> str:
-    """A share, and of how many lines."""
+    """Describe a share with its number of lines."""
     counts = evaluation.counts[name].sum(axis=0)
     share = _share(counts)
     return "no such lines" if share is None else f"{share:.1f} % of {int(counts[1]):,} lines"

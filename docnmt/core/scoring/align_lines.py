@@ -1,9 +1,9 @@
-"""A translation beside its references: which line translates which, and where the documents are.
+"""Alignment of the lines of hypotheses with those of references, and the documents that they form.
 
 An empty line in a file of hypotheses is a document break or a missing translation; only the reference (or the source),
-where no sentence is empty, tells which. So its lines say what the lines of the others are. Lines that are only `<d>` or
+which has no empty sentence, tells which. So its lines determine the meaning of the others. Lines that are only `<d>` or
 `<p>` mark documents and paragraphs as in the text of a corpus, and need not be in the other files. Tables that name
-their documents say it themselves: each row is a sentence, also one without text.
+their documents need no such rules: each row is a sentence, also one without text.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from docnmt.core.scoring.metrics import scored_sentences
 from docnmt.runtime.errors import UserError
 
 DOCUMENT, PARAGRAPH = "<d>", "<p>"
-#: Columns by the names that known tables have.
+#: Columns found by the names that known tables have.
 ANY = Columns()
 
 
 @dataclass(frozen=True)
 class LineLayout:
-    """Which lines of a file are sentences, and which documents they form.
+    """The lines of a file that are sentences, and the documents that they form.
 
     Attributes:
         path: the file. rows: its lines without marks; an empty one separates documents.
         document_offsets: (D+1) the sentence where each document begins, and their number.
-        lines: of every line whether it is a sentence, marks included.
-        names: of the documents of a table that says where they begin; then every row is a sentence, also an empty one.
+        lines: for every line, marks included, True if it is a sentence.
+        names: of the documents of a table that marks where they begin; then every row is a sentence, also an empty one.
     """
 
     path: Path
@@ -45,18 +45,18 @@ class LineLayout:
 
     @property
     def sentences(self) -> list[str]:
-        """The lines that are sentences, in their order."""
+        """The lines that are sentences, in order."""
         return [row for row in self.rows if row or self.names]
 
     def only(self, kept: Sequence[int]) -> LineLayout:
-        """The layout of some of its sentences, in their order; documents that keep none are left out."""
+        """Return the layout of some of its sentences, in order; documents that keep none are left out."""
         sentences = self.sentences
         offsets = sorted({bisect_left(kept, offset) for offset in self.document_offsets})
         names = tuple(self.names[number] for number in self.documents_with(kept)) if self.names else ()
         return LineLayout(self.path, tuple(sentences[i] for i in kept), tuple(offsets), (True,) * len(kept), names)
 
     def documents_with(self, kept: Sequence[int]) -> list[int]:
-        """The documents that have some of these sentences, which are in their order."""
+        """Return the documents that have some of these sentences, which must be in ascending order."""
         return [
             number
             for number, (begin, end) in enumerate(pairwise(self.document_offsets))
@@ -64,17 +64,17 @@ class LineLayout:
         ]
 
     def written(self, sentences: Sequence[str]) -> str:
-        """A text with a line for each of this one's lines, of sentences that translate its own."""
+        """Return a text with one line for each line of this file, from sentences that translate its own."""
         rest = iter(sentences)
         places = self._between() if self.names else [row != "" for row in self.rows]
         return "".join(f"{next(rest) if place else ''}\n" for place in places)
 
     def align(self, path: Path, columns: Columns = ANY, role: str = "hypothesis") -> list[str]:
-        """The sentences of another file, one for each of this one's; an empty one is a missing translation.
+        """Return the sentences of another file, one for each of this one's; an empty one is a missing translation.
 
         `columns` and `role` are as in `read_layout`.
 
-        Documents that both files name are found by their names. Line by line, a text is empty where this one is (with
+        Documents that both files name are matched by name. Line by line, a text is empty where this one is (with
         or without lines for marks), or has one empty line between the documents. Or it has as many sentences, with
         the same documents (two empty lines for one, empty lines at the end) or with no break at all. Rows that are
         empty in this table may be missing there.
@@ -98,7 +98,7 @@ class LineLayout:
             where = next(min(pair) for pair in pairs if pair[0] != pair[1])
             raise UserError(f"{path}: its documents are not those of {self.path}; they part after sentence {where}")
         asked = [number for number, sentence in enumerate(self.sentences) if sentence]
-        if len(asked) < len(self.sentences):  # rows that are empty here, and so have no line there
+        if len(asked) < len(self.sentences):  # rows that are empty here may have no line there
             found = dict(zip(asked, self.only(asked).align(path, columns, role), strict=True))
             return [found.get(number, "") for number in range(len(self.sentences))]
         hint = " (an empty line is a break between documents, unless --src has a sentence there)"
@@ -109,7 +109,7 @@ class LineLayout:
         )
 
     def in_order(self, documents: Sequence[int]) -> LineLayout:
-        """Its documents in another order; it is a table with names."""
+        """Return the layout with its documents in another order; it must be a table with names."""
         spans = [range(*span) for span in pairwise(self.document_offsets)]
         offsets = [0]
         for number in documents:
@@ -118,14 +118,14 @@ class LineLayout:
         return replace(self, rows=rows, document_offsets=tuple(offsets))
 
     def _places(self) -> Iterator[Sequence[bool]]:
-        """Where sentences stand in files that translate this one line by line, and what is empty there."""
+        """Yield the possible positions of sentences in files that translate this one line by line."""
         if not self.names:
             yield [row != "" for row in self.rows]
         yield self.lines
         yield self._between()
 
     def _between(self) -> list[bool]:
-        """The lines of a text with one empty line between documents: whether each is a sentence."""
+        """Return for each line of a text with one empty line between documents whether it is a sentence."""
         between: list[bool] = []
         for begin, end in pairwise(self.document_offsets):
             between += [False] * (begin > 0) + [True] * (end - begin)
@@ -133,10 +133,10 @@ class LineLayout:
 
 
 def read_layout(path: Path, columns: Columns = ANY, role: str = "target", *, may_be_empty: bool = False) -> LineLayout:
-    """The sentences and documents of a text file, or of a table's column `role`; of translations all `may_be_empty`.
+    """Read the sentences and documents of a text file, or of a table's column `role`; `may_be_empty` permits no text.
 
     Raises:
-        UserError: the file cannot be read, is not clean UTF-8 text, or holds no sentence.
+        UserError: the file cannot be read, is not valid UTF-8 text, or has no sentence.
     """
     rows: list[str] = []
     lines: list[bool] = []
@@ -166,7 +166,7 @@ def read_layout(path: Path, columns: Columns = ANY, role: str = "target", *, may
 def with_partners(
     layout: LineLayout, references: Sequence[Sequence[str]], systems: Sequence[Sequence[str]]
 ) -> tuple[list[int], LineLayout, Sequence[Sequence[str]], Sequence[Sequence[str]]]:
-    """The same without sentences that the layout's own file or a reference lacks, and the numbers of the others.
+    """Leave out sentences that the layout's own file or a reference lacks; return the numbers of the others, too.
 
     Raises:
         UserError: nothing is left.

@@ -1,7 +1,7 @@
-"""Paired bootstrap over documents (Koehn 2004): is one system better than another, or was it the choice of texts?
+"""Paired bootstrap over documents (Koehn 2004): tests whether the difference of two systems may be due to chance.
 
 Sentences of a document are not independent, so documents are resampled. The p-value is sacreBLEU's (Riezler and Maxwell
-2005): how often the difference of a sample departs from the samples' mean by as much as the systems differ.
+2005): the share of samples whose difference departs from the samples' mean by as much as the systems differ.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from docnmt.core.scoring.config import SAMPLES, SEED
 from docnmt.core.scoring.evaluation import Evaluation
 from docnmt.runtime.errors import UserError
 
-#: Under so many, equal systems come out as different more often than p says: at p < .05 in 48 % of all cases with 2
+#: With fewer, equal systems come out as different more often than p says: at p < .05 in 48 % of all cases with 2
 #: documents, 18 % with 5, 10 % with 10 and 6 % with 30 (`tools/bench/bootstrap.py`).
 FEW_DOCUMENTS = 30
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of two systems; `low` and `high` bound the middle 95 % of the sampled differences.
+    """The comparison of two systems by one metric; `low` and `high` bound the middle 95 % of the sampled differences.
 
-    `agreement` is how often people prefer the better-scored of two systems that differ so much, in percent, if known.
+    `agreement` is the share of people who prefer the better-scored of systems that differ so much, in percent, if
+    known.
     """
 
     metric: str
@@ -45,7 +46,7 @@ def paired_bootstrap(
 
     Raises:
         ValueError: the systems were not evaluated on the same documents and metrics.
-        UserError: there is one document only.
+        UserError: there is only one document.
     """
     if system.documents < 2:
         raise UserError(
@@ -63,13 +64,13 @@ def paired_bootstrap(
 def interval(
     evaluation: Evaluation, metric: str, *, samples: int = SAMPLES, seed: int = SEED
 ) -> tuple[float, float]:
-    """Bounds of the middle 95 % of a metric in samples of the documents."""
+    """Return the bounds of the middle 95 % of a metric in samples of the documents."""
     low, high = np.quantile(_sampled(evaluation, metric, _drawn(evaluation.documents, samples, seed)), [0.025, 0.975])
     return float(low), float(high)
 
 
 def _drawn(documents: int, samples: int, seed: int) -> np.ndarray:
-    """(B, D) how often each sample has each document."""
+    """Draw samples (B, D): how often each has each document."""
     return np.random.default_rng(seed).multinomial(documents, np.full(documents, 1 / documents), size=samples)
 
 
@@ -85,12 +86,12 @@ def _compare(system: Evaluation, other: Evaluation, name: str, drawn: np.ndarray
 
 
 def _sampled(evaluation: Evaluation, name: str, drawn: np.ndarray) -> np.ndarray:
-    """(B,) scores of the drawn documents; drawn (B, D) counts how often each was drawn."""
+    """Return the scores (B,) of the drawn documents; drawn (B, D) counts how often each was drawn."""
     return np.array([evaluation.score(name, counts) for counts in drawn @ evaluation.counts[name]])
 
 
 def format_comparisons(comparisons: Sequence[Comparison], documents: int, samples: int) -> str:
-    """A table, and what it stands on."""
+    """Format the comparisons as a table, with the number of documents and samples."""
     width = max(len("metric"), *(len(c.metric) for c in comparisons))
     rows = [f"{'metric':<{width}}  system   other    diff.            95 %      p  people"]
     for c in comparisons:
@@ -107,6 +108,6 @@ def format_comparisons(comparisons: Sequence[Comparison], documents: int, sample
 
 
 def reservations(documents: int) -> list[str]:
-    """What is to be said of a comparison on so many documents."""
+    """Return the reservations about a comparison on this many documents."""
     few = f"with fewer than {FEW_DOCUMENTS} documents to draw from, intervals are too narrow and p is too small"
     return [few] if documents < FEW_DOCUMENTS else []

@@ -1,4 +1,4 @@
-"""COMET (Rei et al. 2022), where its package is installed: a learned metric that reads the source too.
+"""The metric COMET (Rei et al. 2022), if its package is installed: a learned metric that also reads the source.
 
 A window of N sentences is read as one text and slides over each document (SLIDE: Raunak et al. 2024, Reference-free
 Evaluation for Machine Translation using a Sliding Document Window). The score is the mean over windows. Every sentence
@@ -20,7 +20,7 @@ from docnmt.runtime.errors import UserError
 
 
 def require_comet() -> ModuleType:
-    """The package.
+    """Import the package.
 
     Raises:
         UserError: it is not installed.
@@ -33,12 +33,12 @@ def require_comet() -> ModuleType:
 
 @dataclass(frozen=True)
 class Comet:
-    """A COMET model and how texts are given to it; as a metric, the mean of shares, times 100.
+    """A COMET model and its input; as a metric, the mean of shares, times 100.
 
     Attributes:
         model: name at the model hub, or the path of a checkpoint.
-        window, stride: sentences read at once, and from one window's first to the next one's.
-        reference_free: the model is given no reference.
+        window, stride: sentences read at once, and the distance between the beginnings of two windows.
+        reference_free: True if the model is given no reference.
     """
 
     model: str
@@ -53,10 +53,10 @@ class Comet:
         reference: Sequence[str],
         document_offsets: Sequence[int] | np.ndarray,
     ) -> list[np.ndarray]:
-        """For each system, (S, 2): the sum of every sentence's shares of scores, and the sum of its shares.
+        """Return for each system, (S, 2): the sum of every sentence's shares of scores, and the sum of its shares.
 
         Raises:
-            UserError: the package is not installed, or the model cannot be had or cannot do without a reference.
+            UserError: the package is not installed, or the model is not available or needs a reference.
         """
         scorer = self._load()
         spans = list(windows(document_offsets, self.window, self.stride))
@@ -70,7 +70,7 @@ class Comet:
             found.append(counts)
         return found
 
-    def _load(self) -> Any:  # its package may be without types
+    def _load(self) -> Any:  # the package may lack types
         comet = require_comet()
         try:
             path = self.model if self.model.endswith(".ckpt") else comet.download_model(self.model)
@@ -86,16 +86,16 @@ class Comet:
 
     def _compute_score_from_stats(self, stats: list[float]) -> SimpleNamespace:
         total, shares = stats
-        return SimpleNamespace(score=100 * total / shares if shares else 0.0)  # nothing scores as by BLEU
+        return SimpleNamespace(score=100 * total / shares if shares else 0.0)  # no text scores 0, as in BLEU
 
     def get_signature(self) -> str:
-        """Everything that the number depends on, in sacreBLEU's manner."""
+        """Return everything that the number depends on, in sacreBLEU's manner."""
         nrefs = 0 if self.reference_free else 1
         return f"nrefs:{nrefs}|model:{self.model}|window:{self.window}|stride:{self.stride}"
 
 
 def windows(document_offsets: Sequence[int] | np.ndarray, window: int, stride: int) -> Iterator[tuple[int, int]]:
-    """Ranges of `window` sentences, every `stride` sentences of a document; a last one ends with the document.
+    """Yield ranges of `window` sentences, one every `stride` sentences of a document; the last ends with the document.
 
     A document of fewer sentences is one window.
     """

@@ -1,4 +1,4 @@
-"""What `docnmt-score` can be told. No torch and no sacreBLEU here: these dataclasses are also the command line."""
+"""The options of `docnmt-score`. This file imports neither torch nor sacreBLEU: the command line reads it, too."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from docnmt.core.formats.columns import parse_columns
 from docnmt.registry.options import below, option
 from docnmt.runtime.errors import UserError
 
-#: Of the bootstrap, where nobody says.
+#: The bootstrap's default number of samples and seed.
 SAMPLES, SEED = 1000, 12345
-#: Of contexts shuffled or foreign, where nobody says.
+#: The default seed of shuffled or foreign contexts.
 CONTEXT_SEED = 1
 COLUMNS_HELP = (
     "what the columns of tables are called: document=NAME source=NAME (--src) target=NAME (--ref) "
@@ -23,7 +23,7 @@ COLUMNS_HELP = (
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """What is said of a translation besides its scores."""
+    """Options for what is reported on a translation besides its scores."""
 
     paired: str | None = option(
         None, "another system's translation to compare with, by document bootstrap", metavar="FILE", basic=True
@@ -72,7 +72,7 @@ class ReportConfig:
 
 @dataclass(frozen=True)
 class ScoreConfig:
-    """A translation against references."""
+    """Options for scoring a translation against references."""
 
     ref: tuple[str, ...] = option(
         dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several; like --sys and "
@@ -106,7 +106,7 @@ class ScoreConfig:
 
 @dataclass(frozen=True)
 class ContrastiveConfig:
-    """A model's choices among right and wrong translations."""
+    """Options for testing which of right and wrong translations a model prefers."""
 
     contrastive: str = option(
         dataclasses.MISSING,
@@ -118,7 +118,7 @@ class ContrastiveConfig:
 
 @dataclass(frozen=True)
 class GenerativeConfig:
-    """Whether translations have the word forms that only the context tells."""
+    """Options for testing whether translations have word forms that depend on context."""
 
     generative: str = option(
         dataclasses.MISSING,
@@ -130,7 +130,7 @@ class GenerativeConfig:
 
 @dataclass(frozen=True)
 class AnswersConfig:
-    """Translations instead of a model."""
+    """Options for evaluating existing translations instead of a model."""
 
     sys: str = option(dataclasses.MISSING, "translations, a line for each question", metavar="FILE")
     last_sentence: str | None = option(
@@ -143,7 +143,7 @@ class AnswersConfig:
 
 @dataclass(frozen=True)
 class QuestionsConfig:
-    """In which contexts questions of discourse are asked."""
+    """Options for the contexts of discourse test sets."""
 
     context: Literal["true", "shuffled", "foreign", "none"] = option(
         "true", "give the model the true context, its sentences in another order, another group's, or none", basic=True

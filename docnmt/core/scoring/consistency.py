@@ -1,7 +1,7 @@
-"""Lexical consistency: is a term that a document repeats translated the same way each time (Lyu et al. 2021, LTCR)?
+"""Lexical consistency (LTCR, Lyu et al. 2021): whether repeated terms of a document are translated in the same way.
 
-Of all pairs of occurrences of a term in different sentences of a document, the share whose translations agree. Which
-word translates which is found by IBM model 1 (Brown et al. 1993), trained on the test's source and reference.
+It is the share of agreeing translations among all pairs of a term's occurrences in different sentences of a document.
+Word translations are found by IBM model 1 (Brown et al. 1993), trained on the test's source and reference.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-#: Letters by which two words count as forms of one: inflection mostly changes the end of a word.
+#: Number of initial letters by which two words count as forms of one: inflection mostly changes the end of a word.
 STEM = 5
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -24,7 +24,7 @@ Lexicon = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class Consistency:
-    """`agreeing` of `pairs` pairs of occurrences have the same translation; `terms` distinct terms are repeated."""
+    """The counts: `agreeing` of `pairs` pairs of occurrences have the same translation; `terms` terms are repeated."""
 
     agreeing: int
     pairs: int
@@ -32,21 +32,21 @@ class Consistency:
 
     @property
     def ratio(self) -> float:
-        """In percent; NaN where no term is repeated."""
+        """The share in percent; NaN if no term is repeated."""
         return 100 * self.agreeing / self.pairs if self.pairs else float("nan")
 
     def __str__(self) -> str:
         return f"{self.ratio:.1f} % of {self.pairs:,} pairs of occurrences of {self.terms:,} repeated terms"
 
     def to_dict(self) -> dict[str, Any]:
-        """What `scores.json` holds; the ratio is None where no term is repeated."""
+        """Return the entry in `scores.json`; the ratio is None if no term is repeated."""
         return {"ratio": self.ratio if self.pairs else None, "pairs": self.pairs, "terms": self.terms}
 
 
 def lexical_consistency(
     sources: Sequence[str], targets: Sequence[str], document_offsets: Sequence[int] | np.ndarray, lexicon: Lexicon
 ) -> Consistency:
-    """How consistently `targets` translate the terms that documents repeat.
+    """Measure how consistently `targets` translate the terms that documents repeat.
 
     A term is a word of at least four letters that occurs in two or more sentences of a document but in at most a tenth
     of the documents' sentences overall. An occurrence without an aligned word agrees with none.
@@ -78,7 +78,7 @@ def lexical_consistency(
 
 
 def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations: int = 5) -> Lexicon:
-    """p(target stem | source word) by expectation maximisation of IBM model 1, with an empty source word.
+    """Estimate p(target stem | source word) by expectation maximisation of IBM model 1, with an empty source word.
 
     Raises:
         ValueError: unequal numbers of sentences.
@@ -92,7 +92,7 @@ def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations:
     entries, pair = np.unique(np.concatenate(pairs), return_inverse=True)  # (E,) of the lexicon, (P,) which one
     word, stem = np.divmod(entries, len(right))  # (E,)
     candidates = np.repeat([len(s) for s in source], [len(t) for t in target])  # (T,) for every target word
-    place = np.repeat(np.arange(len(candidates)), candidates)  # (P,) the target word that is to be explained
+    place = np.repeat(np.arange(len(candidates)), candidates)  # (P,) the target word to be explained
     p = np.ones(len(entries))
     for _ in range(iterations):
         share = p[pair] / np.bincount(place, p[pair])[place]
@@ -106,7 +106,7 @@ def learn_lexicon(sources: Sequence[str], targets: Sequence[str], *, iterations:
 
 
 class _Vocabulary(dict[str, int]):
-    """Words and their numbers, in the order in which they were first asked for."""
+    """Words with their numbers, in the order of their first look-up."""
 
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self)
@@ -119,7 +119,7 @@ def _check(sources: Sequence[str], targets: Sequence[str]) -> None:
 
 
 def _translation(word: str, target: str, lexicon: Lexicon) -> str:
-    """The stem in `target` that most probably translates `word`, if not from nothing; or ""."""
+    """Return the stem in `target` that most probably translates `word`, more than the empty word; or ""."""
     row, empty = lexicon.get(word, {}), lexicon.get("", {})
     candidates = {t: row[t] for t in _stems(target) if row.get(t, 0.0) > empty.get(t, 0.0)}
     return max(candidates, key=lambda t: (candidates[t], t), default="")

@@ -1,4 +1,4 @@
-"""Contrastive evaluation: does the model prefer the right translation to one that only the context rules out?
+"""Contrastive evaluation: the share of questions in which a model prefers the right translation, by context, to others.
 
 A group is one source sentence in its context with several translations, exactly one of them right. The model scores
 each; the group counts as solved when the right one scores strictly best (Sennrich 2017; Müller et al. 2018).
@@ -18,7 +18,7 @@ from docnmt.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class ForcedExample:
-    """A translation to score: log p(target | source, contexts), the target context being given, not generated.
+    """A translation to score: log p(target | source, contexts), where the target context is given, not generated.
 
     Attributes:
         source_context: the sentences before `source` in its document, in order.
@@ -31,9 +31,9 @@ class ForcedExample:
     target: str
 
     def contexts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Source and target context with as many sentences as the source's has, or one where only the target has some.
+        """Return source and target context with as many sentences as the source's has; one if only the target has any.
 
-        Missing sentences are empty, surplus ones of the target join its first.
+        Missing target sentences are empty, surplus ones are joined with the first.
         """
         source = self.source_context or ("",) * min(1, len(self.target_context))
         given, surplus = self.target_context, len(self.target_context) - len(source)
@@ -44,7 +44,7 @@ class ForcedExample:
 
 @dataclass(frozen=True)
 class ContrastiveGroup:
-    """Translations of one sentence; `correct` is the index of the right one."""
+    """Several translations of one sentence; `correct` is the index of the right one."""
 
     variants: tuple[ForcedExample, ...]
     correct: int
@@ -52,17 +52,17 @@ class ContrastiveGroup:
 
     @property
     def hopeless(self) -> bool:
-        """Whether a wrong translation is the right one, which no scores can tell apart."""
+        """True if a wrong translation equals the right one, so that no scores can tell them apart."""
         return [variant.target for variant in self.variants].count(self.variants[self.correct].target) > 1
 
     def solved(self, scores: Sequence[float]) -> bool:
-        """Whether the right variant has strictly the best of `scores`, one a variant."""
+        """Return True if the right variant has strictly the best of `scores`, one per variant."""
         return all(scores[self.correct] > s for i, s in enumerate(scores) if i != self.correct)
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Solved groups among all; `chance` is what guessing would get, in percent."""
+    """The number of solved groups among all; `chance` is the accuracy of guessing, in percent."""
 
     solved: int
     groups: int
@@ -70,32 +70,32 @@ class Accuracy:
 
     @property
     def percent(self) -> float:
-        """Solved groups, in percent."""
+        """The share of solved groups, in percent."""
         return 100 * self.solved / self.groups
 
     def line(self, name: str) -> str:
-        """A row of the table that is printed."""
+        """Return a row of the printed table."""
         return f"{name:<24} {self.percent:7.1f}% {self.chance:7.1f}% {self.groups:8,}"
 
     def to_dict(self) -> dict[str, float]:
-        """What is written as JSON."""
+        """Return the JSON entry."""
         return {"accuracy": self.percent, "chance": self.chance, "groups": self.groups}
 
 
 @dataclass(frozen=True, eq=False)
 class ContrastiveReport:
-    """Which groups were solved."""
+    """The results of a contrastive test: which groups were solved."""
 
     groups: Sequence[ContrastiveGroup]
     solved: Sequence[bool]
 
     @property
     def overall(self) -> Accuracy:
-        """Accuracy on all groups."""
+        """The accuracy on all groups."""
         return self.by()[()]
 
     def by(self, *names: str) -> dict[tuple[str, ...], Accuracy]:
-        """Accuracy for every combination of the values of these labels, in their natural order."""
+        """Return the accuracy for every combination of these labels' values, in natural order."""
         found = cells([group.labels for group in self.groups], *names)
         return {key: self._accuracy(indices) for key, indices in found.items()}
 
@@ -105,7 +105,7 @@ class ContrastiveReport:
 
     @property
     def label_names(self) -> list[str]:
-        """Labels that all groups have."""
+        """The labels that all groups have."""
         return shared_labels([group.labels for group in self.groups])
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class ContrastiveReport:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Accuracies overall and by each label, and of every group whether it was solved."""
+        """Return accuracies overall and by each label, and for every group whether it was solved."""
         return {
             **self.overall.to_dict(),
             "by": {
@@ -126,7 +126,7 @@ class ContrastiveReport:
 
 
 def cells(labels: Sequence[Mapping[str, str]], *names: str) -> dict[tuple[str, ...], list[int]]:
-    """The questions that have each combination of the values of these labels, in the values' natural order."""
+    """Return the questions with each combination of these labels' values, in the values' natural order."""
     found: dict[tuple[str, ...], list[int]] = {}
     for index, each in enumerate(labels):
         found.setdefault(tuple(each[name] for name in names), []).append(index)
@@ -134,18 +134,18 @@ def cells(labels: Sequence[Mapping[str, str]], *names: str) -> dict[tuple[str, .
 
 
 def shared_labels(labels: Sequence[Mapping[str, str]]) -> list[str]:
-    """The labels that all questions have."""
+    """Return the labels that all questions have."""
     return [name for name in labels[0] if all(name in each for each in labels)]
 
 
 def judge(groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExample]], list[float]]) -> ContrastiveReport:
-    """Have all variants of all groups scored and compare.
+    """Score all variants of all groups and report which groups are solved.
 
     Args:
-        score: log-probabilities of the examples' last target sentences, in their order.
+        score: returns the log-probabilities of the examples' last target sentences, in order.
 
     Raises:
-        ValueError: there is no group, or not as many scores as examples.
+        ValueError: there is no group, or the number of scores differs from that of examples.
     """
     if not groups:
         raise ValueError("there is no contrastive group to judge")
@@ -158,16 +158,16 @@ def judge(groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExampl
 
 
 def with_contexts(groups: Sequence[ContrastiveGroup], kind: str, *, seed: int = CONTEXT_SEED) -> list[ContrastiveGroup]:
-    """The same questions in other contexts: does the model use what it is given?
+    """Return the same questions in other contexts, which shows whether the model uses its context.
 
     Args:
-        kind: `true` (as they are), `shuffled` (the group's own context sentences in another order), `foreign`
+        kind: `true` (unchanged), `shuffled` (the group's own context sentences in another order), `foreign`
             (the context of a group with another source sentence), `none`. A group whose context has no two different
-            sentences stays as it is when `shuffled`.
+            sentences is not changed by `shuffled`.
 
     Raises:
         ValueError: `kind` is none of these.
-        UserError: no foreign context is to be had, or no context has two different sentences to be shuffled.
+        UserError: there is no foreign context, or no context has two different sentences to shuffle.
     """
     rng = random.Random(seed)
     if kind == "true":
@@ -210,7 +210,7 @@ def _shuffled(group: ContrastiveGroup, rng: random.Random) -> ContrastiveGroup:
 
 
 def _asking_otherwise(groups: Sequence[ContrastiveGroup], source: str, rng: random.Random) -> ForcedExample:
-    """A random group's example, of those with another source sentence."""
+    """Return an example of a random group with another source sentence."""
     for _ in range(1000):
         if (other := groups[rng.randrange(len(groups))].variants[0]).source != source:
             return other
@@ -218,7 +218,7 @@ def _asking_otherwise(groups: Sequence[ContrastiveGroup], source: str, rng: rand
 
 
 def _natural(value: str) -> tuple[bool, float, str]:
-    """Sorts numbers by size before words."""
+    """Return a sorting key that puts numbers, by size, before words."""
     try:
         return False, float(value), value
     except ValueError:

@@ -1,4 +1,4 @@
-"""Contrastive test sets in the forms in which they are found.
+"""Reading of contrastive test sets in their known formats.
 
 - TSV with a row for every translation: `group correct src_context src tgt_context tgt` and label columns; also
   `ctx_en src_en ctx_de tgt_de`, any two languages. Contexts are sentences joined by `<SEP>`.
@@ -25,18 +25,18 @@ SEPARATOR = "<SEP>"
 #: The sentences of a text, one or more.
 Texts = Annotated[list[str], Meta(min_length=1)]
 COLUMNS = ("src_context", "src", "tgt_context", "tgt")
-#: What `--json` says of a question beside its labels, which cannot be called so.
+#: The keys that `--json` writes for a question besides its labels, which cannot have these names.
 RESULTS = ("solved", "answered")
 
 
 def read_contrastive(path: Path, *, documents: Path | None = None) -> list[ContrastiveGroup]:
-    """The groups of a contrastive test set, in the file's order.
+    """Read the groups of a contrastive test set, in the file's order.
 
     Args:
         documents: for ContraPro's JSON, the folder of OpenSubtitles documents that its `setup_opensubs.sh` makes.
 
     Raises:
-        UserError: not readable or not in one of the forms above; the message names the line or entry.
+        UserError: the file is unreadable or in none of the formats above; the message names the line or entry.
     """
     groups = _read_json(path, documents) if path.suffix == ".json" else _read_tsv(path)
     if not groups:
@@ -45,10 +45,10 @@ def read_contrastive(path: Path, *, documents: Path | None = None) -> list[Contr
 
 
 def read_json(path: Path) -> object:
-    """What a JSON file holds.
+    """Read the content of a JSON file.
 
     Raises:
-        UserError: it cannot be read, is not JSON in UTF-8, or is nested too deeply.
+        UserError: the file cannot be read, is not JSON in UTF-8, or is nested too deeply.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -76,11 +76,11 @@ def _read_tsv(path: Path) -> list[ContrastiveGroup]:
 
 
 def read_rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """The header of a TSV file, and its rows by column; empty lines are left out.
+    """Read the header of a TSV file, and its rows by column; empty lines are left out.
 
     Raises:
-        UserError: it is not clean UTF-8 text, two columns have one name, a row has another number of columns, or its
-            `correct` is neither 0 nor 1.
+        UserError: invalid UTF-8 text, two columns of one name, a row with another number of columns, or a value of
+            `correct` other than 0 and 1.
     """
     lines = enumerate(TextLines(path), 1)
     header, rows = next(lines, (1, ""))[1].split("\t"), []
@@ -103,7 +103,7 @@ def read_rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
 
 
 def column_names(header: Sequence[str]) -> dict[str, str]:
-    """Which columns hold the text: of those of `COLUMNS` that are there, the name in this header."""
+    """Map the present columns of `COLUMNS` to their names in this header."""
     found = {name: name for name in COLUMNS if name in header}
     for language in [name[4:] for name in header if name.startswith("ctx_")]:
         for side in ("src", "tgt"):
@@ -133,7 +133,7 @@ def _group_of_rows(
 
 
 def sentences_of(context: str) -> tuple[str, ...]:
-    """The sentences of a context column."""
+    """Return the sentences of a context column."""
     return tuple(sentence.strip() for sentence in context.split(SEPARATOR)) if context.strip() else ()
 
 
@@ -175,7 +175,7 @@ def _contrapro(entry: ContraProEntry, documents: Path | None) -> ContrastiveGrou
 
 
 def _subtitles(entry: ContraProEntry, documents: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """All sentences before this entry's in its document: `FOLDER/NAME.de` and `.en`; entries count lines from 1."""
+    """Return the sentences before this entry's in its document, `FOLDER/NAME.de` and `.en`; entries count from 1."""
     if entry.document_id is None or not entry.segment_id:
         raise UserError(f"{documents}: an entry has no 'document id' and 'segment id', so its context is unknown")
     found = next(documents.glob(f"*/{glob.escape(entry.document_id)}"), None)
@@ -201,7 +201,7 @@ class _Example(Open):
 
 
 class _Block(Open):
-    """Lexical choice has examples with their own sources, anaphora one source and several contexts of translation."""
+    """A block of DiscEvalMT: lexical choice has examples with own sources, anaphora one source with several targets."""
 
     examples: list[_Example] | None = None
     src: Texts | None = None
@@ -222,7 +222,7 @@ def _discevalmt(where: str, block: _Block) -> Iterator[ContrastiveGroup]:
 
 
 def _discevalmt_pair(where: str, source: Sequence[str], target: _Target, labels: dict[str, str]) -> ContrastiveGroup:
-    """The target context is the right side's; the wrong side's last sentence is read after the same words."""
+    """Build a group whose target context is the right side's; the wrong side's last sentence gets the same context."""
     right = target.semi_correct if target.correct is None else target.correct
     if right is None:
         raise UserError(f"{where}: expected 'correct' or 'semi-correct' beside 'incorrect'")

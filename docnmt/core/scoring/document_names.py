@@ -1,4 +1,4 @@
-"""Documents of two tables, matched by the names that both give them."""
+"""Matching of the documents of two tables by their names."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 from docnmt.runtime.errors import UserError
 
-#: Of documents; None for one without a name.
+#: The names of documents; None for one without a name.
 Names = Sequence[str | None]
 
 
 def places_by_name(path: Path, names: Names, wanted_path: Path, wanted: Names) -> list[int]:
-    """For each document of `wanted_path` its place in `path`, by the names that both give; or as they stand, where they
-    have no name in common.
+    """Return for each document of `wanted_path` its place in `path`, by the names that both give; if they have no name
+    in common, in the order of the file.
 
     Raises:
-        UserError: one has documents that the other lacks, or two of one name in another order.
+        UserError: a file lacks documents of the other, or has two of one name in another order.
     """
     as_they_stand = list(range(len(names)))
     if list(names) == list(wanted) or None in names or None in wanted or not set(names) & set(wanted):

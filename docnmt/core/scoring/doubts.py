@@ -1,4 +1,4 @@
-"""Text whose score would mean little: tags that count as words, or Chinese without spaces between words."""
+"""Warnings about text whose score would mean little: tags that count as words, or text without spaces between words."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 _TAG = re.compile(r"\s*</?(?:refset|srcset|tstset|doc|hl|p|seg)\b[^<>]*>", re.IGNORECASE)
 _NO_SPACES = re.compile("[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")
 _LETTER = re.compile(r"[^\W\d_]")
-#: Lines that are looked at.
+#: Number of lines that are examined.
 _MOST = 1000
 
 
 def doubts(references: Sequence[str], tokenize: str) -> Iterator[str]:
-    """What is to be said of a reference before it is scored with this tokenizer, in a line each."""
+    """Yield warnings, one line each, about a reference to be scored with this tokenizer."""
     lines = [line for line in references if line.strip()][:_MOST]
     tagged = sum(_TAG.match(line) is not None for line in lines)
     if lines and 2 * tagged > len(lines):

@@ -1,4 +1,4 @@
-"""A system's scores, and the match counts of every sentence and document that they are functions of.
+"""A system's scores, and the match counts of sentences and documents from which they are computed.
 
 Counts add up, so the scores of the corpus, of a document, of any part of the text and of a bootstrap sample are the
 same function of other sums.
@@ -17,7 +17,7 @@ from docnmt.runtime.progress import how_many
 
 @dataclass(frozen=True)
 class Scores:
-    """A system's scores on a corpus, by metric, with sacreBLEU's signatures, which say how each was computed."""
+    """A system's scores on a corpus by metric, with sacreBLEU's signatures, which say how each was computed."""
 
     values: dict[str, float]
     signatures: dict[str, str]
@@ -34,7 +34,7 @@ class Scores:
         return "\n".join([*lines, f"({' in '.join(counts)})"])
 
     def to_dict(self) -> dict[str, Any]:
-        """What `scores.json` holds: every metric under its name, signatures and counts."""
+        """Return the entry in `scores.json`: every metric under its name, signatures and counts."""
         return {
             **self.values,
             "signatures": self.signatures,
@@ -44,9 +44,9 @@ class Scores:
 
 
 class Summed(Protocol):
-    """A score of summed counts; what is used of a sacreBLEU metric."""
+    """A score of summed counts; the part of sacreBLEU's interface that is used."""
 
-    def _compute_score_from_stats(self, stats: list[Any]) -> Any: ...  # numbers → what has the value as its `score`
+    def _compute_score_from_stats(self, stats: list[Any]) -> Any: ...  # returns an object with the value as its `score`
 
     def get_signature(self) -> object: ...
 
@@ -57,9 +57,9 @@ class Evaluation:
 
     Attributes:
         counts: metric → (D, K) float64, the additive counts of every document.
-        metrics: metric → what turns summed counts into a score.
+        metrics: metric → the object that computes a score from summed counts.
         document_offsets: (D+1,) sentence index where each document begins.
-        sentence_counts: metric → (S, K), those of every sentence, of all metrics but d-BLEU.
+        sentence_counts: metric → (S, K), the counts of every sentence, for all metrics but d-BLEU.
     """
 
     counts: dict[str, np.ndarray]
@@ -69,33 +69,33 @@ class Evaluation:
 
     @property
     def documents(self) -> int:
-        """D."""
+        """The number of documents D."""
         return len(self.document_offsets) - 1
 
     def score(self, name: str, counts: np.ndarray) -> float:
-        """The metric's value for summed counts (K,)."""
+        """Return the metric's value for summed counts (K,)."""
         return float(self.metrics[name]._compute_score_from_stats(counts.tolist()).score)
 
     @cached_property
     def scores(self) -> Scores:
-        """Of the whole corpus."""
+        """The scores of the whole corpus."""
         values = {name: self.score(name, counts.sum(axis=0)) for name, counts in self.counts.items()}
         signatures = {name: str(self.metrics[name].get_signature()) for name in self.counts}
         return Scores(values, signatures, int(self.document_offsets[-1]), self.documents)
 
     def of_documents(self) -> list[dict[str, float]]:
-        """Every document's own scores."""
+        """Return every document's own scores."""
         return [
             {name: self.score(name, counts[document]) for name, counts in self.counts.items()}
             for document in range(self.documents)
         ]
 
     def of_sentences(self, name: str) -> list[float]:
-        """Every sentence's own score by a metric."""
+        """Return every sentence's own score by a metric."""
         return [self.score(name, counts) for counts in self.sentence_counts[name]]
 
     def of_part(self, sentences: np.ndarray, documents: np.ndarray | None = None) -> dict[str, float]:
-        """Scores of the sentences (n,) with these numbers; d-BLEU only where they are all of these `documents`."""
+        """Return the scores of sentences (n,); d-BLEU only if `documents` are given, which must consist of them."""
         found = {}
         for name, counts in self.counts.items():
             if documents is not None:
@@ -105,7 +105,7 @@ class Evaluation:
         return found
 
     def without(self, metric: str) -> Evaluation:
-        """The same with one metric less."""
+        """Return the evaluation without one metric."""
         return replace(
             self,
             counts={name: counts for name, counts in self.counts.items() if name != metric},
@@ -114,7 +114,7 @@ class Evaluation:
         )
 
     def including(self, name: str, metric: Summed, counts: np.ndarray) -> Evaluation:
-        """The same with one metric more, of which every sentence has `counts` (S, K)."""
+        """Return the evaluation with one more metric, of which every sentence has `counts` (S, K)."""
         return replace(
             self,
             counts={**self.counts, name: sum_documents(counts, self.document_offsets)},
@@ -124,7 +124,7 @@ class Evaluation:
 
 
 def sum_documents(counts: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """(S, K) counts of sentences → (D, K) counts of documents."""
+    """Sum counts of sentences (S, K) to counts of documents (D, K)."""
     sums = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
     difference: np.ndarray = sums[offsets[1:]] - sums[offsets[:-1]]
     return difference

@@ -1,8 +1,8 @@
-"""Generative evaluation of discourse: does a translation have the word form that only the context tells?
+"""Generative evaluation of discourse: whether translations have the word forms that depend on context.
 
 ctxpro's rule (Wicks and Post 2023, Identifying Context-Dependent Translations for Evaluation Set Production): without
-case and ASCII punctuation, the expected form stands between spaces, or at an end. So the form counts wherever it stands
-in the sentence, and another right translation does not: what tells are differences, between systems or contexts.
+case and ASCII punctuation, the expected form occurs between spaces, or at an end. So the form counts anywhere
+in the sentence, and another right translation does not count: only differences between systems or contexts matter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class Question:
-    """A sentence in its context, whose target is a reference or empty, and the form expected of a translation."""
+    """A sentence in its context, whose target is a reference or empty, with the form expected in a translation."""
 
     example: ForcedExample
     expected: str
@@ -27,28 +27,28 @@ class Question:
 
     @property
     def hopeless(self) -> bool:
-        """Whether no translation can have the form, as the rule takes its punctuation off."""
+        """True if no translation can have the form, because the rule removes its punctuation."""
         return self.expected != self.expected.translate(_PUNCTUATION)
 
     def answered(self, translation: str) -> bool:
-        """Whether the form occurs in it as a word, or as words one after another."""
+        """Return True if the form occurs in the translation as a word, or as consecutive words."""
         return f" {self.expected.lower()} " in f" {translation.strip().lower().translate(_PUNCTUATION)} "
 
 
 @dataclass(frozen=True, eq=False)
 class GenerativeReport:
-    """Which questions were answered rightly, and which their own references answer."""
+    """The results of a generative test: which questions were answered, by the system and by the references."""
 
     questions: Sequence[Question]
     answered: Sequence[bool]
 
     @classmethod
     def of(cls, questions: Sequence[Question], translations: Sequence[str]) -> GenerativeReport:
-        """Search a translation for each question."""
+        """Check a translation for each question."""
         return cls(questions, [one.answered(text) for one, text in zip(questions, translations, strict=True)])
 
     def by(self, *names: str) -> dict[tuple[str, ...], dict[str, float]]:
-        """Accuracy of the system and of the references in percent, and the number of questions, by these labels."""
+        """Return accuracies of system and references in percent, and the number of questions, by these labels."""
         found = cells([question.labels for question in self.questions], *names)
         return {key: self._accuracy(indices) for key, indices in found.items()}
 
@@ -68,7 +68,7 @@ class GenerativeReport:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Accuracies overall and by each label, and of every question whether it was answered."""
+        """Return accuracies overall and by each label, and for every question whether it was answered."""
         names = shared_labels([question.labels for question in self.questions])
         return {
             **self.by()[()],

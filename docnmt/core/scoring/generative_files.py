@@ -1,7 +1,7 @@
-"""Test sets of what a translation is expected to have, and the translations.
+"""Reading of generative test sets, with the form expected in each translation, and of translations.
 
-- TSV with a row a question: `expected` (or `pronoun`) and, as far as known, `src_context src tgt_context tgt` (or
-  `ctx_en src_en ctx_de tgt_de`), and labels. Of a contrastive test set the rows that are `correct` are questions.
+- TSV with a row per question: `expected` (or `pronoun`) and, if known, `src_context src tgt_context tgt` (or
+  `ctx_en src_en ctx_de tgt_de`), and labels. In a contrastive test set the rows that are `correct` are questions.
 - ctxpro's JSON (Wicks and Post 2023), which has no contexts; ContraPro's JSON with its documents.
 """
 
@@ -29,13 +29,13 @@ from docnmt.runtime.structured import Open, checked
 
 
 def read_questions(path: Path, *, documents: Path | None = None) -> list[Question]:
-    """The questions of a file, in its order.
+    """Read the questions of a file, in order.
 
     Args:
         documents: for ContraPro's JSON, the folder of OpenSubtitles documents that its `setup_opensubs.sh` makes.
 
     Raises:
-        UserError: not readable or not in one of the forms above; the message names the line or entry.
+        UserError: the file is unreadable or in none of the formats above; the message names the line or entry.
     """
     questions = _read_json(path, documents) if path.suffix == ".json" else _read_tsv(path)
     if not questions:
@@ -84,10 +84,10 @@ def _read_json(path: Path, documents: Path | None) -> list[Question]:
 
 
 def in_contexts(questions: Sequence[Question], kind: str, *, seed: int) -> list[Question]:
-    """The same questions in other contexts, as `docnmt.core.scoring.contrastive.with_contexts` makes them.
+    """Return the same questions in other contexts (see `docnmt.core.scoring.contrastive.with_contexts`).
 
     Raises:
-        UserError: as there.
+        UserError: see there.
     """
     groups = [ContrastiveGroup((question.example,), 0, question.labels) for question in questions]
     changed = with_contexts(groups, kind, seed=seed)
@@ -95,10 +95,10 @@ def in_contexts(questions: Sequence[Question], kind: str, *, seed: int) -> list[
 
 
 def read_answers(path: Path, number: int, language: str | None) -> list[str]:
-    """The translations of `number` questions, a line each.
+    """Read the translations of `number` questions, one per line.
 
     Args:
-        language: each line has the context's translation before the sentence's, which is the last sentence in it by
+        language: if given, each line begins with the context's translation, and the answer is its last sentence by
             ctxpro's rules for this language.
 
     Raises:

@@ -1,4 +1,4 @@
-"""s-BLEU, d-BLEU, chrF and TER from sacreBLEU, kept as match counts of every sentence and document.
+"""The metrics s-BLEU, d-BLEU, chrF and TER from sacreBLEU, as match counts of every sentence and document.
 
 s-BLEU, chrF and TER compare sentences; d-BLEU compares documents, each its sentences joined by a space (Liu et al.
 2020).
@@ -19,19 +19,19 @@ from docnmt.core.scoring.ter import FastTER
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.languages import base
 
-#: Names of the metrics in the order in which they are shown.
+#: Names of the metrics in display order.
 METRICS = ("s-BLEU", "d-BLEU", "chrF", "TER")
-#: sacreBLEU's own choices for a target language; every other language is cut by `13a`.
+#: sacreBLEU's own choices for a target language; every other language is tokenized by `13a`.
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 
 
 def bleu_tokenizer(language: str) -> str:
-    """The name of the sacreBLEU tokenizer that goes with a target language."""
+    """Return the name of sacreBLEU's tokenizer for a target language."""
     return _TOKENIZERS.get(base(language), "13a")
 
 
 def scored_sentences(references: Sequence[Sequence[str]]) -> list[int]:
-    """The sentences that every reference has: where one is empty, there is nothing to compare with."""
+    """Return the sentences that every reference has: others cannot be scored."""
     return [number for number, each in enumerate(zip(*references, strict=True)) if all(each)]
 
 
@@ -45,14 +45,14 @@ def evaluate(
     """Count the matches of a system's sentences.
 
     Args:
-        hypotheses: S sentences; an empty one is a translation that is missing.
+        hypotheses: S sentences; an empty one is a missing translation.
         references: one or more reference translations of S sentences each.
         document_offsets: (D+1,) sentence index where each document begins; the last entry is S.
         tokenize: sacreBLEU's tokenizer for BLEU.
 
     Raises:
         ValueError: there is no sentence or no reference, or their numbers of sentences differ.
-        UserError: sacreBLEU has no such tokenizer, or its package is missing.
+        UserError: sacreBLEU lacks the tokenizer, or its package is missing.
     """
     return evaluate_systems([hypotheses], references, document_offsets, tokenize=tokenize)[0]
 
@@ -64,10 +64,10 @@ def evaluate_systems(
     *,
     tokenize: str = "13a",
 ) -> list[Evaluation]:
-    """`evaluate` of several systems; the references' n-grams, half of the work, are counted once.
+    """Evaluate several systems like `evaluate`; the references' n-grams, half of the work, are counted once.
 
     Raises:
-        ValueError, UserError: as `evaluate`.
+        ValueError, UserError: see `evaluate`.
     """
     offsets = np.asarray(document_offsets, dtype=np.int64)
     for hypotheses in systems:
@@ -93,7 +93,7 @@ def evaluate_systems(
 
 
 def _joined(sentences: Sequence[str], offsets: np.ndarray) -> list[str]:
-    """(D,) documents as d-BLEU sees them; a missing sentence leaves no trace."""
+    """Join sentences to documents (D,) for d-BLEU; a missing sentence leaves no trace."""
     return [" ".join(filter(None, sentences[a:b])) for a, b in pairwise(offsets.tolist())]
 
 
@@ -124,5 +124,5 @@ def _bleu(tokenize: str, references: Sequence[Sequence[str]]) -> BLEU:
 
 
 def _counts(metric: BLEU | CHRF | FastTER, hypotheses: Sequence[str]) -> np.ndarray:
-    """(n, K) additive counts of every line: what sacreBLEU itself sums up, and resamples in its own bootstrap."""
+    """Return additive counts (n, K) of every line, as sacreBLEU sums them up and resamples in its own bootstrap."""
     return np.asarray(metric._extract_corpus_statistics(list(hypotheses), None), dtype=np.float64)

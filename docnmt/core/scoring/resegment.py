@@ -1,6 +1,6 @@
-"""A translation that does not keep the reference's sentences, divided into them again, document by document.
+"""Resegmentation: a translation with other sentences is divided into the reference's, document by document.
 
-The division is the one of minimum word error rate (Matusov et al. 2005; Post and Hoang 2025), by the package
+The division minimises the word error rate (Matusov et al. 2005; Post and Hoang 2025), by the package
 `mweralign`. Words are compared without case and apart from the punctuation around them; Chinese and Japanese, character
 by character. Nothing but white space between sentences is lost or added, and no word is cut.
 """
@@ -25,28 +25,29 @@ from docnmt.core.scoring.align_lines import ANY, DOCUMENT, PARAGRAPH, LineLayout
 from docnmt.core.scoring.document_names import places_by_name
 from docnmt.runtime.errors import UserError
 
-#: A document whose length, as a share of its reference's, is outside of this is reported.
+#: A document is reported if its length, as a share of its reference's, is outside of this range.
 USUAL = 0.5, 2.0
 _CJK = "\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 _TOKEN = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+(?:[^\w\s{_CJK}]+[^\W{_CJK}]+)*|[^\w\s]")
 _IS_CJK = re.compile(rf"[{_CJK}]")
-_BEGIN = "<begin>"  # like no token: mweralign always puts the first one into the first sentence
+_BEGIN = "<begin>"  # equals no token: mweralign always puts the first one into the first sentence
 _OPENING = frozenset("\"'([{<“„‘‚«‹»›¿¡–—-*「『（《〈【")
 
-#: From the reference's sentences, a line each, and a text to the text with as many lines; tokens stand between spaces.
+#: A function of the reference's sentences, one per line, and a text; it returns the text in as many lines. Tokens are
+#: separated by spaces.
 Align = Callable[[str, str], str]
 
 
 @dataclass(frozen=True)
 class Resegmented:
-    """A translation in the reference's sentences, and a note for each document of unusual length."""
+    """A translation divided into the reference's sentences, with a note for each document of unusual length."""
 
     sentences: list[str]
     notes: list[str]
 
 
 def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns: Columns = ANY) -> Resegmented:
-    """Find the reference's sentences in a file of documents.
+    """Divide the documents of a file into the reference's sentences.
 
     Args:
         layout: the documents of the reference. reference: its sentences.
@@ -76,14 +77,14 @@ def resegment(path: Path, layout: LineLayout, reference: Sequence[str], columns:
 
 
 def read_documents(path: Path, columns: Columns = ANY, *, number: int | None = None) -> list[tuple[str | None, str]]:
-    """The name, where a table gives it, and the text of every document of a file, its lines joined by spaces.
+    """Read the name, if a table gives it, and the text of every document of a file, its lines joined by spaces.
 
-    Empty lines separate documents, several as one. Or each document begins with a line `<d>`, or is named by a table:
-    then empty lines mean nothing, and a document may be empty. Without an empty line, the `number` of documents that
-    there should be may also be that of lines: then each is one, as `docnmt-translate --input-format lines` writes.
+    Empty lines, one or more, separate documents. Or each document begins with a line `<d>`, or is named by a table:
+    then empty lines mean nothing, and a document may be empty. Without an empty line, if there are `number` lines, the
+    expected number of documents, then each is one, as `docnmt-translate --input-format lines` writes.
 
     Raises:
-        UserError: the file cannot be read or is not clean UTF-8 text.
+        UserError: the file cannot be read or is not valid UTF-8 text.
     """
     items = list(side_lines(path, columns, "hypothesis"))
     lines = [line.strip() for line in items if isinstance(line, str)]
@@ -108,9 +109,9 @@ def read_documents(path: Path, columns: Columns = ANY, *, number: int | None = N
 
 
 def divide(text: str, reference: Sequence[str], align: Align) -> list[str]:
-    """One document's text in as many pieces as the reference has sentences.
+    """Divide one document's text into as many pieces as the reference has sentences.
 
-    Some may be empty, and all are whose reference is; but the first has everything where there is nothing to compare.
+    Pieces may be empty, and are if their reference is; the first has everything if there is nothing to compare.
     """
     tokens, known = list(_TOKEN.finditer(text)), [sentence for sentence in reference if sentence]
     if not tokens or not known:
@@ -129,7 +130,7 @@ def _tokenised(text: str) -> str:
 
 
 def _clean_cut(end: int, tokens: Sequence[re.Match[str]]) -> int:
-    """A cut before token `end`, moved to where words and their punctuation stay together."""
+    """Move a cut before token `end` to where words and their punctuation stay together."""
 
     def attached() -> bool:
         return 0 < end < len(tokens) and tokens[end - 1].end() == tokens[end].start()
@@ -142,15 +143,15 @@ def _clean_cut(end: int, tokens: Sequence[re.Match[str]]) -> int:
 
 
 def _begins(token: str) -> bool:
-    """Whether a sentence can begin with it."""
+    """Return True if a sentence can begin with the token."""
     return token[0].isalnum() or token in _OPENING
 
 
 def mweralign() -> Align:
-    """Its function, silenced.
+    """Return the package's function, with its output suppressed.
 
     Raises:
-        UserError: it is not installed.
+        UserError: the package is not installed.
     """
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
@@ -159,7 +160,7 @@ def mweralign() -> Align:
     except ImportError as error:
         raise UserError("--resegment needs mweralign: pip install 'docnmt[evaluation]'") from error
     finally:
-        root.handlers[:] = handlers  # it sets up everybody's logging
+        root.handlers[:] = handlers  # the package changes the process's logging
         root.setLevel(level)
 
     def align(reference: str, text: str) -> str:
@@ -171,7 +172,7 @@ def mweralign() -> Align:
 
 @contextlib.contextmanager
 def _without_stderr() -> Iterator[None]:
-    """No output on the process's stderr, also none of C++."""
+    """Suppress all output on the process's stderr, that of C++ included."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:

@@ -1,4 +1,4 @@
-"""What `docnmt-score --ref --sys` does: read the files, find the sentences, score."""
+"""The command `docnmt-score --ref --sys`: read the files, align the sentences, score."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docnmt.registry.options import same_path
 from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import check_new, write_text
 
-#: Notes on documents of unusual length that are printed one by one.
+#: Number of notes on documents of unusual length that are printed.
 MOST_NOTES = 5
 
 
@@ -68,7 +68,7 @@ def score_translation(config: ScoreConfig, wanted: ReportConfig) -> TranslationR
 
 
 def _resegmented(path: Path, layout: LineLayout, reference: Sequence[str], columns: Columns) -> list[str]:
-    """The file's text in the reference's sentences; notes go to stderr."""
+    """Divide the file's text into the reference's sentences; notes go to stderr."""
     found = resegment(path, layout, reference, columns)
     for note in found.notes[:MOST_NOTES]:
         print(f"note: {note}; it is scored as it is", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Everything that can be said of a translation: what `docnmt-score --ref --sys` and `docnmt-generate` print."""
+"""The report on a translation that `docnmt-score --ref --sys` and `docnmt-generate` print."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from docnmt.runtime.picture import picture_form
 
 @dataclass(frozen=True)
 class TranslationReport:
-    """What was asked for is filled in.
+    """A report on a translation; parts that were not requested are empty.
 
     Attributes:
-        scores: of the whole text. documents: of every document, by metric; nothing where nothing is scored.
+        scores: of the whole text. documents: of every document, by metric; empty dictionaries if nothing is scored.
         sentences: of every sentence, likewise.
-        consistency: of the system and of the (first) reference, whose ratio is what people do.
+        consistency: of the system and of the (first) reference, whose ratio shows what people do.
         comparisons: with the other system, by `samples` bootstrap samples.
-        parts: of the text, with the scores of both.
+        parts: scores of parts of the text, for both systems.
         address: the forms of address.
-        unscored: sentences that a reference or the source lacks, which are left out.
+        unscored: number of sentences left out because a reference or the source lacks them.
     """
 
     scores: Scores
@@ -58,7 +58,7 @@ class TranslationReport:
         return "\n".join([*pieces, *_table("document", self.documents), *_table("sentence", self.sentences)])
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain JSON types; what was not asked for is left out."""
+        """Return plain JSON types; parts that were not requested are left out."""
         content = self.scores.to_dict()
         if self.unscored:
             content["unscored"] = self.unscored
@@ -79,7 +79,7 @@ class TranslationReport:
 
 
 def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
-    """Lines of a table, its units numbered from 1."""
+    """Return the lines of a table, its units numbered from 1."""
     names = next(filter(None, rows), {})
     lines = ["\t".join([unit, *names])] if rows else []
     for number, values in enumerate(rows, 1):
@@ -88,10 +88,10 @@ def _table(unit: str, rows: Sequence[dict[str, float]]) -> list[str]:
 
 
 def check_wanted(wanted: ReportConfig) -> None:
-    """Before long work: is there what `report_on` will need?
+    """Check before long work that `report_on` will have what it needs.
 
     Raises:
-        UserError: COMET or matplotlib is not installed, or --plot names no picture.
+        UserError: COMET or matplotlib is not installed, or --plot names no picture format.
     """
     if wanted.comet is not None:
         require_comet()
@@ -111,10 +111,10 @@ def report_on(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> TranslationReport:
-    """Score a translation, and say of it what else is wanted.
+    """Score a translation, and add the other requested parts of the report.
 
     Args:
-        layout: which lines are sentences, and the documents; of the source where what is wanted needs one.
+        layout: the sentences and documents; of the source if a part of the report needs one.
         hypotheses, references: the system's sentences, and those of each reference; where one is empty, or the layout's
             own sentence, nothing is scored.
         other: the sentences of another system to compare with.
@@ -123,7 +123,7 @@ def report_on(
         samples, seed: of the bootstrap, if there is another system.
 
     Raises:
-        UserError: as `check_wanted`; or COMET's model cannot be had, or no sentence has a reference.
+        UserError: see `check_wanted`; or COMET's model is not available, or no sentence has a reference.
     """
     kept, scored, references, texts = with_partners(
         layout, references, [hypotheses] if other is None else [hypotheses, other]
@@ -136,7 +136,7 @@ def report_on(
         systems = [each.including("COMET", comet, rows) for each, rows in zip(systems, counts, strict=True)]
     shares = {}
     if consistency:
-        lexicon = learn_lexicon(sources, references[0])  # not of the system's text: all are measured alike
+        lexicon = learn_lexicon(sources, references[0])  # not from the system's text: all are measured alike
         for who, sentences in (("system", texts[0]), ("reference", references[0])):
             shares[who] = lexical_consistency(sources, sentences, offsets, lexicon)
     comparisons = paired_bootstrap(*systems, samples=samples, seed=seed) if other is not None else []
@@ -161,7 +161,7 @@ def report_on(
 def _addresses(
     wanted: str, layout: LineLayout, systems: Sequence[Sequence[str]], reference: Sequence[str]
 ) -> list[Address]:
-    """The forms of address of each system."""
+    """Score the forms of address of each system."""
     source, target = language_pair(wanted)
     return [
         score_address(
@@ -172,7 +172,7 @@ def _addresses(
 
 
 def _placed(rows: Sequence[dict[str, float]], places: Sequence[int], number: int) -> list[dict[str, float]]:
-    """Rows at their places among so many; nothing at the others."""
+    """Put rows at their places in a list of `number`; the others are empty."""
     found: list[dict[str, float]] = [{} for _ in range(number)]
     for place, row in zip(places, rows, strict=True):
         found[place] = row
@@ -180,7 +180,7 @@ def _placed(rows: Sequence[dict[str, float]], places: Sequence[int], number: int
 
 
 def _of_parts(wanted: ReportConfig, systems: Sequence[Evaluation]) -> PartScores | None:
-    """Scores of parts of the text, drawn where that is wanted."""
+    """Score parts of the text if requested, and draw them if requested."""
     if wanted.by is None:
         return None
     found = PartScores.of(wanted.by, dict(zip(("system", "other"), systems, strict=False)))
@@ -190,7 +190,7 @@ def _of_parts(wanted: ReportConfig, systems: Sequence[Evaluation]) -> PartScores
 
 
 def _of_sentences(system: Evaluation) -> list[dict[str, float]]:
-    """Every sentence's scores by the metrics that are meant for one; BLEU is not."""
+    """Return every sentence's scores by metrics suited to sentences, which BLEU is not."""
     names = [name for name in system.sentence_counts if name != "s-BLEU"]
     columns = [system.of_sentences(name) for name in names]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
