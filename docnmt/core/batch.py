@@ -1,4 +1,4 @@
-"""What a model reads: packed text, and pairs of it. Tensors only; `docnmt.core.batching` makes them of a corpus."""
+"""Packed text, which models read, and batches of it. Tensors only; `docnmt.core.batching` makes them from a corpus."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from torch import Tensor
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.transfer import to_device
 
-#: A label that no loss counts.
+#: The label that no loss counts.
 IGNORE = -100
 
 
 @dataclass(frozen=True, eq=False)
 class PackedText:
-    """Documents in one row.
+    """Several documents concatenated to one sequence of tokens.
 
     Attributes:
         tokens: (T,) int64.
         layout: the spans that attention sees. Usually its "sentences" are the corpus's sentences; architectures that
             write several sentences as one sequence have one long "sentence" a unit here.
         positions: (T, 4) int64, the index of each token's word, sentence, paragraph and section, each counted inside
-            its parent (or from the document's start, as the model asks); -1 where a level is unknown.
-        begins: of a source whose units are joined to one long "sentence" each: (S, n, 4) positions of the first tokens
-            of the n target sentences that "sentence" s is to become, the last repeated where there are fewer. None
-            where each sentence becomes one, which begins where its source does.
+            its parent (or from the document's start, as the model requires); -1 if a level is unknown.
+        begins: for a source whose units are joined to one long "sentence" each: (S, n, 4) positions of the first tokens
+            of the n target sentences for "sentence" s, the last repeated if there are fewer. None
+            if each sentence becomes one, which begins where its source does.
     """
 
     tokens: Tensor
@@ -42,17 +42,17 @@ class PackedText:
         return tuple(self.positions.amax(0).tolist()) if len(self.positions) else (-1,) * self.positions.shape[1]
 
     def to(self, device: torch.device | str) -> PackedText:
-        """The same text on `device`."""
+        """Return the same text on `device`."""
         return self.moved(to_device(self.parts, device))
 
     @property
     def parts(self) -> list[Tensor]:
-        """All tensors, in the order of `moved`."""
+        """All tensors, in the order that `moved` expects."""
         layout, begins = self.layout, [] if self.begins is None else [self.begins]
         return [self.tokens, layout.sentence_offsets, layout.document_offsets, self.positions, *begins]
 
     def moved(self, parts: Sequence[Tensor]) -> PackedText:
-        """The same text, of which these are copies on another device; what the host knows of it travels along."""
+        """Return the text with these copies of its tensors on another device; values known on the host are kept."""
         tokens, sentence_offsets, document_offsets, positions, *begins = parts
         layout = self.layout.moved(sentence_offsets, document_offsets)
         moved = PackedText(tokens, layout, positions, *begins)
@@ -62,14 +62,14 @@ class PackedText:
 
 @dataclass(frozen=True, eq=False)
 class TranslationBatch:
-    """Source documents and what the decoder reads and must predict.
+    """Source documents with the decoder's input and labels.
 
     Attributes:
         source: the source side; every sentence ends in `</s>`.
         target: the decoder's input, every sentence beginning with `<s>`; one sentence for each of the source's.
         labels: (T,) int64, the next token of each of `target.tokens`, `</s>` at a sentence's end;
-            `IGNORE` where nothing is to be learned.
-        units: (U,) int64, which units of the dataset these are (for messages and for putting results in order).
+            `IGNORE` for tokens that are not predicted.
+        units: (U,) int64, the dataset's numbers of these units (for messages and for the order of results).
     """
 
     source: PackedText
@@ -79,11 +79,11 @@ class TranslationBatch:
 
     @cached_property
     def num_tokens(self) -> int:
-        """Real target tokens: what the loss is normalised by."""
+        """The number of target tokens with a label, by which the loss is normalised."""
         return int((self.labels != IGNORE).sum())
 
     def to(self, device: torch.device | str) -> TranslationBatch:
-        """The same batch on `device`, moved at once; `units` stay on the host."""
+        """Return the same batch on `device`, moved in one copy; `units` stay on the host."""
         if torch.device(device) == self.labels.device:
             return self
         source, target = self.source.parts, self.target.parts
@@ -95,7 +95,7 @@ class TranslationBatch:
 
 
 def join_batches(batches: Sequence[TranslationBatch]) -> TranslationBatch:
-    """The documents of all batches in one, in their order; `units` are the batches' own numbers."""
+    """Join the documents of all batches, in order; `units` are the batches' own numbers."""
     if len(batches) == 1:
         return batches[0]
     return TranslationBatch(
@@ -107,7 +107,7 @@ def join_batches(batches: Sequence[TranslationBatch]) -> TranslationBatch:
 
 
 def join_texts(texts: Sequence[PackedText]) -> PackedText:
-    """The documents of all texts in one, in their order."""
+    """Join the documents of all texts, in order."""
     if len(texts) == 1:
         return texts[0]
     layout = DocumentLayout.joined([text.layout for text in texts])
@@ -121,6 +121,6 @@ def join_texts(texts: Sequence[PackedText]) -> PackedText:
 
 
 def join_begins(begins: Sequence[Tensor]) -> Tensor:
-    """(S, n, 4) each, their last position repeated to the largest n."""
+    """Concatenate positions (S, n, 4), the last one repeated to the largest n."""
     most = max(each.shape[1] for each in begins)
     return torch.cat([each[:, torch.arange(most).clamp(max=each.shape[1] - 1)] for each in begins])

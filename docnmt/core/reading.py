@@ -1,34 +1,34 @@
-"""What a translation model reads and writes at once, as a value: the plan of its units. No torch and no NumPy here."""
+"""Reading plans: how much text a translation model reads and writes at once. No torch and no NumPy here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-#: Where the indices of positions count from: their parent unit (the default); the document's start; words from there,
-#: the units above them from their parent; for the word index of joined sentences, the start of the whole sequence.
+#: The origin of position indices: their parent unit (the default); the document's start; that for words, and the parent
+#: unit for others; or, for the word index of joined sentences, the start of the whole sequence.
 PositionCount = Literal["unit", "document", "mixed", "sequence"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingPlan:
-    """How a model's documents are divided into units. Training, search and scoring know a model's units by it alone.
+    """The division of a model's documents into units. Training, search and scoring know a model's units by it alone.
 
     Attributes:
-        written: sentences that a unit translates; None: the whole document.
-        earlier: source sentences that it also reads, right before those.
-        stride: sentences from the beginning of one unit to the next; `written` where units do not overlap.
+        written: number of sentences that a unit translates; None: the whole document.
+        earlier: number of source sentences that it also reads, right before those.
+        stride: number of sentences from the beginning of one unit to the next; `written` if units do not overlap.
         joined: the sentences of a unit are one sequence with `<brk>` between them, searched as one text; otherwise each
             is a sequence of its own, and search writes the sentences of a unit side by side.
-        source_breaks: where joined, `<brk>` stands between the sentences of the source, too; without, only their
+        source_breaks: True if joined source sentences have `<brk>` between them, too; else only their
             positions tell them apart.
-        around: of its document a sentence reads at most so many others on each side; None: all. Only where `written`
-            is None and `joined` is not.
-        own_text: a sentence reads the translations of those before it, which must be written first.
-        given_text: a sentence reads the translations of its document that are given, and none that the model writes.
-        positions: where positions count from.
-        dropped_context: how often training has the sentences of a unit read nothing but themselves. Where `around` is.
-        masked_context: how often training replaces a word by `<mask>` in sentences that a unit only reads.
+        around: the most other sentences of its document that a sentence reads on each side; None: all. Only if
+            `written` is None and `joined` is not.
+        own_text: True if a sentence reads the translations of those before it, which must be written first.
+        given_text: True if a sentence reads the given translations of its document, and none that the model writes.
+        positions: the origin of positions.
+        dropped_context: how often in training each sentence of a unit reads only itself. Only where `around` applies.
+        masked_context: how often in training a word is replaced by `<mask>` in sentences that a unit only reads.
     """
 
     written: int | None
@@ -72,29 +72,29 @@ class ReadingPlan:
 
     @property
     def reads_translations(self) -> bool:
-        """A sentence reads translations of others, so that training needs theirs beside its own."""
+        """True if a sentence reads translations of others, so that training needs those beside its own."""
         return self.own_text or self.given_text
 
     @property
     def whole_documents(self) -> bool:
-        """A unit is a document, however long."""
+        """True if a unit is a document, however long."""
         return self.written is None
 
     @property
     def reads_context(self) -> bool:
-        """What a unit writes may depend on other sentences of its document."""
+        """True if a unit's translation may depend on other sentences of its document."""
         return self.written != 1 or self.earlier > 0
 
     @property
     def noun(self) -> str:
-        """What a unit is called in messages."""
+        """The name of a unit in messages."""
         alone = not self.reads_context and not self.joined
         return "document" if self.written is None else "sentence" if alone else "window"
 
     def within(self, window: int | None) -> ReadingPlan:
-        """The plan with at most `window` sentences of context.
+        """Return the plan with at most `window` sentences of context.
 
-        Texts of several sentences then hold `window` + 1, also more than the model was trained with: k-to-k stays
+        Texts of several sentences then have `window` + 1, even if the model was trained with fewer: k-to-k stays
         k-to-k, k-to-1 goes on writing one, and they overlap by as many sentences as before.
         """
         if window is not None and window < 0:

@@ -1,4 +1,4 @@
-"""Units: what a model reads and writes at once, as ranges of a corpus's sentences.
+"""Units: the text that a model reads and writes at once, as ranges of a corpus's sentences.
 
 Training, search and scoring know only units, so that no architecture is a special case.
 """
@@ -13,13 +13,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Units:
-    """One row a unit; arrays (U,) int64 of sentence numbers, `last` exclusive.
+    """A table of units, one per row; arrays (U,) int64 of sentence numbers, `last` exclusive.
 
     Attributes:
-        source_first, source_last: the sentences of the source that the unit reads, those that it translates included.
-        first, last: the sentences of the target that it writes.
-        document: which document it is of.
-        kept: the first sentence whose translation counts: those before it are an earlier unit's, too. From there on
+        source_first, source_last: the source sentences that the unit reads, including those that it translates.
+        first, last: the target sentences that it writes.
+        document: the number of its document.
+        kept: the first sentence whose translation counts; earlier ones also belong to the unit before. From there on
             units in order write every sentence once. In training all that a unit writes counts (`counting_all`).
     """
 
@@ -32,34 +32,34 @@ class Units:
 
     @classmethod
     def of(cls, first: np.ndarray, last: np.ndarray, document: np.ndarray) -> Units:
-        """Units that read what they translate."""
+        """Return units that read only what they translate."""
         return cls(first, first, last, document, last, first)
 
     def __len__(self) -> int:
         return len(self.first)
 
     def __getitem__(self, chosen: np.ndarray) -> Units:
-        """Some of them."""
+        """Return the chosen units."""
         return Units(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def counting_all(self) -> Units:
-        """The same, where every sentence that a unit writes counts, of overlapping units several times."""
+        """Return units in which every sentence written counts, those of overlapping units several times."""
         return replace(self, kept=self.first)
 
 
 def document_units(document_offsets: np.ndarray) -> Units:
-    """Every document with sentences by itself."""
+    """Return one unit for every document that has sentences."""
     offsets = np.asarray(document_offsets, dtype=np.int64)
     document = np.flatnonzero(np.diff(offsets) > 0)
     return Units.of(offsets[document], offsets[document + 1], document)
 
 
 def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:
-    """Units that read what they write, those of more than `limit` tokens cut at sentence ends into pieces.
+    """Cut units of more than `limit` tokens at sentence ends; the units must read only what they write.
 
     Args:
         costs: (S,) tokens of each sentence.
-        limit: a piece holds as many sentences as fit, and at least one.
+        limit: a piece has as many sentences as fit, and at least one.
     """
     total = np.concatenate([[0], np.cumsum(costs, dtype=np.int64)])
     long = total[units.last] - total[units.first] > limit
@@ -79,12 +79,12 @@ def cut_units(units: Units, costs: np.ndarray, limit: int) -> Units:
 def resolution_units(
     document_offsets: np.ndarray, resolutions: Sequence[int], costs: np.ndarray | None = None, limit: int | None = None
 ) -> Units:
-    """Every document once for each of `resolutions`, in pieces of so many sentences; 0 is the document whole.
+    """Return every document once for each of `resolutions`, in pieces of that many sentences; 0 is the whole document.
 
-    A piece that several resolutions have in common, such as a document of one sentence, comes once.
+    A piece that several resolutions share, such as a document of one sentence, occurs once.
 
     Args:
-        costs, limit: cut what is longer, as `cut_units` does.
+        costs, limit: cut longer pieces, as `cut_units` does.
     """
     tables = [
         window_units(document_offsets, size, 0) if size else document_units(document_offsets) for size in resolutions
@@ -96,9 +96,9 @@ def resolution_units(
 
 
 def window_units(document_offsets: np.ndarray, size: int, context: int, stride: int | None = None) -> Units:
-    """Every document in windows of `size` sentences, each `stride` after the one before it (None: `size`, without
-    overlap); the last one may be shorter. Each also reads the `context` source sentences of its document before it, as
-    far as there are any. A sentence of two windows is kept from the first of them."""
+    """Return every document in windows of `size` sentences, each `stride` after the one before it (None: `size`,
+    without overlap); the last one may be shorter. Each also reads up to `context` source sentences of its document
+    before it. A sentence of two windows is kept from the first of them."""
     offsets = np.asarray(document_offsets, dtype=np.int64)
     stride = size if stride is None else stride
     lengths = np.diff(offsets)
@@ -113,14 +113,14 @@ def window_units(document_offsets: np.ndarray, size: int, context: int, stride: 
 
 
 def last_units(first: np.ndarray, last: np.ndarray, size: int | np.ndarray, context: int) -> Units:
-    """One unit for each of the documents [first, last): its last `size` sentences, read with `context` before them."""
+    """Return one unit for each document [first, last): its last `size` sentences, read with `context` before them."""
     begin = np.maximum(last - size, first)
     return replace(Units.of(begin, last, np.arange(len(first))), source_first=np.maximum(begin - context, first))
 
 
 def context_units(documents: Units, window: int | None, size: int = 1) -> Units:
-    """Documents in pieces of `size` sentences (0: whole), each read with at most `window` sentences of its document
-    before it and after it (None: with all)."""
+    """Return documents in pieces of `size` sentences (0: whole), each read with at most `window` sentences of its
+    document before it and after it (None: with all)."""
     lengths = documents.last - documents.first
     size = size or int(lengths.max(initial=1))
     counts = -(-lengths // size)  # pieces of each document

@@ -1,4 +1,4 @@
-"""TER with sacreBLEU's numbers in a fraction of its time.
+"""The metric TER with sacreBLEU's numbers in a fraction of its time.
 
 TER (Snover et al. 2006, A Study of Translation Edit Rate) moves blocks of words as long as that brings the edit
 distance down. Nearly all its time goes into distances after moves that are not made. Here a distance is computed
@@ -28,16 +28,16 @@ Move = tuple[int, int, int]
 
 
 class FastTER(TER):
-    """sacreBLEU's TER with edits counted in another way, which gives the same."""
+    """sacreBLEU's TER with a faster count of edits, which gives the same numbers."""
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """The edits to the nearest reference, and the references' mean length."""
+        """Return the edits to the nearest reference, and the references' mean length."""
         words, references = hypothesis.split(), ref_kwargs["ref_words"]
         return [min(edits(words, each) for each in references), sum(map(len, references)) / len(references)]
 
 
 def edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
-    """How many moves, insertions, deletions and substitutions TER's search needs to make the reference of the words."""
+    """Count the moves, insertions, deletions and substitutions of TER's search from the hypothesis to the reference."""
     if not reference or not hypothesis:
         return len(hypothesis) or len(reference)
     words, matrix, moved, tried = list(hypothesis), EditMatrix(reference), 0, 0
@@ -58,12 +58,12 @@ def edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The way through the matrix that sacreBLEU prefers.
+    """The path through the matrix that sacreBLEU prefers.
 
     Attributes:
-        of_reference: of each word of the reference, the last word of the hypothesis that is used up with it, or -1.
-        wrong_reference, wrong: of each word of the reference and the hypothesis, whether it is not matched.
-        in_band: whether sacreBLEU sees this way.
+        of_reference: for each word of the reference, the last word of the hypothesis consumed with it, or -1.
+        wrong_reference, wrong: for each word of the reference and the hypothesis, True if it is not matched.
+        in_band: True if the path is inside sacreBLEU's band.
     """
 
     of_reference: list[int]
@@ -73,10 +73,11 @@ class Alignment:
 
 
 class EditMatrix:
-    """Edit distances between beginnings of a hypothesis and of a reference, a bit a word of the reference.
+    """Edit distances between prefixes of a hypothesis and of a reference, one bit per word of the reference.
 
-    A row is (distance to the whole reference, +1 steps, -1 steps along the reference) after so many words of the
-    hypothesis; `_into` has for each of them the bits where it costs nothing to come diagonally, and +1 from above.
+    A row is (distance to the whole reference, +1 steps, -1 steps along the reference) after a prefix of the
+    hypothesis; `_into` has for each row the bits where the diagonal step costs nothing, and where that from above costs
+    1.
     """
 
     def __init__(self, reference: Sequence[str]) -> None:
@@ -88,7 +89,7 @@ class EditMatrix:
         self._all, self._last = (1 << len(reference)) - 1, 1 << (len(reference) - 1)
 
     def fill(self, words: Sequence[str]) -> int:
-        """The distance of all words; keeps the rows."""
+        """Return the distance of all words and keep the rows."""
         self._rows, self._into = [(len(self.reference), self._all, 0)], []
         for word in words:
             row, *into = self._next(self._rows[-1], word)
@@ -97,7 +98,7 @@ class EditMatrix:
         return self._rows[-1][0]
 
     def distance(self, words: Sequence[str], same: int) -> int:
-        """The distance of words whose first `same` are those that the matrix was filled with."""
+        """Return the distance of words whose first `same` are those that the matrix was filled with."""
         row = self._rows[same]
         for word in words[same:]:
             row, _, _ = self._next(row, word)
@@ -114,7 +115,7 @@ class EditMatrix:
         return (distance, up, down), diagonal, right
 
     def align(self, words: Sequence[str]) -> Alignment:
-        """Of the best ways, the one that prefers to match or substitute, then to delete, then to insert."""
+        """Return, among the best paths, the one that prefers to match or substitute, then to delete, then to insert."""
         i, j = len(words), len(self.reference)
         ratio, in_band = j / i, True
         align, wrong_reference, wrong = [-1] * j, [True] * j, [True] * i
@@ -135,7 +136,7 @@ class EditMatrix:
 
 
 def _moves(words: Sequence[str], matrix: EditMatrix, alignment: Alignment) -> Iterator[Move]:
-    """Every move that sacreBLEU tries, as often as it does: of blocks that also stand in the reference, both wrong."""
+    """Yield every move that sacreBLEU tries, as often as it does: of blocks that are wrong in both texts."""
     reference, align = matrix.reference, alignment.of_reference
     for begin, word in enumerate(words):
         for partner in matrix.places.get(word, ()):
@@ -156,7 +157,7 @@ def _moves(words: Sequence[str], matrix: EditMatrix, alignment: Alignment) -> It
 
 
 def _best(words: list[str], moves: set[Move], matrix: EditMatrix, distance: int, most: int) -> list[str] | None:
-    """The words after the move that gains most; None where none gains. No move gains more than `most`."""
+    """Return the words after the move that gains most; None if none gains. No move gains more than `most`."""
     best, result = (0, 0, 0, 0), None
     bounds = ((min(2 * _reach(move), most), *move) for move in moves)
     for bound in sorted(bounds, reverse=True):
@@ -171,13 +172,13 @@ def _best(words: list[str], moves: set[Move], matrix: EditMatrix, distance: int,
 
 
 def _reach(move: Move) -> int:
-    """The fewer of the words that are moved and those that they pass."""
+    """Return the number of words moved or of words that they pass, whichever is less."""
     length, begin, to = move[0], -move[1], -move[2]
     return min(length, begin - to if to < begin else to - begin - length if to > begin + length else to - begin)
 
 
 def _moved(words: list[str], begin: int, length: int, to: int) -> list[str]:
-    """A block put before another word; a target inside the block counts from its end, as in sacreBLEU."""
+    """Put a block before another word; a target inside the block counts from its end, as in sacreBLEU."""
     block, rest = words[begin : begin + length], words[:begin] + words[begin + length :]
     place = to if to <= begin else to - length if to > begin + length else to
     return rest[:place] + block + rest[place:]

@@ -1,4 +1,4 @@
-"""A text in parts, by where sentences stand and how long they and their documents are, and the scores of each part.
+"""Parts of a text, by place of sentences and by length of sentences or documents, and the scores of each part.
 
 Every sentence is in one part, and scores are functions of summed counts, so the parts' counts add up to the text's.
 """
@@ -16,15 +16,15 @@ import numpy as np
 from docnmt.core.scoring.evaluation import Evaluation
 from docnmt.runtime.picture import picture_form, write_picture
 
-#: Where parts begin: 1, 2, 3-4, 5-8 … sentences; 1-5, 6-10 … tokens.
+#: The first values of parts: 1, 2, 3-4, 5-8 … sentences; 1-5, 6-10 … tokens.
 _DOUBLING = (1, 2, *(2**n + 1 for n in range(1, 40)))
 _TOKENS = (1, 6, 11, 16, 21, 31, 41, 61)
-_COLUMN_OF_LENGTH = 1  # of the counts of s-BLEU: tokens of the reference
+_COLUMN_OF_LENGTH = 1  # in the counts of s-BLEU: tokens of the reference
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Sentences (n,) that have something in common, named by it, and the documents that have some of them."""
+    """A part of a text: sentences (n,) with a property that `label` names, and the documents that have some of them."""
 
     label: str
     sentences: np.ndarray
@@ -32,7 +32,7 @@ class Part:
 
 
 def parts(by: str, evaluation: Evaluation) -> list[Part]:
-    """The text in parts that are not empty, in ascending order.
+    """Divide the text into parts that are not empty, in ascending order.
 
     Args:
         by: `position` in the document, from 1; `document-length` in sentences; `sentence-length` in the tokens that
@@ -56,7 +56,7 @@ def parts(by: str, evaluation: Evaluation) -> list[Part]:
 
 @dataclass(frozen=True, eq=False)
 class PartScores:
-    """Scores of every part: `scores[system][part]` by metric; the names of the systems are for people."""
+    """The scores of every part: `scores[system][part]` by metric; the systems' names are for display."""
 
     by: str
     parts: Sequence[Part]
@@ -64,7 +64,7 @@ class PartScores:
 
     @classmethod
     def of(cls, by: str, systems: dict[str, Evaluation]) -> PartScores:
-        """Of systems that were evaluated on the same sentences."""
+        """Score the parts for systems that were evaluated on the same sentences."""
         found, whole = parts(by, next(iter(systems.values()))), by == "document-length"
         return cls(by, found, {
             name: [each.of_part(part.sentences, part.documents if whole else None) for part in found]
@@ -89,7 +89,7 @@ class PartScores:
         return ["", *(f" ({name})" for name in list(self.scores)[1:])]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
+        """Return plain JSON types."""
         return {
             "by": self.by,
             "parts": [
@@ -102,7 +102,7 @@ class PartScores:
         }  # fmt: skip
 
     def draw(self, path: Path) -> None:
-        """A picture: a panel a metric, a line a system.
+        """Draw a picture with a panel per metric and a line per system.
 
         Raises:
             UserError: matplotlib is not installed or cannot write this kind of file.
