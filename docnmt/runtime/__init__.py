@@ -1,4 +1,4 @@
-"""What every process of docnmt stands on: errors, files, progress, other ranks, and how it computes (`tune`)."""
+"""The runtime of every docnmt process: errors, files, progress, ranks, and CPU settings (`tune`)."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ __all__ = ["Runtime", "pick_device", "row_invariant", "tune"]
 
 
 def __getattr__(name: str) -> object:
-    """The names of `tuning`, which needs torch, when they are first used."""
+    """Return a name of `tuning`, which needs torch and is imported on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'docnmt.runtime' has no attribute '{name}'")
     return getattr(import_module("docnmt.runtime.tuning"), name)

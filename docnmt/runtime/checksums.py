@@ -17,16 +17,16 @@ import xxhash
 
 from docnmt.runtime.errors import UserError
 
-#: The key of a file's entry in `meta.json`, and of a checkpoint's header.
+#: The key of checksums in `meta.json` and in a checkpoint's header.
 KIND = "xxh3"
-#: What to do about damage.
+#: Advice on damage.
 ADVICE = "it was damaged after docnmt wrote it; copy or make it again"
 _BLOCK = 1 << 20
 _checking: ContextVar[bool] = ContextVar("checking", default=True)
 
 
 def checksum(*parts: Any) -> str:
-    """16 hexadecimal digits of the bytes of all parts (bytes, contiguous arrays), one after the other."""
+    """Return 16 hexadecimal digits for the bytes of all parts (bytes, contiguous arrays), one after the other."""
     digest = xxhash.xxh3_64()
     for part in parts:
         digest.update(part)
@@ -34,10 +34,10 @@ def checksum(*parts: Any) -> str:
 
 
 def file_checksum(path: Path) -> str:
-    """The checksum of a file's content, in constant memory.
+    """Return the checksum of a file's content, in constant memory.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: the file cannot be read.
     """
     digest, block = xxhash.xxh3_64(), bytearray(_BLOCK)
     try:
@@ -50,13 +50,13 @@ def file_checksum(path: Path) -> str:
 
 
 def checking() -> bool:
-    """Whether what is read is compared with its checksums."""
+    """Return True if files are compared with their checksums."""
     return _checking.get()
 
 
 @contextlib.contextmanager
 def skipped(skip: bool = True) -> Iterator[None]:
-    """Inside, nothing is compared with its checksums: `--skip-checksums`."""
+    """Compare nothing with checksums inside the context, for `--skip-checksums`."""
     token = _checking.set(not skip)
     try:
         yield
@@ -73,16 +73,16 @@ class Seal:
 
     @staticmethod
     def of_tensor(dtype: str, shape: Collection[int], content: Any) -> str:
-        """The checksum of a tensor; `dtype` as `uint8`, `float32`."""
+        """Return the checksum of a tensor; `dtype` as `uint8`, `float32`."""
         return checksum(f"{dtype} {list(shape)}".encode(), content)
 
     def to_json(self) -> str:
-        """What the file holds under the key `KIND`."""
+        """Return the value that the file stores under the key `KIND`."""
         return json.dumps({"header": self.header, "tensors": dict(self.tensors)})
 
     @classmethod
     def read(cls, path: Path, metadata: Mapping[str, str], header: Mapping[str, object]) -> Seal | None:
-        """The seal of a checkpoint, whose header is checked against it; None in files of versions that wrote none.
+        """Read the seal of a checkpoint and check the header against it; None in files of versions that wrote none.
 
         Raises:
             UserError: the seal or the header is damaged.
@@ -99,7 +99,7 @@ class Seal:
         return seal
 
     def check_names(self, path: Path, names: Collection[str]) -> None:
-        """Refuse a file whose tensors are not those that were written.
+        """Check that a file's tensors are those that were written.
 
         Raises:
             UserError: naming one that is missing or new.
@@ -112,7 +112,7 @@ class Seal:
         """Compare a tensor with its checksum.
 
         Raises:
-            UserError: it differs.
+            UserError: they differ.
         """
         if checking() and self.of_tensor(dtype, shape, content) != self.tensors.get(name):
             raise UserError(f"{path}: tensor '{name}' is damaged (another checksum); {ADVICE}")

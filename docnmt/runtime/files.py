@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, folders that are ours before we write into them, and a run's checkpoint."""
+"""Atomic writing of files and folders, checks before writing, and the checkpoint of a run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pathlib import Path
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.hub import fetched, is_address
 
-#: The names of the checkpoints every run has.
+#: The names of the checkpoints that every run has.
 LAST, BEST = "checkpoint_last.safetensors", "checkpoint_best.safetensors"
-#: Linux's <fcntl.h>
+#: AT_FDCWD and RENAME_EXCHANGE of Linux's <fcntl.h>.
 _HERE, _EXCHANGE = -100, 2
 
 
@@ -33,7 +33,7 @@ def fsync_path(path: Path) -> None:
 
 
 def _umask() -> int:
-    """What this process takes from the permissions of new files; it can only be read by setting it."""
+    """Return the permissions removed from this process's new files; the umask can only be read by setting it."""
     umask = os.umask(0o077)
     os.umask(umask)
     return umask
@@ -41,12 +41,12 @@ def _umask() -> int:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
+    """Yield a temporary path beside `path`; on success it is fsynced and renamed to `path`, else removed.
 
-    Of a link the file that it points to is replaced. What killed processes left beside it is removed.
+    If `path` is a link, its target is replaced. Temporary files of killed processes are removed.
 
     Raises:
-        UserError: the system refused (disk full, no permission), or `path` is a folder or a device; whatever stood at
+        UserError: the system refused (disk full, no permission), or `path` is a folder or a device; an existing file at
             `path` is untouched.
     """
     path = Path(os.path.realpath(path))
@@ -59,7 +59,7 @@ def replacing(path: Path) -> Iterator[Path]:
         _sweep(path)
         lock = _lock(temporary, os.O_CREAT | os.O_RDWR)
         yield temporary
-        os.chmod(temporary, 0o666 & ~_umask())  # safetensors' own files are their owner's alone
+        os.chmod(temporary, 0o666 & ~_umask())  # safetensors makes files that only their owner can read
         fsync_path(temporary)
         os.replace(temporary, path)
         fsync_path(path.parent)
@@ -73,18 +73,18 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _lock(path: Path, flags: int) -> int:
-    """Open a file or folder and hold a lock on it, by which others see that this process lives."""
+    """Open a file or folder and lock it, which shows other processes that this one lives."""
     lock = os.open(path, flags)
-    with contextlib.suppress(OSError):  # a file system without locks: then nothing is ever swept up there
+    with contextlib.suppress(OSError):  # on a file system without locks nothing is ever swept up
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return lock
 
 
 def check_readable(path: Path) -> None:
-    """Before long work that ends in reading it: can the file be opened?
+    """Check before long work that a file can be opened for reading at its end.
 
     Raises:
-        UserError: it cannot.
+        UserError: it cannot be opened.
     """
     try:
         path.open("rb").close()
@@ -93,7 +93,7 @@ def check_readable(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Before long work that ends in writing it: can `replacing` write a file of this name?
+    """Check before long work that `replacing` can write a file of this name at its end.
 
     Raises:
         UserError: it is a folder or a device, or its folder takes no new files.
@@ -103,14 +103,14 @@ def check_writable(path: Path) -> None:
 
 
 class _Checked(Exception):
-    """Leaves `replacing` without a file."""
+    """Leaves `replacing` without writing a file."""
 
 
 def check_new(path: Path, *, overwrite: bool) -> None:
-    """Before long work that ends in writing it: is there no such file, or may it be replaced?
+    """Check before long work that no file of this name exists, or that it may be replaced.
 
     Raises:
-        UserError: there is one, and nobody said so; or it cannot be written.
+        UserError: it exists and `overwrite` is False; or it cannot be written.
     """
     check_writable(path)
     if path.exists() and not overwrite:
@@ -118,25 +118,25 @@ def check_new(path: Path, *, overwrite: bool) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small text file whole or not at all."""
+    """Write a small text file completely or not at all."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON file whole or not at all, readable by a person."""
+    """Write a JSON file completely or not at all, in a readable layout."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
 @contextlib.contextmanager
 def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Path]:
-    """A temporary folder beside `path` that takes its place on success and is removed otherwise.
+    """Yield a temporary folder beside `path` that replaces it on success and is removed otherwise.
 
-    `marker` is the file that shows a folder to be ours (`meta.json`). Of a link the folder that it points to is
-    replaced. What killed processes left beside `path` is removed, or put back where nothing else is.
+    `marker` is a file that identifies docnmt's folders (`meta.json`). If `path` is a link, its target is
+    replaced. Remains of killed processes beside `path` are removed, or put back if `path` is missing.
 
     Raises:
-        UserError: `path` exists and is not empty, and it is not ours or `overwrite` is False.
+        UserError: `path` exists and is not empty, and it is not docnmt's or `overwrite` is False.
     """
     path = Path(os.path.realpath(path))
     try:
@@ -154,7 +154,7 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
         if not exchange(temporary, path):
             old = path.with_name(f".{path.name}.{os.getpid()}.old")
             if path.exists():
-                os.replace(path, old)  # killed here, the next run puts it back
+                os.replace(path, old)  # if killed here, the next run puts it back
             os.replace(temporary, path)
             shutil.rmtree(old, ignore_errors=True)
         fsync_path(path.parent)
@@ -166,7 +166,7 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Let two paths change places at once; False where one is missing or the system cannot do it."""
+    """Exchange two paths atomically; return False if one is missing or the system cannot do it."""
     try:
         rename = ctypes.CDLL(None).renameat2
     except AttributeError:  # not Linux, or an old C library
@@ -175,7 +175,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def _locked_folder(path: Path) -> tuple[Path, int]:
-    """A new temporary folder for `path`, and the lock on it that this process holds while it lives."""
+    """Create a temporary folder for `path`, and lock it for the life of this process."""
     while True:
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
         lock = _lock(temporary, os.O_RDONLY)
@@ -185,8 +185,8 @@ def _locked_folder(path: Path) -> tuple[Path, int]:
 
 
 def _sweep(path: Path) -> None:
-    """Remove temporary files and folders of `path` whose process lives no longer: nobody holds their lock. A folder
-    that was moved aside to be replaced comes back if nothing took its place."""
+    """Remove temporary files and folders of `path` whose process has ended, which shows by their lock. Put a folder
+    back that was moved aside to be replaced, if nothing took its place."""
     for old in path.parent.glob(f".{glob.escape(path.name)}.*.old"):
         with contextlib.suppress(OSError):
             if path.exists():
@@ -196,7 +196,7 @@ def _sweep(path: Path) -> None:
                 print(f"note: {path}: is put back; a process was killed while it was being replaced", file=sys.stderr)
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError):
-            if _lives(left.name.split(".")[-2]):  # a library may have put another file there, without the lock
+            if _lives(left.name.split(".")[-2]):  # a library may have put an unlocked file there
                 continue
             lock = os.open(left, os.O_RDONLY)
             try:
@@ -207,7 +207,7 @@ def _sweep(path: Path) -> None:
 
 
 def _lives(word: str) -> bool:
-    """Whether this is the number of a process that runs on this machine."""
+    """Return True if this is the number of a process that runs on this machine."""
     try:
         os.kill(int(word), 0)
     except (ValueError, OverflowError, ProcessLookupError):
@@ -218,11 +218,11 @@ def _lives(word: str) -> bool:
 
 
 def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
-    """Refuse, before any work is done, to write over something.
+    """Refuse, before any work is done, to overwrite something else than docnmt's own folder.
 
     Raises:
-        UserError: `path` is a file, a folder that is not empty and either not ours, with a folder that is not ours in
-            it, or `overwrite` is False; or nothing can be written, or a folder cannot be replaced there.
+        UserError: `path` is a file, or a folder that is not empty and not docnmt's, or has a folder of others in
+            it, or `overwrite` is False; or nothing can be written, or folders cannot be replaced there.
     """
     above = next(parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent))
     try:
@@ -244,13 +244,13 @@ def check_folder(path: Path, *, marker: str, overwrite: bool) -> None:
         raise UserError(f"{path}: is not empty and was not written by docnmt ({marker} is missing); choose another")
     if not overwrite:
         raise UserError(f"{path}: exists already; give --overwrite to replace it or choose another folder")
-    if foreign := next((each for each in sorted(path.iterdir()) if each.is_dir()), None):  # we write files only
+    if foreign := next((each for each in sorted(path.iterdir()) if each.is_dir()), None):  # docnmt writes files only
         raise UserError(f"{path}: --overwrite would delete {foreign}, a folder that is not part of it; move it away")
 
 
 def find_checkpoint(path: str | Path) -> Path:
-    """A checkpoint file for a file, a folder or an address `hf://org/name`; of a folder its best, or its last where
-    none was validated.
+    """Return the checkpoint file for a file, a folder or an address `hf://org/name`; in a folder the best, or the last
+    if none was validated.
 
     Raises:
         UserError: there is none.

@@ -7,22 +7,22 @@ from pathlib import Path
 
 from docnmt.runtime.errors import UserError
 
-#: A `Path` has lost one of the strokes.
+#: The pattern of addresses; in a `Path` one of the slashes is lost.
 _ADDRESS = re.compile(r"hf:/{1,2}([\w.-]+/[\w.-]+)(?:@(\S+))?")
-#: What docnmt reads of a repository; weights in any other form are not fetched.
+#: The files that docnmt reads of a repository; weights in other formats are not downloaded.
 _FILES = ("checkpoint_*.safetensors", "*.json", "*.yaml", "README.md")
 
 
 def is_address(path: str | Path) -> bool:
-    """Whether a path is one of the hub's."""
+    """Return True if a path is an address on the hub."""
     return str(path).startswith("hf:/")
 
 
 def fetched(path: str | Path) -> Path:
-    """The folder of a model, from the cache or downloaded into it. With HF_HUB_OFFLINE=1 nothing is downloaded.
+    """Return the folder of a model, from the cache or downloaded into it. With HF_HUB_OFFLINE=1 nothing is downloaded.
 
     Raises:
-        UserError: the address is none, the package is missing, or the model cannot be had.
+        UserError: the address is malformed, the package is missing, or the model is not available.
     """
     found = _ADDRESS.fullmatch(str(path))
     if found is None:
@@ -39,7 +39,7 @@ def fetched(path: str | Path) -> Path:
 
 
 def address_of(path: str) -> str:
-    """`org/name` as an address, where there is no such path and no folder `org`; everything else as it is."""
+    """Turn `org/name` into an address if there is no such path and no folder `org`; return all else unchanged."""
     organisation = path.partition("/")[0]
     looks_so = re.fullmatch(r"[\w.-]+/[\w.-]+", path) is not None and not organisation.startswith(".")
     return f"hf://{path}" if looks_so and not Path(organisation).exists() else path

@@ -1,4 +1,4 @@
-"""Languages: their codes of two and three letters, what is written from the right, and their plural forms."""
+"""Languages: codes of two and three letters, and scripts that are written from right to left."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 from docnmt.runtime.errors import UserError
 
-#: Codes of three letters (ISO 639-2 and 639-3) and, behind each, the one of two letters that says the same; also what
-#: OPUS, FLORES and NLLB call the standard form of a language, and the older codes of Java.
+#: Codes of three letters (ISO 639-2 and 639-3), each followed by the equivalent of two letters; also the names
+#: of a language's standard form in OPUS, FLORES and NLLB, and Java's older codes.
 _CODES = (
     "aar aa abk ab afr af aka ak alb sq als sq amh am ara ar arb ar arg an arm hy asm as ava av ave ae aym ay ayr ay "
     "aze az azj az bak ba bam bm baq eu bel be ben bn bih bh bis bi bod bo bos bs bre br bul bg bur my cat ca ces cs "
@@ -26,7 +26,7 @@ _CODES = (
     "xho xh ydd yi yid yi yor yo zha za zho zh zsm ms zul zu"
 )
 _SHORT = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], strict=True))
-#: Languages and scripts that are written from the right.
+#: Languages and scripts that are written from right to left.
 _RTL = (
     "ar arc azb bal ckb dv fa glk he ks lrc mzn nqo pnb ps sd skr syr ug ur yi arab hebr thaa syrc nkoo adlm rohg"
 )
@@ -34,7 +34,7 @@ _FROM_THE_RIGHT = frozenset(_RTL.split())
 
 
 def base(language: str) -> str:
-    """The language alone, in two letters where it has such a code: `de-AT`, `deu_Latn` and `ger` → `de`."""
+    """Return the language alone, as a code of two letters if it has one: `de-AT`, `deu_Latn` and `ger` → `de`."""
     code = _parts(language)[0]
     return _SHORT.get(code, code)
 
@@ -44,23 +44,23 @@ def _parts(language: str) -> list[str]:
 
 
 def tag(language: str) -> str:
-    """A language as files write it (BCP 47): `deu_Latn` → `de-Latn`, `pt_br` → `pt-BR`."""
+    """Return a language as a BCP 47 tag, used in files: `deu_Latn` → `de-Latn`, `pt_br` → `pt-BR`."""
     first, *rest = _parts(language)
     sizes = {2: str.upper, 4: str.title}
     return "-".join([_SHORT.get(first, first), *(sizes.get(len(part), str)(part) for part in rest)])
 
 
 def right_to_left(language: str) -> bool:
-    """Whether a language, in the script that it says or else its own, is written from the right."""
+    """Return True if a language, in its given or usual script, is written from right to left."""
     scripts = [part for part in _parts(language)[1:] if len(part) == 4 and part.isalpha()]
     return (scripts[0] if scripts else base(language)) in _FROM_THE_RIGHT
 
 
 def check_language(said: str | None, language: str, *, file: str, what: str) -> None:
-    """Refuses a file in another language than the model's; one that says nothing is taken.
+    """Refuse a file in another language than the model's; one that names no language is accepted.
 
     Raises:
-        UserError: it is in another one.
+        UserError: the languages differ.
     """
     if said and base(said) != base(language):
         raise UserError(f"{file}: its {what} is '{said}', and the model's is '{language}'; use another model")

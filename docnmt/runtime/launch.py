@@ -1,5 +1,5 @@
-"""Which of a job's processes this one is, as torchrun or SLURM says, and which processors and how much memory it may
-use. Commands ask before they import torch."""
+"""A process's place in its job, as torchrun or SLURM gives it, and the processors and memory that it may
+use. Commands need these before they import torch."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 
 from docnmt.runtime.errors import UsageError
 
-#: Where the ports begin of which SLURM jobs without `MASTER_PORT` take one, by the number of the job.
+#: The first of the ports from which SLURM jobs without `MASTER_PORT` take one, by the number of the job.
 _PORTS = 20_000
 
 
 @dataclass(frozen=True)
 class Place:
-    """One process of a job.
+    """The place of one process in a job.
 
     Attributes:
-        rank: its number in the whole job. world: how many there are. local_rank: its number on its machine.
-        address, port: where the processes meet.
+        rank: its number in the whole job. world: the number of processes. local_rank: its number on its machine.
+        address, port: where the processes connect.
     """
 
     rank: int = 0
@@ -35,7 +35,7 @@ class Place:
 
 
 def place_in(environment: Mapping[str, str]) -> Place:
-    """The place that torchrun's variables give, or those of a SLURM step (`srun`) of several tasks.
+    """Return the place from torchrun's variables, or from those of a SLURM step (`srun`) of several tasks.
 
     Raises:
         UsageError: a variable is not a number.
@@ -61,19 +61,19 @@ def _number(environment: Mapping[str, str], name: str) -> int:
 
 
 def first_host(nodes: str) -> str:
-    """The first of SLURM's list of nodes: `node[03-07,9],other` → node03."""
+    """Return the first node of SLURM's list: `node[03-07,9],other` → node03."""
     match = re.match(r"([^,\[]+)(?:\[(\d+))?", nodes)
     return nodes if match is None else match[1] + (match[2] or "")
 
 
 @cache
 def place() -> Place:
-    """This process's place; (0 of 1) where it was started by itself."""
+    """Return this process's place, which is 0 of 1 if it was started by itself."""
     return place_in(os.environ)
 
 
 def processors() -> int:
-    """Processors that this process may use: its affinity, and its control group's share of time."""
+    """Return the number of processors that this process may use, by affinity and its control group's limit."""
     affine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limit = Path("/sys/fs/cgroup/cpu.max")  # "max 100000" or "200000 100000": microseconds a period
     if not limit.is_file():
@@ -83,7 +83,7 @@ def processors() -> int:
 
 
 def obtainable_memory(system: Path = Path("/")) -> int | None:
-    """Bytes that this process can have: what it holds and what machine and control group have left; None: not known."""
+    """Return the bytes this process can have: its own and what machine and control group have left; None if unknown."""
     left = []
     with contextlib.suppress(OSError, ValueError, KeyError):
         told = dict(line.split(":") for line in (system / "proc/meminfo").read_text().splitlines())
@@ -103,21 +103,21 @@ _met = False
 
 
 def meet() -> None:
-    """From here on the processes of the job know of each other."""
+    """Record that the processes of the job have connected."""
     global _met
     _met = True
 
 
 def apart() -> bool:
-    """Whether this process is one of several that have not met yet: it cannot know how the others are."""
+    """Return True if this is one of several processes that have not connected yet: it cannot know their state."""
     return place().world > 1 and not _met
 
 
 def mute() -> None:
-    """Let this process print nothing more: another one of the job says it all."""
+    """Suppress all further output of this process; another one of the job prints for all."""
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for the rest of the process)
 
 
 def unmute() -> None:
-    """Let it print again."""
+    """Undo `mute`."""
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__

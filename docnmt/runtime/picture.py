@@ -1,4 +1,4 @@
-"""Pictures by matplotlib, where it is installed."""
+"""Pictures by matplotlib, if it is installed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from docnmt.runtime.files import replacing
 
 
 def picture_form(option: str, path: Path) -> str:
-    """The form that the file's ending asks for, `png` without one.
+    """Return the picture format by the file's ending, `png` without one.
 
     Raises:
-        UserError: matplotlib is not installed or cannot write this kind of file; it names the option.
+        UserError: matplotlib is not installed or cannot write this format; the message names the option.
     """
     try:
         from matplotlib.figure import Figure
@@ -26,6 +26,6 @@ def picture_form(option: str, path: Path) -> str:
 
 
 def write_picture(figure: Any, path: Path, form: str) -> None:  # matplotlib may be without types
-    """A figure as a file, whole or not at all."""
+    """Write a figure to a file, completely or not at all."""
     with replacing(path) as temporary:
         figure.savefig(temporary, format=form, dpi=150)

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a bar on a terminal, a plain line every ten seconds in a log."""
+"""Progress displays of long work on stderr: a bar on a terminal, a plain line every ten seconds in a log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
 
 
 def format_count(value: float) -> str:
-    """A count for people: 999, 12.3k, 4.56M."""
+    """Format a count for people: 999, 12.3k, 4.56M."""
     for limit, divisor, suffix in ((1e3, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (float("inf"), 1e9, "G")):
         if value < limit:
             scaled = value / divisor
@@ -25,7 +25,7 @@ def format_count(value: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A duration for people: 3.2s, 4:05, 2:07:09."""
+    """Format a duration for people: 3.2s, 4:05, 2:07:09."""
     if seconds < 60:
         return f"{seconds:.1f}s" if seconds < 10 else f"{seconds:.0f}s"
     minutes, rest = divmod(round(seconds), 60)
@@ -34,7 +34,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def how_many(number: int, noun: str) -> str:
-    """`1 document`, `2,000 documents`."""
+    """Format a number with its noun: `1 document`, `2,000 documents`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
@@ -44,11 +44,11 @@ class Progress:
     `with Progress(total, "training", unit="tok") as bar: bar.update(n, note="loss 3.2")`
 
     Args:
-        total: how much there is to do, in any unit; None if unknown.
-        label: what is being done, at the beginning of the line.
-        unit: what is counted, for the rate (`tok`, `lines`, `MB`).
-        initial: how much was done before (resumed work); it counts in the bar and not in the rate.
-        file: where to write, stderr by default.
+        total: amount of work, in any unit; None if unknown.
+        label: name of the work, at the beginning of the line.
+        unit: unit of the rate (`tok`, `lines`, `MB`).
+        initial: amount done before (resumed work); it counts in the bar but not in the rate.
+        file: output stream, stderr by default.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Progress:
         return self
 
     def update(self, n: int = 1, *, note: str | None = None) -> None:
-        """`n` more units are done; `note` is shown at the end of the line until the next note."""
+        """Count `n` more units as done; `note` is shown at the end of the line until the next note."""
         self.done += n
         if note is not None:
             self._note = note
@@ -74,7 +74,7 @@ class Progress:
             self._show(self._line(now))
 
     def print(self, text: str) -> None:
-        """Print a line of its own without breaking the bar."""
+        """Print a separate line without breaking the bar."""
         self._clear()
         self._write(f"{text}\n")
 
@@ -83,10 +83,10 @@ class Progress:
     ) -> None:
         now = time.monotonic()
         self._clear()
-        if kind is not None and issubclass(kind, Exception):  # its message says what happened
+        if kind is not None and issubclass(kind, Exception):  # the error's message is enough
             return
         state = "" if kind is None else " (stopped)"
-        here = f"{self.done - self.initial:,} of " if self.initial else ""  # the time is of these
+        here = f"{self.done - self.initial:,} of " if self.initial else ""  # the time is for these
         amount = f"{here}{self._amount()} in " if self.unit or self.done else ""
         parts = [f"{self.label}{state}: {amount}{format_seconds(now - self._start)}", self._rate(now)]
         self._write(", ".join(p for p in [*parts, self._note] if p) + "\n")
@@ -106,7 +106,7 @@ class Progress:
         return f"{format_seconds((now - self._start) * max(self.total - self.done, 0) / done)} left"
 
     def _line(self, now: float) -> str:
-        """The line; on a narrow terminal without its bar, time left and rate, for the note is what people wait for."""
+        """Return the line; on a narrow terminal the bar, the time left and the rate are left out before the note."""
         columns = shutil.get_terminal_size().columns - 1 if self._terminal else sys.maxsize
         share = min(self.done / self.total, 1.0) if self.total else 0.0
         rate, left, bar = self._rate(now), self._left(now), f" [{'#' * round(20 * share):.<20}]"
@@ -128,7 +128,7 @@ class Progress:
         self._write(line if self._terminal else f"{line}\n")
 
     def _write(self, text: str) -> None:
-        """A line and its end at once: another process may write to the same file."""
+        """Write a line and its end in one call: another process may write to the same file."""
         self.file.write(text)
         self.file.flush()
 
@@ -139,7 +139,7 @@ class Progress:
 
 @contextlib.contextmanager
 def waiting(label: str, *, file: TextIO | None = None) -> Iterator[None]:
-    """Show the time while one call computes that cannot say how far it is, such as a library's training."""
+    """Show the elapsed time during one call that reports no progress, such as a library's training."""
     done = threading.Event()
     with Progress(None, label, file=file) as bar:
 

@@ -1,7 +1,7 @@
-"""Structured files (JSON, YAML) checked against a schema before anything uses them.
+"""Reading of structured files (JSON, YAML), checked against a schema before use.
 
-A schema is a type that msgspec knows: a `Struct`, `dict[str, int]`, … What does not fit is one `UserError` that names
-the file and the place in it. Size and depth are limited, so that no file takes long to refuse.
+A schema is a type that msgspec supports: a `Struct`, `dict[str, int]`, … A mismatch is one `UserError` that names
+the file and the place in it. Size and depth are limited, so that every file is rejected quickly.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from docnmt.runtime.errors import UserError
 
 T = TypeVar("T")
 
-#: Types that schemas share.
+#: Types used in several schemas.
 Count = Annotated[int, Meta(ge=0, le=1 << 62)]
 Name = Annotated[str, Meta(pattern=r"^[^/\\\0]+$", max_length=255)]
 Hex = Annotated[str, Meta(pattern="^[0-9a-f]*$")]
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
-_VALUE: Any = Value  # mypy has no type of unions
+_VALUE: Any = Value  # mypy has no type for unions
 
-#: No file of ours is larger; those of others that are read whole have limits of their own.
+#: Upper bound of our own files' size; those of others that are read whole have limits of their own.
 MOST_BYTES = 1 << 28
-#: PyYAML reads 0.2 MB a second.
+#: Upper bound of YAML files, of which PyYAML reads 0.2 MB per second.
 MOST_YAML = 1 << 17
 
 
 class Open(msgspec.Struct):
-    """A schema of objects that may hold more than it says."""
+    """The base of schemas for objects that may have further keys."""
 
 
 def read_limited(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a file.
+    """Read the content of a file.
 
     Raises:
-        UserError: it cannot be read, or is larger than `most` bytes.
+        UserError: the file cannot be read, or is larger than `most` bytes.
     """
     try:
         with path.open("rb") as file:
@@ -52,19 +52,19 @@ def read_limited(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def parse_json(text: str | bytes, where: str, advice: str = "") -> object:
-    """The value that a JSON text holds; NaN and infinities are numbers.
+    """Parse a JSON text; NaN and infinities are accepted.
 
     Args:
-        where: the file and the place in it, for messages. advice: what to do about it.
+        where: the file and the place in it, for messages. advice: how to fix it.
 
     Raises:
-        UserError: not valid JSON, not UTF-8, or too deep.
+        UserError: the text is not valid JSON, not UTF-8, or too deeply nested.
     """
     try:
-        text = text if isinstance(text, str) else text.decode("utf-8-sig")  # json reads halves of characters, too
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")  # json would accept lone surrogates
         value = json.loads(text)
         if "\\ud" in text.lower():
-            json.dumps(value, ensure_ascii=False).encode()  # half a character, which no file can hold
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair, which no file can store
         return value
     except RecursionError:
         raise UserError(f"{where}: not valid JSON: too many brackets inside each other{_then(advice)}") from None
@@ -76,10 +76,10 @@ def parse_json(text: str | bytes, where: str, advice: str = "") -> object:
 
 
 def checked(value: object, schema: type[T], where: str, advice: str = "") -> T:
-    """A JSON or YAML value as the schema has it.
+    """Convert a JSON or YAML value to a schema's type.
 
     Raises:
-        UserError: it does not fit; the message has the place.
+        UserError: the value does not fit; the message names the place.
     """
     try:
         return msgspec.convert(value, schema)
@@ -88,24 +88,25 @@ def checked(value: object, schema: type[T], where: str, advice: str = "") -> T:
 
 
 def read_json(path: Path, schema: type[T], advice: str = "", *, most: int = MOST_BYTES) -> T:
-    """A JSON file as the schema has it.
+    """Read a JSON file as a schema's type.
 
     Raises:
-        UserError: as `read_limited`, `parse_json` and `checked`.
+        UserError: see `read_limited`, `parse_json` and `checked`.
     """
     return checked(parse_json(read_limited(path, most), str(path), advice), schema, str(path), advice)
 
 
 def read_yaml(path: Path) -> dict[str, Value]:
-    """A YAML file of options: `name: value` lines, whose values are scalars or lists of them. Dates are texts.
+    """Read a YAML file of options: `name: value` lines, whose values are scalars or lists of them. Dates are texts.
 
     Raises:
-        UserError: not readable, larger than `MOST_YAML`, not YAML, deeper than a list, with aliases, a key twice.
+        UserError: unreadable, larger than `MOST_YAML`, not YAML, nested deeper than a list, aliases, or a key given
+            twice.
     """
     import yaml  # not at the top: most commands read none
 
     class Loader(yaml.SafeLoader):
-        """Without dates, which need not exist."""
+        """A loader that leaves dates as texts, because they may not exist."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012
             first: [rule for rule in rules if rule[0] != "tag:yaml.org,2002:timestamp"]
@@ -115,7 +116,7 @@ def read_yaml(path: Path) -> dict[str, Value]:
     text = read_limited(path, MOST_YAML)
     try:
         depth = 0
-        for event in yaml.parse(text, Loader=Loader):  # one after the other, so that a bad one ends it
+        for event in yaml.parse(text, Loader=Loader):  # event by event, so that a bad one ends it early
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > 2 or isinstance(event, yaml.AliasEvent):
                 line = event.start_mark.line + 1 if event.start_mark else 1
@@ -125,7 +126,7 @@ def read_yaml(path: Path) -> dict[str, Value]:
         content = yaml.load(text, Loader=Loader) if root else {}
     except UserError:
         raise
-    except Exception as error:  # PyYAML's constructors raise whatever the conversion of a `!!bool x` does
+    except Exception as error:  # PyYAML's constructors raise any error of a conversion like `!!bool x`
         raise UserError(f"{path}: not valid YAML: {_short(error)}") from None
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected 'option: value' lines, got a {type(content).__name__}")
@@ -137,7 +138,7 @@ def read_yaml(path: Path) -> dict[str, Value]:
 
 
 def _short(error: Exception) -> str:
-    """msgspec's and json's words on one line: `Expected `int`, got `str` - at `$.files[...].bytes``."""
+    """Return a message of msgspec or json on one line: `Expected `int`, got `str` - at `$.files[...].bytes``."""
     text = " ".join(str(error).split()).replace("`", "'").replace(" - at '$", ", at '$")
     text = text.removeprefix("Expected")
     return (f"expected{text}" if text != str(error) and text.startswith(" ") else text)[:300]

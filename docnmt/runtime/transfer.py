@@ -1,4 +1,4 @@
-"""Between the host and a device, so that the host seldom waits: many arrays in one copy, many numbers in one."""
+"""Transfer between the host and a device, with few waits: many arrays or many numbers in one copy."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-#: Bytes at whose multiples each array of a joint copy begins: no type needs more.
+#: Alignment in bytes of each array in a joint copy; no type needs more.
 _ALIGNED = 16
-#: Devices that cannot read the host's memory while it goes on.
+#: Devices that cannot copy from pinned memory asynchronously.
 _WITHOUT_PINNED = ("cpu", "mps", "meta")
 
 
 def to_device(arrays: Sequence[Tensor | np.ndarray], device: torch.device | str) -> list[Tensor]:
-    """Tensors of arrays of the host; to a GPU all go in one copy from pinned memory, which the host does not wait for.
+    """Return tensors on a device for arrays of the host; to a GPU all go in one asynchronous copy from pinned memory.
 
-    What is on a device already is moved as torch does it.
+    Arrays that are already on a device are moved by torch.
     """
     device = torch.device(device)
     tensors = [x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x)) for x in arrays]
@@ -38,7 +38,7 @@ def to_device(arrays: Sequence[Tensor | np.ndarray], device: torch.device | str)
 
 
 def to_host(values: Sequence[float | Tensor]) -> list[float]:
-    """Numbers, of which some may be on a device: those are read together."""
+    """Return all values as numbers; those on a device are read together."""
     waiting = [x for x in values if isinstance(x, Tensor) and x.device.type != "cpu"]
     read = iter(torch.stack([x.detach().double() for x in waiting]).tolist() if waiting else [])
     return [next(read) if isinstance(x, Tensor) and x.device.type != "cpu" else float(x) for x in values]

@@ -1,7 +1,7 @@
-"""How this process computes on a CPU: which library multiplies, what freed memory does, how many threads work.
+"""CPU settings of this process: the library for matrix products, the treatment of freed memory, the number of threads.
 
-Everything is decided by checks that give the same answer on the same machine, never by timing, so that two runs of one
-command compute the same bits. Timing only says where another number of threads would be faster.
+Everything is decided by checks that give the same result on the same machine, never by timing, so that two runs of one
+command compute the same bits. Timing is only used for a note that another number of threads would be faster.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from torch import Tensor
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.launch import place, processors
 
-#: Relative error of a float32 product over 1,024 terms: honest float32 stays below 5e-7, bfloat16 and TF32 err by 2e-4
-#: and more.
+#: The tolerated relative error of a float32 product over 1,024 terms: float32 stays below 5e-7, bfloat16 and TF32 err
+#: by 2e-4 and more.
 FLOAT32_ERROR = 2e-6
-#: Below these, libraries take other kernels for small products (see `row_invariant`).
+#: For fewer rows or keys, libraries use other kernels for small products (see `row_invariant`).
 INVARIANT_ROWS, INVARIANT_KEYS = 4, 16
-#: So many times slower than one thread may all of them be before that is said.
+#: A note is given if all threads are slower than one by this factor.
 BUSY = 1.5
-#: Whether `tune` took oneDNN, which prepares each new shape. Where it is False, nobody's precision is changed.
+#: True if `tune` chose oneDNN, which prepares each new shape. If False, no precision is changed.
 _prepares = False
-#: For how many shapes oneDNN, and torch's cache before it, stay prepared, instead of 1,024. On AMD each takes up to
-#: 0.9 MB in float32 and 0.4 in bfloat16; a process that lives long came to more than a gigabyte.
+#: Number of shapes for which oneDNN, and torch's cache above it, keep preparations, instead of 1,024. On AMD each takes
+#: up to 0.9 MB in float32 and 0.4 in bfloat16; a long-lived process needed more than a gigabyte.
 PREPARED = 256
-#: The same of oneDNN alone, where most shapes are new.
+#: The same for oneDNN alone, if most shapes are new.
 PREPARED_OF_NEW = 128
-#: glibc's <malloc.h>
+#: M_TRIM_THRESHOLD and M_MMAP_MAX of glibc's <malloc.h>.
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What `tune` decided; `str()` says it on one line.
+    """The decisions of `tune`; `str()` describes them on one line.
 
     Attributes:
-        matmul: "oneDNN" or "default": which library multiplies float32 matrices; "as set before" where that was not
+        matmul: the library for float32 products, "oneDNN" or "default"; "as set before" if that was not
             the default and tuning is off.
-        matmul_error: relative error of its product against float64; nan where it was not checked.
+        matmul_error: relative error of its product against float64; nan if it was not checked.
         allocator: "keep" (freed memory stays with the process, no page faults on large temporaries), "default"; "as it
-            was" where tuning is off.
+            was" if tuning is off.
         threads: CPU threads that one operation may use.
     """
 
@@ -72,14 +72,14 @@ class Runtime:
 
 
 def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
-    """Set how this process computes on a CPU and return what was decided; a later call decides again.
+    """Configure how this process computes on a CPU and return the decisions; a later call decides again.
 
-    `DOCNMT_TUNE=off` in the environment, or `enabled=False`, leaves everything as it was. The number of threads is the
-    user's (`OMP_NUM_THREADS`, `MKL_NUM_THREADS`) or else the processors this process may use, a container's limit
+    `DOCNMT_TUNE=off` in the environment, or `enabled=False`, leaves everything unchanged. The number of threads is the
+    user's (`OMP_NUM_THREADS`, `MKL_NUM_THREADS`) or else the number of available processors, a container's limit
     included.
 
     Args:
-        new_shapes: most products will have shapes that none had before, as in training, where every batch is another.
+        new_shapes: True if most products have new shapes, as in training, where every batch differs.
 
     Raises:
         UserError: `DOCNMT_TUNE` is neither `on` nor `off`.
@@ -91,7 +91,7 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
         matmul = "default" if torch.get_float32_matmul_precision() == "highest" else "as set before"
         return Runtime(matmul, math.nan, "as it was", torch.get_num_threads(), ("tuning is off",))
     global _prepares
-    # Heeded before a process's first product only; what the user has set stays
+    # Effective only before a process's first product; the user's settings take precedence
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PREPARED_OF_NEW if new_shapes else PREPARED))
     if not new_shapes:
         os.environ.setdefault("LRU_CACHE_CAPACITY", str(PREPARED))
@@ -104,10 +104,13 @@ def tune(enabled: bool | None = None, *, new_shapes: bool = False) -> Runtime:
 
 
 def _choose_matmul(new_shapes: bool) -> tuple[str, float, tuple[str, ...]]:
-    """torch's "medium" precision sends float32 products to oneDNN: on AMD faster than MKL, and it gives a row the same
-    bits in every batch (`row_invariant`). It prepares each new shape for 0.3 to 0.9 ms, though, more than it gains
-    where shapes do not come again. On processors with bfloat16 tiles it also rounds, hence the check; with a GPU it
-    would allow TF32 there, so it is left alone."""
+    """Choose the library of float32 products; return its name, its error and notes.
+
+    torch's "medium" precision sends them to oneDNN: on AMD it is faster than MKL, and it gives a row the same
+    bits in every batch (`row_invariant`). But it prepares each new shape for 0.3 to 0.9 ms, more than it gains
+    if shapes do not recur. On processors with bfloat16 tiles it also rounds, hence the check; with a GPU it
+    would allow TF32 there, so it is left alone.
+    """
     if torch.cuda.is_available():
         return "default", math.nan, ("a GPU is present, precision left alone",)
     torch.set_float32_matmul_precision("highest")
@@ -122,13 +125,13 @@ def _choose_matmul(new_shapes: bool) -> tuple[str, float, tuple[str, ...]]:
 
 
 def _busy() -> list[str]:
-    """What to say where all threads together are slower than one, because other processes have the processors.
+    """Return a note if all threads together are slower than one, because other processes use the processors.
 
-    The number is not changed: sums of another number of threads have other last bits, so that runs would depend on
-    what else the machine does. A few milliseconds.
+    The number is not changed: with another number of threads sums have other last bits, so runs would depend on
+    what else the machine does. The check takes a few milliseconds.
     """
     threads = torch.get_num_threads()
-    if threads == 1 or torch.cuda.is_available():  # where a GPU is, it has the large products
+    if threads == 1 or torch.cuda.is_available():  # a GPU, if present, has the large products
         return []
     x, weight = torch.ones(128, 512), torch.ones(512, 512)
     seconds = {}
@@ -146,7 +149,7 @@ def _busy() -> list[str]:
 
 
 def _product_error() -> float:
-    """Relative error against float64 of a float32 product, the larger of a matrix's and a batch's."""
+    """Return the relative error of a float32 product against float64, the larger of a matrix's and a batch's."""
     random = torch.Generator().manual_seed(0)  # the global stream belongs to the caller
     errors = []
     for left, right in (((256, 1024), (1024, 256)), ((8, 64, 1024), (8, 1024, 64))):
@@ -157,7 +160,7 @@ def _product_error() -> float:
 
 
 def _keep_freed_memory() -> bool:
-    """Tell glibc's malloc to keep freed memory: a large temporary then costs no page faults the second time."""
+    """Tell glibc's malloc to keep freed memory; then a large temporary costs no page faults the second time."""
     if not sys.platform.startswith("linux"):
         return False
     library = ctypes.CDLL(None)
@@ -169,11 +172,11 @@ def _keep_freed_memory() -> bool:
 
 @contextmanager
 def new_shapes(*, attention: bool = False) -> Iterator[None]:
-    """Products whose shapes seldom come again: they go to torch's default library where `tune` took oneDNN.
+    """Send products inside the context, whose shapes seldom recur, to torch's default library if `tune` chose oneDNN.
 
     Args:
-        attention: they are those of `row_invariant`, and stay with oneDNN unless the default library, too, gives a row
-            the same bits in every batch.
+        attention: True for those of `row_invariant`, which stay with oneDNN unless the default library, too, gives a
+            row the same bits in every batch.
     """
     if not _prepares or (attention and not _attention_invariant("highest", torch.get_num_threads())):
         yield
@@ -187,10 +190,10 @@ def new_shapes(*, attention: bool = False) -> Iterator[None]:
 
 
 def row_invariant(layers: torch.dtype = torch.float32) -> bool:
-    """Whether inference in float32 gives a row the same bits whatever stands beside it, checked on this machine.
+    """Return True if float32 inference gives a row the same bits in every batch, as checked on this machine.
 
-    True when a linear layer, of the type `layers`, and `bmm + softmax + bmm` attention of one query a row do so for any
-    number of rows from `INVARIANT_ROWS` on, and for keys padded (with −∞ in the scores) to any multiple of
+    This holds if a linear layer, of the type `layers`, and `bmm + softmax + bmm` attention of one query a row do so for
+    any number of rows from `INVARIANT_ROWS` on, and for keys padded (with −∞ in the scores) to any multiple of
     `INVARIANT_KEYS`. A search that keeps to both then translates a sentence alike in every batch.
     """
     precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
@@ -204,7 +207,7 @@ _COUNTS = [INVARIANT_ROWS + n for n in (0, 1, 2, 3, 4, 12, 29, 60)]
 
 @lru_cache
 def _linear_invariant(precision: str, threads: int, dtype: torch.dtype) -> bool:
-    """Of linear layers, as the process computes now; once for each setting that changes the answer."""
+    """Check linear layers under the current settings; cached for each setting that changes the answer."""
     random = torch.Generator().manual_seed(0)
     for width_in, width_out in ((128, 512), (512, 512), (512, 2048), (2048, 512)):
         weight = torch.randn(width_out, width_in, generator=random).to(dtype)
@@ -217,7 +220,7 @@ def _linear_invariant(precision: str, threads: int, dtype: torch.dtype) -> bool:
 
 @lru_cache
 def _attention_invariant(precision: str, threads: int) -> bool:
-    """Of attention, with this precision; once for each setting that changes the answer."""
+    """Check attention with this precision; cached for each setting that changes the answer."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:
@@ -242,17 +245,17 @@ def _heads_invariant(heads: int, width: int) -> bool:
 
 
 def _attend(q: Tensor, k: Tensor, real: int) -> Tensor:
-    """One query a row over its first `real` keys."""
+    """Compute attention of one query per row over its first `real` keys."""
     hidden = torch.arange(k.shape[2]) >= real
     scores = torch.matmul(q, k.mT).masked_fill_(hidden, float("-inf"))
     return torch.matmul(scores.softmax(-1), k)
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of `--device`.
+    """Return the device of `--device`.
 
     Raises:
-        UsageError: no such device here.
+        UsageError: there is no such device.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -263,7 +266,7 @@ def pick_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0]
-        if reason.startswith("Expected one of"):  # every device that PyTorch has ever known
+        if reason.startswith("Expected one of"):  # a list of all of PyTorch's device types
             reason = "expected cpu, cuda, cuda:1 …"
         raise UsageError(f"--device {name}: cannot be used here: {reason}") from error
     return device

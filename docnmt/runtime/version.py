@@ -1,3 +1,3 @@
-"""The one place that knows docnmt's version; imports nothing so that `--version` answers at once."""
+"""The version of docnmt, in one place; imports nothing so that `--version` answers at once."""
 
 __version__ = "0.2.0"

@@ -1,7 +1,7 @@
-"""The processes of one job, its ranks: what one of them knows, all of them learn, and one speaks for them.
+"""The ranks of a job: exchange of values, division of work and sums of tensors among its processes.
 
-torch.distributed does the work. A process that was started by itself is the only rank of its job; nothing here then
-costs it anything. All ranks call `exchange`, `share`, `sum_over_ranks` and `same_everywhere` in the same order.
+torch.distributed does the work. A process that was started by itself is the only rank of its job; then nothing here
+costs anything. All ranks must call `exchange`, `share`, `sum_over_ranks` and `same_everywhere` in the same order.
 """
 
 from docnmt.runtime.ranks.divide_work import deal

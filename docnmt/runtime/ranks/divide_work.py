@@ -1,4 +1,4 @@
-"""Work divided among processes so that they wait little."""
+"""Division of work among processes so that they wait little for each other."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 
 def deal(costs: Sequence[int], ranks: int) -> list[list[int]]:
-    """Divide work among processes so that they wait little: the dearest piece first, each to who has least so far.
+    """Divide work among processes so that they wait little: the costliest piece first, each to the least loaded rank.
 
     Args:
-        costs: (N,) of each piece.
+        costs: (N,) cost of each piece.
 
     Returns:
-        For each rank the numbers of its pieces, ascending; none where there are fewer pieces than ranks.
+        For each rank the numbers of its pieces, ascending; none if there are fewer pieces than ranks.
     """
     loads = [(0, rank) for rank in range(ranks)]
     hands: list[list[int]] = [[] for _ in range(ranks)]

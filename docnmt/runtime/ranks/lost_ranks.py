@@ -1,4 +1,4 @@
-"""Ranks that are gone or have failed: how the others learn of it, and which of them says so."""
+"""Detection of ranks that have ended or failed, and agreement on which of the others reports it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from docnmt.runtime import launch
 from docnmt.runtime.errors import Terminated, UsageError, UserError
 from docnmt.runtime.ranks.rank import Elsewhere, Job, rank, world
 
-#: Seconds between two signs of life, and how long one that is silent is waited for.
+#: Seconds between two heartbeats, and how long a silent rank is waited for.
 BEAT, _PATIENCE = 1.0, 5.0
 
 
 @contextlib.contextmanager
 def signs_of_life(job: Job, own: int) -> Iterator[None]:
-    """Until the job has ended, give the signs by which the others can say who is gone."""
+    """Give heartbeats until the job has ended, by which the others can detect that this rank is gone."""
     thread = threading.Thread(target=_beat, args=(job, own), daemon=True)
     thread.start()
     try:
@@ -36,7 +36,7 @@ def _beat(job: Job, own: int) -> None:
 
 
 def lost(job: Job) -> BaseException | None:
-    """Whether a rank is gone without a word, or one has said already why all end."""
+    """Return an error if a rank is gone without a message, or if one has already reported why all end; else None."""
     try:
         before = _beats(job)
         time.sleep(_PATIENCE)
@@ -52,17 +52,17 @@ def lost(job: Job) -> BaseException | None:
 
 
 def _beats(job: Job) -> list[int]:
-    """How many signs of life each rank has given."""
+    """Return the number of heartbeats of each rank."""
     return [job.store.add(f"beat/{n}", 0) for n in range(world())]
 
 
 def why(job: Job, error: RuntimeError) -> BaseException:
-    """Why a collective failed."""
+    """Return the reason why a collective operation failed."""
     return lost(job) or UserError(f"rank {rank()}: the ranks lost touch: {error}")
 
 
 def reason(job: Job, error: BaseException) -> BaseException:
-    """What this process is to end with: the error if it is its own and nobody else's, else why the others ended."""
+    """Return the error to end this process with: its own if no other rank has failed, else the reason of the others."""
     found: BaseException | None = error
     if isinstance(error, (Terminated, KeyboardInterrupt)):
         found = None if job.stopped else lost(job)  # a launcher stops all when it sees one end
@@ -71,16 +71,16 @@ def reason(job: Job, error: BaseException) -> BaseException:
     elif isinstance(error, RuntimeError) and any(name in str(error).lower() for name in ("gloo", "nccl")):
         found = lost(job) or error
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # first: once told, others end and the launcher stops all
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # first: once reported, others end and the launcher stops all
     if isinstance(found, Elsewhere) or not _first_to_tell(job):
-        time.sleep(BEAT)  # the one that tells comes first
+        time.sleep(BEAT)  # the reporting rank must end first
         return Elsewhere(2 if isinstance(error, UsageError) else 1)
     launch.unmute()
     return found or error
 
 
 def _first_to_tell(job: Job) -> bool:
-    """Whether no other rank has told yet why the job ends."""
+    """Return True if no other rank has reported yet why the job ends."""
     try:
         return bool(job.store.add("told", 1) == 1)
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""What this process knows of its job: which of its ranks it is, and how many there are."""
+"""The state of this process in its job: its rank, and the number of ranks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch.distributed.distributed_c10d import Store
 
 from docnmt.runtime.errors import HungUp, Terminated
 
-#: The signals that stop all ranks, by their names.
+#: The signals that stop all ranks, by name.
 STOPS: dict[str, type[BaseException]] = {kind.__name__: kind for kind in (Terminated, HungUp, KeyboardInterrupt)}
 
 
 @dataclass
 class Job:
-    """What this process knows of its job, besides torch.distributed's own state.
+    """The state of a job of several processes, besides torch.distributed's own.
 
     Attributes:
-        afterwards: what messages say of a job that another process's end has ended.
+        afterwards: advice in messages after another process has ended the job.
     """
 
     store: Store
@@ -34,37 +34,37 @@ _job: Job | None = None
 
 
 def current() -> Job | None:
-    """The job of several processes under way, if there is one."""
+    """Return the current job of several processes, if there is one."""
     return _job
 
 
 def enter(job: Job | None) -> None:
-    """From here on this is the job; None: there is none any more."""
+    """Set the current job; None: it has ended."""
     global _job
     _job = job
 
 
 class Elsewhere(SystemExit):
-    """This process ends because another one did, which says why."""
+    """Raised to end this process because another one failed, which prints the reason."""
 
 
 def rank() -> int:
-    """The number of this process."""
+    """Return the number of this process."""
     return distributed.get_rank() if _job is not None else 0
 
 
 def world() -> int:
-    """The number of processes."""
+    """Return the number of processes."""
     return distributed.get_world_size() if _job is not None else 1
 
 
 def may_stop() -> bool:
-    """Whether this process may raise a signal here: it works for itself, and the others will learn of it."""
+    """Return True if this process may raise a signal here: it works alone, and the others will be told."""
     return _job is None or _job.working > 0
 
 
 def stop(name: str) -> BaseException:
-    """The signal that stops all ranks, and of which all know."""
+    """Return the signal that stops all ranks, which all of them know."""
     if _job is not None:
         _job.stopped = True
     return STOPS[name]()

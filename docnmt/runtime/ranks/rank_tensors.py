@@ -1,4 +1,4 @@
-"""Tensors of all ranks: summed, gathered, made the same."""
+"""Operations on tensors of all ranks: sum, gather, broadcast."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch import Tensor, distributed
 from docnmt.runtime.ranks.lost_ranks import why
 from docnmt.runtime.ranks.rank import current, rank, world
 
-#: Elements of the gradient that travel together.
+#: Number of elements of the gradient that are sent together.
 _BUCKET = 1 << 25
 
 
 def sum_over_ranks(tensors: Sequence[Tensor]) -> None:
-    """Each of the tensors becomes its sum over all ranks, the same bits on each.
+    """Replace each tensor by its sum over all ranks, with the same bits on each.
 
     Raises:
-        UserError, Elsewhere: as `exchange`.
+        UserError, Elsewhere: see `exchange`.
     """
     job = current()
     if job is None:
@@ -36,7 +36,7 @@ def sum_over_ranks(tensors: Sequence[Tensor]) -> None:
 
 
 def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Neighbours of one type, up to a bucket's size together."""
+    """Yield consecutive tensors of one type, up to a bucket's size together."""
     bucket: list[Tensor] = []
     for tensor in tensors:
         full = sum(each.numel() for each in bucket) + tensor.numel() > _BUCKET
@@ -49,13 +49,13 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 def gather_rows(rows: np.ndarray, counts: Sequence[int]) -> list[np.ndarray]:
-    """In the first rank the rows of all ranks; nothing in the others.
+    """Return the rows of all ranks in the first rank, and nothing in the others.
 
     Args:
-        rows: (n, columns) of this rank. counts: n of each rank; those after the last have none.
+        rows: (n, columns) of this rank. counts: n of each rank; ranks beyond the last have none.
 
     Raises:
-        UserError, Elsewhere: as `exchange`.
+        UserError, Elsewhere: see `exchange`.
     """
     job = current()
     if job is None:
@@ -71,7 +71,7 @@ def gather_rows(rows: np.ndarray, counts: Sequence[int]) -> list[np.ndarray]:
 
 
 def same_everywhere(tensors: Sequence[Tensor]) -> None:
-    """Each of the tensors becomes what the first rank has."""
+    """Replace each tensor by that of the first rank."""
     if current() is not None:
         for tensor in tensors:
             distributed.broadcast(tensor, 0)

@@ -1,4 +1,4 @@
-"""What one rank knows, all of them learn: JSON values of all ranks, and work that is shared out."""
+"""Exchange of JSON values among all ranks, and shared work."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from docnmt.runtime.ranks.rank import STOPS, Elsewhere, current, rank, stop, wor
 
 T = TypeVar("T")
 
-#: Bytes of JSON that one collective carries; longer values take a second one.
+#: Bytes of JSON that one collective operation carries; longer values need a second one.
 _SHORT = 2048
 
 
 def exchange(value: Any) -> list[Any]:
-    """The JSON values of all ranks, by rank; numbers survive exactly.
+    """Return the JSON values of all ranks, by rank; numbers are exact.
 
     Raises:
-        UserError: a rank is gone; it is named.
-        Elsewhere: a rank has failed, and says so.
+        UserError: a rank is gone; the message names it.
+        Elsewhere: a rank has failed, and reports it.
     """
     job = current()
     if job is None:
@@ -45,7 +45,7 @@ def exchange(value: Any) -> list[Any]:
 
 
 def _gathered(data: bytes, size: int) -> list[bytes]:
-    """`size` bytes of every rank."""
+    """Gather `size` bytes of every rank."""
     own = torch.frombuffer(bytearray(data.ljust(size, b"\0")[:size]), dtype=torch.uint8)
     found = [torch.empty_like(own) for _ in range(world())]
     distributed.all_gather(found, own)
@@ -53,14 +53,14 @@ def _gathered(data: bytes, size: int) -> list[bytes]:
 
 
 def share(work: Callable[[], T], *, alone: bool = True) -> list[T]:
-    """What `work` gives on each rank, a JSON value; where it fails or is stopped on one, all of them end.
+    """Return the result of `work` on each rank, a JSON value; if it fails or is stopped on one, all ranks end.
 
     Args:
-        alone: each rank works for itself; else they wait for each other inside, and one that fails just ends.
+        alone: True if the ranks work independently; else they wait for each other inside, and one that fails just ends.
 
     Raises:
-        UserError: what went wrong in this process, with its rank.
-        Elsewhere: what went wrong in another.
+        UserError: this process failed; the message has its rank.
+        Elsewhere: another process failed.
         Terminated, KeyboardInterrupt: a signal stopped one of them.
     """
     job = current()
@@ -92,10 +92,10 @@ def share(work: Callable[[], T], *, alone: bool = True) -> list[T]:
 
 
 def shared_out(costs: Sequence[int], work: Callable[[int], T]) -> list[T]:
-    """`work` of every piece, a JSON value each, in order; each rank does its share, dealt by cost.
+    """Return `work` of every piece, a JSON value each, in order; each rank does a share, divided by cost.
 
     Raises:
-        UserError, Elsewhere, Terminated, KeyboardInterrupt: as `share`.
+        UserError, Elsewhere, Terminated, KeyboardInterrupt: see `share`.
     """
     mine = deal(costs, world())[rank()]
     shares = share(lambda: [(piece, work(piece)) for piece in mine])
@@ -103,10 +103,10 @@ def shared_out(costs: Sequence[int], work: Callable[[int], T]) -> list[T]:
 
 
 def check_alike(values: Sequence[object], what: str) -> None:
-    """Stop where the ranks have different values of what must be one.
+    """Check that all ranks have the same value.
 
     Raises:
-        UserError: it names `what` and the ranks.
+        UserError: they differ; the message names `what` and the ranks.
     """
     others = [str(n) for n, value in enumerate(values) if value != values[0]]
     if others:

@@ -1,4 +1,4 @@
-"""The ranks of a job meet, and part."""
+"""Connecting and disconnecting the ranks of a job."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from docnmt.runtime.ranks.lost_ranks import reason, signs_of_life
 from docnmt.runtime.ranks.rank import Job, current, enter
 from docnmt.runtime.ranks.share_values import exchange
 
-#: How long a rank waits for the others: longer than any works alone, as the first does for `--explain`.
+#: How long a rank waits for the others: longer than one ever works alone, like the first for `--explain`.
 _WAIT = timedelta(days=1)
 
 
 @contextlib.contextmanager
 def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
-    """Meet the other ranks, if there are any, and part from them. Only the first one prints; of an error only one does.
+    """Connect to the other ranks, if any, inside the context. Only the first prints; an error is printed only once.
 
     Args:
-        afterwards: what messages say of a job that another process's end has ended.
+        afterwards: advice in messages after another process has ended the job.
 
     Raises:
-        UserError: the others did not come.
-        Elsewhere: another rank has failed, and says so.
+        UserError: the others did not connect.
+        Elsewhere: another rank has failed, and reports it.
     """
     place = launch.place()
     if place.world == 1 or current() is not None:
@@ -59,7 +59,7 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
             job.store.set(f"name/{place.rank}", f"{socket.gethostname()}, process {os.getpid()}")
             exchange(None)
             yield
-            exchange(None)  # the first rank may hold the store
+            exchange(None)  # wait for all: the first rank may hold the store
         except (Exception, Terminated, KeyboardInterrupt) as error:
             found = reason(job, error)
             if found is error:
