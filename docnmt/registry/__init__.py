@@ -1,4 +1,4 @@
-"""What users choose by name: components (tasks, models, criteria …), their options, and plug-ins that add to them."""
+"""Components that users choose by name (tasks, models, criteria …), their options, and plug-ins that add to them."""
 
 from docnmt.registry.registry import (
     ARCHITECTURES,

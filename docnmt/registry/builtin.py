@@ -1,4 +1,4 @@
-"""Every built-in component by name. Importing this module registers them all and imports none of them."""
+"""The registration of every built-in component by name. Importing this module imports none of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES = {"_tiny": (2, 128, 4, 512), "_small": (3, 256, 4, 1024), "": (6, 512, 8,
 
 
 def _add(registry: Registry[Any], package: str, *rows: tuple[str, ...]) -> None:
-    """Rows of name, `module:object` in the package, help and, where it has options, `module:class`."""
+    """Register rows of name, `module:object` in the package, help and, if there are options, `module:class`."""
     for name, target, help, *config in rows:
         reference = f"{package}.{config[0]}" if config else None
         registry.add(name, f"{package}.{target}", config=reference, help=help)
@@ -34,7 +34,7 @@ def _architecture(name: str, model: str, help: str, **values: object) -> None:
 
 
 def register_sizes(name: str, suffixes: Collection[str] = ("_tiny", "_small", "_big")) -> None:
-    """Architectures NAME_tiny, NAME_small and NAME_big of a registered translation model, plug-ins' too."""
+    """Register the architectures NAME_tiny, NAME_small and NAME_big of a translation model, also a plug-in's."""
     for suffix in suffixes:
         layers, width, heads, ffn = SIZES[suffix]
         _architecture(

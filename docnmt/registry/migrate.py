@@ -1,6 +1,6 @@
-"""Options and tensors that earlier versions stored, under the names that this version uses.
+"""Migration of options and tensors that earlier versions stored to the names of this version.
 
-A configuration carries the version that its names are of (`CONFIG_VERSION` when it is written; 1 where none is
+A configuration stores the version of its names (`CONFIG_VERSION` when it is written; 1 if none is
 stored). To drop or rename an option, raise the version and add a line to `CHANGES`; to rename tensors, add one to
 `TENSOR_CHANGES`. No other module uses earlier names.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from docnmt.registry.options import flag, underscored
 
-#: Version of the names that this code writes.
+#: The version of the names that this code writes.
 CONFIG_VERSION = 2
 
 
@@ -24,10 +24,10 @@ class Change:
 
     Attributes:
         version: the first version with the change.
-        section, name: where it stood. In the section "model" only `models` had it.
-        new: its current name; None where it was dropped.
+        section, name: its former place. In the section "model" only `models` had it.
+        new: its current name; None if it was dropped.
         same_as: values that mean the current behaviour, so that the option can be left out; None: all values do.
-        instead: what there is instead, for the user who asks for it.
+        instead: what to use instead, for users who give it.
     """
 
     version: int
@@ -49,7 +49,7 @@ CHANGES: tuple[Change, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class TensorChange:
-    """Parameters of another name: `pattern` (a regular expression on the whole name in the model) → `new`."""
+    """Renamed parameters: `pattern` (a regular expression on the whole name in the model) → `new`."""
 
     version: int
     models: tuple[str, ...]
@@ -71,13 +71,13 @@ TENSOR_CHANGES: tuple[TensorChange, ...] = (  # context attention became a subla
 
 
 def migrate(config: Mapping[str, Mapping[str, Any]], version: int, model: str) -> dict[str, dict[str, Any]]:
-    """A stored configuration by sections, with the current options.
+    """Return a stored configuration, by sections, with the current options.
 
-    An option whose value has no current equivalent stays, so that reading its section fails.
+    An option whose value has no current equivalent is kept, so that reading its section fails.
 
     Args:
-        version: the version that `config` was stored with.
-        model: the name of the model, to which the options in the section "model" belong.
+        version: the version with which `config` was stored.
+        model: the name of the model that the options in the section "model" belong to.
     """
     migrated = {section: dict(values) for section, values in config.items()}
     for change in CHANGES:
@@ -96,15 +96,15 @@ def _apply(change: Change, values: dict[str, Any], key: str) -> None:
 
 
 def migrate_file(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The content of a `--config` file, which may be of any version; names that are `known` have their current meaning.
+    """Migrate the content of a `--config` file of any version; names that are `known` have their current meaning.
 
-    A file that has an option by both its names is not touched there.
+    Options that a file has by both names are not changed.
     """
     migrated = dict(values)
     there = {underscored(key) for key in values}
     for change in CHANGES:
         for key in values:
-            if change.models:  # which model a file is for is not known here; its old name is an alias there
+            if change.models:  # the file's model is not known here; the old name is an alias there
                 continue
             if underscored(key) == change.name and not {change.name} & set(known) and change.new not in there:
                 _apply(change, migrated, key)
@@ -112,14 +112,14 @@ def migrate_file(values: Mapping[str, Any], known: Collection[str]) -> dict[str,
 
 
 def gone(name: str) -> str:
-    """An explanation for an option that an earlier version had and this one does not; else nothing."""
+    """Return an explanation for an option that an earlier version had and this one lacks; else ""."""
     for change in CHANGES:
         if change.name == name and not change.models:
             return f": is now {flag(change.new)}" if change.new else f": does not exist any more: {change.instead}"
     return ""
 
 
-#: Options of fairseq that have another name here, or none: what there is instead.
+#: Options of fairseq with another name here, or none, and what to use instead.
 _FAIRSEQ = {
     "restore_file": "a run goes on by itself from the checkpoint_last in --save-dir; another's weights are taken by "
     "--finetune-from-model",
@@ -140,12 +140,12 @@ _FAIRSEQ = {
 
 
 def elsewhere(name: str) -> str:
-    """An explanation for an option that fairseq has and docnmt calls otherwise; else nothing."""
+    """Return an explanation for an option of fairseq that has another name in docnmt; else ""."""
     return f": {_FAIRSEQ[name]}" if name in _FAIRSEQ else ""
 
 
 def migrate_tensor(name: str, version: int, model: str) -> str:
-    """The current name of a tensor of a checkpoint: `model.<parameter>`, `optimizer.<moment>.<parameter>` or other."""
+    """Return a checkpoint tensor's current name: `model.<parameter>`, `optimizer.<moment>.<parameter>` or other."""
     kind, parameter = _split(name)
     for change in TENSOR_CHANGES:
         if kind and change.version > version and model in change.models:
@@ -154,6 +154,6 @@ def migrate_tensor(name: str, version: int, model: str) -> str:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """`optimizer.exp_avg.output.weight` → `optimizer.exp_avg.` and `output.weight`; a task's own tensor: "", itself."""
+    """Split `optimizer.exp_avg.output.weight` into `optimizer.exp_avg.` and `output.weight`; others into "" and all."""
     found = re.match(r"model\.|optimizer\.[^.]+\.", name)
     return (name[: found.end()], name[found.end() :]) if found else ("", name)

@@ -1,4 +1,4 @@
-"""One registry class for everything that is chosen by name: tasks, models, criteria, generators, positions, fusions …
+"""The registry class for all components chosen by name: tasks, models, criteria, generators, positions, fusions …
 
 Built-in components are added by a `"module:object"` reference and imported when first used, so that `--help` and
 option parsing never pay for importing torch. Plug-ins use the decorators at the end of this module.
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model with named settings: `overrides()` gives the configuration values that differ from the model's."""
+    """A model with named settings: `overrides()` returns the configuration values that differ from the model's."""
 
     model: str
     overrides: Callable[[], Mapping[str, Any]]
@@ -41,7 +41,7 @@ class Architecture:
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """A registered name: the object or a reference to it, its configuration class likewise, one line of help."""
+    """A registered component: the object or a reference to it, its configuration class likewise, one line of help."""
 
     target: T | str
     config: type | str | None
@@ -49,7 +49,7 @@ class Entry(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """Names of one kind of component."""
+    """The registered names of one kind of component."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -59,12 +59,12 @@ class Registry(Generic[T]):
         """Register `target` (an object or a `"module:object"` reference) under `name`.
 
         Args:
-            config: its configuration dataclass or a reference to it; without one, its attribute `Config`, if any.
-            help: one line on it; without one, the first line of its docstring.
+            config: its configuration dataclass or a reference to it; by default, its attribute `Config`, if any.
+            help: one line of help; by default, the first line of its docstring.
 
         Raises:
-            ValueError: `name` is taken by a different object; the message names both places. The same object, also
-                when its module was imported again, is fine.
+            ValueError: `name` is taken by a different object; the message names both places. Registering the same
+                object again, also after another import of its module, is allowed.
             TypeError: the configuration is no dataclass.
         """
         if name in self._entries and not _same(taken := self._entries[name].target, target):
@@ -79,7 +79,7 @@ class Registry(Generic[T]):
         self._entries[name] = Entry(target, config, help)
 
     def register(self, name: str, *, config: type | None = None) -> Callable[[R], R]:
-        """Decorator form of `add`."""
+        """Return a decorator that calls `add`."""
 
         def _decorate(target: R) -> R:
             self.add(name, cast(T, target), config=config)
@@ -94,32 +94,32 @@ class Registry(Generic[T]):
         return self._entries[name]
 
     def get(self, name: str) -> T:
-        """The object registered under `name`, imported now if it was registered by reference."""
+        """Return the object registered under `name`, imported now if it was registered by reference."""
         return cast(T, _load(self._entry(name).target))
 
     def config(self, name: str) -> type:
-        """The configuration dataclass of `name`, which may have no fields; never imports the component itself."""
+        """Return the configuration dataclass of `name`, which may have no fields, without importing the component."""
         return cast(type, _load(self._entry(name).config) or NoOptions)
 
     def options(self, name: str, config: object) -> dict[str, Any]:
-        """The values that `config` has for the options of `name`'s own configuration class."""
+        """Return the values in `config` of the options of `name`'s own configuration class."""
         return {field.name: getattr(config, field.name) for field in dataclasses.fields(self.config(name))}
 
     def help(self, name: str) -> str:
-        """One line on what `name` is."""
+        """Return one line of help on `name`."""
         return self._entry(name).help
 
     def names(self) -> list[str]:
-        """All registered names, in the order of registration."""
+        """Return all registered names, in the order of registration."""
         return list(self._entries)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._entries  # files may name a list
+        return isinstance(name, str) and name in self._entries  # a file may give a list here
 
 
 @contextlib.contextmanager
 def forgotten_on_error() -> Iterator[None]:
-    """What is registered inside is forgotten where it ends in an error: mended, it can be registered again."""
+    """Undo registrations made inside the context if it ends in an error, so that they can be repeated once fixed."""
     before = [(registry, dict(registry._entries)) for registry in ALL]
     try:
         yield
@@ -130,12 +130,12 @@ def forgotten_on_error() -> Iterator[None]:
 
 
 def summary(target: object) -> str:
-    """The first line of an object's docstring."""
+    """Return the first line of an object's docstring."""
     return (inspect.getdoc(target) or "").partition("\n")[0]
 
 
 def _load(reference: object) -> object:
-    """The object behind a `"module:object"` reference; anything that is not a string is returned as it is."""
+    """Return the object behind a `"module:object"` reference; return anything else unchanged."""
     if not isinstance(reference, str):
         return reference
     module, _, name = reference.partition(":")
@@ -143,9 +143,9 @@ def _load(reference: object) -> object:
 
 
 def _same(taken: object, target: object) -> bool:
-    """One object, or one piece of code that was executed again; functions made inside others may differ all the same.
+    """Return True for the same object, or the same code executed again, but not for functions made inside others.
 
-    An architecture is as much the same as its function.
+    Architectures are compared by model and function.
     """
     if isinstance(taken, Architecture) and isinstance(target, Architecture):
         return taken.model == target.model and _same(taken.overrides, target.overrides)
@@ -157,26 +157,26 @@ def _same(taken: object, target: object) -> bool:
 
 
 def _place(target: object, which: Literal[0, -1] = 0) -> str:
-    """What is registered, and in which line of which file; of several definitions of a class the first or the last."""
+    """Describe an object and its file and line; among several definitions of a class the first or the last."""
     if isinstance(target, Architecture):
         return f"{_place(target.overrides, which)} (a setting of {target.model})"
     name = target if isinstance(target, str) else getattr(target, "__qualname__", None)
     if name is None:
-        return f"{type(target).__name__} at {id(target):#x}"  # no two are the same
+        return f"{type(target).__name__} at {id(target):#x}"  # unique
     if isinstance(target, types.FunctionType):
         return f"{name} in {target.__code__.co_filename}, line {target.__code__.co_firstlineno}"
     return f"{name} in {_definition(target, which)}" if isinstance(target, type) else name
 
 
 def _definition(target: type, which: Literal[0, -1]) -> str:
-    """File and line of a class: Python keeps the line only from 3.13 on, and that of methods always."""
+    """Return file and line of a class: Python stores the line only from 3.13 on, but always that of methods."""
     try:
         file = inspect.getfile(target)
         tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     except (OSError, TypeError, ValueError):
         return target.__module__
     methods = [f.__code__ for f in vars(target).values() if isinstance(f, types.FunctionType)]
-    inside = [code.co_firstlineno for code in methods if code.co_filename == file]  # not those that dataclasses write
+    inside = [code.co_firstlineno for code in methods if code.co_filename == file]  # without those of dataclasses
     named = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == target.__name__]
     around = [node for node in named if all(node.lineno <= line <= (node.end_lineno or 0) for line in inside)]
     lines = [min([node.lineno, *(each.lineno for each in node.decorator_list)]) for node in around]
@@ -184,20 +184,20 @@ def _definition(target: type, which: Literal[0, -1]) -> str:
 
 
 TASKS: Registry[type[Task]] = Registry("task")
-MODELS: Registry[Any] = Registry("model")  # a class that its task can build: of a module, in each task's own way
+MODELS: Registry[Any] = Registry("model")  # a class that its task can build, in each task's own way
 ARCHITECTURES: Registry[Architecture] = Registry("architecture")
 CRITERIA: Registry[type[Criterion]] = Registry("criterion")
-GENERATORS: Registry[Any] = Registry("generator")  # a class: its objects are made of its own configuration
+GENERATORS: Registry[Any] = Registry("generator")  # a class whose objects are built from its own configuration
 POSITIONS: Registry[Callable[..., Position]] = Registry("position")
 FUSIONS: Registry[Callable[..., Fusion]] = Registry("fusion")
 MERGES: Registry[Callable[..., nn.Module]] = Registry("merge")
 
-#: What `docnmt-train --list` prints, in this order.
+#: All registries, in the order in which `docnmt-train --list` prints them.
 ALL: tuple[Registry[Any], ...] = (TASKS, MODELS, ARCHITECTURES, CRITERIA, GENERATORS, POSITIONS, FUSIONS, MERGES)
 
 
 def register_task(name: str) -> Callable[[T], T]:
-    """Register a task class under `name` (`--task`); its `Config`, if any, holds its options."""
+    """Register a task class under `name` (`--task`); its `Config`, if any, has its options."""
     return TASKS.register(name)
 
 
@@ -225,7 +225,7 @@ def register_architecture(model: str, name: str) -> Callable[[T], T]:
 
 
 def register_criterion(name: str) -> Callable[[T], T]:
-    """Register a criterion class under `name` (`--criterion`); its `Config`, if any, holds its options."""
+    """Register a criterion class under `name` (`--criterion`); its `Config`, if any, has its options."""
     return CRITERIA.register(name)
 
 
@@ -239,13 +239,13 @@ def register_position(name: str, *, config: type | None = None) -> Callable[[T],
 
     It is called with `docnmt.modules.positions.PositionSettings` and, by name, with the values of the options of
     `config`, and returns a `Position`. `config` is a frozen dataclass of `docnmt.registry.options.option` fields: they
-    are on the command line, and stored with the model, where the family is chosen.
+    are on the command line, and stored with the model, if the family is chosen.
     """
     return POSITIONS.register(name, config=config)
 
 
 def register_fusion(name: str, *, config: type | None = None) -> Callable[[T], T]:
-    """Register how positions join embeddings under `name` (`--position-fusion`).
+    """Register a module that joins positions with embeddings under `name` (`--position-fusion`).
 
     It is called with the width and, by name, with the values of the options of `config` (see `register_position`), and
     returns a module: `fusion(embeddings, positions, offsets)`.
@@ -254,5 +254,5 @@ def register_fusion(name: str, *, config: type | None = None) -> Callable[[T], T
 
 
 def register_merge(name: str) -> Callable[[T], T]:
-    """Register how two tree nodes become their parent under `name` (`--merge`)."""
+    """Register a module that merges two tree nodes into their parent under `name` (`--merge`)."""
     return MERGES.register(name)

@@ -1,4 +1,4 @@
-"""Plug-ins: packages that are installed with an entry point `docnmt.plugins`, and folders given as `--user-dir`."""
+"""Plug-ins: installed packages with an entry point `docnmt.plugins`, and folders given as `--user-dir`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from docnmt.registry.registry import forgotten_on_error
 from docnmt.runtime.errors import Terminated, UsageError, UserError
 
-#: Files beside a plug-in that are none.
+#: Files in a plug-in folder that are not imported.
 _OTHERS = ("test_*.py", "*_test.py", "conftest.py", "setup.py")
-#: What has been imported: a checksum of each file or package, by its path.
+#: The files and packages imported so far: a checksum of each, by its path.
 _imported: dict[Path, int] = {}
 
 
@@ -41,31 +41,31 @@ def import_plugins(user_dir: str | Path | None) -> None:
         raise UsageError(f"--user-dir {user_dir}: holds no Python files")
     for file in files:
         if str(file.parent) not in sys.path:
-            sys.path.append(str(file.parent))  # behind all others, so that no file takes the place of a module
+            sys.path.append(str(file.parent))  # last, so that no file hides a module
         with _named(f"--user-dir {user_dir}: {file.name}", folder):
             _import(file)
 
 
 def imported() -> dict[str, str]:
-    """The plug-in files and packages of this process, and a checksum of each."""
+    """Return the plug-in files and packages of this process, with a checksum of each."""
     return {path.name: f"{content:08x}" for path, content in _imported.items()}
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files of a plug-in, without its tests."""
+    """Return the files of a plug-in, without its tests."""
     return [file for file in sorted(folder.glob("*.py")) if not any(file.match(other) for other in _OTHERS)]
 
 
 @contextlib.contextmanager
 def _named(what: str, folder: Path | None = None) -> Iterator[None]:
-    """Whatever goes wrong while a plug-in is imported is told with its place (in its folder, where that is known), and
-    nothing of it stays registered."""
+    """Turn any error while a plug-in is imported into one that names its place (in its folder, if possible), and
+    undo its registrations."""
     try:
         with forgotten_on_error():
             yield
     except (UserError, KeyboardInterrupt, Terminated):
         raise
-    except BaseException as error:  # `sys.exit` among them: it would end the command as if all were well
+    except BaseException as error:  # `sys.exit`, too: it would end the command with status 0
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_file()]
         frame = ([frame for frame in frames if folder in Path(frame.filename).parents] or frames)[-1]
         place = f" ({Path(frame.filename).name}, line {frame.lineno})"
@@ -73,7 +73,7 @@ def _named(what: str, folder: Path | None = None) -> Iterator[None]:
 
 
 def _import(path: Path) -> None:
-    """Import a file or a package once, under its own name, or another one where a module has that already.
+    """Import a file or a package once, under its own name, or another one if a module has that already.
 
     Raises:
         UsageError: it has changed since.
@@ -100,7 +100,7 @@ def _import(path: Path) -> None:
 
 
 def _checksum(path: Path) -> int:
-    """Of a file, or of all Python files of a package."""
+    """Return the checksum of a file, or of all Python files of a package."""
     found = 0
     for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
         found = zlib.crc32(file.read_bytes(), found)
@@ -108,7 +108,7 @@ def _checksum(path: Path) -> int:
 
 
 def _is_another(name: str, file: Path) -> bool:
-    """Whether another module than this file has the name, imported or not."""
+    """Return True if another module than this file has the name, imported or not."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__file__", None) != str(file)
     try:

@@ -1,4 +1,4 @@
-"""Typed configuration. A dataclass is the one source of its command-line options, help, YAML keys and checks.
+"""Typed configuration: a dataclass is the one source of its command-line options, help, YAML keys and checks.
 
 A command has *sections*: (name, dataclass, the architecture's values). Values are taken in the order
 default < architecture < `--config` file < typed option. Every problem found is reported at once.

@@ -1,4 +1,4 @@
-"""Options that have an effect only with some values of another one."""
+"""Conditions: options that have an effect only with some values of another one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from docnmt.registry.options.setting import flag
 
 
 class Condition(NamedTuple):
-    """`options` have an effect only where `other` has one of `values`.
+    """A condition: `options` have an effect only if `other` has one of `values`.
 
-    `other` is an option, or a property that follows from several of them; then `needs` says what is missing.
+    `other` is an option, or a property that follows from several of them; then `needs` names the missing setting.
     """
 
     options: tuple[str, ...]
@@ -31,12 +31,12 @@ class Except(frozenset[Any]):
 
 
 def collected(config: type, name: str) -> list[Any]:
-    """What a configuration class and those that it extends have in the tuple `name`, the most general first."""
+    """Return the entries of the tuples `name` in a configuration class and its bases, the most general first."""
     return [entry for part in reversed(config.__mro__) for entry in vars(part).get(name, ())]
 
 
 def without_effect(config: object, given: Collection[str]) -> list[str]:
-    """Problems of the options `given` that nothing reads, by the `conditions` of the configuration's class."""
+    """Return problems of given options that have no effect, by the `conditions` of the configuration's class."""
     found: dict[str, str] = {}
     for names, other, values, needs in collected(type(config), "conditions"):
         value = getattr(config, other)

@@ -1,4 +1,4 @@
-"""Options that a caller of the library names: unknown ones are told apart from those that are meant."""
+"""Options given by name in Python: errors for unknown ones, with the nearest known name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def unknown_options(wrong: Collection[str], there: Collection[str]) -> UsageError:
-    """The error for options that do not exist: each with the nearest one there is, and all there are."""
+    """Return the error for options that do not exist: each with the nearest existing one, and a list of all."""
     listed = f"there are {', '.join(sorted(there))}"
     problems = []
     for each in sorted(wrong):
@@ -25,12 +25,12 @@ def unknown_options(wrong: Collection[str], there: Collection[str]) -> UsageErro
 
 
 def named_options(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that refuses unknown options as all of docnmt does, where Python has a TypeError."""
+    """Wrap a function so that unknown options raise docnmt's error instead of Python's TypeError."""
     known = signature(function).parameters.keys() - {"self"}
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        """As the function."""
+        """Call the function after checking the names."""
         if wrong := kwargs.keys() - known:
             raise unknown_options(wrong, known)
         return function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""A field of a configuration dataclass that is also a command-line option."""
+"""Fields of configuration dataclasses that are also command-line options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Choices = Sequence[str] | Callable[[], Sequence[str]]
 
 @dataclass(frozen=True)
 class Option:
-    """How the command line shows and reads a field, besides its type and its default; see `option`."""
+    """The command-line properties of a field, besides its type and its default; see `option`."""
 
     help: str = ""
     choices: Choices | None = None
@@ -30,22 +30,22 @@ def option(
     positional: bool = False,
     aliases: Sequence[str] = (),
     basic: bool = False,
-) -> Any:  # as dataclasses.field: a field of any type
-    """A field of a configuration dataclass that is also a command-line option.
+) -> Any:  # like dataclasses.field: a field of any type
+    """Define a field of a configuration dataclass that is also a command-line option.
 
-    Types understood: bool (`--flag/--no-flag`), int, float, str, Literal, `X | None`, `tuple[X, ...]` (several values).
+    Supported types: bool (`--flag/--no-flag`), int, float, str, Literal, `X | None`, `tuple[X, ...]` (several values).
 
     Args:
-        default: its value where none is given; `dataclasses.MISSING` makes the option required.
-        choices: allowed values, or a function that lists them when asked (a registry's `names`).
-        positional: given by place instead of by name.
+        default: its default value; `dataclasses.MISSING` makes the option required.
+        choices: allowed values, or a function that returns them when needed (a registry's `names`).
+        positional: True if it is given by place instead of by name.
         aliases: other spellings (`--batch-size` for `--max-sentences`), with the dashes.
-        basic: `--help` shows it; of the others only `--help-all`. Required options are always shown, and so are all of
-            a class that marks none.
+        basic: True if `--help` shows it; others are shown by `--help-all` only. Required options are always shown, and
+            so are all of a class without basic ones.
     """
     return field(default=default, metadata={"option": Option(help, choices, metavar, positional, aliases, basic)})
 
 
 @dataclass(frozen=True)
 class NoOptions:
-    """The configuration of a component that has none."""
+    """The configuration of a component without options."""

@@ -26,7 +26,7 @@ class Section:
 
 
 def aliases(sections: Sequence[Section]) -> dict[str, str]:
-    """Other spelling → name, of every option that has one."""
+    """Return a dictionary of other spellings to names, of every option that has any."""
     every = (setting for section in sections for setting in section.settings)
     return {underscored(alias): setting.name for setting in every for alias in setting.option.aliases}
 
@@ -39,7 +39,7 @@ def build(
     Args:
         file: the `--config` file's content, flat; unknown keys are problems.
         typed: command-line strings by field name.
-        explain: what to say of an unknown name (did-you-mean, or which architecture has it).
+        explain: returns a hint on an unknown name (did-you-mean, or which architecture has it).
 
     Raises:
         UsageError: with every problem found.
@@ -70,10 +70,10 @@ def build(
 
 
 def contradictions(config: object, kind: type | None = None) -> list[str]:
-    """What the method `problems` of a configuration, or of the part `kind` of it, finds; nothing where there is none.
+    """Return the result of the method `problems` of a configuration, or of its base `kind`; [] if there is none.
 
     Raises:
-        TypeError: it gives no list, as where a plug-in's ends without `return`.
+        TypeError: the result is no list, for instance if a plug-in's method lacks `return`.
     """
     kind = type(config) if kind is None else kind
     if not hasattr(kind, "problems"):
@@ -85,10 +85,10 @@ def contradictions(config: object, kind: type | None = None) -> list[str]:
 
 
 def _values(wanted: Sequence[Setting], sources: Mapping[str, Mapping[str, Any]], problems: list[str]) -> dict[str, Any]:
-    """The value of each setting in the first source that has one; what is wrong is added to `problems`.
+    """Return each setting's value from the first source that has one; errors are added to `problems`.
 
     Args:
-        sources: by how a problem of theirs is told.
+        sources: by the message format of their errors.
     """
     values: dict[str, Any] = {}
     for setting in wanted:

@@ -1,4 +1,4 @@
-"""A field of a configuration class with its type taken apart: what it is called, and values from texts."""
+"""Settings: fields of configuration classes, with their types analysed, and conversion of values from text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from docnmt.registry.options.option import Option
 
-#: No whole number is larger: arrays and generators of random numbers hold 64 bits.
+#: The largest whole number: arrays and generators of random numbers have 64 bits.
 LARGEST = (1 << 63) - 1
-#: Why a name may be missing among those that are registered.
+#: A hint for names that are not registered.
 PLUGIN = "a plug-in's needs its --user-dir"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of a configuration class, its type taken apart."""
+    """One field of a configuration class, with its type analysed."""
 
     name: str
     kind: type
@@ -31,19 +31,19 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """What the command line calls it: `--max-tokens`; of a positional one its name."""
+        """The name on the command line: `--max-tokens`; for a positional argument the field's name."""
         return self.name if self.option.positional else flag(self.name)
 
     @property
     def required(self) -> bool:
-        """Whether a value must be given."""
+        """True if a value must be given."""
         return self.default is dataclasses.MISSING
 
     def convert(self, value: object) -> object:
-        """A typed value from a string (command line) or a YAML or JSON value.
+        """Convert a string (command line) or a YAML or JSON value to this setting's type.
 
         Raises:
-            ValueError: it is not of this setting's type or not among its choices.
+            ValueError: the value is not of this type or not among the choices.
         """
         if value is None or (self.optional and value == "none" and "none" not in (self.choices or ())):
             if self.optional:
@@ -71,7 +71,7 @@ _EXPECTED = {int: "a whole number", float: "a number", str: "a text", bool: "tru
 
 
 def convert(value: object, kind: type) -> object:
-    """`value` as `kind`, or None where it is not one. A bool and nan are no numbers, 1.0 is no whole number."""
+    """Convert a value to `kind`, or return None if it is none. Bool and nan are no numbers, 1.0 is no whole number."""
     if kind is bool:
         return {"true": True, "false": False}.get(str(value).lower())
     if kind is str:
@@ -86,23 +86,23 @@ def convert(value: object, kind: type) -> object:
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """Return "did you mean 'name'? " with the name that is most like a word; an empty text where none is like it."""
+    """Return "did you mean 'name'? " with the name most similar to a word; an empty text if none is similar."""
     close = difflib.get_close_matches(word, list(names), n=1)
     return f"did you mean '{close[0]}'? " if close else ""
 
 
 def flag(name: str) -> str:
-    """The option of a field."""
+    """Return the option of a field."""
     return "--" + name.replace("_", "-")
 
 
 def underscored(word: str) -> str:
-    """The field of an option or of a YAML key."""
+    """Return the field of an option or of a YAML key."""
     return word.lstrip("-").replace("-", "_")
 
 
 def settings(config: type) -> list[Setting]:
-    """The settings of a configuration class, in its order."""
+    """Return the settings of a configuration class, in order."""
     hints = get_type_hints(config)
     return [_setting(f, hints[f.name]) for f in dataclasses.fields(config)]
 

@@ -1,4 +1,4 @@
-"""Configurations as JSON and YAML have them."""
+"""Conversion of configurations to and from JSON and YAML."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ C = TypeVar("C")
 
 
 def to_dict(config: DataclassInstance) -> dict[str, Any]:
-    """A configuration as plain JSON types."""
+    """Return a configuration as plain JSON types."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(config).items()}
 
 
 def from_dict(
     config: type[C], values: Mapping[str, Any], *, where: str, explain: Callable[[str], str] = lambda key: ""
 ) -> C:
-    """A configuration back from `to_dict`; a value that newer code added takes its default.
+    """Restore a configuration from `to_dict`; options added since have their defaults.
 
     Raises:
-        UsageError: unknown keys or wrong types, all of them, named with `where` they stand.
+        UsageError: unknown keys or wrong types, all of them, with `where` as their place.
     """
     try:
         resolved: C = build([Section(where, config)], values, {}, explain)[where]
@@ -37,10 +37,10 @@ def from_dict(
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The flat mapping in a YAML file.
+    """Read a YAML file that is a flat mapping.
 
     Raises:
-        UsageError: not readable, not YAML, or not a flat mapping of scalars and lists.
+        UsageError: the file is unreadable, not YAML, or not a flat mapping of scalars and lists.
     """
     from docnmt.runtime.structured import read_yaml as read  # not at the top: most commands read none
 
