@@ -1,6 +1,6 @@
-"""Text classification, from tables to labels.
+"""Text classification, from tables of labelled texts to predicted labels.
 
-`table` reads labelled texts, `vocabulary` numbers their words, `preprocess` writes the folder that `data` maps and
-batches; `model` is the classifier, `task` binds both for training, `scores` judges labels, and `label` is
-`docnmt-classify`. All options are in `config`.
+`labelled_table` reads labelled texts, `text_vocabulary` numbers their words, `classification_folder` writes the folder
+that `labelled_texts` maps and batches; `classifier` is the model, `classification_task` binds both for training,
+`scores` evaluates labels, and `label` is `docnmt-classify`. All options are in `config`.
 """

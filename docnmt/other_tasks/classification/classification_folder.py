@@ -23,7 +23,7 @@ from docnmt.runtime.files import check_folder, replacing_folder
 
 
 def preprocess_classification(config: ClassificationPreprocessConfig, say: Callable[[str], None]) -> None:
-    """Write the folder; `say` is given the report line by line.
+    """Write the folder; `say` is called with each line of the report.
 
     Raises:
         UserError: a table is missing or malformed, a label is not in the training table (file and line are named), the
@@ -53,7 +53,7 @@ def preprocess_classification(config: ClassificationPreprocessConfig, say: Calla
 
 
 def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]) -> Vocabulary:
-    """The vocabulary of the training texts."""
+    """Build the vocabulary of the training texts."""
     if config.vocabulary == "words":
         return WordVocabulary.count(texts, size=config.vocab_size or 50_000, min_frequency=config.min_frequency or 2)
     sentences = (sentence for text in texts for sentence in split_sentences(text))
@@ -61,16 +61,16 @@ def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]
 
 
 def labelled_arrays(texts: Sequence[str], labels: Sequence[int], vocabulary: Vocabulary) -> LabelledArrays:
-    """Texts, cut into sentences and these into tokens."""
+    """Cut texts into sentences and these into tokens."""
     encoded = [vocabulary.encode(split_sentences(text)) for text in texts]
     return LabelledArrays.from_texts(encoded, labels, vocabulary.vocab_size)
 
 
 def ordered_labels(labels: Sequence[str]) -> tuple[str, ...]:
-    """The labels that occur: in numerical order if all are whole numbers, else alphabetically.
+    """Return the labels that occur: in numerical order if all are whole numbers, else alphabetically.
 
     Raises:
-        UserError: fewer than two.
+        UserError: there are fewer than two.
     """
     names = set(labels)
     if len(names) < 2:
@@ -80,10 +80,10 @@ def ordered_labels(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def label_numbers(table: LabelledTexts, labels: Sequence[str], train: str) -> list[int]:
-    """Each row's label as its place in `labels`.
+    """Return each row's label as its place in `labels`.
 
     Raises:
-        UserError: a label is not among them; file and line are named.
+        UserError: a label is not among them; the message names file and line.
     """
     places = {label: number for number, label in enumerate(labels)}
     for row, label in enumerate(table.labels):

@@ -1,4 +1,4 @@
-"""The text classification task: labelled texts, and how well a model labels them."""
+"""The text classification task: labelled texts, and the evaluation of predicted labels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from docnmt.runtime.errors import UserError
 
 
 class TextClassification:
-    """Label texts.
+    """The task of labelling texts.
 
     Attributes:
         labels: the names of the classes, in the order of the model's outputs.
@@ -49,10 +49,10 @@ class TextClassification:
 
     @classmethod
     def load(cls, config: TextClassificationConfig, data_dir: str | Path) -> TextClassification:
-        """The task of a folder that `docnmt-preprocess --task text_classification` wrote.
+        """Load the task of a folder that `docnmt-preprocess --task text_classification` wrote.
 
         Raises:
-            UserError: not such a folder, or it is damaged.
+            UserError: the folder is not such a folder, or is damaged.
         """
         folder = Path(data_dir)
         meta = read_classification_meta(folder)
@@ -67,30 +67,30 @@ class TextClassification:
 
     @classmethod
     def restore(cls, config: TextClassificationConfig, state: TaskState) -> TextClassification:
-        """The task of a checkpoint, without data."""
+        """Restore the task of a checkpoint, without data."""
         kind = VOCABULARIES[state.json["vocabulary"]]
         vocabulary = kind.from_bytes(bytes(state.tensors["vocabulary"].numpy()))
         return cls(config, vocabulary=vocabulary, labels=state.json["labels"])
 
     def state(self) -> TaskState:
-        """Labels and vocabulary: what labelling a new text needs."""
+        """Return labels and vocabulary, which suffice to label new texts."""
         content = np.frombuffer(self.vocabulary.to_bytes(), dtype=np.uint8).copy()
         kind = next(name for name, known in VOCABULARIES.items() if isinstance(self.vocabulary, known))
         return TaskState({"labels": list(self.labels), "vocabulary": kind}, {"vocabulary": torch.from_numpy(content)})
 
     @property
     def vocabulary_size(self) -> int:
-        """Rows of the embedding table."""
+        """The number of rows of the embedding table."""
         return self.vocabulary.vocab_size
 
     def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
-        """The model of an architecture for this vocabulary and these labels."""
+        """Build the model of an architecture for this vocabulary and these labels."""
         return model_class.build(model_config, self)
 
     def dataset(
         self, split: str, model: nn.Module, *, seed: int = 0, epoch: int = 0, training: bool = False
     ) -> TextDataset:
-        """The texts of a split.
+        """Return the texts of a split.
 
         Raises:
             UserError: the folder has no such split.
@@ -100,14 +100,14 @@ class TextClassification:
         return self._dataset(LabelledArrays.open(self.data_dir, split, vocabulary=self.vocabulary_size), model, split)
 
     def texts(self, texts: Sequence[str], model: nn.Module, *, name: str = "input") -> TextDataset:
-        """New texts, all with label 0."""
+        """Return a dataset of new texts, all with label 0."""
         return self._dataset(labelled_arrays(texts, [0] * len(texts), self.vocabulary), model, name)
 
     def _dataset(self, arrays: LabelledArrays, model: nn.Module, name: str) -> TextDataset:
         return TextDataset(arrays, self.config.max_length, str(model.position_count), name)
 
     def evaluate(self, model: nn.Module, split: str, options: Mapping[str, object]) -> dict[str, float]:
-        """`macro_f1` of a split; the criterion logs the accuracy."""
+        """Compute `macro_f1` of a split; the criterion logs the accuracy."""
         data = self.dataset(split, model)
         predicted = label_probabilities(model, data, max_tokens=int(str(options["max_tokens"]))).argmax(1)
         return {"macro_f1": classification_scores(data.arrays.labels, predicted, self.labels).macro_f1}
@@ -115,7 +115,7 @@ class TextClassification:
 
 @torch.no_grad()
 def label_probabilities(model: nn.Module, data: TextDataset, *, max_tokens: int) -> np.ndarray:
-    """(U, C) float32 probabilities of the labels of every text, in the order of the dataset."""
+    """Return the probabilities (U, C) of the labels of every text, float32, in the order of the dataset."""
     device, order = next(model.parameters()).device, np.argsort(data.sizes, kind="stable")
     found = [np.zeros((0, 0), dtype=np.float32)]
     for part in plan_batches(data.sizes[order], max_tokens, seed=0, epoch=0, shuffle=False):

@@ -31,20 +31,20 @@ from docnmt.registry.registry import FUSIONS, POSITIONS
 
 
 class ClassificationTask(Protocol):
-    """What the model reads of a task."""
+    """The attributes of a task that the model needs."""
 
     labels: tuple[str, ...]
 
     @property
     def vocabulary_size(self) -> int:
-        """Rows of the embedding table."""
+        """The number of rows of the embedding table."""
 
 
 class FusionClassifier(nn.Module):
-    """logits = W·dropout(mean over words of encoder(fusion(E·√d, P))) + b; every part begins with its own stream.
+    """A classifier: logits = W·dropout(mean over words of encoder(fusion(E·√d, P))) + b; each part has its own stream.
 
     Attributes:
-        position_count: where the word index of a position counts from: its sentence (`unit`) or its text (`document`).
+        position_count: where word indices count from: the sentence (`unit`) or the text (`document`).
     """
 
     Config: type = FusionClassifierConfig
@@ -58,7 +58,7 @@ class FusionClassifier(nn.Module):
             position = build_position(
                 config.position, width, options=options, levels=config.levels or 2,
                 max_positions=config.max_positions or 4096, max_distance=config.relative_horizon or 16,
-                std=1.0,  # as embeddings have it before their √d, and the notebooks' tables
+                std=1.0,  # the same as embeddings before their √d, and as the notebooks' tables
             )  # fmt: skip
         with random_stream("embedding"):
             tokens = nn.Embedding(task.vocabulary_size, width)
@@ -81,11 +81,11 @@ class FusionClassifier(nn.Module):
 
     @classmethod
     def build(cls, config: FusionClassifierConfig, task: ClassificationTask) -> FusionClassifier:
-        """The model that `config` describes, for the labels and vocabulary of `task`."""
+        """Build the model that `config` describes, for the labels and vocabulary of `task`."""
         return cls(config, task)
 
     def forward(self, batch: TextBatch) -> Tensor:
-        """Logits (B, C) of the batch's B texts; a text without words has the mean 0."""
+        """Return logits (B, C) of the batch's B texts; a text without words has the mean 0."""
         text = batch.text
         x = self.embedding(text.tokens, text.positions, text.layout.sentence_offsets)  # (T, d)
         for layer in self.layers:
@@ -95,10 +95,10 @@ class FusionClassifier(nn.Module):
 
 @contextlib.contextmanager
 def random_stream(name: str) -> Iterator[None]:
-    """Inside, torch (on the CPU) draws from a stream that the current seed and `name` alone determine.
+    """Let torch (on the CPU) draw, inside the context, from a stream determined by the current seed and `name` alone.
 
-    So a component's initial weights do not depend on the other components, and models that differ in one component
-    can be compared pair by pair. The surrounding stream goes on as if nothing had been drawn.
+    So a component's initial weights do not depend on other components, and models that differ in one component
+    can be compared pairwise. The surrounding stream continues as if nothing had been drawn.
     """
     seeds = np.random.SeedSequence([torch.initial_seed(), zlib.crc32(name.encode())])
     with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""Every option of this package: the task, its preprocessing, the classifier, `docnmt-classify`. No torch here."""
+"""The options of text classification: task, preprocessing, classifier, `docnmt-classify`. No torch here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from docnmt.registry.registry import FUSIONS, POSITIONS
 
 @dataclass(frozen=True)
 class TextClassificationConfig:
-    """How much of a text is read."""
+    """Options for the part of a text that is read."""
 
     default_criterion: ClassVar[str] = "classification"
 
@@ -26,7 +26,7 @@ class TextClassificationConfig:
 
 @dataclass(frozen=True)
 class ClassificationPreprocessConfig:
-    """Tables of labelled texts: .tsv (label, tab, text), .csv (columns label and text) or .jsonl (keys label, text)."""
+    """Options of labelled texts in .tsv (label, tab, text), .csv (columns label, text) or .jsonl (keys label, text)."""
 
     train: str = option(
         dataclasses.MISSING, "training texts; vocabulary and labels come from here alone", metavar="FILE"
@@ -51,7 +51,7 @@ class ClassificationPreprocessConfig:
 
 @dataclass(frozen=True)
 class FusionClassifierConfig:
-    """An encoder with a mean over its words (Hallam and Tseng 2026, the notebooks' setting for AG News and IMDB)."""
+    """Options of an encoder with a mean over words (Hallam and Tseng 2026, the notebooks' setting of AG News, IMDB)."""
 
     default_task: ClassVar[str] = "text_classification"
     conditions: ClassVar[tuple[Condition, ...]] = (
@@ -111,7 +111,7 @@ class FusionClassifierConfig:
 
 @dataclass(frozen=True)
 class ClassifyConfig:
-    """A trained classifier, and texts."""
+    """Options for labelling texts with a trained classifier."""
 
     path: str = option(
         dataclasses.MISSING, "checkpoint, or the --save-dir of a run, whose best is taken", metavar="CKPT"

@@ -1,4 +1,4 @@
-"""Labelling new texts with a trained classifier: what `docnmt-classify` does."""
+"""Labelling of new texts with a trained classifier, which `docnmt-classify` runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
     """Write a line for each text, in input order: its label, a tab, the label's probability.
 
     Raises:
-        UserError: no classifier at the path, texts that cannot be read, a label that the classifier does not know.
+        UserError: there is no classifier at the path, texts cannot be read, or the classifier does not know a label.
     """
     loaded = load_model(config.path, device=pick_device(config.device))
     task = loaded.task

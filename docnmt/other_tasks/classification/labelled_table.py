@@ -1,4 +1,4 @@
-"""Tables of labelled texts: TSV, CSV and JSONL files, read whole, with the place of every row."""
+"""Reading of tables of labelled texts: TSV, CSV and JSONL files, read whole, with the place of every row."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (k
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Rows of a table.
+    """The rows of a table of labelled texts.
 
     Attributes:
-        labels, texts: one a row; labels are names, numbers too.
+        labels, texts: one per row; labels are names, even if they are numbers.
         lines: the line (from 1) at which each row begins.
         path: the file.
     """
@@ -34,19 +34,19 @@ class LabelledTexts:
         return len(self.texts)
 
     def place(self, row: int) -> str:
-        """`file:line` of a row, for messages."""
+        """Return `file:line` of a row, for messages."""
         return f"{self.path}:{self.lines[row]}"
 
 
 def read_labelled(path: Path) -> LabelledTexts:
-    """Read a table of labelled texts; the ending of its name says how.
+    """Read a table of labelled texts in the format of its ending.
 
     TSV: label, tab, text; a first line `label<TAB>text` is a header. CSV: a header with `label` and `text` among its
     columns, or no header: the label first, the text from the other columns joined by a space (AG News as published).
-    JSONL: an object a line with `label` (text or whole number) and `text`. Other columns and keys are ignored.
+    JSONL: one object per line with `label` (text or whole number) and `text`. Other columns and keys are ignored.
 
     Raises:
-        UserError: naming the file and line: cannot be read, not UTF-8, a malformed row, no label, no rows at all.
+        UserError: unreadable, not UTF-8, a malformed row, no label, no rows at all; the message names file and line.
     """
     readers = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl}
     if path.suffix not in readers:
@@ -71,10 +71,10 @@ def read_labelled(path: Path) -> LabelledTexts:
 
 
 def read_texts(path: Path | None) -> list[str]:
-    """Texts without labels: a .jsonl file's `text` values, which may have line breaks; else lines, or those of stdin.
+    """Read texts without labels: the `text` values of a .jsonl file, which may have line breaks, or lines.
 
     Raises:
-        UserError: naming the file and line: cannot be read, not UTF-8, not an object with a text.
+        UserError: unreadable, not UTF-8, not an object with a text; the message names file and line.
     """
     if path is not None and path.suffix == ".jsonl":
         return [text for _, (text,) in read_jsonl(path, ["text"])]

@@ -1,7 +1,7 @@
-"""Labelled texts: as arrays in a folder that `docnmt-preprocess --task text_classification` wrote, and as batches.
+"""Labelled texts: arrays in a folder that `docnmt-preprocess --task text_classification` wrote, and batches of them.
 
-For each split `SPLIT.tokens.bin` and its offsets (a row a sentence), `SPLIT.texts.bin` (offsets of texts into
-sentences) and `SPLIT.labels.bin`; `vocabulary` holds the words or the SentencePiece model.
+Each split has `SPLIT.tokens.bin` and its offsets (a row per sentence), `SPLIT.texts.bin` (offsets of texts into
+sentences) and `SPLIT.labels.bin`; `vocabulary` has the words or the SentencePiece model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TASK, VOCABULARY = "text_classification", "vocabulary"
 
 @dataclass(frozen=True, eq=False)
 class LabelledArrays:
-    """The texts of one split: tokens in sentences in texts.
+    """The texts of one split as arrays: tokens in sentences in texts.
 
     Attributes:
         sentences: tokens of the S sentences, one after the other. text_offsets: (N+1,) int64 into sentences.
@@ -43,7 +43,7 @@ class LabelledArrays:
     def from_texts(
         cls, texts: Sequence[Sequence[Sequence[int]]], labels: Sequence[int], vocab_size: int
     ) -> LabelledArrays:
-        """From each text's sentences, each a list of tokens."""
+        """Build the arrays from each text's sentences, each a list of tokens."""
         return cls(
             TokenArray.from_lists([sentence for text in texts for sentence in text], vocab_size),
             offsets_of(np.array([len(text) for text in texts], dtype=np.int64)),
@@ -52,14 +52,14 @@ class LabelledArrays:
 
     @property
     def token_offsets(self) -> np.ndarray:
-        """(N+1,) where each text's tokens begin."""
+        """The place (N+1,) where each text's tokens begin."""
         return np.asarray(self.sentences.offsets[self.text_offsets])
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def save(self, folder: Path, split: str) -> dict[str, dict[str, Any]]:  # Any: entries of `meta.json`
-        """Write the arrays; returns the files' entries for `meta.json`."""
+        """Write the arrays; return the files' entries for `meta.json`."""
         tokens = RaggedWriter(folder, f"{split}.tokens", self.sentences.tokens.dtype)
         tokens.append(self.sentences.tokens, self.sentences.lengths())
         files = tokens.close()
@@ -71,10 +71,10 @@ class LabelledArrays:
 
     @classmethod
     def open(cls, folder: Path, split: str, *, vocabulary: int | None = None) -> LabelledArrays:
-        """Map the arrays of a split into memory; `vocabulary`, how many entries it has.
+        """Map the arrays of a split into memory; `vocabulary` is its number of entries.
 
         Raises:
-            UserError: not such a folder, no such split, or damaged files.
+            UserError: no such folder or split, or damaged files.
         """
         meta = read_classification_meta(folder)
         files = meta["files"]
@@ -93,10 +93,10 @@ class LabelledArrays:
 
 
 def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON
-    """The content of `meta.json`.
+    """Read `meta.json`.
 
     Raises:
-        UserError: not a data folder, one of another task, or files are missing.
+        UserError: the folder is no data folder or one of another task, or files are missing.
     """
     meta = read_meta(folder)
     if meta["task"] != TASK:
@@ -104,16 +104,16 @@ def read_classification_meta(folder: Path) -> dict[str, Any]:  # Any: JSON
     return meta
 
 
-#: Texts, each a document of one span.
+#: A batch of texts, each a document of one span.
 TextBatch: TypeAlias = LabelledBatch[PackedText]
 
 
 @dataclass(frozen=True, eq=False)
 class TextDataset:
-    """The texts of one split, of each the first `max_length` tokens.
+    """The texts of one split, each cut to its first `max_length` tokens.
 
     Attributes:
-        position_count: word indices count inside their sentence (`unit`) or from the text's start (`document`).
+        position_count: word indices count from the sentence (`unit`) or from the text's start (`document`).
     """
 
     arrays: LabelledArrays
@@ -123,17 +123,17 @@ class TextDataset:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """(U,) tokens read of each text."""
+        """The number of tokens (U,) read of each text."""
         lengths = np.diff(self.arrays.token_offsets)
         return lengths if self.max_length is None else np.minimum(lengths, self.max_length)
 
     @property
     def sizes(self) -> np.ndarray:
-        """(U,) int64 tokens; a text without any counts as one, so that no batch is endless."""
+        """The number of tokens (U,), int64; an empty text counts as one, so that batches are finite."""
         return np.asarray(np.maximum(self.lengths, 1))
 
     def batch(self, units: np.ndarray) -> TextBatch:
-        """These texts, in this order."""
+        """Return the batch of these texts, in this order."""
         lengths = self.lengths[units]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         starts = self.arrays.token_offsets[units]
@@ -151,6 +151,6 @@ class TextDataset:
         )
 
     def describe(self, units: np.ndarray) -> str:
-        """Which texts these are, counted from 1."""
+        """Describe these texts by their numbers, from 1."""
         shown = ", ".join(str(unit + 1) for unit in units[:10])
         return f"{self.name}: texts {shown}{', …' if len(units) > 10 else ''}"

@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class ClassificationScores:
-    """Counts of true labels (rows) against predicted ones (columns), and what follows from them.
+    """Counts of true labels (rows) against predicted ones (columns), with the scores that follow.
 
     Attributes:
         confusion: (C, C) int64.
@@ -22,35 +22,35 @@ class ClassificationScores:
 
     @property
     def count(self) -> int:
-        """Texts scored."""
+        """The number of texts scored."""
         return int(self.confusion.sum())
 
     @property
     def accuracy(self) -> float:
-        """Share of texts with the right label, in 0…1; 0 without texts."""
+        """The share of texts with the right label, in 0…1; 0 without texts."""
         return float(np.trace(self.confusion) / max(self.count, 1))
 
     @property
     def f1(self) -> np.ndarray:
-        """(C,) harmonic mean of precision and recall: 2·TP / (true + predicted); 0 where both counts are 0."""
+        """The harmonic means (C,) of precision and recall: 2·TP / (true + predicted); 0 if both counts are 0."""
         both = self.confusion.sum(0) + self.confusion.sum(1)
         return np.asarray(2 * np.diag(self.confusion) / np.maximum(both, 1))
 
     @property
     def macro_f1(self) -> float:
-        """Mean F1 of the labels that occur, as truth or as prediction."""
+        """The mean F1 of the labels that occur, as truth or as prediction."""
         occurs = (self.confusion.sum(0) + self.confusion.sum(1)) > 0
         return float(self.f1[occurs].mean()) if occurs.any() else 0.0
 
     def to_dict(self) -> dict[str, object]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {
             "accuracy": self.accuracy, "macro_f1": self.macro_f1, "count": self.count, "labels": list(self.labels),
             "f1": self.f1.tolist(), "confusion": self.confusion.tolist(),
         }  # fmt: skip
 
     def __str__(self) -> str:
-        """The scores and the matrix as a table."""
+        """Format the scores and the matrix as a table."""
         head = "truth \\ predicted"
         width = max(6, *map(len, self.labels), len(str(self.confusion.max(initial=0)))) + 1
         first = max(len(head), *map(len, self.labels))
@@ -64,7 +64,7 @@ class ClassificationScores:
 
 
 def classification_scores(truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]) -> ClassificationScores:
-    """Scores of predicted label numbers (N,) against true ones (N,), each in 0…C−1.
+    """Compute scores of predicted label numbers (N,) against true ones (N,), each in 0…C−1.
 
     Raises:
         ValueError: lengths differ, or a number is outside the labels.

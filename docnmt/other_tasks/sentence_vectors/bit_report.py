@@ -1,4 +1,4 @@
-"""How well the bits of binary codes are used."""
+"""A report on how well the bits of binary codes are used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class BitReport:
-    """How often each bit is 1, over all codes so far."""
+    """Counts how often each bit is 1, over all codes so far."""
 
     def __init__(self, bits: int) -> None:
         self.ones = np.zeros(bits, np.int64)
@@ -19,17 +19,17 @@ class BitReport:
 
     @property
     def dead(self) -> np.ndarray:
-        """Which bits are the same in all codes: they carry no information."""
+        """The bits that are the same in all codes, so that they carry no information."""
         return np.flatnonzero((self.ones == 0) | (self.ones == self.codes))
 
     @property
     def balance(self) -> np.ndarray:
-        """(B,) share of ones of each bit; 0.5 is best."""
+        """The share of ones (B,) of each bit; 0.5 is best."""
         return np.asarray(self.ones / max(self.codes, 1))
 
     @property
     def entropy(self) -> float:
-        """Bits of information in a code if its bits were independent; at most B."""
+        """The information of a code in bits if its bits were independent; at most B."""
         p = self.balance
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = -(p * np.log2(p) + (1 - p) * np.log2(1 - p))

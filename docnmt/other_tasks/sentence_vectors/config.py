@@ -1,4 +1,4 @@
-"""Every option of this package: task `nli`, its preprocessing, the sentence encoders, `docnmt-embed`. No torch here."""
+"""The options of sentence vectors: task `nli`, preprocessing, sentence encoders, `docnmt-embed`. No torch here."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import ClassVar, Literal
 
 from docnmt.registry.options import Condition, Except, below, no_share, option, same_file
 
-#: Width of the vectors that words get where no file gives any.
+#: The width of random word vectors, used if no file is given.
 RANDOM_DIMENSIONS = 300
 
 
 @dataclass(frozen=True)
 class NliConfig:
-    """Nothing: vectors and vocabulary come with the data."""
+    """Options of the task `nli`; there are none, because vectors and vocabulary come with the data."""
 
     default_criterion: ClassVar[str] = "nli"
 
 
 @dataclass(frozen=True)
 class NliPreprocessConfig:
-    """Labelled sentence pairs (SNLI's or MultiNLI's .jsonl, or .tsv with label, text, text2) and word vectors."""
+    """Options of labelled sentence pairs (.jsonl of SNLI or MultiNLI, or .tsv with label, text, text2) and vectors."""
 
     train: tuple[str, ...] = option(dataclasses.MISSING, "training pairs, one file or several", metavar="FILE")
     valid: tuple[str, ...] = option(dataclasses.MISSING, "pairs that choose the model", metavar="FILE")
@@ -41,7 +41,7 @@ class NliPreprocessConfig:
 
 @dataclass(frozen=True)
 class SentencePairConfig:
-    """What follows every sentence encoder: a hashing layer, if asked for, and the classifier of the pair."""
+    """Options of the layers after every sentence encoder: an optional hashing layer, and the classifier of the pair."""
 
     default_task: ClassVar[str] = "nli"
     sizes: ClassVar[tuple[str, ...]] = ()  # options of a subclass that must be at least 1
@@ -65,7 +65,7 @@ class SentencePairConfig:
 
 @dataclass(frozen=True)
 class InferLiteConfig(SentencePairConfig):
-    """InferLite (Kiros and Chan 2018). Widths are ours: the paper's appendix with its values is not available."""
+    """Options of InferLite (Kiros and Chan 2018). Default widths are ours: the paper's appendix is not available."""
 
     sizes: ClassVar[tuple[str, ...]] = ("hidden_dim", "output_dim", "conv_layers")
 
@@ -80,14 +80,14 @@ class InferLiteConfig(SentencePairConfig):
 
 @dataclass(frozen=True)
 class BagOfWordsConfig(SentencePairConfig):
-    """The mean, the maximum or the SIF-weighted mean of the word vectors."""
+    """Options of the mean, the maximum or the SIF-weighted mean of the word vectors."""
 
     bag_pooling: Literal["mean", "max", "sif"] = option("mean", "over the words; sif weighs them by a / (a + p(w))")
 
 
 @dataclass(frozen=True)
 class BiLstmMaxConfig(SentencePairConfig):
-    """InferSent (Conneau et al. 2017)."""
+    """Options of InferSent (Conneau et al. 2017)."""
 
     sizes: ClassVar[tuple[str, ...]] = ("output_dim",)
 
@@ -101,7 +101,7 @@ class BiLstmMaxConfig(SentencePairConfig):
 
 @dataclass(frozen=True)
 class Source2TokenEncoderConfig(SentencePairConfig):
-    """The document encoder's layers and its source2token summaries, on single sentences."""
+    """Options of the document encoder's layers and its source2token summaries, on single sentences."""
 
     sizes: ClassVar[tuple[str, ...]] = ("embed_dim", "heads", "ffn_dim")
 
@@ -121,7 +121,7 @@ class Source2TokenEncoderConfig(SentencePairConfig):
 
 @dataclass(frozen=True)
 class EmbedConfig:
-    """What `docnmt-embed` does with the text."""
+    """Options of `docnmt-embed`."""
 
     conditions: ClassVar[tuple[Condition, ...]] = (
         Condition(("top", "backend"), "search", Except((None,)), "--search"),

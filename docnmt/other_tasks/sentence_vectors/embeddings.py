@@ -1,7 +1,7 @@
-"""K types of frozen word vectors in one vocabulary: what InferLite reads (Kiros and Chan 2018, section 3).
+"""Several types of frozen word vectors in one vocabulary, as InferLite reads them (Kiros and Chan 2018, section 3).
 
-The vocabulary holds the words of the data and the first words of each file, as far as any file has a vector for them.
-Row 0 is for every other word and is zero in every type, as is the row of a word that one type lacks.
+The vocabulary has the words of the data and the first words of each file, if any file has a vector for them.
+Row 0 stands for every other word and is zero in every type, like the row of a word that a type lacks.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from docnmt.other_tasks.sentence_vectors.vector_files import WordVectors, read_v
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import write_text
 
-#: What row 0 is called; no text gives this word.
+#: The name of row 0; no text has this word.
 UNKNOWN = "<unk>"
 
 
 @dataclass(frozen=True)
 class Embeddings:
-    """A vocabulary and its vectors.
+    """A vocabulary with its vectors.
 
     Attributes:
-        names: the files they came from, one a type.
+        names: the files of the vectors, one per type.
         words: (V) the vocabulary; `words[0]` is `UNKNOWN`.
-        vectors: one (V, d_k) array a type, float16 with every row of length 1 or 0, or float32 and as they were read.
+        vectors: one (V, d_k) array per type, float16 with every row of length 1 or 0, or float32 and unscaled.
     """
 
     names: Sequence[str]
@@ -40,18 +40,18 @@ class Embeddings:
         object.__setattr__(self, "_index", {word: i for i, word in enumerate(self.words) if i})
 
     def index(self, word: str) -> int:
-        """The row of a word: as it is spelt, else in lower case, else 0."""
+        """Return the row of a word: as spelt, else in lower case, else 0."""
         return self._index.get(word) or self._index.get(word.lower(), 0)
 
     def indices(self, words: Iterable[str]) -> list[int]:
-        """The rows of several words."""
+        """Return the rows of several words."""
         return [self.index(word) for word in words]
 
     def save(self, folder: Path) -> None:
-        """Write `words.txt` (a word a line) and `vectors.K.npy` (one a type).
+        """Write `words.txt` (one word per line) and `vectors.K.npy` (one per type).
 
         Raises:
-            UserError: a word holds a line break.
+            UserError: a word has a line break.
         """
         if broken := [word for word in self.words if "\n" in word]:
             raise UserError(f"the word {broken[0]!r} of the vector files holds a line break; remove it there")
@@ -61,7 +61,7 @@ class Embeddings:
 
     @classmethod
     def open(cls, folder: Path, names: Sequence[str]) -> Embeddings:
-        """What `save` wrote, mapped into memory; `names` are the files that the types came from.
+        """Map the files of `save` into memory; `names` are the files that the types came from.
 
         Raises:
             UserError: a file is missing or damaged.
@@ -84,15 +84,15 @@ class Embeddings:
 
 
 def map_npy(path: Path) -> np.ndarray:
-    """An `.npy` file, mapped into memory.
+    """Map an `.npy` file into memory.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: the file cannot be read.
     """
     try:
-        # Copy on write: torch expects a writable array; it is only read.
+        # Copy on write: torch expects a writable array, but only reads it.
         array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
-    except Exception as error:  # NumPy has a dozen kinds for damage, shapes beyond memory and headers that do not parse
+    except Exception as error:  # NumPy raises many kinds for damage, shapes beyond memory and malformed headers
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise UserError(f"{path}: cannot be read as an .npy file: {reason}") from error
     if not isinstance(array, np.ndarray):
@@ -106,10 +106,10 @@ def build_embeddings(
     """Read K vector files, restricted to the words of `counts` and each file's first `keep_words` words.
 
     Args:
-        unit: bring every vector to unit length; otherwise they stay as they are.
+        unit: scale every vector to unit length; otherwise vectors are unchanged.
 
     Returns:
-        The embeddings, and a report in lines: what each type covers of `counts`, and the commonest words it lacks.
+        The embeddings, and lines of a report: each type's coverage of `counts`, and the commonest words it lacks.
 
     Raises:
         UserError: a file cannot be read, or has none of the words.
@@ -126,7 +126,7 @@ def build_embeddings(
 
 
 def random_embeddings(counts: Mapping[str, int]) -> tuple[Embeddings, list[str]]:
-    """A random vector of length 1 for each word of `counts`, the same each time; and a report as `build_embeddings`'.
+    """Return a random unit vector for each word of `counts`, always the same, and a report as `build_embeddings` does.
 
     Raises:
         UserError: there is no word.
@@ -142,12 +142,12 @@ def random_embeddings(counts: Mapping[str, int]) -> tuple[Embeddings, list[str]]
 
 
 def _row(vectors: WordVectors, word: str) -> int | None:
-    """The row of a word: as it is spelt, else in lower case."""
+    """Return the row of a word: as spelt, else in lower case."""
     return vectors.rows.get(word, vectors.rows.get(word.lower()))
 
 
 def _fill(vectors: WordVectors, words: Sequence[str], dtype: type[np.float16] | type[np.float32]) -> np.ndarray:
-    """(V, d) table of a type; a word that it lacks, and word 0, has zeros."""
+    """Return the table (V, d) of a type; words that it lacks, and word 0, have zeros."""
     table = np.zeros((len(words), vectors.vectors.shape[1]), dtype)
     rows = {i: row for i, word in enumerate(words) if i and (row := _row(vectors, word)) is not None}
     table[list(rows)] = vectors.vectors[list(rows.values())]

@@ -1,4 +1,4 @@
-"""Text → sentence vectors or binary codes, with a trained sentence encoder."""
+"""The sentence encoder for use: text becomes vectors or binary codes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairMode
 from docnmt.other_tasks.sentence_vectors.sentence_batches import PackedSentences, by_length
 from docnmt.runtime.errors import UserError
 
-#: A sentence's vector, its code before the threshold (values between 0 and 1), its code (0 or 1).
+#: A sentence's vector, its code before thresholding (values between 0 and 1), or its code (0 or 1).
 Representation = Literal["vectors", "soft", "codes"]
 
 
 class SentenceEncoder:
-    """A frozen sentence encoder. A vector does not depend on the sentences it is computed with.
+    """A trained sentence encoder. A vector does not depend on the sentences encoded with it.
 
     Args:
-        max_tokens: words that are encoded at once.
-        cache_words: an encoder without context gives a word the same row everywhere; so many rows are kept.
+        max_tokens: words encoded at once.
+        cache_words: rows to cache, for encoders without context, which give a word the same row everywhere.
 
     Attributes:
-        tokens, unknown: words seen so far, and how many of them have no vector of any type.
+        tokens, unknown: words encoded so far, and how many of them have no vector of any type.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class SentenceEncoder:
 
     @classmethod
     def load(cls, path: str | Path, *, device: torch.device | str = "cpu", max_tokens: int = 4096) -> SentenceEncoder:
-        """The encoder of a checkpoint, or of a `--save-dir`, whose best is taken.
+        """Load the encoder of a checkpoint, or of the best one in a `--save-dir`.
 
         Raises:
-            UserError: nothing there, damaged, or not a sentence encoder.
+            UserError: it does not exist, is damaged, or is no sentence encoder.
         """
         loaded = load_model(path, device=device)
         if not isinstance(loaded.model, SentencePairModel) or not isinstance(loaded.task, SentenceTask):
@@ -63,10 +63,10 @@ class SentenceEncoder:
 
     @torch.no_grad()
     def features(self, sentences: Sequence[Sequence[str]], representation: Representation = "vectors") -> np.ndarray:
-        """Tokenised sentences → (N, d or bits) float32.
+        """Encode tokenised sentences as (N, d or bits), float32.
 
         Raises:
-            UserError: codes are asked for and the model learned none.
+            UserError: codes are requested and the model learned none.
         """
         hash = self.model.hash
         if hash is None and representation != "vectors":
@@ -79,7 +79,7 @@ class SentenceEncoder:
         return out
 
     def codes(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """Tokenised sentences → (N, bits / 8) uint8, eight bits a byte.
+        """Encode tokenised sentences as codes (N, bits / 8), uint8, eight bits per byte.
 
         Raises:
             UserError: the model learned no codes.
@@ -87,7 +87,7 @@ class SentenceEncoder:
         return np.packbits(self.features(sentences, "codes") > 0.5, axis=1)
 
     def _blocks(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[np.ndarray, Tensor]]:
-        """Sentences of similar length together: which they are, and their vectors."""
+        """Yield sentences of similar length together: their numbers and their vectors."""
         found = [self.embeddings.indices(sentence) for sentence in sentences]
         self.tokens += sum(map(len, found))
         self.unknown += sum(sentence.count(0) for sentence in found)
@@ -97,7 +97,7 @@ class SentenceEncoder:
 
 
 class _WordRows:
-    """Rows of an encoder without context, kept from block to block: a sentence is the maximum of its words' rows."""
+    """A cache of the rows of an encoder without context: a sentence is the maximum of its words' rows."""
 
     def __init__(self, encoder: InferLiteEncoder, tables: list[Tensor], capacity: int, block: int) -> None:
         self.encoder, self.tables, self.capacity = encoder, tables, capacity

@@ -1,4 +1,4 @@
-"""The encoders that InferLite is compared with: bag of words, BiLSTM with max-pooling, self-attention."""
+"""The encoders compared with InferLite: bag of words, BiLSTM with max-pooling, self-attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from docnmt.modules.sublayer import Reads
 
 
 class WordEncoder(nn.Module, ABC):
-    """Sentence vectors from K tables of frozen word vectors; each sentence by itself.
+    """The base class of encoders of sentences, one by one, from K tables of frozen word vectors.
 
     Attributes:
         d_output: width of a sentence vector.
@@ -31,11 +31,11 @@ class WordEncoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
-        """tokens (T,) in sentences `spans`, tables K × (V, d_k) → (S, d_output)."""
+        """Encode tokens (T,) in sentences `spans`, with tables K × (V, d_k), as (S, d_output)."""
 
 
 def look_up(tables: Sequence[Tensor], tokens: Tensor, dtype: torch.dtype) -> list[Tensor]:
-    """The word vectors of tokens (T,) in each of K tables (V, d_k) → K × (T, d_k)."""
+    """Look up tokens (T,) in each of K tables (V, d_k); return K × (T, d_k)."""
     return [table.index_select(0, tokens).to(dtype) for table in tables]
 
 
@@ -59,7 +59,7 @@ class BagOfWords(WordEncoder):
         self.register_buffer("probability", probability, persistent=False)  # the task keeps it
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
-        """(T,) → (S, sum of d_k)."""
+        """Encode tokens (T,) as (S, sum of d_k)."""
         words = torch.cat(look_up(tables, tokens, self.probability.dtype), dim=1)
         if self.pooling == "max":
             return span_max(words, spans)
@@ -80,7 +80,7 @@ class BiLstmMax(WordEncoder):
         self.d_output = d_output
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
-        """(T,) → (S, d_output)."""
+        """Encode tokens (T,) as (S, d_output)."""
         words = torch.cat(look_up(tables, tokens, next(self.lstm.parameters()).dtype), dim=1)
         order, sizes = _time_major(spans)
         if not len(order):
@@ -94,7 +94,7 @@ class BiLstmMax(WordEncoder):
 
 
 def _time_major(spans: Spans) -> tuple[Tensor, Tensor]:
-    """Token indices as `PackedSequence` wants them: all first words, longest sentence first, then all second words …"""
+    """Return token indices as `PackedSequence` needs them: first words, longest sentence first, then second words …"""
     lengths = spans.offsets.diff()
     rank = torch.empty_like(lengths)
     rank[lengths.argsort(descending=True, stable=True)] = torch.arange(len(lengths), device=lengths.device)
@@ -105,7 +105,7 @@ def _time_major(spans: Spans) -> tuple[Tensor, Tensor]:
 
 
 class Source2TokenEncoder(WordEncoder):
-    """Self-attention, then the summaries by which document models select sentences.
+    """Self-attention layers, then the summaries by which document models select sentences.
 
     Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", eq. 1-2, on single sentences.
 
@@ -119,7 +119,7 @@ class Source2TokenEncoder(WordEncoder):
     ) -> None:
         super().__init__()
         self.input = nn.Linear(sum(dims), d_model)
-        # Words as large as their positions: torch's own weights would leave vectors of unit length at a tenth of them
+        # Words as large as their positions: torch's own initialisation would leave unit vectors at a tenth of them
         nn.init.normal_(self.input.weight, std=len(dims) ** -0.5)
         nn.init.zeros_(self.input.bias)
         self.position = Sinusoidal(d_model)
@@ -136,7 +136,7 @@ class Source2TokenEncoder(WordEncoder):
         self.d_output = d_model
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
-        """(T,) → (S, d_model). Every sentence needs a word."""
+        """Encode tokens (T,) as (S, d_model). Every sentence needs a word."""
         layout = DocumentLayout(spans.offsets, torch.arange(len(spans) + 1, device=tokens.device))
         place = torch.arange(len(tokens), device=tokens.device) - spans.offsets[:-1][spans.span_of_token]
         x = self.input(torch.cat(look_up(tables, tokens, self.input.weight.dtype), dim=1))

@@ -1,4 +1,4 @@
-"""InferLite's gate activations: how much each embedding type counts for each word."""
+"""InferLite's gate activations, which weigh each embedding type for each word, as numbers and pictures."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from docnmt.other_tasks.sentence_vectors.sentence_batches import PackedSentences
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.picture import picture_form, write_picture
 
-#: Lines whose gates are drawn at most, and their words; more would not be readable.
+#: The most lines drawn in a picture, and the most words of each; more would not be readable.
 MOST_DRAWN, MOST_WORDS = 20, 60
 
 
 @torch.no_grad()
 def gate_means(encoder: SentenceEncoder, sentence: Sequence[str]) -> np.ndarray:
-    """The mean over features of each type's gate for each word: (K, T), between 0 and 1.
+    """Return the mean over features of each type's gate for each word: (K, T), between 0 and 1.
 
     Raises:
-        UserError: the model is no inferlite, or one without gates.
+        UserError: the model is no inferlite, or has no gates.
     """
     inferlite = encoder.model.encoder
     if not isinstance(inferlite, InferLiteEncoder) or inferlite.controllers is None:
@@ -36,10 +36,10 @@ def gate_means(encoder: SentenceEncoder, sentence: Sequence[str]) -> np.ndarray:
 
 
 def draw_gates(encoder: SentenceEncoder, sentences: Sequence[Sequence[str]], path: Path) -> None:
-    """One strip a sentence: a row for each embedding type, a column for each word; dark is open.
+    """Draw one strip per sentence: a row for each embedding type, a column for each word; dark is open.
 
     Raises:
-        UserError: no sentences or more than can be read in a picture, one without words or with too many, matplotlib
+        UserError: no sentences or more than a picture can show, one without words or with too many, matplotlib
             is not installed or cannot write this kind of file, or the model has no gates.
     """
     if not 1 <= len(sentences) <= MOST_DRAWN:

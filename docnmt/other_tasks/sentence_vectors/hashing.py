@@ -9,7 +9,7 @@ from docnmt.other_tasks.sentence_vectors.inferlite import RowLinear
 
 
 class SemanticHash(nn.Module):
-    """h(s) = σ(LN(W s + b) / τ); thresholded at 0.5 outside training.
+    """Semantic hashing: h(s) = σ(LN(W s + b) / τ), thresholded at 0.5 outside training.
 
     τ falls exponentially from 1 with every batch of training and stays at `minimum`, so it is never 0.
 
@@ -20,7 +20,7 @@ class SemanticHash(nn.Module):
     Args:
         d_input: width of the sentence vectors.
         bits: length of the codes.
-        steps: batches until τ has fallen to `minimum`.
+        steps: number of batches until τ has fallen to `minimum`.
     """
 
     seen: Tensor
@@ -40,22 +40,22 @@ class SemanticHash(nn.Module):
 
     @property
     def temperature(self) -> float:
-        """τ of the next batch of training, in [minimum, 1]."""
+        """The temperature τ of the next training batch, in [minimum, 1]."""
         return max(self.minimum, float(self.minimum ** (int(self.seen) / self.steps)))
 
     def scores(self, sentences: Tensor) -> Tensor:
-        """LN(W s + b): (S, d) → (S, bits). A bit is 1 where its score is positive, whatever τ is."""
+        """Compute LN(W s + b) of sentences (S, d): (S, bits). A bit is 1 if its score is positive, for any τ."""
         return self.norm(self.linear(sentences - self.mean.to(sentences.dtype)))  # type: ignore[no-any-return]
 
     def soft(self, sentences: Tensor) -> Tensor:
-        """h(s) at the present τ: (S, d) → (S, bits) in [0, 1]."""
+        """Compute h(s) at the current τ for (S, d): (S, bits) in [0, 1]."""
         return torch.sigmoid(self.scores(sentences) / self.temperature)
 
     def forward(self, sentences: Tensor) -> Tensor:
-        """(S, d) → (S, bits): soft in training, where the batch is also counted; 0 or 1 otherwise."""
+        """Hash (S, d) to (S, bits): soft in training, where batches are also counted; 0 or 1 otherwise."""
         if not self.training:
             return (self.scores(sentences) > 0).to(sentences.dtype)
-        with torch.no_grad():  # the first hundred batches weigh alike, later ones 1/100
+        with torch.no_grad():  # equal weights for the first hundred batches, 1/100 for later ones
             self.mean.lerp_(sentences.to(self.mean.dtype).mean(0), max(1 / (int(self.seen) + 1), 0.01))
         soft = self.soft(sentences)
         self.seen += 1

@@ -1,5 +1,5 @@
-"""InferLite's sentence encoder on packed sentences: Kiros and Chan, "InferLite: Simple Universal Sentence
-Representations from Natural Language Inference Data" (2018), section 3; equations are its equations.
+"""InferLite's sentence encoder on packed sentences (Kiros and Chan, "InferLite: Simple Universal Sentence
+Representations from Natural Language Inference Data", 2018, section 3; equation numbers are the paper's).
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from docnmt.layout import Spans
 from docnmt.modules.arguments import check_at_least, check_one_of
 from docnmt.other_tasks.sentence_vectors.encoders import WordEncoder, look_up
 
-#: Rows are multiplied in numbers divisible by this: BLAS libraries take other kernels, with other rounding, for few
+#: Rows are multiplied in multiples of this number: BLAS libraries use other kernels, with other rounding, for few
 #: rows, and then a sentence's vector would depend on how many others it is computed with.
 ROWS = 64
 
 
 class RowLinear(nn.Linear):
-    """x Wᵀ + b, each row the same to the last bit whatever the other rows and however many they are."""
+    """A linear layer x Wᵀ + b in which each row is bitwise the same whatever the other rows and their number."""
 
     def reset_parameters(self) -> None:
-        """He et al. (2015): ReLU layers keep the size of what passes; torch's own weights let it fade."""
+        """Initialise by He et al. (2015), which keeps the scale in ReLU layers; torch's own weights let it fade."""
         nn.init.kaiming_normal_(self.weight, nonlinearity="relu")
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(T, d_in) → (T, d_out)."""
+        """Map (T, d_in) to (T, d_out)."""
         missing = -len(x) % ROWS
         return super().forward(F.pad(x, (0, 0, 0, missing)))[: len(x)] if missing else super().forward(x)
 
 
 class PackedConvolution(nn.Module):
-    """Same-length convolution over the words of each sentence, zeros beyond its borders (eq. 2 and 4).
+    """Convolution over the words of each sentence, of the same length, with zeros beyond its borders (eq. 2 and 4).
 
-    A word's row also holds its neighbours, so that the convolution is one matrix product without padding.
+    A word's row also has its neighbours, so that the convolution is one matrix product without padding.
 
     Args:
-        width: words that a filter sees, odd; 1 sees the word alone.
+        width: words that a filter covers, odd; 1 covers the word alone.
     """
 
     def __init__(self, *, d_in: int, d_out: int, width: int) -> None:
@@ -52,7 +52,7 @@ class PackedConvolution(nn.Module):
         self.linear = RowLinear(width * d_in, d_out)
 
     def forward(self, x: Tensor, spans: Spans) -> Tensor:
-        """x (T, d_in) → (T, d_out)."""
+        """Map x (T, d_in) to (T, d_out)."""
         if self.reach == 0:
             return self.linear(x)  # type: ignore[no-any-return]
         place = torch.arange(len(x), device=x.device)
@@ -65,12 +65,12 @@ class PackedConvolution(nn.Module):
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """σ(x) by way of tanh: torch's own rounds the last elements of a tensor otherwise than the rest."""
+    """Compute σ(x) by tanh: torch's own function rounds the last elements of a tensor differently from the rest."""
     return 0.5 + 0.5 * torch.tanh(0.5 * x)
 
 
 class ConvolutionStack(nn.Module):
-    """M convolutions, ReLU between them and another function behind the last."""
+    """A stack of M convolutions, with ReLU between them and another function after the last."""
 
     def __init__(self, *, d_model: int, layers: int, width: int, last: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class ConvolutionStack(nn.Module):
         self.last = last
 
     def forward(self, x: Tensor, spans: Spans) -> Tensor:
-        """(T, d) → (T, d)."""
+        """Map (T, d) to (T, d)."""
         for layer in self.layers[:-1]:
             x = F.relu(layer(x, spans))
         return self.last(self.layers[-1](x, spans))
@@ -92,7 +92,7 @@ class InferLiteEncoder(WordEncoder):
         d_model: hidden width of encoder and controller.
         d_output: width of the sentence vector.
         layers: M, convolutions after the dense layer.
-        width: words that each convolution sees; 1 makes a deep bag of words.
+        width: words that each convolution covers; 1 makes a deep bag of words.
         gate: multiply each type by the controller's gate; without it all types count alike (ablation).
         skip: add the controller's first layer to the fused types; the paper calls it crucial (ablation).
         pooling: over the words of a sentence; the paper's is `max`.
@@ -118,10 +118,10 @@ class InferLiteEncoder(WordEncoder):
         self.d_output = d_output
 
     def gates(self, types: Sequence[Tensor], spans: Spans) -> Tensor:
-        """G_M^k of each word: types K × (T, d_k) → (K, T, d_model).
+        """Return the gates G_M^k of each word for types K × (T, d_k): (K, T, d_model).
 
         Raises:
-            ValueError: the encoder was made without gates.
+            ValueError: the encoder has no gates.
         """
         shared = self._shared(types)
         if self.controllers is None or shared is None:
@@ -129,11 +129,11 @@ class InferLiteEncoder(WordEncoder):
         return torch.stack([controller(shared, spans) for controller in self.controllers])
 
     def _shared(self, types: Sequence[Tensor]) -> Tensor | None:
-        """G_0, the controllers' first layer: K × (T, d_k) → (T, d_model)."""
+        """Compute G_0, the controllers' first layer, from K × (T, d_k): (T, d_model)."""
         return None if self.shared is None else F.relu(self.shared(torch.cat(list(types), dim=1)))
 
     def words(self, types: Sequence[Tensor], spans: Spans) -> Tensor:
-        """F of eq. 6, one row a word: types K × (T, d_k) → (T, d_output)."""
+        """Compute F of eq. 6, one row per word, from types K × (T, d_k): (T, d_output)."""
         encoded = [
             encoder(F.relu(dense(x)), spans)
             for x, dense, encoder in zip(types, self.inputs, self.encoders, strict=True)
@@ -147,15 +147,15 @@ class InferLiteEncoder(WordEncoder):
         return F.relu(self.output(fused))
 
     def pool(self, words: Tensor, spans: Spans, rows: Tensor | None = None) -> Tensor:
-        """Eq. 7: words (R, d) → (S, d); the row of each token is `rows` (T,) where tokens share rows."""
+        """Pool words (R, d) to (S, d) by eq. 7; `rows` (T,) gives each token's row if tokens share rows."""
         return (span_max if self.pooling == "max" else span_mean)(words, spans, rows)
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
-        """tokens (T,), tables K × (V, d_k) → sentence vectors (S, d_output)."""
+        """Encode tokens (T,) with tables K × (V, d_k) as sentence vectors (S, d_output)."""
         dtype = self.output.weight.dtype
         if self.width > 1:
             return self.pool(self.words(look_up(tables, tokens, dtype), spans), spans)
-        # Without context a word is the same wherever it stands: compute each once.
+        # Without context a word's row is the same everywhere: compute each once.
         kinds, place = torch.unique(tokens, return_inverse=True)
         alone = Spans(torch.arange(len(kinds) + 1, device=tokens.device))
         return self.pool(self.words(look_up(tables, kinds, dtype), alone), spans, place)

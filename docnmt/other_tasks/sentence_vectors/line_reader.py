@@ -1,4 +1,4 @@
-"""Lines of text for `docnmt-embed`: read as they come, or in any order without being kept in memory."""
+"""Lines of text for `docnmt-embed`, read as they arrive, or in any order without being kept in memory."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from docnmt.runtime.errors import UserError
 
 
 class LineByLine:
-    """A binary stream of which `read` gives one line, so that a terminal is answered line by line."""
+    """A binary stream whose `read` returns one line, so that a terminal is answered line by line."""
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         self.lines = lines
 
     def read(self, size: int) -> bytes:
-        """The next line, whatever its size; nothing at the end."""
+        """Return the next line, whatever its size; b"" at the end."""
         return next(self.lines, b"")
 
 
 def text_lines(path: Path | None) -> Iterator[str]:
-    """The lines of a file, or of standard input one by one; errors as of `docnmt.core.formats.text_lines`."""
+    """Return the lines of a file, or of standard input one by one; errors as in `docnmt.core.formats.text_lines`."""
     if path is not None:
         return iter(TextLines(path))
     return iter(TextLines(cast(BinaryIO, LineByLine(iter(sys.stdin.buffer))), name="stdin"))
 
 
 class StoredLines:
-    """The lines of a file, each read when it is asked for: 8 bytes of memory a line.
+    """The lines of a file, each read when needed; takes 8 bytes of memory per line.
 
     Raises:
-        UserError: it cannot be read, or only once and from the beginning, or is not clean text.
+        UserError: the file cannot be read, or only once and from the beginning, or is malformed text.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -44,12 +44,12 @@ class StoredLines:
             raise UserError(f"{name}: is a folder or a pipe, expected a file, whose lines are read in any order")
         self._ends: list[np.ndarray] = []
         lines = TextLines(self._blocks(), name=name)
-        for _ in lines:  # each is checked
+        for _ in lines:  # checks each line
             pass
         self.begins = np.concatenate([np.zeros(1, np.int64), *self._ends])[: lines.lines]
 
     def _blocks(self) -> Generator[bytes, None, None]:
-        """The file, noting where its lines end."""
+        """Yield the file's blocks and record where lines end."""
         at = 0
         try:
             with self.path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The nearest rows of an index: by cosine, or by Hamming distance between codes.
+"""Search for the nearest rows of an index: by cosine, or by Hamming distance between codes.
 
 NumPy reads the index block by block, so it may be larger than memory. faiss (optional) copies it into memory whole and
 is faster with many threads.
@@ -12,20 +12,20 @@ import numpy as np
 
 from docnmt.runtime.errors import UserError
 
-#: Bytes of distances and of the index that are in memory at once, or twice while faiss copies the index.
+#: Bytes of distances and of the index in memory at once, or twice while faiss copies the index.
 BLOCK_BYTES = 1 << 26
 
 _ONES_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1, dtype=np.uint8)
 
 
 def nearest_cosine(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `top` rows of `index` (N, d) with the largest cosine to each query (Q, d); of equals the first.
+    """Return the `top` rows of `index` (N, d) with the largest cosine to each query (Q, d), ties in order.
 
     Returns:
         Cosines and row numbers, (Q, min(top, N)) each, best first. A zero vector has cosine 0 with everything.
 
     Raises:
-        UserError: a row holds NaN or infinity, which would disturb the order of all others; names it.
+        UserError: a row has NaN or infinity, which would disturb the order of all others; the message names it.
     """
     scaled = unit_rows(queries, "the queries")
 
@@ -39,7 +39,7 @@ def nearest_cosine(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np
 
 
 def nearest_hamming(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `top` codes of `index` (N, bytes) uint8 that differ in the fewest bits from each query; of equals the first.
+    """Return the `top` codes of `index` (N, bytes), uint8, that differ in fewest bits from each query, ties in order.
 
     Returns:
         Distances in bits and row numbers, (Q, min(top, N)) each, best first.
@@ -58,10 +58,10 @@ def nearest_hamming(queries: np.ndarray, index: np.ndarray, top: int) -> tuple[n
 
 
 class FaissIndex:
-    """The rows of an index, copied once: (N, bytes) uint8 codes or (N, d) vectors.
+    """A copy of an index in faiss: (N, bytes) uint8 codes or (N, d) vectors.
 
     Raises:
-        UserError: faiss is not installed, or a row holds NaN or infinity.
+        UserError: faiss is not installed, or a row has NaN or infinity.
     """
 
     def __init__(self, rows: np.ndarray) -> None:
@@ -77,7 +77,7 @@ class FaissIndex:
             self.flat.add(self._ready(rows[begin : begin + step], "the index", begin))
 
     def nearest(self, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
-        """As `nearest_hamming` for codes, as `nearest_cosine` for vectors; of equals any may come first."""
+        """Search like `nearest_hamming` for codes, or `nearest_cosine` for vectors; ties come in any order."""
         merits, places = self.flat.search(self._ready(queries, "the queries"), min(top, self.flat.ntotal))
         return merits, places
 
@@ -86,17 +86,17 @@ class FaissIndex:
 
 
 def unit_rows(rows: np.ndarray, name: str, begin: int = 0) -> np.ndarray:
-    """(N, d) float32, every row brought to length 1; a zero row stays zero. They are row `begin` … of what `name` says.
+    """Scale rows to length 1, (N, d) float32; zero rows stay zero. They are rows `begin` … of the input called `name`.
 
     Raises:
-        UserError: a row holds NaN or infinity.
+        UserError: a row has NaN or infinity.
     """
     rows = np.asarray(rows, dtype=np.float32)
     return np.asarray(rows / _lengths(rows, name, begin)[:, None])
 
 
 def _lengths(rows: np.ndarray, name: str, begin: int) -> np.ndarray:
-    """(N,) lengths, 1 for a zero row."""
+    """Return the lengths (N,), 1 for a zero row."""
     lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows))
     if len(broken := np.flatnonzero(~np.isfinite(lengths))):
         row = begin + int(broken[0])
@@ -105,12 +105,12 @@ def _lengths(rows: np.ndarray, name: str, begin: int) -> np.ndarray:
 
 
 def _words(codes: np.ndarray) -> np.ndarray:
-    """(N, bytes) → (N, words) uint64, zeros behind where the bytes do not fill a word."""
+    """Pack (N, bytes) into (N, words), uint64, padded with zeros."""
     return np.ascontiguousarray(np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))).view(np.uint64)
 
 
 def _ones(values: np.ndarray) -> np.ndarray:
-    """Ones in each uint64 (N, words), or in each of its bytes, where NumPy is older than 2."""
+    """Count the ones in each uint64 (N, words), or in each of its bytes if NumPy is older than 2."""
     return np.asarray(
         np.bitwise_count(values) if hasattr(np, "bitwise_count") else _ONES_OF_BYTE[values.view(np.uint8)]
     )
@@ -119,7 +119,7 @@ def _ones(values: np.ndarray) -> np.ndarray:
 def _nearest(
     scores: Callable[[np.ndarray, int], np.ndarray], index: np.ndarray, queries: int, top: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The `top` largest scores over all blocks of the index, each given with its first row, and their rows."""
+    """Return the `top` largest scores over all blocks of the index, each passed with its first row, and their rows."""
     rows = max(1, BLOCK_BYTES // max(8 * queries, index.shape[1] * 4))
     best, places = np.zeros((queries, 0)), np.zeros((queries, 0), np.int64)
     for begin in range(0, len(index), rows):
@@ -133,8 +133,8 @@ def _nearest(
 
 
 def _largest(scores: np.ndarray, numbers: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `top` largest of each row, sorted; of equals the lowest number."""
-    if scores.shape[1] > 4 * top:  # throw most away first, without losing a tie of the last place
+    """Return the `top` largest of each row, sorted, ties by the lowest number."""
+    if scores.shape[1] > 4 * top:  # discard most first, without losing a tie for the last place
         last = np.partition(scores, -top, axis=1)[:, -top]
         width = int((scores >= last[:, None]).sum(1).max())
         if width <= 4 * top:

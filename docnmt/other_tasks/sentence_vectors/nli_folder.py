@@ -1,4 +1,4 @@
-"""`docnmt-preprocess --task nli`: labelled pairs and word vectors → a folder to train on."""
+"""`docnmt-preprocess --task nli`: turns labelled pairs and word vectors into a folder to train on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from docnmt.runtime.files import check_folder, check_readable, replacing_folder
 
 
 def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> None:
-    """Write the folder; `say` is given the report line by line.
+    """Write the folder; `say` is called with each line of the report.
 
     Raises:
         UserError: a file is missing or malformed (file and line are named), or the folder may not be written.
@@ -29,7 +29,7 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
     check_folder(destination, marker=META, overwrite=config.overwrite)
     paths = [Path(file) for file in config.vectors]
     for path in paths:
-        check_readable(path)  # before minutes are spent on the texts
+        check_readable(path)  # before the texts, which take minutes
     files = {"train": config.train, "valid": config.valid, "test": config.test}
     splits = {name: read_pairs(*map(Path, given)) for name, given in files.items() if given}
     texts = {name: [words(text) for text in pairs.sentences] for name, pairs in splits.items()}
@@ -60,7 +60,7 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
 
 
 def _say_overlap(texts: dict[str, list[list[str]]], say: Callable[[str], None]) -> None:
-    """Pairs of a held-out split that are in the training data too, whatever their case."""
+    """Warn about pairs of a held-out split that are also in the training data, ignoring case."""
     lines = {name: [" ".join(text).lower() for text in split] for name, split in texts.items()}
     keys = {name: list(zip(split[::2], split[1::2], strict=True)) for name, split in lines.items()}
     training = set(keys.pop("train"))
@@ -70,7 +70,7 @@ def _say_overlap(texts: dict[str, list[list[str]]], say: Callable[[str], None]) 
 
 
 def _probability(embeddings: Embeddings, counts: Counter[str]) -> np.ndarray:
-    """(V,) float32, how often each word is met, as a share of all."""
+    """Return the relative frequency (V,) of each word, float32."""
     met = np.zeros(len(embeddings.words))
     for word, count in counts.items():
         met[embeddings.index(word)] += count

@@ -26,8 +26,8 @@ class Nli:
     """Natural language inference on K types of frozen word vectors (Kiros and Chan 2018, section 3).
 
     Args:
-        probability: (V,) float32, how often each word is met in the training data.
-        data_dir: the folder with the pairs; None for a task out of a checkpoint.
+        probability: (V,) float32, relative frequency of each word in the training data.
+        data_dir: the folder with the pairs; None for a task restored from a checkpoint.
     """
 
     Config = NliConfig
@@ -42,10 +42,10 @@ class Nli:
 
     @classmethod
     def load(cls, config: NliConfig, data_dir: str | Path) -> Nli:
-        """The task of a folder written by `docnmt-preprocess --task nli`.
+        """Load the task of a folder written by `docnmt-preprocess --task nli`.
 
         Raises:
-            UserError: not such a folder, or it is damaged.
+            UserError: the folder is not such a folder, or is damaged.
         """
         folder, meta = Path(data_dir), read_meta(Path(data_dir))
         if meta["task"] != TASK:
@@ -59,13 +59,13 @@ class Nli:
 
     @classmethod
     def restore(cls, config: NliConfig, state: TaskState) -> Nli:
-        """The task of a checkpoint, without data."""
+        """Restore the task of a checkpoint, without data."""
         names = state.json["vectors"]
         vectors = [state.tensors[f"vectors.{k}"].numpy() for k in range(len(names))]
         return cls(Embeddings(names, state.json["words"], vectors), state.tensors["probability"].numpy())
 
     def state(self) -> TaskState:
-        """Vocabulary and vectors: what encoding a new sentence needs."""
+        """Return vocabulary and vectors, which suffice to encode new sentences."""
         tensors = {f"vectors.{k}": torch.as_tensor(table) for k, table in enumerate(self.embeddings.vectors)}
         return TaskState(
             {"vectors": list(self.embeddings.names), "words": list(self.embeddings.words)},
@@ -73,13 +73,13 @@ class Nli:
         )
 
     def build_model(self, model_class: ModelClass, model_config: object) -> nn.Module:
-        """The model of an architecture for these vectors and labels."""
+        """Build the model of an architecture for these vectors and labels."""
         return model_class.build(model_config, self)
 
     def dataset(
         self, split: str, model: SentencePairModel, *, seed: int = 0, epoch: int = 0, training: bool = False
     ) -> PairDataset:
-        """The pairs of a split.
+        """Return the pairs of a split.
 
         Raises:
             UserError: the folder has no such split, or it is damaged.
@@ -94,7 +94,7 @@ class Nli:
 
     @torch.no_grad()
     def evaluate(self, model: SentencePairModel, split: str, options: Mapping[str, object]) -> dict[str, float]:
-        """`soft_accuracy`: by the codes before thresholding. `accuracy` of a hashing model is by the binary codes."""
+        """Compute `soft_accuracy`, by codes before thresholding; hashing models' `accuracy` is by binary codes."""
         data = self.dataset(split, model)
         device = next(model.parameters()).device
         right = 0

@@ -1,4 +1,4 @@
-"""A sentence encoder trained on pairs of sentences: what all architectures of the task `nli` have in common."""
+"""Models of sentence pairs, which all architectures of the task `nli` extend: encoder, hashing, classifier."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from docnmt.other_tasks.sentence_vectors.sentence_batches import PackedSentences
 
 @runtime_checkable
 class SentenceTask(Protocol):
-    """What a sentence encoder reads of its task.
+    """The attributes of a task that sentence encoders need.
 
     Attributes:
-        probability: (V,) how often each word is met in the training data, as a share of all.
+        probability: (V,) relative frequency of each word in the training data.
     """
 
     labels: Sequence[str]
@@ -38,7 +38,7 @@ class SentenceTask(Protocol):
 
 
 class PairClassifier(nn.Module):
-    """[u; v; u ∘ v; |u - v|] → two hidden ReLU layers → one score a class (Conneau et al. 2017)."""
+    """A classifier of pairs: [u; v; u ∘ v; |u - v|] → two ReLU layers → one score a class (Conneau et al. 2017)."""
 
     def __init__(self, *, d_input: int, d_hidden: int, classes: int, dropout: float) -> None:
         super().__init__()
@@ -49,12 +49,12 @@ class PairClassifier(nn.Module):
         )  # fmt: skip
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
-        """u, v (B, d) → logits (B, classes)."""
+        """Map vectors u, v (B, d) to logits (B, classes)."""
         return self.layers(torch.cat([u, v, u * v, (u - v).abs()], dim=1))  # type: ignore[no-any-return]
 
 
 class SentencePairModel(nn.Module, ABC):
-    """Sentence encoder, hashing layer or none, classifier of the pair.
+    """A sentence encoder with an optional hashing layer and a classifier of pairs.
 
     The word vectors are frozen, shared with the task and not part of the model's state.
     """
@@ -81,41 +81,41 @@ class SentencePairModel(nn.Module, ABC):
 
     @property
     def tables(self) -> list[Tensor]:
-        """K × (V, d_k) word vectors."""
+        """The word vectors, K × (V, d_k)."""
         return [self.get_buffer(f"table_{k}") for k in range(self.types)]
 
     def encode(self, text: PackedSentences) -> Tensor:
-        """Sentence vectors s (S, d)."""
+        """Return sentence vectors s (S, d)."""
         return self.encoder(text.tokens, self.tables, text.spans)  # type: ignore[no-any-return]
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """Logits (B, classes)."""
+        """Return logits (B, classes)."""
         vectors = self.encode(batch.text)
         return self.classify(vectors if self.hash is None else self.hash(vectors))
 
     def classify(self, vectors: Tensor) -> Tensor:
-        """Logits of the pairs (i, B + i) of 2B sentence vectors or codes: (2B, d) → (B, classes)."""
+        """Return logits (B, classes) of the pairs (i, B + i) among 2B sentence vectors or codes (2B, d)."""
         return self.classifier(*vectors.chunk(2))  # type: ignore[no-any-return]
 
     @classmethod
-    def build(cls, config: Any, task: SentenceTask) -> SentencePairModel:  # Any: of the subclass's own `Config`
-        """The model that `config` describes, for the labels and embedding types of `task`."""
+    def build(cls, config: Any, task: SentenceTask) -> SentencePairModel:  # Any: the subclass's own `Config`
+        """Build the model that `config` describes, for the labels and embedding types of `task`."""
         return cls(encoder=cls.encoder_of(config, task), config=config, task=task)
 
     @staticmethod
     @abstractmethod
-    def encoder_of(config: Any, task: SentenceTask) -> encoders.WordEncoder:  # Any: as in `build`
-        """The encoder that `config` describes: what tells the architectures apart."""
+    def encoder_of(config: Any, task: SentenceTask) -> encoders.WordEncoder:  # Any: see `build`
+        """Build the encoder that `config` describes, which distinguishes the architectures."""
 
 
 class InferLite(SentencePairModel):
-    """Gated word vectors of several types, max-pooled (Kiros and Chan 2018)."""
+    """InferLite: gated word vectors of several types, max-pooled (Kiros and Chan 2018)."""
 
     Config = InferLiteConfig
 
     @staticmethod
     def encoder_of(config: InferLiteConfig, task: SentenceTask) -> InferLiteEncoder:
-        """InferLite's encoder."""
+        """Build InferLite's encoder."""
         return InferLiteEncoder(
             dims=task.embeddings.dims, d_model=config.hidden_dim, d_output=config.output_dim, layers=config.conv_layers,
             width=config.conv_width, gate=config.gate, skip=config.skip, pooling=config.pooling,
@@ -123,13 +123,13 @@ class InferLite(SentencePairModel):
 
 
 class BagOfWords(SentencePairModel):
-    """Mean, maximum or SIF-weighted mean of the word vectors; only the classifier learns."""
+    """The mean, maximum or SIF-weighted mean of the word vectors; only the classifier learns."""
 
     Config = BagOfWordsConfig
 
     @staticmethod
     def encoder_of(config: BagOfWordsConfig, task: SentenceTask) -> encoders.BagOfWords:
-        """The bag of words."""
+        """Build the bag of words."""
         probability = torch.as_tensor(task.probability, dtype=torch.float32)
         return encoders.BagOfWords(dims=task.embeddings.dims, pooling=config.bag_pooling, probability=probability)
 
@@ -141,7 +141,7 @@ class BiLstmMax(SentencePairModel):
 
     @staticmethod
     def encoder_of(config: BiLstmMaxConfig, task: SentenceTask) -> encoders.BiLstmMax:
-        """The LSTM with max-pooling."""
+        """Build the LSTM with max-pooling."""
         return encoders.BiLstmMax(dims=task.embeddings.dims, d_output=config.output_dim)
 
 
@@ -152,7 +152,7 @@ class Source2TokenEncoder(SentencePairModel):
 
     @staticmethod
     def encoder_of(config: Source2TokenEncoderConfig, task: SentenceTask) -> encoders.Source2TokenEncoder:
-        """The self-attention encoder."""
+        """Build the self-attention encoder."""
         return encoders.Source2TokenEncoder(
             dims=task.embeddings.dims, d_model=config.embed_dim, layers=config.encoder_layers, heads=config.heads,
             d_inner=config.ffn_dim, dropout=config.dropout,

@@ -1,4 +1,4 @@
-"""Tables of labelled sentence pairs: SNLI's and MultiNLI's JSONL, and TSV with a header."""
+"""Reading of tables of labelled sentence pairs: SNLI's and MultiNLI's JSONL, and TSV with a header."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from docnmt.runtime.errors import UserError
 #: The classes of natural language inference, in the order of the model's outputs.
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
-#: What annotators who did not agree leave behind; such pairs are left out, as in all published work.
+#: The label of pairs on which annotators did not agree; they are left out, as in all published work.
 NO_GOLD_LABEL = "-"
 
 
 @dataclass
 class SentencePairs:
-    """Pairs of one file or several.
+    """The pairs of one or more files.
 
     Attributes:
-        labels: one a pair, as a place in `NLI_LABELS`.
+        labels: one per pair, as a place in `NLI_LABELS`.
         sentences: premise, hypothesis, premise, hypothesis, …
-        undecided: how many pairs the files have without a gold label; they are left out.
+        undecided: number of pairs without a gold label, which are left out.
     """
 
     labels: list[int] = field(default_factory=list)
@@ -34,7 +34,7 @@ def read_pairs(*paths: Path) -> SentencePairs:
     """Read `.jsonl` (`gold_label`, `sentence1`, `sentence2`: SNLI, MultiNLI) or `.tsv` (`label`, `text`, `text2`).
 
     Raises:
-        UserError: unreadable, not clean UTF-8 text, another form, an unknown label; names file and line.
+        UserError: unreadable, invalid UTF-8, another format, or an unknown label; the message names file and line.
     """
     pairs = SentencePairs()
     for path in paths:

@@ -1,4 +1,4 @@
-"""Sentence vectors from a translation model: its source2token summaries, each sentence read by itself."""
+"""Sentence vectors from a translation model: its source2token summaries, each sentence encoded by itself."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class TranslationSummaries:
     Trankova and Rykunov, "Hierarchical Encoding and Conditional Attention in NMT", eq. 1-2.
 
     Args:
-        path: a checkpoint, or a `--save-dir`, whose best is taken.
+        path: a checkpoint, or a `--save-dir`, of which the best is loaded.
 
     Raises:
-        UserError: not a translation model, or one without summaries.
+        UserError: the model is no translation model or has no summaries.
     """
 
     def __init__(self, path: str | Path, *, max_tokens: int = 4096) -> None:
@@ -44,7 +44,7 @@ class TranslationSummaries:
 
     @torch.no_grad()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """Tokenised sentences → (N, d) float32; every sentence is a document of its own."""
+        """Encode tokenised sentences as (N, d), float32; every sentence is a document of its own."""
         lines = [" ".join(sentence) for sentence in sentences]
         corpus = ParallelCorpus.from_lines([[line] for line in lines], self.task.source_tokenizer)
         units = planned_units(self.model.reading, corpus)

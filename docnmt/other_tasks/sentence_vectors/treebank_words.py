@@ -1,7 +1,7 @@
-"""Text → words, as the published word vectors were counted: Penn Treebank style, case kept.
+"""Tokenization of text in the style of published word vectors: Penn Treebank style, case kept.
 
-Already tokenised text passes through unchanged (`words(" ".join(words(x))) == words(x)`), so corpora that come
-tokenised and raw text from a user meet in one vocabulary.
+Already tokenised text is unchanged (`words(" ".join(words(x))) == words(x)`), so tokenised corpora and raw
+text share one vocabulary.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ _WORD = re.compile(
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, every other character a word of its own; typographic quotes become ASCII ones."""
+    """Split a text into words; every other character is a word of its own; typographic quotes become ASCII ones."""
     return _WORD.findall(text.translate(_QUOTES))

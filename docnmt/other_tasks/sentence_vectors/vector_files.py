@@ -1,7 +1,7 @@
 """Readers of published word vectors: GloVe text, word2vec text and binary, fastText `.vec`, `.npz`; `.gz` of the first.
 
-A reader passes over the file once and keeps the wanted words only, so a file of two million words costs the memory of
-a vocabulary. Whatever is wrong with a file is one `UserError` that names the line or the word.
+A reader passes over the file once and keeps only the wanted words, so a file of two million words takes the memory of
+a vocabulary. Every error in a file is one `UserError` that names the line or the word.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import numpy as np
 
 from docnmt.runtime.errors import UserError
 
-#: Says whether a word is kept, from its spelling and its place in the file (files are sorted by frequency).
+#: Decides whether to keep a word, by its spelling and its place in the file (files are sorted by frequency).
 Wanted = Callable[[str, int], bool]
 
-#: No word of a real file is longer (bytes), and none has more numbers, each with its space in so many bytes; a longer
-#: run means that this is not a file of word vectors, and is not read into memory to find out.
+#: Upper bounds: bytes of a word, numbers of a word, and bytes of a number with its space. A longer run shows that this
+#: is not a file of word vectors, and is not read into memory.
 _LONGEST_WORD, _MOST_DIMENSIONS, _LONGEST_NUMBER = 4096, 100_000, 32
 _LONGEST_LINE = _LONGEST_WORD + _MOST_DIMENSIONS * _LONGEST_NUMBER
 _OTHER_FORMS = {
@@ -36,15 +36,15 @@ _OTHER_FORMS = {
 
 @dataclass(frozen=True)
 class WordVectors:
-    """The wanted words of one file.
+    """The wanted words of one vector file.
 
     Attributes:
         name: the file's name.
         rows: the row of each word in `vectors`.
-        vectors: (V, d) float32, every row of length 1 unless they were read as they are.
-        total: how many words the file has.
-        dropped: words that came twice (the first counts) or whose vector is zero and has no direction.
-        notes: what may be wrong with the file, to be shown.
+        vectors: (V, d) float32, every row of length 1 unless unscaled.
+        total: number of words in the file.
+        dropped: number of words that were repeated (the first counts) or have a zero vector.
+        notes: possible errors in the file, to be shown.
     """
 
     name: str
@@ -56,13 +56,13 @@ class WordVectors:
 
 
 def read_vectors(path: Path, wanted: Wanted, *, unit: bool = True) -> WordVectors:
-    """Read the wanted words of a vector file; with `unit` bring them to unit length (InferLite, section 4).
+    """Read the wanted words of a vector file; with `unit` scale them to unit length (InferLite, section 4).
 
-    The form follows from the name: `.npz` (arrays `words` and `vectors`, optionally `row`: word → row of vectors),
+    The format follows from the name: `.npz` (arrays `words` and `vectors`, optionally `row`: word → row of vectors),
     `.bin` or `.bin.gz` (word2vec), anything else is text with or without the line "words dimensions" in front.
 
     Raises:
-        UserError: unreadable, truncated or not a vector file, values that are no numbers; names the line or word.
+        UserError: unreadable, truncated, no vector file, or values that are no numbers; the message names line or word.
     """
     entries = _npz if path.suffix == ".npz" else _binary if path.name.endswith((".bin", ".bin.gz")) else _text
     rows: dict[str, int] = {}
@@ -95,7 +95,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _header(line: bytes, path: Path) -> tuple[int, int] | None:
-    """(words, dimensions) if this is the first line of word2vec's and fastText's forms."""
+    """Return (words, dimensions) if this is the first line in the formats of word2vec and fastText."""
     for magic, message in _OTHER_FORMS.items():
         if line.startswith(magic):
             raise UserError(f"{path}: {message}")
@@ -109,7 +109,7 @@ def _header(line: bytes, path: Path) -> tuple[int, int] | None:
 
 
 def _lines(file: BinaryIO, path: Path, notes: list[str]) -> Iterator[tuple[int, bytes]]:
-    """Lines and their numbers, without a byte order mark."""
+    """Yield lines with their numbers, without a byte order mark."""
     number = 0
     while line := file.readline(_LONGEST_LINE):
         number += 1
@@ -147,7 +147,7 @@ def _text(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str, n
 
 
 def _is_number(field: bytes) -> bool:
-    """As vectors have them, with a decimal point; words with spaces may end in a whole number."""
+    """Return True for a number with a decimal point, as vectors have; words with spaces may end in a whole number."""
     try:
         return b"." in field and math.isfinite(float(field))
     except ValueError:
@@ -192,7 +192,7 @@ def _npz(path: Path, wanted: Wanted, notes: list[str]) -> Iterator[tuple[str, np
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in ("words", "vectors", "row") if name in archive.files}
-    except Exception as error:  # NumPy and zipfile have a dozen kinds for damage, passwords and shapes beyond memory
+    except Exception as error:  # NumPy and zipfile raise many kinds for damage, passwords and shapes beyond memory
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{path}: cannot be read as an .npz of word vectors: {reason}") from error
     vectors, names = arrays.get("vectors"), arrays.get("words")

@@ -1,4 +1,4 @@
-"""What `docnmt-embed` does: write vectors or codes of text, find the nearest of them, draw gates."""
+"""The command `docnmt-embed`: write vectors or codes of text, search for the nearest of them, draw gates."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from docnmt.runtime.files import replacing
 from docnmt.runtime.progress import Progress
 from docnmt.runtime.tuning import pick_device
 
-#: Lines that are read, encoded and written together.
+#: Number of lines that are read, encoded and written together.
 CHUNK = 4096
-#: Queries that are searched together where they do not come from a terminal.
+#: Number of queries that are searched together, unless they come from a terminal.
 QUERIES = 256
 
 
 def embed(config: EmbedConfig, out: TextIO) -> None:
-    """Do what the options say; what is found goes to `out`, reports to stderr.
+    """Carry out the options; results go to `out`, reports to stderr.
 
     Raises:
-        UserError: no sentence encoder at the path, or text or index cannot be read or do not fit it.
+        UserError: there is no sentence encoder at the path, or text or index cannot be read or do not fit it.
     """
     encoder = SentenceEncoder.load(config.path, device=pick_device(config.device), max_tokens=config.max_tokens)
     if ranks.world() > 1:
@@ -63,28 +63,28 @@ class NpyWriter:
         self._header()
 
     def append(self, rows: np.ndarray) -> None:
-        """Write (n, columns) at the end."""
+        """Append rows (n, columns)."""
         self.file.write(np.ascontiguousarray(rows, dtype=self.dtype).tobytes())
         self.rows += len(rows)
 
     def finish(self) -> None:
-        """Put the number of rows into the header."""
+        """Write the number of rows into the header."""
         self.file.seek(0)
         self._header()
 
     def _header(self) -> None:
-        """NumPy's format 1.0, always 128 bytes long, so that it can be written again."""
+        """Write the header in NumPy's format 1.0, always 128 bytes long, so that it can be overwritten."""
         text = repr({"descr": self.dtype.str, "fortran_order": False, "shape": (self.rows, self.columns)})
         self.file.write(np.lib.format.magic(1, 0) + (118).to_bytes(2, "little") + text.ljust(117).encode() + b"\n")
 
 
 def write(encoder: SentenceEncoder, lines: Iterator[str], output: Path, *, codes: bool) -> None:
-    """The vectors, or packed codes, of any number of lines into one `.npy` file, in order; a report on stderr.
+    """Write vectors, or packed codes, of any number of lines to one `.npy` file, in order; a report goes to stderr.
 
-    Of several ranks each encodes its share of the lines, and the first one writes.
+    With several ranks, each encodes its share of the lines, and the first one writes.
 
     Raises:
-        UserError: codes are asked for and the model learned none, or the file cannot be written.
+        UserError: codes are requested and the model learned none, or the file cannot be written.
     """
     if codes and not encoder.bits:
         raise UserError("--codes: this model learned none; train one with --hash-bits 256, 1024 or 4096")
@@ -113,7 +113,7 @@ def write(encoder: SentenceEncoder, lines: Iterator[str], output: Path, *, codes
 
 
 def encoded(encoder: SentenceEncoder, lines: Iterator[str], *, codes: bool) -> Iterator[np.ndarray]:
-    """Vectors or codes of `CHUNK` lines at a time, in order: in the first rank all of them, in others nothing."""
+    """Yield vectors or codes of `CHUNK` lines at a time, in order: in the first rank all of them, in others nothing."""
     while chunks := [chunk for _ in range(ranks.world()) if (chunk := [words(line) for line in islice(lines, CHUNK)])]:
         own = chunks[ranks.rank()] if ranks.rank() < len(chunks) else []
         yield from ranks.gather_rows(encoder.codes(own) if codes else encoder.features(own), list(map(len, chunks)))
@@ -126,7 +126,7 @@ def search(
     """Print the nearest rows of `index` for each line: query, rank, cosine or distance, row, and its text from `texts`.
 
     Args:
-        at_once: lines that are waited for before they are answered.
+        at_once: number of lines to wait for before they are answered.
     """
     binary, done = index.dtype == np.uint8, 0
     nearest: Callable[..., tuple[np.ndarray, np.ndarray]] = (
@@ -146,7 +146,7 @@ def search(
 
 
 def _blocks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
-    """Lines that are answered together; those before a line that cannot be read are, before the error is raised."""
+    """Yield lines that are answered together; if a line cannot be read, those before it come before the error."""
     block: list[str] = []
     refused: UserError | None = None
     try:
@@ -164,10 +164,10 @@ def _blocks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
 
 
 def read_index(path: Path, encoder: SentenceEncoder) -> np.ndarray:
-    """A file that `write` wrote, mapped into memory.
+    """Map a file of `write` into memory.
 
     Raises:
-        UserError: not such a file, or not of this encoder's width.
+        UserError: it is no such file, or not of this encoder's width.
     """
     rows = map_npy(path)
     width = {"uint8": encoder.bits // 8, "float32": encoder.width}.get(rows.dtype.name, 0)

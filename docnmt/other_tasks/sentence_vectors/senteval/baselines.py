@@ -13,14 +13,14 @@ from docnmt.core.formats.text_lines import TextLines
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
 from docnmt.runtime.errors import UserError
 
-#: a of the SIF weights, as published.
+#: The constant a of the SIF weights, as published.
 SMOOTHING = 1e-3
 
 
 class WordVectorBaseline(ABC):
     """Sentence vectors from the vectors of a sentence's words, several types side by side.
 
-    Words without a vector are left out; a sentence without others is 0.
+    Words without a vector are left out; a sentence without other words is 0.
     """
 
     def __init__(self, embeddings: Embeddings, width: int | None = None) -> None:
@@ -29,7 +29,7 @@ class WordVectorBaseline(ABC):
         self.width = width or self.table.shape[1]
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """(N, width)."""
+        """Return sentence vectors (N, width)."""
         vectors = np.zeros((len(sentences), self.width), np.float32)
         for row, sentence in enumerate(sentences):
             if known := [place for place in self.embeddings.indices(sentence) if place]:
@@ -38,15 +38,15 @@ class WordVectorBaseline(ABC):
 
     @abstractmethod
     def pool(self, known: list[int]) -> np.ndarray:
-        """The vector of these rows of the vocabulary: (width,)."""
+        """Return the vector (width,) of these rows of the vocabulary."""
 
 
 class BagOfWordsBaseline(WordVectorBaseline):
     """The mean of the word vectors.
 
     Args:
-        weight: of each word of the vocabulary; None counts all alike.
-        remove_common: take away the projection on the first principal direction of the task's sentences (SIF).
+        weight: of each word of the vocabulary; None weighs all alike.
+        remove_common: remove the projection on the first principal direction of the task's sentences (SIF).
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class BagOfWordsBaseline(WordVectorBaseline):
         self.remove_common = remove_common
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """(N, sum of d_k)."""
+        """Return sentence vectors (N, sum of d_k)."""
         vectors = super().__call__(sentences)
         if self.remove_common:
             # The first right singular vector of all sentences, without centring (Arora et al. 2017).
@@ -66,7 +66,7 @@ class BagOfWordsBaseline(WordVectorBaseline):
         return vectors
 
     def pool(self, known: list[int]) -> np.ndarray:
-        """The weighted mean."""
+        """Return the weighted mean."""
         return np.asarray(self.weight[known] @ self.table[known] / len(known))
 
 
@@ -81,23 +81,23 @@ class RandomProjections(WordVectorBaseline):
         self.pooling = pooling
 
     def pool(self, known: list[int]) -> np.ndarray:
-        """The mean or maximum of the projected vectors."""
+        """Return the mean or maximum of the projected vectors."""
         rows = self.table[known] @ self.projection
         return np.asarray(rows.max(0) if self.pooling == "max" else rows.mean(0))
 
 
 def sif_weights(embeddings: Embeddings, frequencies: Mapping[str, float]) -> np.ndarray:
-    """a / (a + p(w)) of each word of the vocabulary; 1 for a word without a known frequency."""
+    """Return a / (a + p(w)) for each word of the vocabulary; 1 for a word of unknown frequency."""
     total = sum(frequencies.values())
     probability = np.array([frequencies.get(word, frequencies.get(word.lower(), 0.0)) for word in embeddings.words])
     return np.asarray(SMOOTHING / (SMOOTHING + probability / total), dtype=np.float32)
 
 
 def read_frequencies(path: Path) -> dict[str, float]:
-    """Word counts: a word, white space and its count a line.
+    """Read word counts: a word, white space and its count per line.
 
     Raises:
-        UserError: unreadable or malformed; names the line.
+        UserError: unreadable or malformed; the message names the line.
     """
     counts: dict[str, float] = {}
     for number, line in enumerate(TextLines(path), 1):

@@ -1,4 +1,4 @@
-"""The options of `docnmt-senteval`. No torch here."""
+"""The options of `docnmt-senteval`. This file imports no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docnmt.registry.options import Condition, below, option
 
 @dataclass(frozen=True)
 class SentEvalConfig:
-    """What is evaluated, and on what."""
+    """Options for the encoder, the tasks and the protocol."""
 
     conditions: ClassVar[tuple[Condition, ...]] = (
         Condition(("width", "seed"), "baseline", ("borep-mean", "borep-max"), "--baseline borep-mean or borep-max"),

@@ -1,4 +1,4 @@
-"""SentEval's data sets from plain TSV files, a folder a task: `MR/all.tsv`, `TREC/train.tsv`, `STS14/OnWN.tsv` …
+"""Reading of SentEval's data sets from plain TSV files, a folder per task: `MR/all.tsv`, `TREC/train.tsv` …
 
 Every file has a header; the columns used are `label` or `score`, `text` and, for pairs, `text2`.
 """
@@ -22,10 +22,10 @@ Kind = Literal["nested", "folds", "splits", "regression", "similarity"]
 
 @dataclass(frozen=True)
 class Rows:
-    """Sentences with what is to be predicted. Sorted by length and target, as the toolkit does.
+    """Sentences with their targets. They are sorted by length and target, as in SentEval's toolkit.
 
     Attributes:
-        sides: the tokenised sentences, or of pairs the first and the second ones.
+        sides: the tokenised sentences; for pairs, the first and the second ones.
         target: (N,) int64 classes, or float64 scores.
     """
 
@@ -35,13 +35,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class TransferTask:
-    """A task: which files, which column, and by which protocol it is evaluated.
+    """A transfer task: its files, its columns, and the protocol of its evaluation.
 
     Attributes:
         files: by split (or subset), relative to the data folder; several are joined.
-        classes: names of the classes as the files have them, in the toolkit's order; None for scores.
-        scores: the lowest and the highest score that may stand in the files.
-        optional: splits that are left out where their files are not there.
+        classes: names of the classes as in the files, in the toolkit's order; None for scores.
+        scores: the lowest and the highest valid score.
+        optional: splits that are left out if their files are missing.
     """
 
     name: str
@@ -68,7 +68,7 @@ TASKS = {
         *(TransferTask(n, "nested", {"all": (f"{n}/all.tsv",)}, ("0", "1")) for n in ("MR", "CR", "SUBJ", "MPQA")),
         TransferTask("SST2", "splits", _given("SST2", "train_phrases67k.tsv"), ("0", "1")),
         TransferTask("SST5", "splits", _given("SST5"), ("0", "1", "2", "3", "4")),
-        # The files number DESC, ENTY, ABBR, HUM, LOC, NUM; the toolkit orders the names by the alphabet.
+        # The files number DESC, ENTY, ABBR, HUM, LOC, NUM; the toolkit orders the names alphabetically.
         TransferTask(
             "TREC", "folds", {"train": ("TREC/train.tsv",), "test": ("TREC/test.tsv",)}, ("2", "0", "1", "3", "4", "5")
         ),
@@ -88,8 +88,8 @@ TASKS = {
     )
 }
 
-#: Probing tasks (recipes/inferlite/probing_tasks.py makes them), evaluated where named: words of the six classes
-#: of `Length`, and how many words `WordContent` asks for.
+#: Probing tasks (made by recipes/inferlite/probing_tasks.py), evaluated only if named: words of the six classes
+#: of `Length`, and the number of words of `WordContent`.
 LENGTHS, PROBING_WORDS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28)), 100
 PROBING = {
     name: TransferTask(name, "splits", _given(f"probing/{name}"), classes)
@@ -102,7 +102,7 @@ PROBING = {
 
 
 def task_files(task: TransferTask, folder: Path) -> dict[str, list[Path]]:
-    """The files of every split; of optional ones, those that are there."""
+    """Return the files of every split; of optional ones, those that exist."""
     files = {split: [folder / name for name in names] for split, names in task.files.items()}
     return {
         split: paths
@@ -112,10 +112,10 @@ def task_files(task: TransferTask, folder: Path) -> dict[str, list[Path]]:
 
 
 def read_task(task: TransferTask, folder: Path) -> dict[str, Rows]:
-    """The rows of every split of a task.
+    """Read the rows of every split of a task.
 
     Raises:
-        UserError: a file is missing, malformed or without rows; names file and line.
+        UserError: a file is missing, malformed or without rows; the message names file and line.
     """
     return {split: _rows(task, paths) for split, paths in task_files(task, folder).items()}
 

@@ -1,4 +1,4 @@
-"""One transfer task: sentences → vectors → features → the task's protocol."""
+"""Evaluation of one transfer task: sentences → vectors → features → the task's protocol."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from docnmt.other_tasks.sentence_vectors.senteval.relatedness import regression,
 from docnmt.other_tasks.sentence_vectors.senteval.softmax import Examples
 from docnmt.runtime.errors import UserError
 
-#: All sentences of a task, tokenised → their vectors (N, d). A task is encoded in one call, so that an encoder may
-#: learn from it without labels, as the toolkit's `prepare` may (SIF's common component).
+#: A function from all tokenised sentences of a task to their vectors (N, d). A task is encoded in one call, so that an
+#: encoder may adapt to it without labels, like the toolkit's `prepare` (SIF's common component).
 Encode = Callable[[Sequence[Sequence[str]]], np.ndarray]
 
-#: Figures by name; of STS12 to STS16 also the names of the subsets.
+#: Figures by name; for STS12 to STS16 also the names of the subsets.
 Result = Mapping[str, Any]  # Any: JSON
 
 
 def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protocol) -> Result:
-    """Figures of merit of one task, with the vectors' width and the seconds that encoding and all the rest took.
+    """Return the scores of one task, with the vectors' width and the seconds of encoding and of the rest.
 
-    Accuracies and F1 are in percent; correlations between -1 and 1. STS12-16 name the subsets that were there.
-    Classification also gives the share of the commonest test class: the accuracy of a constant answer.
+    Accuracies and F1 are in percent; correlations between -1 and 1. STS12-16 name the subsets that exist.
+    Classification also has the share of the most frequent test class: the accuracy of a constant answer.
 
     Raises:
         UserError: a file of the task is missing or malformed.
@@ -52,12 +52,12 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
 
 
 def check_rows(task: TransferTask, splits: Mapping[str, Rows], protocol: Protocol) -> None:
-    """Refuse a task without what its figures need: different scores for a correlation, each class in every fold.
+    """Refuse a task without the variety its scores need: different scores for a correlation, each class in every fold.
 
     Raises:
-        UserError: names the task and its part.
+        UserError: the message names the task and its part.
     """
-    needed = protocol.folds + 2  # of which a fold less leaves as many as there are folds, for those inside of it
+    needed = protocol.folds + 2  # one fold less then leaves as many as there are folds, for the inner ones
     for name, rows in splits.items():
         if task.classes is None and name != "train" and len(np.unique(rows.target)) < 2:
             raise UserError(f"{task.name}: all scores of its {name} part are equal; a correlation needs others")
@@ -69,7 +69,7 @@ def check_rows(task: TransferTask, splits: Mapping[str, Rows], protocol: Protoco
 
 
 def _features(sides: Sequence[np.ndarray]) -> np.ndarray:
-    """A sentence's vector, or [|u - v|; u ∘ v] of a pair."""
+    """Return a sentence's vectors, or [|u - v|; u ∘ v] for a pair."""
     if len(sides) == 1:
         return sides[0]
     u, v = sides
@@ -90,6 +90,6 @@ def _measure(task: TransferTask, parts: Mapping[str, Examples], protocol: Protoc
 
 
 def _f1(answers: np.ndarray, truth: np.ndarray) -> float:
-    """F1 of class 1, in percent."""
+    """Return F1 of class 1, in percent."""
     right, total = ((answers == 1) & (truth == 1)).sum(), (answers == 1).sum() + (truth == 1).sum()
     return round(100 * 2 * int(right) / max(int(total), 1), 2)

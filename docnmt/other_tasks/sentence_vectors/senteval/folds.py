@@ -15,11 +15,11 @@ SEED = 1111
 
 @dataclass(frozen=True)
 class Protocol:
-    """How classifiers are trained and chosen; the defaults are SentEval's.
+    """The training and selection of classifiers; the defaults are SentEval's.
 
     Attributes:
-        folds: of the cross-validations.
-        penalties: the l2 weights that are tried.
+        folds: number of folds of the cross-validations.
+        penalties: the l2 weights to choose from.
     """
 
     schedule: Schedule = field(default_factory=Schedule)
@@ -28,12 +28,12 @@ class Protocol:
     seed: int = SEED
 
 
-#: SentEval's settings for published numbers, and those it offers for quick ones, but with Adam instead of RMSprop.
+#: SentEval's settings for published numbers, and its quick ones, but with Adam instead of RMSprop.
 PROTOCOLS = {"default": Protocol(), "fast": Protocol(Schedule(epoch_size=2, tenacity=3, batch_size=128), folds=5)}
 
 
 def stratified_folds(y: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(rows to train on, rows held out) of each fold, by scikit-learn's shuffled `StratifiedKFold`."""
+    """Return (rows to train on, rows held out) of each fold, by scikit-learn's shuffled `StratifiedKFold`."""
     try:
         from sklearn.model_selection import StratifiedKFold
     except ImportError as error:
@@ -45,7 +45,7 @@ def train(
     data: Examples, held_out: Examples, classes: int, penalties: Sequence[float], protocol: Protocol,
     random: np.random.RandomState | None = None,
 ) -> tuple[np.ndarray, list[np.ndarray]]:  # fmt: skip
-    """One classifier for each penalty, stopped early on `held_out`: accuracies there, weights."""
+    """Train one classifier for each penalty, stopped early on `held_out`; return accuracies there, and weights."""
     models = Softmaxes(data.x.shape[1], classes, penalties, protocol.seed)
     targets = np.eye(classes, dtype=np.float32)
 
@@ -59,17 +59,17 @@ def train(
 
 
 def percent(share: float) -> float:
-    """To two places, as the toolkit gives it."""
+    """Return a share in percent with two decimals, as the toolkit does."""
     return round(100 * float(share), 2)
 
 
 def accuracy(weight: np.ndarray, data: Examples) -> float:
-    """Share of right answers of a classifier, in percent."""
+    """Return the accuracy of a classifier, in percent."""
     return percent((predict(weight, data.x).argmax(1) == data.y).mean())
 
 
 def _best_penalty(data: Examples, classes: int, seed: int, protocol: Protocol) -> tuple[float, float]:
-    """The penalty with the best mean accuracy over folds, and that accuracy in percent."""
+    """Return the penalty with the best mean accuracy over folds, and that accuracy in percent."""
     merits = [
         train(data[inner], data[outer], classes, protocol.penalties, protocol)[0]
         for inner, outer in stratified_folds(data.y, protocol.folds, seed)
@@ -79,7 +79,7 @@ def _best_penalty(data: Examples, classes: int, seed: int, protocol: Protocol) -
 
 
 def _final(data: Examples, classes: int, penalty: float, protocol: Protocol) -> np.ndarray:
-    """The weights trained on all rows but a twentieth, on which training stops early."""
+    """Return weights trained on all rows but a twentieth, which is used for early stopping."""
     random = np.random.RandomState(protocol.seed)
     order = random.permutation(len(data.y))
     held = int(0.05 * len(data.y))
@@ -87,7 +87,7 @@ def _final(data: Examples, classes: int, penalty: float, protocol: Protocol) -> 
 
 
 def nested_folds(data: Examples, protocol: Protocol) -> dict[str, float]:
-    """Cross-validation with the penalty chosen by another inside each training part (MR, CR, SUBJ, MPQA)."""
+    """Cross-validate, with the penalty chosen by another one inside each training part (MR, CR, SUBJ, MPQA)."""
     dev, test = [], []
     for rows, held_out in stratified_folds(data.y, protocol.folds, SEED):
         penalty, merit = _best_penalty(data[rows], data.classes, SEED, protocol)
@@ -97,14 +97,14 @@ def nested_folds(data: Examples, protocol: Protocol) -> dict[str, float]:
 
 
 def folds_on_train(data: Examples, test: Examples, protocol: Protocol) -> tuple[dict[str, float], np.ndarray]:
-    """The penalty by cross-validation on the training part, then the given test part (TREC, MRPC); and its answers."""
+    """Choose the penalty by cross-validation on the training part and test (TREC, MRPC); return also the answers."""
     penalty, merit = _best_penalty(data, data.classes, protocol.seed, protocol)
     weight = _final(data, data.classes, penalty, protocol)
     return {"dev accuracy": merit, "accuracy": accuracy(weight, test)}, predict(weight, test.x).argmax(1)
 
 
 def given_splits(data: Examples, dev: Examples, test: Examples, protocol: Protocol) -> dict[str, float]:
-    """The penalty and the end of training by the given development part (SST, SICK-E)."""
+    """Choose the penalty and the end of training by the given development part (SST, SICK-E), and test."""
     merits, weights = train(data, dev, data.classes, protocol.penalties, protocol)
     scores = [percent(merit) for merit in merits]
     best = int(np.argmax(scores))

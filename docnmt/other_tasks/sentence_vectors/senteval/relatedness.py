@@ -10,22 +10,22 @@ from docnmt.other_tasks.sentence_vectors.senteval.folds import SEED
 from docnmt.other_tasks.sentence_vectors.senteval.softmax import Examples, Schedule, Softmaxes, fit, predict, softmax
 from docnmt.runtime.errors import UserError
 
-#: Degrees of relatedness that the regression puts probabilities on.
+#: Degrees of relatedness, whose probabilities the regression predicts.
 DEGREES = np.arange(1, 6)
 
-#: SentEval looks every 50 passes, allows 3 looks without a new best and begins none after 1,000 passes.
+#: SentEval validates every 50 passes, allows 3 validations without a new best and begins none after 1,000 passes.
 SCHEDULE = Schedule(epoch_size=50, tenacity=3, max_epoch=1000)
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float:
-    """Pearson's correlation; 0 where one side does not vary."""
+    """Return Pearson's correlation; 0 if one side is constant."""
     x, y = x - x.mean(), y - y.mean()
     scale = float(np.sqrt((x * x).sum() * (y * y).sum()))
     return float((x * y).sum()) / scale if scale > 0 else 0.0
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
-    """Spearman's correlation: Pearson's of the ranks, ties sharing theirs."""
+    """Return Spearman's correlation: Pearson's of the ranks, where ties share theirs."""
     try:
         from scipy.stats import rankdata
     except ImportError as error:
@@ -34,9 +34,9 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def degrees(scores: np.ndarray) -> np.ndarray:
-    """(N,) scores → (N, 5): a score between two degrees is split between them (Tai et al. 2015).
+    """Turn scores (N,) into distributions (N, 5): a score between two degrees is split between them (Tai et al. 2015).
 
-    Below 1 there is no lower degree, and part of the mass is missing; so it is in the toolkit (STS-B).
+    Below 1 there is no lower degree, and part of the mass is missing, as in the toolkit (STS-B).
     """
     floor, score = np.floor(scores)[:, None], scores[:, None]
     split = np.where(floor + 1 == DEGREES, score - floor, 0) + np.where(floor == DEGREES, floor - score + 1, 0)
@@ -44,7 +44,7 @@ def degrees(scores: np.ndarray) -> np.ndarray:
 
 
 def regression(train: Examples, dev: Examples, test: Examples) -> dict[str, float]:
-    """Five-class softmax regression by squared error; the score is the expected degree. Stops early on `dev`."""
+    """Fit five-class softmax regression by squared error; the score is the expected degree. Stops early on `dev`."""
     models = Softmaxes(train.x.shape[1], len(DEGREES), [0.0], SEED)
     targets = degrees(train.y)
 
@@ -67,14 +67,14 @@ def regression(train: Examples, dev: Examples, test: Examples) -> dict[str, floa
 
 
 def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Row by row (N,); 0 where a vector is 0."""
+    """Return the cosine (N,) row by row; 0 if a vector is 0."""
     scale = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
     product = np.einsum("nd,nd->n", u, v)
     return np.asarray(np.divide(product, scale, out=np.zeros_like(product), where=scale > 0))
 
 
 def similarity(subsets: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> dict[str, float]:
-    """Correlation of cosine and gold score in every subset (u, v, score); their mean, and the mean by size."""
+    """Return correlations of cosine and gold score in every subset (u, v, score), their mean, and the mean by size."""
     results: dict[str, float] = {}
     sizes = [len(score) for _, _, score in subsets.values()]
     for name, correlation in (("pearson", pearson), ("spearman", spearman)):

@@ -1,7 +1,7 @@
 """Softmax regression by Adam, as SentEval trains it, for several weights of the l2 penalty at once.
 
-The toolkit seeds every classifier alike, so those that differ in their penalty only see the same initial weights and
-the same batches. Here they are columns of one weight matrix: the same numbers, for one pass over the data.
+The toolkit seeds every classifier alike, so those that differ only in their penalty have the same initial weights and
+the same batches. Here they are columns of one weight matrix: the same numbers in one pass over the data.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-#: Adam's settings in torch, which the toolkit leaves as they are.
+#: torch's default settings of Adam, which the toolkit uses.
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Features x (N, d) float32 and what is to be predicted, y (N,): classes from 0, or gold scores."""
+    """Features x (N, d), float32, and targets y (N,): classes from 0, or gold scores."""
 
     x: np.ndarray
     y: np.ndarray
@@ -28,18 +28,18 @@ class Examples:
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
+        """The number of classes."""
         return int(self.y.max()) + 1
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When training stops.
+    """The stopping rule of training.
 
     Attributes:
-        epoch_size: passes over the data between two looks at the held-out part.
-        tenacity: how many looks without a new best are allowed, over the whole training.
-        max_epoch: no new look begins after more passes than this.
+        epoch_size: passes over the data between two validations.
+        tenacity: allowed validations without a new best, over the whole training.
+        max_epoch: no new validation begins after more passes than this.
     """
 
     epoch_size: int = 4
@@ -49,13 +49,13 @@ class Schedule:
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Along the last axis."""
+    """Compute softmax along the last axis."""
     exponentials = np.exp(scores - scores.max(-1, keepdims=True))
     return np.asarray(exponentials / exponentials.sum(-1, keepdims=True))
 
 
 def predict(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Scores of a trained model: weight (d + 1, C), x (N, d) → (N, C)."""
+    """Return scores (N, C) of a trained model: weight (d + 1, C), x (N, d)."""
     return np.asarray(x @ weight[:-1] + weight[-1])
 
 
@@ -63,10 +63,10 @@ class Softmaxes:
     """G softmax regressions with the same initial weights, batches and classes, one for each l2 weight.
 
     Args:
-        penalties: the l2 weights; as in torch's Adam, `l2 · w` is added to the gradient.
+        penalties: the l2 weights; `l2 · w` is added to the gradient, as in torch's Adam.
 
     Attributes:
-        live: the numbers of those that are still trained; the weights of no others are here.
+        live: the numbers of the models still trained; only their weights are kept here.
         weight: (d + 1, live, C), the bias last, so that it is updated with the weights.
     """
 
@@ -81,12 +81,12 @@ class Softmaxes:
         self.first, self.second, self.steps = np.zeros_like(self.weight), np.zeros_like(self.weight), 0
 
     def scores(self, x: np.ndarray) -> np.ndarray:
-        """x (B, d) → (B, live, C)."""
+        """Return scores (B, live, C) for x (B, d)."""
         scores = (x @ self.weight[:-1].reshape(x.shape[1], -1)).reshape(len(x), *self.weight.shape[1:])
         return np.asarray(scores + self.weight[-1])
 
     def step(self, x: np.ndarray, gradient: np.ndarray) -> None:
-        """One step of Adam from the gradient of the mean loss by the scores, (B, live, C)."""
+        """Make one step of Adam from the gradient of the mean loss with respect to the scores, (B, live, C)."""
         full = np.empty_like(self.weight)
         np.matmul(x.T, gradient.reshape(len(x), -1), out=full[:-1].reshape(x.shape[1], -1))
         gradient.sum(0, out=full[-1])
@@ -106,7 +106,7 @@ class Softmaxes:
         self.weight -= full
 
     def keep(self, places: Sequence[int]) -> None:
-        """Train on these only (places in `live`)."""
+        """Keep training these models only (places in `live`)."""
         self.live, self.l2 = [self.live[place] for place in places], self.l2[places]
         self.weight, self.first, self.second = (
             np.ascontiguousarray(array[:, places]) for array in (self.weight, self.first, self.second)
@@ -121,16 +121,16 @@ def fit(
     schedule: Schedule,
     random: np.random.RandomState,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Train until every model has had its share of looks without a new best.
+    """Train until every model has used up its validations without a new best.
 
     Args:
         x: (N, d) float32.
         gradient: (scores of a batch (B, live, C), the batch's rows) → gradient of its mean loss by the scores.
-        judge: a figure of merit on held-out data for each live model, above -1.
-        random: gives the order of the rows in each pass, as numpy's global generator does for the toolkit.
+        judge: returns a score on held-out data for each live model, above -1.
+        random: gives the order of rows in each pass, like numpy's global generator in the toolkit.
 
     Returns:
-        The best merit of each model, and its weights (d + 1, C) then.
+        The best score of each model, and its weights (d + 1, C) at that time.
     """
     best, failures = np.full(len(models.live), -1.0), np.zeros(len(models.live), int)
     stored = [models.weight[:, place].copy() for place in models.live]

@@ -1,4 +1,4 @@
-"""What `docnmt-senteval` does: every task that the results file does not have yet, task by task."""
+"""The command `docnmt-senteval`: evaluate every task that the results file lacks, one by one."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_writable, find_checkpoint, write_json
 from docnmt.runtime.structured import Open, checked, parse_json, read_limited
 
-#: Options that do not change a number; and `data` and `path`, of which the contents are compared.
+#: Options that change no number; and `data` and `path`, whose contents are compared.
 NOT_COMPARED = ("tasks", "results_path", "overwrite", "data", "path")
-#: Settings that are the contents of files, and what they are called in an error.
+#: Settings that are contents of files, with their names in errors.
 CONTENTS = {
     "model": "checkpoint at --path",
     "weights_sha256": "checkpoint at --path",
@@ -46,10 +46,10 @@ CONTENTS = {
 
 
 def run_transfer(config: SentEvalConfig) -> str:
-    """Evaluate every task that the results file does not have yet; returns the table.
+    """Evaluate every task that the results file lacks; return the table.
 
     Raises:
-        UserError: data, vectors or model cannot be read, or the results file holds other settings or is of other data.
+        UserError: data, vectors or model cannot be read, or the results file has other settings or other data.
     """
     offered = {**TASKS, **PROBING}
     if unknown := [name for name in config.tasks if name not in offered]:
@@ -89,10 +89,10 @@ def run_transfer(config: SentEvalConfig) -> str:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Inside, no other process that evaluates writes results into the folder."""
+    """Lock the folder inside the context, so that no other evaluation writes results into it."""
     file = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # not every file system has locks
+        with contextlib.suppress(OSError):  # some file systems have no locks
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
     finally:
@@ -100,12 +100,12 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _contents(config: SentEvalConfig) -> dict[str, str]:
-    """Hashes that tell files from others at the same paths, such as the same run trained further."""
+    """Return hashes that distinguish files at the same path, such as those of a run trained further."""
     contents = {}
     if config.path is not None:
         checkpoint = find_checkpoint(config.path)
         header = read_header(checkpoint)[0]
-        contents["weights_sha256"] = _hash([checkpoint])  # means of other checkpoints can have equal headers
+        contents["weights_sha256"] = _hash([checkpoint])  # averaged checkpoints can have equal headers
         contents["model"] = hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:16]
     if config.vectors:
         contents["vectors_sha256"] = _hash(map(Path, config.vectors))
@@ -119,10 +119,10 @@ def _task_hash(task: TransferTask, folder: Path) -> str:
 
 
 def _hash(paths: Iterable[Path]) -> str:
-    """16 hexadecimal digits of the SHA-256 of files' SHA-256.
+    """Return 16 hexadecimal digits of the SHA-256 of files' SHA-256.
 
     Raises:
-        UserError: one cannot be read.
+        UserError: a file cannot be read.
     """
     whole = hashlib.sha256()
     for path in paths:
@@ -138,10 +138,10 @@ def _hash(paths: Iterable[Path]) -> str:
 
 
 def _check(tasks: Sequence[TransferTask], folder: Path, protocol: Protocol) -> Counter[str]:
-    """Read all tasks before the first is evaluated, which may take hours; how often each word stands there.
+    """Read all tasks before the first is evaluated, which may take hours; return the frequency of each word.
 
     Raises:
-        UserError: a file is missing or malformed, or too small.
+        UserError: a file is missing, malformed or too small.
     """
     counts: Counter[str] = Counter()
     for task in tasks:
@@ -153,7 +153,7 @@ def _check(tasks: Sequence[TransferTask], folder: Path, protocol: Protocol) -> C
 
 
 def _encoder(config: SentEvalConfig, counts: Mapping[str, int]) -> Encode:
-    """What turns sentences into vectors: a trained encoder, a translation model, or a baseline with these words."""
+    """Return the encoder: a trained one, a translation model, or a baseline with these words."""
     if config.path is None:
         paths = [Path(name) for name in config.vectors]
         embeddings, report = build_embeddings(paths, counts, keep_words=0, unit=config.unit_vectors)
@@ -168,7 +168,7 @@ def _encoder(config: SentEvalConfig, counts: Mapping[str, int]) -> Encode:
 
 
 def make_baseline(config: SentEvalConfig, embeddings: Embeddings) -> Encode:
-    """The encoder that `--baseline` names."""
+    """Return the encoder that `--baseline` names."""
     if config.baseline == "bow":
         return BagOfWordsBaseline(embeddings)
     if config.baseline == "sif":
@@ -179,7 +179,7 @@ def make_baseline(config: SentEvalConfig, embeddings: Embeddings) -> Encode:
 
 
 class _Figures(Open, kw_only=True):
-    """What is shown of a task's result."""
+    """The part of a task's result that is shown."""
 
     accuracy: float | None = None
     f1: float | None = None
@@ -193,20 +193,20 @@ class _Figures(Open, kw_only=True):
 
 
 class _Stored(Open):
-    """What a file of results holds."""
+    """The content of a results file."""
 
     settings: dict[str, object]
     tasks: dict[str, _Figures]
 
 
 def _read_results(path: Path, settings: Mapping[str, object]) -> dict[str, Result]:
-    """The results of a file, if they are of the same settings."""
+    """Read the results of a file and check that its settings are the same."""
     where = f"--results-path {path}: is not a file of docnmt-senteval"
     stored: Any = parse_json(read_limited(path), where)
     checked(stored, _Stored, where, "choose another name")
     old: Mapping[str, object] = stored["settings"]
     results: dict[str, Result] = stored["tasks"]
-    # Files of older versions say nothing of what the vectors were.
+    # Files of older versions do not record what the vectors were.
     compared = [name for name in settings if name in old or not name.endswith("_sha256")]
     differing = [name for name in compared if old.get(name) != settings[name]]
     if differing:
@@ -218,7 +218,7 @@ def _read_results(path: Path, settings: Mapping[str, object]) -> dict[str, Resul
 
 
 def _figures(result: Result) -> str:
-    """The figures that are published, and the time."""
+    """Format the scores that are published, and the time."""
     shown = [f"{name} {result[name]:.2f}" for name in ("accuracy", "f1", "dev accuracy") if name in result]
     correlations = ("pearson", "pearson weighted", "spearman", "spearman weighted")
     shown += [f"{name} {100 * result[name]:.2f}" for name in correlations if name in result]
