@@ -1,4 +1,4 @@
-"""Where the points of a chart stand: scores with intervals, for `charts.html` to draw as SVG."""
+"""Charts of scores with intervals: the positions of points, which `charts.html` draws as SVG."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from docnmt.apps.report.measure import Interval
 
-#: Of a chart, in its own units; the space left, right, above and below what is drawn.
+#: The size of a chart, in its own units, and its margins: left, right, top and bottom.
 WIDTH, HEIGHT = 360, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 8, 36
 
 
 @dataclass(frozen=True)
 class Point:
-    """A score at x; y grows downward, and so `low` has the larger y."""
+    """A score at x; y grows downward, so `low` has the larger y."""
 
     x: float
     y: float
@@ -26,7 +26,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Chart:
-    """Points of every system above labelled places, with lines across at round scores."""
+    """A chart: points of every system above labelled places, with horizontal lines at round scores."""
 
     name: str
     axis: str
@@ -38,11 +38,11 @@ class Chart:
 def chart(
     name: str, axis: str, labels: Sequence[str], systems: Sequence[str], scores: Sequence[Sequence[Interval]]
 ) -> Chart:
-    """A chart.
+    """Lay out a chart.
 
     Args:
-        axis: what the labels below it are.
-        scores: of each label, an interval of each system.
+        axis: the meaning of the labels below it.
+        scores: for each label, an interval of each system.
     """
     every = [interval for row in scores for interval in row]
     low, high = _range(every)
@@ -71,7 +71,7 @@ def chart(
 
 
 def bars(intervals: Sequence[Interval]) -> list[tuple[float, float, float]]:
-    """Intervals on one scale from 0 to 100: where each begins, where its score is, where it ends."""
+    """Return intervals on one scale from 0 to 100: begin, score and end of each."""
     low, high = _range(intervals)
     return [
         (round(100 * (a - low) / (high - low), 1), round(100 * (s - low) / (high - low), 1),
@@ -96,7 +96,7 @@ def _range(intervals: Sequence[Interval]) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers from `low` to `high`, at most five."""
+    """Return round numbers from `low` to `high`, at most five."""
     rough = (high - low) / 5
     unit: float = 10 ** math.floor(math.log10(rough))
     step = next(unit * times for times in (1, 2, 5, 10) if unit * times >= rough)
@@ -104,6 +104,6 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _short(label: str) -> str:
-    """`17–32` as `17–`: what comes next says where it ends."""
+    """Shorten `17–32` to `17–`: the next label shows where it ends."""
     first, dash, _ = label.partition("–")
     return first + dash

@@ -1,4 +1,4 @@
-"""What `docnmt-report` can be told. No NumPy and no sacreBLEU here: this dataclass is also the command line."""
+"""The options of `docnmt-report`. No NumPy and no sacreBLEU here: the command line reads this file, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from docnmt.registry.options import below, option
 
 @dataclass(frozen=True)
 class PageConfig:
-    """Whose translations the page shows, against what, and where it goes."""
+    """Options for the systems, the references and the page."""
 
     ref: tuple[str, ...] = option(
         dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several; like --sys and "

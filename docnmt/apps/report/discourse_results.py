@@ -1,7 +1,7 @@
-"""Results of discourse tests side by side, as `docnmt-score --contrastive … --json` prints them.
+"""Results of discourse tests side by side, as printed by `docnmt-score --contrastive … --json`.
 
-Those of generative tests have the same shape: questions that are `answered` instead of groups that are `solved`, and no
-chance of guessing right.
+Results of generative tests have the same shape: questions that are `answered` instead of groups that are `solved`, and
+no chance of guessing right.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from docnmt.runtime.structured import parse_json, read_limited
 
 @dataclass(frozen=True)
 class Answers:
-    """One file's results.
+    """The results in one file.
 
     Attributes:
-        labels: of every group. solved: whether it was.
+        labels: of every group. solved: True for each solved group.
         by: label → value → (groups, accuracy).
     """
 
@@ -39,7 +39,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Of two files: the groups that only the first solved, only the second, and p by the sign test."""
+    """The comparison of two files: the groups that only the first solved, only the second, and p by the sign test."""
 
     first: str
     second: str
@@ -50,23 +50,23 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class TestSet:
-    """The files that answer the same groups."""
+    """The files with answers to the same groups."""
 
     files: Sequence[Answers]
     disagreements: Sequence[Disagreement]
 
     @property
     def groups(self) -> int:
-        """How many there are."""
+        """The number of groups."""
         return len(self.files[0].solved)
 
 
 def read_test_sets(paths: Sequence[str]) -> list[TestSet]:
-    """The files by test set: those whose groups have the same labels in the same order are of one.
+    """Read the files by test set; files whose groups have the same labels in the same order belong together.
 
     Raises:
         UsageError: a file is given twice.
-        UserError: a file cannot be read, or is not what docnmt-score prints.
+        UserError: a file cannot be read, or was not printed by docnmt-score.
     """
     sets: dict[object, list[Answers]] = {}
     for name, path in zip(names_of(paths, "--discourse"), paths, strict=True):
@@ -94,7 +94,7 @@ def _read(path: Path, name: str) -> Answers:
 
 
 def _accuracy(cell: Mapping[str, float], asked: str) -> Interval:
-    """In percent, with the 95 % interval of Wilson (1927, Probable inference, the law of succession)."""
+    """Return an accuracy in percent and its 95 % interval (Wilson 1927, Probable inference, the law of succession)."""
     z, n, share = 1.959964, int(cell[asked]), float(cell["accuracy"]) / 100
     if not 0 <= share <= 1:  # also NaN
         raise ValueError(f"an accuracy of {100 * share} %")
@@ -104,7 +104,7 @@ def _accuracy(cell: Mapping[str, float], asked: str) -> Interval:
 
 
 def _compare(one: Answers, other: Answers) -> Disagreement:
-    """McNemar's test in its exact form: each of the two is as likely to be the only one that solves a group."""
+    """Make McNemar's exact test: each of the two is equally likely to be the only one that solves a group."""
     first = sum(a and not b for a, b in zip(one.solved, other.solved, strict=True))
     second = sum(b and not a for a, b in zip(one.solved, other.solved, strict=True))
     n, ways, tail = first + second, 1, 0  # ways: n over k

@@ -1,4 +1,4 @@
-"""What `docnmt-report` does: read, measure, write the page."""
+"""The command `docnmt-report`: read, evaluate, write the page."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _summary(texts: Texts) -> str:
 
 
 def _evaluated(texts: Texts, config: PageConfig) -> dict[str, Evaluation]:
-    """Every system's counts, of TER only if they are wanted."""
+    """Evaluate every system, with TER only if requested."""
     found = evaluate_systems(
         list(texts.systems.values()), texts.references, texts.document_offsets, tokenize=config.sacrebleu_tokenize
     )
@@ -71,7 +71,7 @@ def _evaluated(texts: Texts, config: PageConfig) -> dict[str, Evaluation]:
 
 
 def _scores(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str, Any]:
-    """The systems' scores on the whole text, and their comparison."""
+    """Return the systems' scores on the whole text, and their comparison."""
     every = list(systems.values())
     scores = {
         metric: [bootstrap.interval(system, metric, system.counts[metric]) for system in every]
@@ -97,7 +97,7 @@ def _scores(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str
 
 
 def _parts(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str, Any]:
-    """The text by position and length: tables and charts."""
+    """Return the scores by position and length, as tables and charts."""
     divided = list(divisions(systems, bootstrap))
     drawn = [
         [
@@ -119,7 +119,7 @@ def _parts(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str,
 
 
 def _consistency(texts: Texts) -> list[str]:
-    """Lexical consistency of each system and, last, of the reference; empty without a source."""
+    """Return the lexical consistency of each system and, last, of the reference; empty without a source."""
     if texts.source is None:
         return []
     lexicon = learn_lexicon(texts.source, texts.references[0])
@@ -131,7 +131,7 @@ def _consistency(texts: Texts) -> list[str]:
 
 
 def _method(config: PageConfig, texts: Texts) -> dict[str, Any]:
-    """How the numbers came about."""
+    """Describe how the numbers were computed."""
     documents = len(texts.document_offsets) - 1
     method = {}
     if documents > 1:

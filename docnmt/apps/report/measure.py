@@ -15,7 +15,7 @@ from docnmt.core.scoring.evaluation import Evaluation
 
 @dataclass(frozen=True)
 class Interval:
-    """A score and the middle 95 % of its bootstrap samples; `low` and `high` are None where there are none."""
+    """A score and the middle 95 % of its bootstrap samples; `low` and `high` are None without samples."""
 
     score: float
     low: float | None = None
@@ -23,7 +23,7 @@ class Interval:
 
     @property
     def ends(self) -> str:
-        """The interval alone, or nothing."""
+        """The interval alone, or an empty text."""
         return "" if self.low is None or self.high is None else f"{self.low:.1f}–{self.high:.1f}"
 
     def __str__(self) -> str:
@@ -32,13 +32,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How intervals are drawn: `samples` times as many documents as there are, with `seed`."""
+    """The bootstrap's settings: `samples` draws of as many documents as there are, with `seed`."""
 
     samples: int
     seed: int
 
     def interval(self, evaluation: Evaluation, metric: str, counts: np.ndarray) -> Interval:
-        """The score of the summed `counts` (D, K) of documents, with its interval if there are two documents."""
+        """Return the score of the summed `counts` (D, K) of documents, with its interval if there are two documents."""
         score, documents = evaluation.score(metric, counts.sum(axis=0)), len(counts)
         if documents < 2:
             return Interval(score)
@@ -47,7 +47,7 @@ class Bootstrap:
         return Interval(score, float(low), float(high))
 
     def pairs(self, systems: Mapping[str, Evaluation]) -> dict[tuple[str, str], list[Comparison]]:
-        """Every system with every later one, metric by metric; nothing for a text of one document."""
+        """Compare every system with every later one, metric by metric; nothing for a text of one document."""
         if next(iter(systems.values())).documents < 2:
             return {}
         return {
@@ -58,7 +58,7 @@ class Bootstrap:
 
 @lru_cache(maxsize=1)  # systems and metrics of one part of the text follow one another
 def _drawn(documents: int, samples: int, seed: int) -> np.ndarray:
-    """(B, D) how often each sample has each document: the draws of `paired_bootstrap`."""
+    """Draw samples (B, D): how often each has each document, as in `paired_bootstrap`."""
     drawn: np.ndarray = np.random.default_rng(seed).multinomial(
         documents, np.full(documents, 1 / documents), size=samples
     )

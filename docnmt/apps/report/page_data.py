@@ -1,4 +1,4 @@
-"""What the scripts of the page read: every column of text, and the scores by which rows are ordered."""
+"""Data for the scripts of the page: every column of text, and the scores by which rows are sorted."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from docnmt.apps.report.config import PageConfig
 from docnmt.apps.report.report_texts import Texts
 from docnmt.core.scoring.evaluation import Evaluation
 
-#: Metrics whose smaller values are the better ones.
+#: Metrics for which lower is better.
 LOWER_IS_BETTER = ("TER",)
 
 
 def columns(texts: Texts, config: PageConfig) -> Iterator[tuple[str, str | None, Sequence[str]]]:
-    """Of every column its name, its language and its S sentences: the source, the references, the systems."""
+    """Yield the name, the language and the S sentences of every column: the source, the references, the systems."""
     if texts.source is not None:
         yield "Source", config.source_lang, texts.source
     for number, reference in enumerate(texts.references, 1):
@@ -24,7 +24,7 @@ def columns(texts: Texts, config: PageConfig) -> Iterator[tuple[str, str | None,
 
 
 def page_data(texts: Texts, systems: Mapping[str, Evaluation], config: PageConfig) -> dict[str, Any]:
-    """Plain JSON types."""
+    """Return the data as plain JSON types."""
     of_documents = [system.of_documents() for system in systems.values()]
     return {
         "columns": [
@@ -43,5 +43,5 @@ def page_data(texts: Texts, systems: Mapping[str, Evaluation], config: PageConfi
 
 
 def _rounded(scores: Iterable[float]) -> list[float]:
-    """Two digits after the point: nobody reads more."""
+    """Round scores to two decimals."""
     return [round(score, 2) for score in scores]

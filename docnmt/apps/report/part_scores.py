@@ -11,7 +11,7 @@ from docnmt.apps.report.measure import Bootstrap, Interval
 from docnmt.core.scoring.evaluation import Evaluation
 from docnmt.core.scoring.text_parts import Part, parts
 
-#: Of each way to divide a text: its heading, and what its parts' labels count.
+#: For each division of a text: its heading, and the unit of its parts' labels.
 TITLES = {
     "position": ("Position in the document", "sentence"),
     "document-length": ("Length of the document", "sentences"),
@@ -21,7 +21,7 @@ TITLES = {
 
 @dataclass(frozen=True, eq=False)
 class ScoredPart:
-    """A part of the text; `scores` by metric hold one interval a system."""
+    """A part of the text; `scores` has one interval per system for each metric."""
 
     label: str
     sentences: int
@@ -31,7 +31,7 @@ class ScoredPart:
 
 @dataclass(frozen=True, eq=False)
 class Divided:
-    """The text in parts; every sentence is in one of them."""
+    """A text divided into parts; every sentence is in one of them."""
 
     name: str
     unit: str
@@ -39,7 +39,7 @@ class Divided:
 
 
 def divisions(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> Iterator[Divided]:
-    """The text in every way that `docnmt-score --by` has; in parts by the first system's counts, as it has."""
+    """Yield the text in every division of `docnmt-score --by`; parts are by the first system's counts, as there."""
     first = next(iter(systems.values()))
     for by, titles in TITLES.items():
         whole = by == "document-length"  # then d-BLEU has scores, too
@@ -47,7 +47,7 @@ def divisions(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> Iterat
 
 
 def _scored(part: Part, systems: Sequence[Evaluation], bootstrap: Bootstrap, whole: bool) -> ScoredPart:
-    """By counts of the documents, `whole` or of their sentences that are in the part."""
+    """Score a part by counts of its documents, `whole` or only their sentences in the part."""
     document = np.searchsorted(systems[0].document_offsets, part.sentences, side="right") - 1
     scores: dict[str, list[Interval]] = {}
     for system in systems:

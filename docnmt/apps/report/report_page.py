@@ -1,4 +1,4 @@
-"""The page of docnmt-report: known again by how it begins, so that it replaces earlier reports and nothing else."""
+"""The page of docnmt-report, which is recognised by its beginning, so that only earlier reports are replaced."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from docnmt.apps.pages.html_page import SHARED, beginning, self_contained, templ
 from docnmt.apps.report import charts
 from docnmt.runtime.errors import UserError
 
-#: Colours of systems that page.css has; more systems take them again, with other shapes.
+#: Number of colours in page.css; further systems reuse them with other shapes.
 STYLES = 6
-#: Of systems whose tests are shown at once; more are folded.
+#: Number of tests between systems that are shown unfolded.
 PAIRS = 15
 _NAME = "docnmt-report"
-#: With what every page begins: by it an earlier report is known.
+#: The beginning of every page, by which earlier reports are recognised.
 HEAD = beginning(_NAME)
 _SCRIPTS = ("diff.js", "documents.js", "text.js")
 
 
 def check_replaceable(path: Path) -> None:
-    """Before long work: is there no such file, or an earlier report?
+    """Check before long work that no file of this name exists, or only an earlier report.
 
     Raises:
         UserError: it is a file of another kind, or cannot be read.
     """
     if not path.is_file():
-        return  # nothing, or what cannot be a file's name: writing says so
+        return  # no file, or an invalid name: writing reports it
     try:
         with path.open("rb") as file:
             begins = file.read(len(HEAD))
@@ -36,7 +36,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def render(content: dict[str, object], data: dict[str, object]) -> str:
-    """The page of `content`, by the names in page.html, and of `data`, what the scripts read."""
+    """Render the page from `content`, the variables of page.html, and `data` for the scripts."""
     constants: dict[str, object] = {"styles": STYLES, "most_pairs": PAIRS}
     constants |= {"width": charts.WIDTH, "height": charts.HEIGHT}
     package = "docnmt.apps.report"

@@ -1,4 +1,4 @@
-"""The files of a report, read and aligned: which sentence translates which."""
+"""The texts of a report, read and aligned sentence by sentence."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from docnmt.core.scoring.align_lines import read_layout, with_partners
 
 @dataclass(frozen=True)
 class Texts:
-    """S sentences of each; an empty sentence of a system is a translation that is missing.
+    """The S sentences of each text; an empty sentence of a system is a missing translation.
 
     Attributes:
         document_offsets: (D+1) the sentence where each document begins, and S.
-        source: None where it was not given. systems: by name, in the order of `--sys`.
-        unscored: sentences that the source or a reference lacks; they are left out.
+        source: None if not given. systems: by name, in the order of `--sys`.
+        unscored: number of sentences left out because the source or a reference lacks them.
     """
 
     document_offsets: Sequence[int]

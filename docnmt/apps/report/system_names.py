@@ -1,4 +1,4 @@
-"""What to call systems that are known by their files."""
+"""Names of systems, derived from their files."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 
 from docnmt.runtime.errors import UsageError
 
-#: `.txt`, `.de`; in `model-2.1` there is none.
+#: Endings like `.txt` and `.de`; `model-2.1` has none.
 _ENDING = re.compile(r"(?<=.)\.[^\W\d]\w*$")
 
 
 def names_of(files: Sequence[str], option: str, given: Sequence[str] = ()) -> list[str]:
-    """A name for each file: the one given, or what its path does not share with the others.
+    """Return a name for each file: the given one, or the part of its path that differs from the others.
 
-    `runs/a/test/hypotheses.txt` and `runs/b/test/hypotheses.txt` are `a` and `b`; a single file has its own name,
+    `runs/a/test/hypotheses.txt` and `runs/b/test/hypotheses.txt` become `a` and `b`; a single file has its own name,
     without its ending.
 
     Raises:
-        UsageError: two of them have one name.
+        UsageError: two files have the same name.
     """
     if not given and (twice := _twice([os.path.abspath(file) for file in files])):
         raise UsageError(f"{option}: {twice} is given twice; give every file once")
@@ -50,5 +50,5 @@ def _twice(values: Sequence[str]) -> str | None:
 
 
 def _printable(name: str) -> str:
-    """Without what is in file names and in no text: bytes that are not UTF-8, line breaks."""
+    """Replace characters of file names that no text has: bytes that are not UTF-8, line breaks."""
     return " ".join(name.encode("utf-8", "replace").decode().split()) or "?"
