@@ -1,4 +1,4 @@
-"""Which source word each word of a translation stands for, by cross attention."""
+"""Word alignment of a translation with its source, by cross attention."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ Pieces = tuple[int, ...]
 
 @dataclass(frozen=True)
 class AlignedPiece:
-    """A subword of a translation and the one of the source that it stands for: begin and end in their texts."""
+    """A subword of a translation and its source subword: begin and end in their texts."""
 
     source: Span
     target: Span
 
 
 def source_pieces(attentions: Sequence[Attention], sentence: int, source: int, target: int) -> tuple[Pieces, Pieces]:
-    """For each of `target` pieces of a sentence's translation the one of its `source` pieces it stands for; -1: none.
+    """Return, for each of `target` pieces of a sentence's translation, its source piece among `source`; -1: none.
 
-    The middle layer's cross attention, the mean of its heads, at the step that writes the piece, and at the step that
-    reads it (Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation", SHIFT-ATT).
+    It is found by the middle layer's cross attention, the mean of its heads, at the step that writes the piece, and at
+    the step that reads it (Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation",
+    SHIFT-ATT).
     """
     cross = [each for each in attentions if each.block == "cross" and each.places is not None and not each.model]
     if not source or not cross:
         return (-1,) * target, (-1,) * target
     chosen = cross[(len(cross) - 1) // 2]
     assert chosen.places is not None
-    here = (chosen.sentences == sentence) & (chosen.places < source)  # neither other sentences nor the end
+    here = (chosen.sentences == sentence) & (chosen.places < source)  # without other sentences and `</s>`
     weights = np.zeros((len(chosen.weights), source))
     rows = np.arange(len(weights))[:, None, None]
     np.add.at(weights, (np.broadcast_to(rows, here.shape)[here], chosen.places[here]), chosen.weights[here])
@@ -51,19 +52,19 @@ def source_pieces(attentions: Sequence[Attention], sentence: int, source: int, t
 
 
 def _same(source: Sequence[str], target: Sequence[str]) -> list[Span]:
-    """Pairs of pieces (i, j) with letters or digits that are equal and stand once on each side."""
+    """Return pairs (i, j) of equal pieces with letters or digits that occur once on each side."""
     once = {piece: i for i, piece in enumerate(source) if source.count(piece) == 1 and any(map(str.isalnum, piece))}
     return [(once[piece], j) for j, piece in enumerate(target) if piece in once and target.count(piece) == 1]
 
 
 @dataclass(frozen=True)
 class ReadPair:
-    """A sentence and its translation as cross attention shows them.
+    """The cross attention of a sentence and its translation.
 
     Attributes:
-        source, target: where their pieces stand in their texts.
+        source, target: the places of their pieces in their texts.
         steps: the source piece of each piece of the translation, at the step that writes it and at the one that reads
-            it; -1: none. equal: how many of the words that are equal on both sides find each other at each step.
+            it; -1: none. equal: at each step, how many words that are equal on both sides align with each other.
     """
 
     source: list[Span]
@@ -77,7 +78,7 @@ def read(
     model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, sources: Sequence[str],
     targets: Sequence[str],
 ) -> list[ReadPair]:  # fmt: skip
-    """What cross attention shows of each sentence of a corpus, whose texts are given, and of its translation."""
+    """Return the cross attention of each sentence of a corpus and its translation, given their texts."""
     pairs = []
     for units, batch in forced_batches(model, task, corpus, max_tokens=1):
         with recording() as notes:
@@ -98,15 +99,15 @@ def read(
 
 
 def _untagged(step: Pieces, task: TranslationTask) -> Pieces:
-    """The pieces that pieces stand for; tags of languages stand for none."""
+    """Remove language tags from the source pieces of pieces; -1 in place of them."""
     tagged = tag_of(task.source_tokenizer) is not None
     found = tuple(-1 if tagged and place == 0 else place for place in step)
     return (-1, *found[1:]) if found and tag_of(task.target_tokenizer) is not None else found
 
 
 def read_pairs(model: AnyTranslationModel, task: TranslationTask, pairs: Sequence[tuple[str, str]]) -> list[ReadPair]:
-    """`read` of sentences and their translations. Each pair is read by itself: what memory it takes does not depend on
-    the document."""
+    """Return the cross attention of sentences and their translations. Each pair is read by itself, so that memory does
+    not depend on the document."""
     if not pairs:
         return []
     sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
@@ -116,10 +117,10 @@ def read_pairs(model: AnyTranslationModel, task: TranslationTask, pairs: Sequenc
 
 
 def aligned(pairs: Sequence[ReadPair]) -> list[list[AlignedPiece]]:
-    """For each sentence the pieces of its translation and what they stand for.
+    """Return, for each sentence, the pieces of its translation with their source pieces.
 
-    Whether a layer looks at a word when it writes it or when it reads it depends on the model's depth and training.
-    So the step is the one at which more of the words that are equal on both sides of all `pairs` find each other.
+    Whether a layer attends to a word when it writes it or when it reads it depends on the model's depth and training.
+    So the step is the one at which more of the words that are equal on both sides of all `pairs` align.
     """
     reading = sum(pair.equal[1] for pair in pairs) > sum(pair.equal[0] for pair in pairs)
     return [
@@ -129,13 +130,13 @@ def aligned(pairs: Sequence[ReadPair]) -> list[list[AlignedPiece]]:
 
 
 def beginnings(pieces: Sequence[AlignedPiece]) -> list[Span]:
-    """Where pieces begin that stand for each other: a character of the source and one of the translation."""
+    """Return where aligned pieces begin: a character of the source and one of the translation."""
     return [(piece.source[0], piece.target[0]) for piece in pieces]
 
 
 def word_pairs(source: str, target: str, pieces: Sequence[AlignedPiece]) -> list[Span]:
-    """Which words stand for each other: their numbers in source and target, from 0, what is between white space being a
-    word. Each pair once, in the order of the target."""
+    """Return aligned words by their numbers in source and target, from 0, where words are separated by white space.
+    Each pair occurs once, in the order of the target."""
     starts = [[match.start() for match in re.finditer(r"\S+", text)] for text in (source, target)]
     found: dict[Span, None] = {}
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Documents of chosen sentences: a translation's document as the model reads it, or without one of its sentences."""
+"""Excerpts: documents of selected sentences, as a model reads them, or without one of the sentences."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from docnmt.core.formats.structure import renumber
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A document made of sentences of a corpus.
+    """A document of selected sentences of a corpus.
 
     Attributes:
-        sentences: their numbers in the corpus, in order. scored: those of them whose translations are asked about.
+        sentences: their numbers in the corpus, in order. scored: those whose translations are scored.
     """
 
     sentences: tuple[int, ...]
     scored: frozenset[int]
 
     def without(self, sentence: int, scored: Collection[int]) -> Excerpt:
-        """The same without one, asked about `scored` only."""
+        """Return the excerpt without one sentence; only sentences in `scored` are scored."""
         return Excerpt(tuple(n for n in self.sentences if n != sentence), self.scored & frozenset(scored))
 
 
 def excerpts(
     corpus: ParallelCorpus, given: Collection[int], wanted: Collection[int], *, given_text: bool, window: int | None
 ) -> list[Excerpt]:
-    """The documents that have `wanted` sentences, as search reads them.
+    """Return the documents that contain `wanted` sentences, as search reads them.
 
     Args:
-        given_text: each sentence is read with the translations that are given, and no others: it stands behind them in
-            a document of its own, as positions of such models do not leave the sentence.
-        window: how far from the sentence such translations may stand; other documents stay whole.
+        given_text: each sentence is read with the given translations only: it comes after them in
+            a document of its own, because positions of such models do not leave the sentence.
+        window: the largest distance of such translations from the sentence; other documents stay whole.
     """
     documents = [range(*pair) for pair in pairwise(corpus.document_offsets.tolist())]
     if not given_text:
@@ -53,7 +53,7 @@ def excerpts(
 
 
 def taken(corpus: ParallelCorpus, chosen: Sequence[Excerpt]) -> tuple[ParallelCorpus, np.ndarray]:
-    """A corpus of these documents, and for each of its sentences its number in `corpus`. Raw text is left behind."""
+    """Return a corpus of these documents, and for each of its sentences its number in `corpus`, without raw text."""
     assert corpus.target is not None
     numbers = np.array([n for each in chosen for n in each.sentences], dtype=np.int64)
     offsets = offsets_of(np.array([len(each.sentences) for each in chosen], dtype=np.int64))

@@ -1,4 +1,4 @@
-"""What models read for translations that are known: one pass over each document, and one without each sentence."""
+"""Explanations of known translations: one pass over each document, and one without each of the most read sentences."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from docnmt.core.search.given_translations import given_tokens
 from docnmt.core.search.translation_memory import TranslationMemory, with_memory
 from docnmt.modules.record_reads import recording
 
-#: Sentences, the most read ones, without which a translation is scored again.
+#: Number of sentences, the most read ones, without which a translation is scored again.
 WITHOUT = 3
-#: Subwords that are scored at once.
+#: Number of subwords that are scored at once.
 _MAX_TOKENS = 8000
 
 
@@ -38,12 +38,12 @@ def explain_translations(
     memory: TranslationMemory | None = None,
     context_window: int | None = None,
 ) -> list[Explanation | None]:
-    """For each sentence of a corpus the explanation of its translation, or None where that was given.
+    """Return, for each sentence of a corpus, the explanation of its translation, or None if that was given.
 
     Args:
-        pieces: of the translations that were searched; of those that were given they do not count.
-        numbers: (S,) what each sentence is called in its document.
-        given, memory, context_window: as `translate_corpus` had them.
+        pieces: of the searched translations; those of given ones are ignored.
+        numbers: (S,) the number of each sentence in its document.
+        given, memory, context_window: the arguments of `translate_corpus`.
     """
     entries = {piece: number for number, piece in enumerate(task.target_tokenizer.vocabulary())}
     tokens = [[entries[piece] for piece in each] for each in pieces]
@@ -64,12 +64,12 @@ def explain_translations(
 
 
 def _numbers(corpus: ParallelCorpus, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """What sentences are called where some, whose row is -1, are of a memory: these count backwards from -1."""
+    """Return the numbers of sentences; those of a memory, whose row is -1, count backwards from -1."""
     if not len(rows):
         return numbers
     first = np.repeat(corpus.document_offsets[:-1], np.diff(corpus.document_offsets))
-    before = np.cumsum(np.append(0, rows < 0))[np.append(first, 0)[:-1]]  # of the memory, in earlier documents
-    after = np.cumsum(rows < 0) - before  # of the memory, in this document up to here
+    before = np.cumsum(np.append(0, rows < 0))[np.append(first, 0)[:-1]]  # the memory's, in earlier documents
+    after = np.cumsum(rows < 0) - before  # the memory's, in this document up to here
     whole = np.zeros(len(rows), dtype=np.int64)
     np.maximum.at(whole, first, after)
     return np.asarray(np.where(rows < 0, after - 1 - whole[first], numbers[rows]))
@@ -86,15 +86,15 @@ def explain(
     numbers: np.ndarray,
     context_window: int | None,
 ) -> dict[int, Explanation]:
-    """Explanations of the translations of sentences `wanted` of a corpus.
+    """Return explanations of the translations of sentences `wanted` of a corpus.
 
-    A document without a sentence is scored as if it had been written so; positions count anew.
+    A document without a sentence is scored as a text of its own; positions are counted anew.
 
     Args:
-        corpus: with all translations as its target side.
+        corpus: the text with all translations as its target side.
         given: the sentences whose translations were given, not searched.
-        numbers: (S,) what each sentence is called in its document.
-        context_window: as in search.
+        numbers: (S,) the number of each sentence in its document.
+        context_window: see search.
     """
     documents = [
         excerpts(corpus, given, wanted, given_text=model.reading.given_text, window=context_window) for model in models
@@ -115,7 +115,7 @@ def explain(
 
 
 def _together(before: Explanation | None, each: Explanation) -> Explanation:
-    """What several models read for a sentence; `before`: those before this one."""
+    """Add one model's explanation of a sentence to `before`, those of the models before it."""
     if before is None:
         return each
     return replace(before, decoder=before.decoder + each.decoder, encoder=before.encoder + each.encoder)
@@ -125,7 +125,7 @@ def _read(
     model: AnyTranslationModel, number: int, task: TranslationTask, corpus: ParallelCorpus,
     documents: Sequence[Excerpt], context_window: int | None,
 ) -> Iterator[tuple[int, Explanation]]:  # fmt: skip
-    """What one model reads, document by document; sentences are called by their numbers in the corpus."""
+    """Yield the explanations of one model, document by document, with the corpus's sentence numbers."""
     for document in documents:
         excerpt, names = taken(corpus, [document])
         for units, batch in forced_batches(model, task, excerpt, max_tokens=1, context_window=context_window):
@@ -143,7 +143,7 @@ def _scores(
     model: AnyTranslationModel, task: TranslationTask, corpus: ParallelCorpus, documents: Sequence[Excerpt],
     asked: Mapping[int, Sequence[int]], context_window: int | None,
 ) -> dict[tuple[int, int | None], np.ndarray]:  # fmt: skip
-    """log p of the pieces of each sentence in its document, and without each sentence that is `asked` about."""
+    """Return log p of the pieces of each sentence in its document, and without each sentence in `asked`."""
     variants: list[tuple[Excerpt, int | None]] = [(document, None) for document in documents]
     for document in documents:
         missing = defaultdict(set)
@@ -165,12 +165,12 @@ def _scores(
 def _averaged(
     scores: Sequence[dict[tuple[int, int | None], np.ndarray]],
 ) -> dict[tuple[int, int | None], np.ndarray]:
-    """The logarithms of the models' mean probabilities."""
+    """Return the logarithms of the models' mean probabilities."""
     return {key: np.logaddexp.reduce([each[key] for each in scores]) - math.log(len(scores)) for key in scores[0]}
 
 
 def _renamed(explanation: Explanation, names: np.ndarray) -> Explanation:
-    """With sentence `n` called `names[n]` wherever it stands."""
+    """Replace every sentence number `n` by `names[n]`."""
 
     def _of(attentions: tuple[Attention, ...]) -> tuple[Attention, ...]:
         return tuple(replace(each, sentences=names[each.sentences]) for each in attentions)

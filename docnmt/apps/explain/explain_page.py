@@ -1,4 +1,4 @@
-"""Explanations for people and for programs: one self-contained page, or a line of JSON for each sentence."""
+"""Output of explanations: one self-contained page, or a line of JSON for each sentence."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import write_text
 from docnmt.runtime.progress import how_many
 
-#: Weights that the page leaves out; JSON has all.
+#: Smaller weights are left out of the page; JSON has all.
 LEAST = 0.005
-#: A word that consists of more subwords is shown as these: a script without spaces.
+#: A word of more subwords is shown as its subwords: it is of a script without spaces.
 _PIECES = 8
 SUFFIXES = (".html", ".jsonl")
 
 
 @dataclass(frozen=True)
 class ExplainedSentence:
-    """A sentence of a document and its translation, with its explanation; None where it was given, or is empty."""
+    """A sentence of a document and its translation with its explanation, which is None if it was given or is empty."""
 
     source: str
     translation: Translation
 
 
 def check_suffix(path: Path) -> None:
-    """Before long work: is it a kind of file that can be written?
+    """Check before long work that files with this ending can be written.
 
     Raises:
-        UsageError: it is none.
+        UsageError: they cannot.
     """
     if path.suffix not in SUFFIXES:
         raise UsageError(f"--explain {path}: expected a name that ends in {' or '.join(SUFFIXES)}")
@@ -48,10 +48,10 @@ def write_explanation(
     path: Path, documents: Sequence[Sequence[ExplainedSentence]], *, tokenizer: Tokenizer, languages: tuple[str, str],
     models: Sequence[str],
 ) -> None:  # fmt: skip
-    """Write what was read for each sentence of some documents: `.html` a page, `.jsonl` a line for each sentence.
+    """Write the explanations of documents: `.html` for a page, `.jsonl` for a line per sentence.
 
     Args:
-        tokenizer: of the source. languages: from which to which. models: what the models are called.
+        tokenizer: of the source. languages: source and target. models: the models' names.
     """
     check_suffix(path)
     if path.suffix == ".jsonl":
@@ -79,7 +79,7 @@ def write_explanation(
 
 
 def json_rows(documents: Sequence[Sequence[ExplainedSentence]]) -> Iterator[dict[str, Any]]:
-    """A row for each sentence: texts, pieces, and what each head read at each piece."""
+    """Yield a row for each sentence: texts, pieces, and what each head read at each piece."""
     for place, document in enumerate(documents):
         for number, each in enumerate(document):
             found, explanation = each.translation, each.translation.explanation
@@ -89,7 +89,7 @@ def json_rows(documents: Sequence[Sequence[ExplainedSentence]]) -> Iterator[dict
 
 
 def explanation_dict(explanation: Explanation) -> dict[str, Any]:
-    """An explanation as plain JSON types; weights have five places."""
+    """Return an explanation as plain JSON types; weights have five decimals."""
     probabilities = explanation.log_probs
     return {
         "source_pieces": list(explanation.source),
@@ -103,7 +103,7 @@ def explanation_dict(explanation: Explanation) -> dict[str, Any]:
 
 
 def _attention(attention: Attention, least: float) -> dict[str, Any]:
-    """Of each piece and head the entries [sentence, weight], or [sentence, weight, piece of it], above a weight."""
+    """Return, for each piece and head, the entries [sentence, weight(, piece)] whose weight is above `least`."""
     found: dict[str, Any] = {name: getattr(attention, name) for name in ("block", "layer", "model", "tree")}
     found["rows"] = _rows(attention, least)
     if attention.share is not None:
@@ -129,7 +129,7 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[str, Any]:
-    """What the page's script reads of a sentence."""
+    """Return a sentence's data for the page's script."""
     explanation = each.translation.explanation
     found: dict[str, Any] = {"number": number, "source": each.source, "target": each.translation.text}
     if explanation is None or not explanation.decoder:
@@ -155,10 +155,10 @@ def _shown(number: int, each: ExplainedSentence, tokenizer: Tokenizer) -> dict[s
 
 
 def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str, int, int, bool]]:
-    """Pieces as words: text, first piece, the one after the last, and whether a space stands before.
+    """Join pieces to words: text, first piece, the one after the last, and True if a space precedes.
 
     Args:
-        texts: of each piece as it stands in the sentence, without spaces; None: what the piece spells.
+        texts: of each piece as in the sentence, without spaces; None: as the piece is spelt.
     """
     bounds = [n for n, piece in enumerate(pieces) if piece.startswith("▁") or not n] + [len(pieces)]
     found = []
@@ -174,7 +174,7 @@ def _words(pieces: Sequence[str], texts: Sequence[str] | None) -> list[tuple[str
 
 
 def _heads(documents: Sequence[Sequence[ExplainedSentence]]) -> list[tuple[str, str]]:
-    """Every head by the name that the script has for it, and how it is called."""
+    """Return every head's name in the script, with its label."""
     found: dict[str, str] = {}
     for each in (sentence for document in documents for sentence in document):
         explanation = each.translation.explanation

@@ -1,4 +1,4 @@
-"""What a model read for a translation, and what it would have said otherwise: values, no computation."""
+"""Explanations as values: what a model read for a translation, and its scores without sentences."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Blocks that read other sentences.
+#: The blocks that read other sentences.
 CONTEXT = ("context", "target")
 
 
 class HeadReads(NamedTuple):
-    """What one head of one layer reads at one word: sentences of the document, numbered from 0, the strongest first.
+    """The sentences of a document that one head of one layer reads at one word, numbered from 0, the strongest first.
 
-    Its `block` is `context` (the source document), `target` (earlier translations), `cross` (the source of the unit
-    that is translated) or `pointer` (translations to copy from). Each of `sentences` has one of the `weights`, its
-    words together. `model` is the number of one of an ensemble.
+    `block` is `context` (the source document), `target` (earlier translations), `cross` (the source of the translated
+    unit) or `pointer` (translations to copy from). Each of `sentences` has one of the `weights`, the sum over its
+    words. `model` is the model's number in an ensemble.
     """
 
     block: str
@@ -31,16 +31,16 @@ class HeadReads(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """What the heads of a block read at each of n pieces of a sentence; k is what the widest head reads.
+    """The attention of a block's heads at each of n pieces of a sentence; k is the most entries of a head.
 
     Attributes:
-        block, layer, model: as in `HeadReads`.
+        block, layer, model: see `HeadReads`.
         sentences: (n, h, k) int, numbers in the document; sentences of a translation memory before it are -1, -2, ...
-        weights: (n, h, k), the strongest first; of a head they sum to 1, or to 0 where it reads nothing.
-        places: (n, h, k) where what is read are single pieces of these sentences: their numbers, `</s>` being the last;
-            None: it is the sentences.
-        share: (n,) of a pointer: how much of the probability is copied.
-        tree: the sentences were found down a tree.
+        weights: (n, h, k), the strongest first; a head's sum to 1, or to 0 if it reads nothing.
+        places: (n, h, k), if single pieces of these sentences are read: their numbers, `</s>` being the last;
+            None: whole sentences are read.
+        share: (n,), for a pointer: the share of the probability that is copied.
+        tree: True if the sentences were found by descending a tree.
     """
 
     block: str
@@ -53,7 +53,7 @@ class Attention:
     tree: bool = False
 
     def by_sentence(self, piece: int, head: int) -> dict[int, float]:
-        """Sentences and their weights, the strongest first."""
+        """Return sentences and their weights, the strongest first."""
         found: defaultdict[int, float] = defaultdict(float)
         for sentence, weight in zip(
             self.sentences[piece, head].tolist(), self.weights[piece, head].tolist(), strict=True
@@ -73,15 +73,15 @@ class Without:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Of one translation.
+    """The explanation of one translation.
 
     Attributes:
         number: of its sentence in the document, from 0.
         source, target: pieces of both, without their ends.
         decoder: what the words of the translation read: n pieces and the end. encoder: what those of the source read.
-        leaves: the sentences that a tree stands over, in order; empty: there is none.
-        log_probs: (n+1,) natural log-probabilities of the pieces and the end, given the document as it is.
-        without: what they would be without one of the sentences that were read most.
+        leaves: the sentences below a tree, in order; empty: there is no tree.
+        log_probs: (n+1,) natural log-probabilities of the pieces and the end, given the unchanged document.
+        without: the same without one of the most read sentences, for some of these.
     """
 
     number: int
@@ -95,12 +95,12 @@ class Explanation:
 
     @property
     def reads(self) -> tuple[tuple[HeadReads, ...], ...]:
-        """For each piece of the translation, what each head of each decoder layer reads."""
+        """For each piece of the translation, the sentences that each head of each decoder layer reads."""
         return tuple(reads_of(self.decoder, piece) for piece in range(len(self.target)))
 
     @property
     def others(self) -> dict[int, float]:
-        """The other sentences that were read, the most read first: mean weights over words, layers and heads."""
+        """The other sentences that were read, the most read first, with mean weights over words, layers and heads."""
         found: defaultdict[int, float] = defaultdict(float)
         queries = 0
         for side in (self.decoder, self.encoder):
@@ -120,13 +120,13 @@ class Explanation:
         }
 
     def path(self, sentence: int) -> tuple[int, ...]:
-        """The places of a sentence's nodes in their levels, from the root (0) down to its leaf."""
+        """Return the places of a sentence's nodes in their tree levels, from the root (0) down to its leaf."""
         place, levels = self.leaves.index(sentence), (len(self.leaves) - 1).bit_length()
         return tuple(place >> level for level in range(levels, -1, -1))
 
 
 def reads_of(attentions: Sequence[Attention], piece: int) -> tuple[HeadReads, ...]:
-    """What each head of some attentions reads at one piece, sentence by sentence."""
+    """Return the sentences that each head of some attentions reads at one piece."""
     found = []
     for each in attentions:
         for head in range(each.weights.shape[1]):

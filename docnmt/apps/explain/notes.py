@@ -1,4 +1,4 @@
-"""From the notes of one unit's pass to what each of its words read."""
+"""Conversion of the recorded reads of one unit's pass into what each of its words read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from docnmt.core.models.translation_model import AnyTranslationModel, Translatio
 from docnmt.core.units import Units
 from docnmt.modules.record_reads import Note, Read
 
-#: Keys whose weights are asked for at a time.
+#: Number of keys whose weights are computed at once.
 _COLUMNS = 64
-#: Single words that are kept of a head that reads more.
+#: The most single words kept for a head.
 _WORDS = 64
 _NAME = re.compile(r"(?:(encoder|decoder)\.layers\.(\d+)\.(\w+)(?:\.\w+)*|(pointer))")
 
@@ -34,18 +34,18 @@ class Side:
 
     @property
     def sentence(self) -> np.ndarray:
-        """(T,) the place among `numbers` of each word's sentence."""
+        """The place among `numbers` (T,) of each word's sentence."""
         return np.repeat(np.arange(len(self.numbers)), np.diff(self.offsets))
 
     def rows(self, number: int) -> slice:
-        """The words of a sentence."""
+        """Return the words of a sentence."""
         place = int(np.searchsorted(self.numbers, number))
         return slice(int(self.offsets[place]), int(self.offsets[place + 1]))
 
 
 @dataclass(frozen=True, eq=False)
 class UnitNotes:
-    """One unit, the only one of its batch, and how its rows are divided into sentences of the corpus."""
+    """One unit, the only one of its batch, and the division of its rows into sentences of the corpus."""
 
     corpus: ParallelCorpus
     source: Side
@@ -55,12 +55,12 @@ class UnitNotes:
 
     @classmethod
     def of(cls, model: AnyTranslationModel, corpus: ParallelCorpus, units: Units, batch: TranslationBatch) -> UnitNotes:
-        """Of a batch of one unit."""
+        """Build the notes of a batch of one unit."""
         assert corpus.target is not None
         read = np.arange(units.source_first[0], units.source_last[0])
         ends = np.ones(len(read), dtype=np.int64)
         if not model.reading.source_breaks:
-            ends[:-1] = 0  # only the last sentence has an end
+            ends[:-1] = 0  # only the last sentence has an end token
         source = Side(read, offsets_of(corpus.source.lengths()[read] + ends))
         if model.reading.joined:
             written = np.arange(units.first[0], units.last[0])
@@ -71,12 +71,12 @@ class UnitNotes:
         return cls(corpus, source, target, {module: name for name, module in modules}, model.reading.joined)
 
     def block(self, note: Note) -> str | None:
-        """The name of the block that a note is of."""
+        """Return the name of the block that recorded a note."""
         match = _NAME.fullmatch(self.names.get(note.module, ""))
         return None if match is None else match[3] or match[4]
 
     def attention(self, note: Note, model: int) -> tuple[str, Attention] | None:
-        """What a note says of all words of the unit, and of which side they are; None: nothing that we know."""
+        """Return the side and the attention of all words of the unit in a note; None for unknown modules."""
         match = _NAME.fullmatch(self.names.get(note.module, ""))
         if match is None:
             return None
@@ -101,7 +101,7 @@ class UnitNotes:
         return side, Attention(block, layer, model, sentences, weights, places, share, note.tree)
 
     def explanation(self, number: int, found: Sequence[tuple[str, Attention]], task: TranslationTask) -> Explanation:
-        """Of one sentence of the unit."""
+        """Return the explanation of one sentence of the unit."""
         assert self.corpus.target is not None
         rows = {"encoder": self.source.rows(number), "decoder": self.target.rows(number)}
         encoder, decoder = (tuple(_part(a, rows[side]) for name, a in found if name == side) for side in rows)
@@ -116,7 +116,7 @@ class UnitNotes:
 
 
 def _part(attention: Attention, rows: slice) -> Attention:
-    """Of some words only, no wider than they need."""
+    """Return the attention of some words only, no wider than they need."""
     weights = attention.weights[rows]
     width = int((weights > 0).sum(-1).max(initial=0))
 
@@ -133,11 +133,12 @@ def _part(attention: Attention, rows: slice) -> Attention:
 def strongest(
     read: Read, values: Tensor, groups: np.ndarray, count: int, limit: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The weights of groups of keys, the strongest first: what attention reads of values that are 1 in one of them.
+    """Return the weights of groups of keys, the strongest first: attention's output for values that are 1 in one group.
 
     Args:
-        values: of the attention, for their shape (keys, h, d) and type. groups: (keys,) the group of each, of `count`.
-        limit: keep so many groups of each query and head; None: all.
+        values: of the attention, for their shape (keys, h, d) and type. groups: (keys,) the group of each, below
+            `count`.
+        limit: the most groups to keep for each query and head; None: all.
 
     Returns:
         Groups and their weights, (queries, h, k) each.
