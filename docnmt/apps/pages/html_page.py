@@ -1,7 +1,7 @@
-"""Pages of one HTML file with their style, scripts and data inside, which ask nothing of the network.
+"""Self-contained HTML pages, with style, scripts and data inside, which load nothing from the network.
 
 Jinja escapes whatever is put into the templates; the texts are JSON in the page, which the scripts set as text. The
-content security policy names the style and the script by their hashes, so that nothing else on the page could run.
+content security policy names the style and the script by their hashes, so that nothing else on the page can run.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from markupsafe import Markup
 
 from docnmt.runtime.version import __version__
 
-#: Whose templates all pages share: their head, their style.
+#: The package whose templates all pages share: head and style.
 SHARED = "docnmt.apps.pages"
 
 
 def beginning(generator: str) -> str:
-    """With what every page begins that this program has made."""
+    """Return the beginning of every page made by this program."""
     return f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="generator" content="{generator}'
 
 
 def self_contained(
     package: str, generator: str, style: str, script: str, content: dict[str, object], data: dict[str, object]
 ) -> str:
-    """A page by the template `page.html` of a package, with everything inside.
+    """Render the template `page.html` of a package to a page with everything inside.
 
     Args:
-        generator: the program. content: what the template names. data: what the script reads.
+        generator: the program. content: the template's variables. data: for the script.
     """
     loader = ChoiceLoader([PackageLoader(package), PackageLoader(SHARED)])
     environment = Environment(
@@ -54,15 +54,15 @@ def self_contained(
 
 @cache
 def template(package: str, name: str) -> str:
-    """A file of a package's templates."""
+    """Return a file of a package's templates."""
     return files(package).joinpath("templates").joinpath(name).read_text(encoding="utf-8")
 
 
 def source_hash(text: str) -> str:
-    """How a content security policy names a style or a script."""
+    """Return the source expression by which a content security policy names a style or a script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _json(value: object) -> str:
-    """JSON that cannot end the element that it stands in: no `<` is left in it."""
+    """Return JSON that cannot end the element that contains it: it has no `<`."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
