@@ -1,4 +1,4 @@
-"""What docnmt-align does: read two documents or corpora, align them, write the pairs, and say what has no partner."""
+"""The command docnmt-align: read two documents or corpora, align them, write the pairs, report unpaired sentences."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from docnmt.core.formats.split_sentences import splitter
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_new
 
-#: Aligns two sides.
+#: A function that aligns two sides.
 Aligner = Callable[[Side, Side], list[Bead]]
 
 
 def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
-    """Write what belongs together; `say` is told of every sentence that has no counterpart.
+    """Align two files and write the pairs; `say` is called for every sentence without a counterpart.
 
     Raises:
-        UserError: a file is damaged, the languages are not known, both sides have different numbers of documents, the
+        UserError: a file is damaged, a language is unknown, both sides have different numbers of documents, the
             model cannot be loaded, or the result cannot be written.
     """
     paths = (Path(config.source), Path(config.target))
@@ -59,7 +59,7 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
 def aligner_of(
     config: AlignConfig, named: tuple[str | None, str | None]
 ) -> tuple[Aligner, tuple[str | None, str | None]]:
-    """What aligns, and the languages, those of the model where nothing else says them."""
+    """Return the aligner, and the languages, which default to those of the model."""
 
     def by_words(source: Side, target: Side) -> list[Bead]:
         return align(source, target, word_evidence(source, target))
@@ -84,7 +84,7 @@ def aligner_of(
 
 
 def _pairs(source: Side, target: Side, beads: Sequence[Bead]) -> list[tuple[str, str]]:
-    """The texts of beads that have both sides; sentences of one are joined by a space."""
+    """Return the texts of beads that have both sides; several sentences are joined by a space."""
     return [
         (" ".join(source.texts[n] for n in bead.source), " ".join(target.texts[n] for n in bead.target))
         for bead in beads
@@ -95,7 +95,7 @@ def _pairs(source: Side, target: Side, beads: Sequence[Bead]) -> list[tuple[str,
 def _report(
     paths: tuple[Path, Path], found: Sequence[tuple[Side, Side, list[Bead]]], say: Callable[[str], None]
 ) -> None:
-    """Every sentence without a counterpart, and how many beads of each kind there are."""
+    """Report every sentence without a counterpart, and the number of beads of each kind."""
     kinds: Counter[str] = Counter()
     for number, (source, target, beads) in enumerate(found, 1):
         document = f"document {number}, " if len(found) > 1 else ""

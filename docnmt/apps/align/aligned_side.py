@@ -1,4 +1,4 @@
-"""One side of what is aligned: sentences, their lengths, and where sections and paragraphs begin."""
+"""One side of an alignment: sentences, their lengths, and the beginnings of sections and paragraphs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
-#: What begins at a sentence.
+#: The unit that begins at a sentence.
 NOTHING, PARAGRAPH, SECTION = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Side:
-    """The sentences of a document.
+    """The sentences of a document, as one side of an alignment.
 
     Attributes:
-        texts: none is empty. units: of each the labels of its section and its paragraph.
+        texts: the sentences, none empty. units: for each the labels of its section and its paragraph.
     """
 
     texts: Sequence[str]
@@ -25,12 +25,12 @@ class Side:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """(n,) characters of each sentence."""
+        """The number of characters (n,) of each sentence."""
         return np.array([len(text) for text in self.texts], dtype=np.float64)
 
     @cached_property
     def begins(self) -> np.ndarray:
-        """(n,) int8: what begins at each sentence; nothing does at the first."""
+        """The unit (n,), int8, that begins at each sentence; nothing begins at the first."""
         found = np.zeros(len(self.texts), dtype=np.int8)
         for n, (before, own) in enumerate(zip(self.units, self.units[1:], strict=False), 1):
             found[n] = SECTION if before[0] != own[0] else PARAGRAPH if before != own else NOTHING

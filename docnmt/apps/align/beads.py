@@ -1,10 +1,10 @@
-"""Which sentences of two documents belong together: the cheapest path through both, bead by bead.
+"""Sentence alignment of two documents: the cheapest path through both, bead by bead.
 
 Gale and Church (1993), "A Program for Aligning Sentences in Bilingual Corpora": a bead of one or two sentences on each
 side, or of one on one side, costs -log of how probable such beads are, and of how probable so large a difference of
 lengths is. Here, unlike there, the length of a sentence without counterpart costs nothing: with it long ones are put
-into beads to which they do not belong. Sections and paragraphs that begin on one side only cost more, and what else
-speaks for pairs of sentences costs less.
+into beads to which they do not belong. Sections and paragraphs that begin on one side only cost more, and other
+evidence for pairs of sentences reduces the cost.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import numpy as np
 from docnmt.apps.align.aligned_side import Side
 from docnmt.runtime.errors import UserError
 
-#: Sentences of source and target in a bead, and how probable it is: the paper's numbers, halved between directions.
+#: The probability of a bead by its sentences of source and target: the paper's numbers, halved between directions.
 BEADS = {(1, 1): 0.89, (1, 0): 0.00495, (0, 1): 0.00495, (2, 1): 0.0445, (1, 2): 0.0445, (2, 2): 0.011}
-#: Variance of the characters that one character becomes.
+#: Variance of the number of target characters per source character.
 VARIANCE = 6.8
-#: What it costs if nothing, a paragraph or a section begins inside a bead, or with it on one side only.
+#: The cost if nothing, a paragraph or a section begins inside a bead, or with it on one side only.
 BOUNDARY = np.array([0.0, 3.0, 6.0])
-#: Pairs of sentences; several tables have a number for each.
+#: Upper bound of the pairs of sentences, because several tables have a number for each.
 MOST_CELLS = 1 << 27
 
 
 @dataclass(frozen=True)
 class Bead:
-    """Sentences that belong together, by their numbers; on one side there may be none."""
+    """Sentences that translate each other, by their numbers; one side may be empty."""
 
     source: tuple[int, ...]
     target: tuple[int, ...]
 
 
 def length_cost(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndarray:
-    """-log of the probability of a difference at least as large: δ is normally distributed.
+    """Return -log of the probability of a difference at least as large, where δ is normally distributed.
 
     Args:
-        source, target: characters. ratio: c, characters of the target for one of the source.
+        source, target: numbers of characters. ratio: c, target characters per source character.
     """
     mean = (source + target / ratio) / 2
     delta = np.abs(target - source * ratio) / np.sqrt(VARIANCE * np.maximum(mean, 1e-9))
@@ -46,7 +46,7 @@ def length_cost(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndar
 
 
 def log_tail(z: np.ndarray) -> np.ndarray:
-    """log 2(1 - Φ(z)) for z of 0 and more, also where 1 - Φ is too small for a number."""
+    """Return log 2(1 - Φ(z)) for z ≥ 0, also where 1 - Φ underflows."""
     z = np.asarray(z, dtype=np.float64)
     t = 1 / (1 + 0.2316419 * z)  # Abramowitz and Stegun, 26.2.17, as in the paper's program
     series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
@@ -54,10 +54,10 @@ def log_tail(z: np.ndarray) -> np.ndarray:
 
 
 def align(source: Side, target: Side, evidence: np.ndarray | None = None) -> list[Bead]:
-    """All sentences of both sides, in order.
+    """Return beads of all sentences of both sides, in order.
 
     Args:
-        evidence: (n, m) what else speaks for each pair of sentences: log of how many times as probable the one is
+        evidence: (n, m) additional evidence for each pair of sentences: log of how many times as probable the one is
             beside the other as by itself.
 
     Raises:
@@ -72,7 +72,7 @@ def align(source: Side, target: Side, evidence: np.ndarray | None = None) -> lis
     costs = _Costs(source, target, np.zeros((n, m), dtype=np.float32) if evidence is None else evidence)
     kinds = list(BEADS)
     chosen = np.zeros((n + 1, m + 1), dtype=np.uint8)
-    rows = [np.full(m + 1, np.inf), np.full(m + 1, np.inf)]  # of the two sentences before
+    rows = [np.full(m + 1, np.inf), np.full(m + 1, np.inf)]  # the rows of the last two source sentences
     alone = -np.log(BEADS[0, 1])
     skipped = alone * np.arange(m + 1)  # sentences of the target, one by one
     for i in range(n + 1):
@@ -86,13 +86,13 @@ def align(source: Side, target: Side, evidence: np.ndarray | None = None) -> lis
             best[t:][better] = found[better]
             chosen[i, t:][better] = number
         running = np.minimum.accumulate(best - skipped) + skipped
-        chosen[i][running < best - 1e-9] = kinds.index((0, 1))  # sums of many costs differ in the last digits
+        chosen[i][running < best - 1e-9] = kinds.index((0, 1))  # long sums differ in the last digits
         rows = [rows[-1], np.minimum(running, best)]
     return _path(chosen, kinds)
 
 
 def _path(chosen: np.ndarray, kinds: list[tuple[int, int]]) -> list[Bead]:
-    """The beads, found from the end."""
+    """Return the beads, traced back from the end."""
     i, j = chosen.shape[0] - 1, chosen.shape[1] - 1
     beads = []
     while i or j:
@@ -103,7 +103,7 @@ def _path(chosen: np.ndarray, kinds: list[tuple[int, int]]) -> list[Bead]:
 
 
 class _Costs:
-    """What each bead costs."""
+    """Computes the costs of beads."""
 
     def __init__(self, source: Side, target: Side, evidence: np.ndarray) -> None:
         self._sides, self._evidence = (source, target), evidence
@@ -111,7 +111,7 @@ class _Costs:
         self._ratio = whole[1] / whole[0]
 
     def row(self, i: int, s: int, t: int) -> np.ndarray:
-        """(m + 1 - t,) of a bead of `s` sentences from i on, with `t` of the target from each j on."""
+        """Return costs (m + 1 - t,) of beads of `s` source sentences from i, with `t` target sentences from each j."""
         source, target = self._sides
         m = len(target.texts)
         if t == 0:

@@ -1,4 +1,4 @@
-"""The options of docnmt-align. No torch here."""
+"""The options of docnmt-align. This file imports no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docnmt.registry.options import option
 
 @dataclass(frozen=True)
 class AlignConfig:
-    """What is aligned, and where it goes."""
+    """Options for the files to align and the output."""
 
     source: str = option(
         dataclasses.MISSING, "a document, by its ending .txt .md .html .docx …; with any other ending a corpus: a "

@@ -1,4 +1,4 @@
-"""What a translation model says about which sentences belong together."""
+"""Evidence of a translation model for sentence alignment."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import TokenArray
 from docnmt.core.search.forced import token_log_probs
 
-#: Sentences before and after those of a first alignment that are compared with a sentence, too.
+#: Number of sentences before and after those of a first alignment that are also compared.
 REACH = 3
-#: The most that a model can say for a pair.
+#: Upper bound of a model's evidence for a pair.
 _MOST = 10.0
 
-#: log p(target | source) of pairs of sentences, each by itself.
+#: A function that returns log p(target | source) of pairs of sentences, each by itself.
 Score = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 
 
 def model_evidence(source: Side, target: Side, beads: Sequence[Bead], score: Score) -> np.ndarray:
-    """(n, m) float32 as `align` takes it: for the source that explains a sentence best of all near
-    it in `beads`, a first alignment, how much better it does than the second. About other pairs the model says nothing:
-    unrelated sentences differ by chance, and a path through many of them would gather what speaks for them.
+    """Return evidence (n, m), float32, for `align`: for the source that explains a target sentence best of all near
+    it in `beads`, a first alignment, its lead over the second best. Other pairs get no evidence:
+    unrelated sentences differ by chance, and a path through many of them would accumulate it.
     """
     pairs = sorted(_near(beads, len(source.texts), len(target.texts)))
     scores = score([source.texts[i] for i, _ in pairs], [target.texts[j] for _, j in pairs])
@@ -42,7 +42,7 @@ def model_evidence(source: Side, target: Side, beads: Sequence[Bead], score: Sco
 
 
 def _near(beads: Sequence[Bead], n: int, m: int) -> set[tuple[int, int]]:
-    """Pairs at most `REACH` sentences away from a place where the path of beads comes by."""
+    """Return the pairs of sentences at most `REACH` away from a place on the path of beads."""
     found: set[tuple[int, int]] = set()
     i = j = 0
     for bead in beads:
@@ -56,11 +56,11 @@ def _near(beads: Sequence[Bead], n: int, m: int) -> set[tuple[int, int]]:
 
 
 def scorer(loaded: LoadedModels, max_tokens: int = 8000) -> Score:
-    """The sum of a model's log-probabilities, each pair as a document of its own."""
+    """Return a function that sums a model's log-probabilities, with each pair as a document of its own."""
     task = loaded.task
 
     def score(sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """Of each pair."""
+        """Return the score of each pair."""
         corpus = ParallelCorpus.from_lines([[text] for text in sources], task.source_tokenizer)
         tokens = task.target_tokenizer.encode(list(targets))
         target = TokenArray.from_lists(tokens, task.target_tokenizer.vocab_size)

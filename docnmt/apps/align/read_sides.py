@@ -1,4 +1,4 @@
-"""Documents and corpora as sides of what is aligned."""
+"""Reading of documents and corpora as sides of an alignment."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LANGUAGE = re.compile(r"[a-z]{2}([-_][A-Za-z]{2,4})?|[a-z]{3}_[A-Z][a-z]{3}")
 
 
 def is_document(path: Path) -> bool:
-    """Whether a file is one of `docnmt.apps.documents`, by its ending; else it is a corpus."""
+    """Return True if a file is a document of `docnmt.apps.documents`, by its ending; else it is a corpus."""
     return PurePath(path.name).suffix.lower() in ENDINGS
 
 
 def language_of(path: Path) -> str | None:
-    """What a file's name says of its language: `de` of letter.de.docx, dev.de or deu_Latn of dev.deu_Latn."""
+    """Return the language in a file's name: `de` for letter.de.docx and dev.de, deu_Latn for dev.deu_Latn."""
     parts = path.name.split(".")[1:]
     if is_document(path):
         parts = parts[:-1]
@@ -32,10 +32,10 @@ def language_of(path: Path) -> str | None:
 
 
 def detected(side: list[Side], path: Path, name: str) -> str:
-    """The language of a text.
+    """Identify the language of a text.
 
     Raises:
-        UsageError: py3langid, which finds it, is not installed.
+        UsageError: py3langid, which identifies it, is not installed.
     """
     try:
         from py3langid import classify
@@ -49,10 +49,10 @@ def detected(side: list[Side], path: Path, name: str) -> str:
 
 
 def sides_of(path: Path, split: Split) -> list[Side]:
-    """The documents of a file, of one sentence at least.
+    """Read the documents of a file that have at least one sentence.
 
     Raises:
-        UserError: it is damaged, has no sentence, or has both languages already.
+        UserError: the file is damaged, has no sentence, or already has both languages.
     """
     check_readable(path)
     found = [_document(path, split)] if is_document(path) else _corpus(path)

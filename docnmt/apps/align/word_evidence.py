@@ -1,7 +1,7 @@
-"""What words say about which sentences belong together: names, numbers, signs and cognates are alike on both sides.
+"""Evidence of words for sentence alignment: names, numbers, signs and cognates are similar on both sides.
 
-For each pair of sentences the log of how many times as probable the target's words are beside the source's as by
-themselves, where a word of a translation is one of the source's with a small probability and any of the text otherwise.
+The evidence for a pair of sentences is the log of how many times as probable the target's words are beside the source's
+as by themselves; a word of a translation is one of the source's with a small probability, and any word otherwise.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import numpy as np
 from docnmt.apps.align.aligned_side import Side
 
 _WORD = re.compile(r"\w+|[^\w\s]")
-#: Words are alike if so many characters at their beginning are (Simard et al. 1992 take four). This and the next number
+#: Number of equal initial letters of similar words (Simard et al. 1992 take four). This and the next number
 #: were chosen on documents of docmix's training part.
 _ALIKE = 5
-#: How probable it is that a word of a translation begins like one of the source.
+#: Probability that a word of a translation begins like one of the source.
 _SHARE = 0.05
-#: The most that one word can say.
+#: Upper bound of the evidence of one word.
 _MOST = 5.0
 
 
 def words_of(texts: Sequence[str]) -> list[Counter[str]]:
-    """How often each word or sign, by its beginning and without case, stands in each sentence."""
+    """Count each sentence's words and signs, by their initial letters and without case."""
     return [Counter(word[:_ALIKE] for word in _WORD.findall(text.casefold())) for text in texts]
 
 
 def word_evidence(source: Side, target: Side) -> np.ndarray:
-    """(n, m) float32 as `docnmt.apps.align.beads.align` takes it."""
+    """Return evidence (n, m), float32, for `docnmt.apps.align.beads.align`."""
     here, there = words_of(source.texts), words_of(target.texts)
     counts = sum(there, Counter[str]())
     total = max(counts.total(), 1)

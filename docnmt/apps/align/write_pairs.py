@@ -1,4 +1,4 @@
-"""What becomes of aligned sentences: a translation memory, or a corpus. Both appear whole or not at all."""
+"""Writing of aligned sentences as a translation memory or a corpus, completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import check_new, write_text
 from docnmt.runtime.version import __version__
 
-#: What XML cannot hold.
+#: Characters that XML cannot represent.
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
-#: Of each document the pairs of texts.
+#: The pairs of texts of each document.
 Pairs = Sequence[Sequence[tuple[str, str]]]
 
 
 def files_of(output: Path, languages: tuple[str, str]) -> list[Path]:
-    """What is written."""
+    """Return the paths of the files to write."""
     if output.suffix.lower() == ".tmx":
         return [output]
     return [output.parent / f"{output.name}.{language}" for language in languages]
 
 
 def write_pairs(output: Path, pairs: Pairs, languages: tuple[str, str], *, overwrite: bool) -> None:
-    """Write OUT.tmx, or OUT.SRC and OUT.TGT: a pair a line, an empty line between documents.
+    """Write OUT.tmx, or OUT.SRC and OUT.TGT: one pair per line, an empty line between documents.
 
     Raises:
-        UserError: something stands there, cannot be written, or a text has characters that XML has not.
+        UserError: a file exists, cannot be written, or a text has characters that XML cannot represent.
     """
     files = files_of(output, languages)
     for file in files:
@@ -42,10 +42,10 @@ def write_pairs(output: Path, pairs: Pairs, languages: tuple[str, str], *, overw
 
 
 def tmx(pairs: Pairs, languages: tuple[str, str]) -> str:
-    """A translation memory in TMX 1.4.
+    """Return a translation memory in TMX 1.4.
 
     Raises:
-        UserError: a text has characters that XML has not.
+        UserError: a text has characters that XML cannot represent.
     """
     for text in (text for own in pairs for pair in own for text in pair):
         if found := _NO_XML.search(text):
