@@ -1,4 +1,4 @@
-"""What commands that use trained translation models can be told besides their search. No torch here."""
+"""The options of commands that use trained translation models, besides those of the search. No torch here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from docnmt.runtime.errors import UsageError
 
 @dataclass(frozen=True)
 class ModelsConfig:
-    """Which models work, where, and with how much context."""
+    """Options for the models, the device, the precision and the context."""
 
     path: str = option(
         dataclasses.MISSING,
@@ -48,7 +48,7 @@ class ModelsConfig:
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """Which translation memory is read."""
+    """Options of a translation memory."""
 
     memory: str | None = option(
         None,
@@ -74,7 +74,7 @@ class MemoryConfig:
 
 
 def check_memory_window(memory: object, context_window: int | None) -> None:
-    """Refuse a window that would cut a memory off: what it has stands before the document.
+    """Refuse a context window together with a memory, whose sentences, placed before the document, it would cut off.
 
     Raises:
         UsageError: both are given.
@@ -88,7 +88,7 @@ def check_memory_window(memory: object, context_window: int | None) -> None:
 
 @dataclass(frozen=True)
 class GenerateConfig:
-    """What `docnmt-generate` can be told besides its search."""
+    """Options of `docnmt-generate` besides those of the search."""
 
     data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
     gen_subset: str = option("test", "split to translate", metavar="NAME", basic=True)
@@ -146,7 +146,7 @@ class GenerateConfig:
 
 @dataclass(frozen=True)
 class TranslateConfig:
-    """What `docnmt-translate` can be told besides its search."""
+    """Options of `docnmt-translate` besides those of the search."""
 
     files: tuple[str, ...] = option(
         (), "documents, by their endings: .txt .md .mdx .html .epub .docx .docm .dotx .pptx .xlsx .odt .odp .fodt "

@@ -1,4 +1,4 @@
-"""What `docnmt-score --contrastive` judges by: the models of `--path`."""
+"""The scorer of `docnmt-score --contrastive`, by the models of `--path`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from docnmt.runtime.progress import Progress
 
 
 def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]:
-    """Sums of log-probabilities under the models of `--path`.
+    """Return a function that sums log-probabilities under the models of `--path`.
 
     Raises:
         UserError: a model cannot be loaded.
@@ -20,7 +20,7 @@ def scorer(config: ModelsConfig) -> Callable[[list[ForcedExample]], list[float]]
     loaded = load_models(config)
 
     def score(examples: list[ForcedExample]) -> list[float]:
-        """Scores with a bar."""
+        """Score examples with a progress bar."""
         with Progress(len(examples), "scoring", unit="translations") as bar:
             window = config.context_window
             return forced_scores(loaded.models, loaded.task, examples, context_window=window, progress=bar.update)

@@ -1,4 +1,4 @@
-"""`--explain`: what was read for translations that a command made, as a page or as JSON lines."""
+"""Output of `--explain`: the context read for a command's translations, as a page or as JSON lines."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def check_explain(name: str | None, *, overwrite: bool) -> None:
-    """Before long work: can `--explain` be written?
+    """Check before long work that `--explain` can be written.
 
     Raises:
-        UserError: it has another ending, or there is such a file already.
+        UserError: its ending is unknown, or the file exists already.
     """
     if name is not None:
         from docnmt.apps.explain.explain_page import check_suffix
@@ -42,10 +42,10 @@ def explained(
     memory: TranslationMemory | None,
     context_window: int | None,
 ) -> list[list[ExplainedSentence]]:
-    """The documents of a corpus, each sentence with its best translation and what was read for it.
+    """Return the documents of a corpus, each sentence with its best translation and the context read for it.
 
     Args:
-        results: of all sentences that are not given. given, memory, context_window: as they were translated with.
+        results: of all searched sentences. given, memory, context_window: the arguments of `translate_corpus`.
     """
     from docnmt.apps.explain.explain import explain_translations
     from docnmt.apps.explain.explain_page import ExplainedSentence
@@ -70,7 +70,7 @@ def explained(
 
 
 def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequence[ExplainedSentence]]) -> None:
-    """Write `--explain`."""
+    """Write the file of `--explain`."""
     from docnmt.apps.explain.explain_page import write_explanation
 
     write_explanation(

@@ -1,4 +1,4 @@
-"""What `docnmt-generate` does: translate a split, print it, score it, keep it."""
+"""The command `docnmt-generate`: translate a split, print it, score it, write the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from docnmt.runtime.errors import UsageError
 from docnmt.runtime.files import check_folder, check_new, replacing_folder, write_json
 from docnmt.runtime.progress import how_many
 
-#: The file that shows a results folder to be ours.
+#: The file that identifies a results folder of docnmt.
 SCORES = "scores.json"
 
 
@@ -45,10 +45,10 @@ def generate(
     *,
     out: TextIO | None = None,
 ) -> None:
-    """Translate a split and print what `docnmt.apps.commands.output` describes, then the scores.
+    """Translate a split and print the lines of `docnmt.apps.commands.output`, then the scores.
 
     Raises:
-        UserError: checkpoint, data and results folder do not fit; found before anything is translated.
+        UserError: checkpoint, data and results folder do not fit; raised before anything is translated.
     """
     out = sys.stdout if out is None else out
     _check_places(config, wanted.plot)
@@ -79,12 +79,12 @@ def generate(
         parts |= {"generation": to_dict(options), "search": to_dict(search)}
         content = _content(loaded, config, report, speed, parts)
         _write(config, Path(config.results_path), rest, texts, [pharaoh(each[0]) for _, each in found if each], content)
-    if config.explain is not None:  # last: it takes long, and what went before is kept where it fails
+    if config.explain is not None:  # last: it takes long, and earlier results are kept if it fails
         write_explained(config.explain, loaded, explained(loaded, corpus, results, **read))
 
 
 def _say(report: TranslationReport, config: GenerateConfig, corpus: ParallelCorpus, out: TextIO) -> None:
-    """The scores, and of what part of the split they are."""
+    """Print the scores, and the part of the split that they are for."""
     print(report, file=out, flush=True)
     if config.gen_first is not None:
         print(f"(of the first {how_many(corpus.num_documents, 'document')})", file=out)
@@ -95,7 +95,7 @@ def _say(report: TranslationReport, config: GenerateConfig, corpus: ParallelCorp
 def _content(
     loaded: LoadedModels, config: GenerateConfig, report: TranslationReport | None, speed: Speed, parts: dict[str, Any]
 ) -> dict[str, Any]:
-    """What scores.json says: scores, of what part of the split, speed, and the settings, `parts` among them."""
+    """Return the content of scores.json: scores, the part of the split, speed, and the settings, including `parts`."""
     of = {"prefix_references": config.prefix_references, "gen_first": config.gen_first}
     settings = {"models": [str(path) for path in loaded.paths], "data": config.data, "split": config.gen_subset}
     return {
@@ -107,7 +107,7 @@ def _content(
 
 
 def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] | None:
-    """The references that `--prefix-references` gives; says of how many documents they are all."""
+    """Return the references given by `--prefix-references`, with a note on documents that are given entirely."""
     if not config.prefix_references:
         return None
     if not corpus.references:
@@ -122,10 +122,10 @@ def _given(corpus: ParallelCorpus, config: GenerateConfig) -> list[str | None] |
 def _scoring(
     loaded: LoadedModels, rest: Rest, config: GenerateConfig, wanted: ReportConfig, references: Sequence[Sequence[str]]
 ) -> Callable[[Sequence[str]], TranslationReport | None]:
-    """How translations of the rest will be scored; whatever that needs is looked for now, before the work.
+    """Return a function that scores translations of the rest; check now, before the work, that it will be possible.
 
     Args:
-        references: of the rest; none where nothing is scored.
+        references: of the rest; empty if nothing is scored.
     """
     if not references:
         if config.quiet and config.results_path is None and config.explain is None:
@@ -172,7 +172,7 @@ def _translate(
     config: GenerateConfig,
     out: TextIO | None,
 ) -> tuple[list[Aligned], Speed]:
-    """All translations, printed as they come, and how long that took."""
+    """Translate and print; return all translations, and the speed."""
     kept: list[Aligned] = []
     start = time.perf_counter()
     with progress_of(corpus, out) as progress:
@@ -189,10 +189,10 @@ def _translate(
 
 
 def _check_places(config: GenerateConfig, plot: str | None) -> None:
-    """Refuse, before any work is done, places where results, explanation or plot cannot be written.
+    """Refuse, before any work, places where results, explanation or plot cannot be written.
 
     Raises:
-        UserError: something is there, or explanation or plot would lie in the folder of results.
+        UserError: a file or folder exists, or explanation or plot would lie in the results folder.
     """
     if config.results_path is not None:
         check_folder(Path(config.results_path), marker=SCORES, overwrite=config.overwrite)
@@ -208,9 +208,9 @@ def _write(
     config: GenerateConfig, folder: Path, rest: Rest, texts: Sequence[str], aligned: Sequence[str],
     content: dict[str, Any],
 ) -> None:  # fmt: skip
-    """hypotheses.txt, and alignment.txt if asked for, line by line the source file, and scores.json; all or none.
+    """Write hypotheses.txt, and alignment.txt if requested, parallel to the source file, and scores.json; all or none.
 
-    Where this is not the whole split, also its source and references: its lines are those of no other file.
+    If this is not the whole split, its source and references are written, too, because no other file has these lines.
     """
     files = {"hypotheses.txt": texts} | ({"alignment.txt": aligned} if config.print_alignment else {})
     if config.gen_first is not None or len(rest) < rest.corpus.num_sentences:

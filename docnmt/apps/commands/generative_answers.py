@@ -1,4 +1,4 @@
-"""The translations that generative evaluation searches: each question's last sentence, translated with its context."""
+"""The translations for generative evaluation: each question's last sentence, translated with its context."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from docnmt.runtime.errors import UserError
 def answers(
     questions: Sequence[Question], models: ModelsConfig, options: GenerationConfig, search: SearchConfig
 ) -> list[str]:
-    """Each question as a document of its own, context first, and of its translation the last sentence.
+    """Translate each question as a document of its own, context first; return the translations of last sentences.
 
-    The context is translated, too: models that read their own translations read these, and not the question's.
+    The context is translated, too: models that read their own translations read these, not the question's context.
 
     Raises:
         UserError: a question has no source sentence, or a model cannot be loaded.

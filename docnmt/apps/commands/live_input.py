@@ -1,4 +1,4 @@
-"""Input that comes while earlier input is translated: what is there is taken together, what is closed never waits."""
+"""Live input: documents that have ended are translated together, and never wait for further input."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import BinaryIO
 from docnmt.core.formats.running_text import RunningText
 from docnmt.runtime.errors import UserError
 
-#: Characters of closed documents that are translated together: so much that batches are full, and so little that an
+#: Characters of ended documents that are translated together: enough for full batches, but so few that an
 #: endless input takes no more memory than a long one.
 TOGETHER = 1 << 20
-#: Bytes read at once, and seconds in which more may come before what is closed is translated.
+#: Bytes read at once, and seconds to wait for more input before ended documents are translated.
 _BLOCK, _MOMENT = 1 << 16, 0.05
 
 
 class Arriving:
-    """A binary stream, read as it comes.
+    """A binary stream, read as input arrives.
 
     Args:
         idle: called before a read that would wait.
 
     Attributes:
-        size: bytes of all, where the stream is a file. read: bytes so far. ended: there is no more.
+        size: bytes of all, if the stream is a file. read: bytes so far. ended: True at the end.
     """
 
     def __init__(self, source: BinaryIO, *, name: str, idle: Callable[[], object]) -> None:
@@ -36,24 +36,24 @@ class Arriving:
         self.size = status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None
 
     def _descriptor(self) -> int | None:
-        """None where the stream is not the system's: all of it is there."""
+        """Return the file descriptor, or None for a stream in memory."""
         try:
             return self._source.fileno()
         except (OSError, AttributeError):
             return None
 
     def _waits(self) -> bool:
-        """Nothing has come for a moment."""
+        """Return True if nothing has arrived for a moment."""
         descriptor = self._descriptor()
         if descriptor is None:
             return False
         try:
             return not select.select([descriptor], [], [], _MOMENT)[0]
-        except (OSError, ValueError):  # it cannot be asked
+        except (OSError, ValueError):  # select does not support it
             return True
 
     def blocks(self) -> Generator[bytes, None, None]:
-        """What has come, block by block.
+        """Yield the input, block by block.
 
         Raises:
             UserError: the stream cannot be read.
@@ -74,10 +74,10 @@ class Arriving:
 
 
 class Gathered:
-    """Closed documents that wait to be translated together.
+    """Collects ended documents to be translated together.
 
     Args:
-        translate: takes them. most: characters from which on they do not wait for more; None: they wait for the end.
+        translate: translates them. most: characters from which on they are translated at once; None: only at the end.
     """
 
     def __init__(self, translate: Callable[[RunningText], object], *, most: int | None = TOGETHER) -> None:
@@ -86,19 +86,19 @@ class Gathered:
         self._size = 0
 
     def add(self, part: RunningText) -> None:
-        """One more."""
+        """Add a document, and translate all if there are enough."""
         self._parts.append(part)
         self._size += part.size
         if self._most is not None and self._size >= self._most:
             self.flush()
 
     def idle(self) -> None:
-        """The input waits: what is closed is translated now."""
+        """Translate the ended documents, because the input pauses."""
         if self._most is not None:
             self.flush()
 
     def flush(self) -> None:
-        """Translate all that is there."""
+        """Translate all collected documents."""
         if self._parts:
             together, self._parts, self._size = RunningText.together(self._parts), [], 0
             self._translate(together)

@@ -1,4 +1,4 @@
-"""The translation memory of `--memory`."""
+"""The option `--memory`: loading of a translation memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from docnmt.runtime.errors import UsageError
 
 
 def open_memory(config: MemoryConfig, loaded: LoadedModels) -> TranslationMemory | None:
-    """The memory that was asked for.
+    """Open the memory that `--memory` names, or return None.
 
     Raises:
         UserError: the folder has another vocabulary or no training split, or no model reads translations.

@@ -1,4 +1,4 @@
-"""The models of a `--path`: one checkpoint, or several that translate together."""
+"""Loading of the models of `--path`: one checkpoint, or several that translate together."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from docnmt.runtime.tuning import pick_device, row_invariant, tune
 
 @dataclass(frozen=True, eq=False)
 class LoadedModels:
-    """Models in evaluation mode on one device, and the task they share."""
+    """Models in evaluation mode on one device, with the task they share."""
 
     paths: tuple[Path, ...]
     models: tuple[AnyTranslationModel, ...]
     task: TranslationTask
-    knows_formality: bool = False  # all were trained with --formality-share
+    knows_formality: bool = False  # True if all were trained with --formality-share
 
     def between(self, source_lang: str | None = None, target_lang: str | None = None) -> LoadedModels:
-        """The same models between other languages; None: as they are.
+        """Return the same models for other languages; None keeps a language.
 
         Raises:
-            UsageError: they have no such language.
+            UsageError: the models lack a language.
         """
         try:
             return replace(self, task=between(self.task, source_lang, target_lang))
@@ -55,14 +55,14 @@ class LoadedModels:
 
     @property
     def reads_context(self) -> bool:
-        """Whether one of them reads other sentences than the one that it translates."""
+        """True if a model reads other sentences than the one that it translates."""
         return any(model.reading.reads_context for model in self.models)
 
     def check_formality(self, form: Form | None) -> None:
         """Refuse a form of address that the models do not understand.
 
         Raises:
-            UsageError: they were trained without such forms.
+            UsageError: they were trained without forms of address.
         """
         if form is not None and not self.knows_formality:
             raise UsageError(
@@ -71,20 +71,20 @@ class LoadedModels:
             )
 
     def told(self, corpus: ParallelCorpus, form: Form | None) -> ParallelCorpus:
-        """The corpus whose translation is to have this form of address; None: as the models choose.
+        """Return the corpus tagged for a translation in this form of address; None leaves the choice to the models.
 
         Raises:
-            UsageError: as `check_formality`.
+            UsageError: see `check_formality`.
         """
         self.check_formality(form)
         return corpus if form is None else in_form(corpus, form, self.task.source_tokenizer)
 
 
 def between(task: TranslationTask, source_lang: str | None, target_lang: str | None) -> TranslationTask:
-    """A task between other languages, of models of several; None: as it is.
+    """Return a task for other languages, of models that know several; None keeps a language.
 
     Raises:
-        UsageError: the models have no such language.
+        UsageError: the models lack a language.
     """
     if (source_lang or task.source_lang, target_lang or task.target_lang) == task.languages:
         return task
@@ -94,11 +94,11 @@ def between(task: TranslationTask, source_lang: str | None, target_lang: str | N
 
 
 def load_models(config: ModelsConfig) -> LoadedModels:
-    """The models of `--path`; sets how the process computes (`docnmt.runtime.tuning`) and says where that may show.
+    """Load the models of `--path`; configure the computation (`docnmt.runtime.tuning`) and print where that may show.
 
     Raises:
-        UserError: as `open_models`; UsageError: a window of context is asked for, and no model reads context; or
-            device or models cannot compute in the precision that is asked for.
+        UserError: see `open_models`. UsageError: a context window is given and no model reads context; or
+            device or models do not support the requested precision.
     """
     paths = [find_checkpoint(part) for part in split_path(config.path)]
     print(tune(), file=sys.stderr)
@@ -120,9 +120,10 @@ def load_models(config: ModelsConfig) -> LoadedModels:
 
 
 def _check_precision(config: ModelsConfig, device: torch.device) -> None:
-    """
+    """Check that the device supports the requested precision.
+
     Raises:
-        UsageError: the device does not compute in the precision that is asked for.
+      UsageError: it does not.
     """
     if config.fp16 and device.type == "cpu":
         raise UsageError("--fp16 is for a GPU; a CPU is faster in float32, or with --int8 or --bf16")
@@ -135,10 +136,10 @@ def _check_precision(config: ModelsConfig, device: torch.device) -> None:
 
 
 def in_half_precision(loaded: LoadedModels) -> None:
-    """Weights, keys and values become float16; softmax and scores stay in float32.
+    """Convert weights, keys and values to float16; softmax and scores remain in float32.
 
     Raises:
-        UsageError: a model has sums that float16 cannot hold.
+        UsageError: a model has sums that float16 cannot represent.
     """
     from docnmt.modules.linear_attention import LinearSelfAttention
 
@@ -150,10 +151,10 @@ def in_half_precision(loaded: LoadedModels) -> None:
 
 
 def open_models(paths: Sequence[str | Path], device: torch.device) -> LoadedModels:
-    """The models of these checkpoints and folders of checkpoints, on a device.
+    """Load the models of these checkpoints and folders of checkpoints on a device.
 
     Raises:
-        UserError: a checkpoint is missing, damaged, no translation model, or of another vocabulary than the first.
+        UserError: a checkpoint is missing, damaged, no translation model, or has another vocabulary than the first.
     """
     files = tuple(find_checkpoint(path) for path in paths)
     models: list[AnyTranslationModel] = []
@@ -167,19 +168,19 @@ def open_models(paths: Sequence[str | Path], device: torch.device) -> LoadedMode
         tasks.append(loaded.task)
         _check(files[0], tasks[0], path, loaded.task)
     readers = [n for n, model in enumerate(models) if model.reading.whole_documents] or [0]
-    for n in readers:  # the task says where documents are cut
+    for n in readers:  # the task determines where documents are cut
         limits = tasks[readers[0]].max_doc_tokens, tasks[n].max_doc_tokens
         if limits[0] != limits[1]:
             raise UserError(
                 f"{files[readers[0]]} and {files[n]} were trained with --max-doc-tokens {limits[0]} and {limits[1]} "
                 "and would read different pieces of a document; translate with each by itself"
             )
-    knows_formality = all(getattr(task, "knows_formality", False) for task in tasks)  # a plug-in's need not say
+    knows_formality = all(getattr(task, "knows_formality", False) for task in tasks)  # plug-ins may lack it
     return LoadedModels(files, tuple(models), tasks[readers[0]], knows_formality)
 
 
 def split_path(path: str) -> list[str]:
-    """`a:b` → a and b; a path that exists with its colons is one, and so is the hub's `hf://org/name`.
+    """Split `a:b` into a and b; an existing path with colons is one, and so is the hub's `hf://org/name`.
 
     Raises:
         UsageError: there is nothing between the colons.
@@ -191,7 +192,7 @@ def split_path(path: str) -> list[str]:
 
 
 def vocabularies(task: TranslationTask) -> tuple[str, str]:
-    """Short hashes of both sides' tokenizers: equal hashes, equal token numbers."""
+    """Return short hashes of both sides' tokenizers, which are equal if token numbers mean the same."""
     sides = (task.source_tokenizer, task.target_tokenizer)
     source, target = (hashlib.sha256(tokenizer.to_bytes()).hexdigest()[:12] for tokenizer in sides)
     return source, target
@@ -213,10 +214,10 @@ def _direction(task: TranslationTask) -> str:
 
 
 def check_vocabulary(models: LoadedModels, data: Path) -> None:
-    """Refuse data that was preprocessed with another vocabulary than the models', or for another direction.
+    """Check that data was preprocessed with the models' vocabulary, for their direction.
 
     Raises:
-        UserError: it names both; or the data is another task's.
+        UserError: it was not, which names both; or the data is for another task.
     """
     if (task := read_meta(data)["task"]) != "document_translation":
         raise UserError(f"{data}: was preprocessed for --task {task}, and these models translate")

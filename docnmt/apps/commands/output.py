@@ -1,4 +1,4 @@
-"""How translations are written: fairseq's `S- T- H- D- P-` lines, and a file that follows the source line by line."""
+"""Output of translations: fairseq's `S- T- H- D- P-` lines, and a file parallel to the source file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from docnmt.runtime.progress import Progress
 
 
 def lines(result: SentenceResult, source: str, reference: str | None, alignments: Sequence[str] = ()) -> Iterator[str]:
-    """A sentence's lines: raw source and reference, and of each hypothesis its pieces, its text, its pieces' scores.
+    """Yield a sentence's lines: raw source and reference; for each hypothesis its pieces, its text, the piece scores.
 
-    Scores are natural logs; `H-` and `D-` carry the length-normalised one. `alignments`: of the hypotheses, if asked
-    for.
+    Scores are natural logs; `H-` and `D-` have the length-normalised one. `alignments`: of the hypotheses, if
+    requested. for.
     """
     number = result.number
     yield f"S-{number}\t{source}"
@@ -31,7 +31,7 @@ def lines(result: SentenceResult, source: str, reference: str | None, alignments
 
 
 def sentences_of_lines(corpus: ParallelCorpus) -> list[int]:
-    """How many sentences each line of the corpus's source file has: 1, or 0 for the empty lines between documents."""
+    """Return the number of sentences in each line of the corpus's source file: 1, or 0 for lines between documents."""
     counts: list[int] = []
     for document, blanks in enumerate(corpus.blank_lines.tolist()):
         sentences = corpus.document_offsets[document : document + 2]
@@ -40,14 +40,14 @@ def sentences_of_lines(corpus: ParallelCorpus) -> list[int]:
 
 
 def write_lines(counts: Sequence[int], texts: Iterator[str], out: TextIO) -> None:
-    """A line for each of `counts`: so many of the next `texts`, joined by a space; each written when it is ready."""
+    """Write a line for each of `counts`: that many of the next `texts`, joined by spaces, as soon as they are ready."""
     for count in counts:
         print(" ".join(filter(None, (next(texts) for _ in range(count)))), file=out, flush=True)
 
 
 @contextlib.contextmanager
 def progress_of(corpus: ParallelCorpus, out: TextIO | None) -> Iterator[Callable[[int], object] | None]:
-    """A bar on stderr for translating a corpus; none where the results themselves run over the terminal."""
+    """Show a bar on stderr while a corpus is translated; none if the results go to the terminal."""
     with stream_progress(out) as bar:
         if bar is not None:
             bar.total = int(source_lengths(corpus).sum())
@@ -56,7 +56,7 @@ def progress_of(corpus: ParallelCorpus, out: TextIO | None) -> Iterator[Callable
 
 @contextlib.contextmanager
 def stream_progress(out: TextIO | None) -> Iterator[Progress | None]:
-    """The same for translating what comes in, of which the total is not known at first."""
+    """Show a bar for the translation of a stream, whose total is not known at first; none on a terminal."""
     if out is not None and out.isatty():
         yield None
         return

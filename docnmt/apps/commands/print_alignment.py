@@ -1,4 +1,4 @@
-"""`--print-alignment`: which word of its source each word of a translation stands for, document by document."""
+"""Output of `--print-alignment`: the source word of each word of a translation, document by document."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from docnmt.core.search.translate_corpus import SentenceResult
 if TYPE_CHECKING:
     from docnmt.apps.explain.attention_alignment import Span
 
-#: A result, and for each of its translations the pairs of words; none where nobody asks.
+#: A result, and for each of its translations the pairs of words; empty if not requested.
 Aligned = tuple[SentenceResult, list[list["Span"]]]
 
 
 def with_alignments(
     loaded: LoadedModels, corpus: ParallelCorpus, found: Iterator[SentenceResult], *, wanted: bool = True
 ) -> Iterator[Aligned]:
-    """Results in the order of the corpus, each document when it is complete; not `wanted`: each at once, without.
+    """Yield results in the order of the corpus, each document when complete; if not `wanted`, at once and without.
 
-    What a document's alignments are depends on this document alone.
+    A document's alignments depend on this document alone.
     """
     if not wanted:
         yield from ((result, []) for result in found)
@@ -40,12 +40,12 @@ def with_alignments(
 
 
 def pharaoh(pairs: Iterable[Span]) -> str:
-    """`0-0 1-2`: the numbers of a word of the source and of the target, pair by pair."""
+    """Format pairs of word numbers, source and target, as `0-0 1-2`."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
 def aligned_lines(counts: Iterable[int], sources: Sequence[str], found: Iterator[Aligned]) -> Iterator[str]:
-    """For each of `counts` a line of so many sentences: translation, ` ||| `, pairs of words, counted in the line."""
+    """Yield a line for each of `counts` sentences: translation, ` ||| `, pairs of words, numbered in the line."""
     for count in counts:
         texts: list[str] = []
         pairs: list[Span] = []

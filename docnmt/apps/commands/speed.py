@@ -1,4 +1,4 @@
-"""How fast a command translated."""
+"""The translation speed of a command."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from docnmt.runtime.progress import how_many
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a corpus was translated; tokens are subwords of the best translations, `</s>` included."""
+    """The speed of translating a corpus; tokens are subwords of the best translations, `</s>` included."""
 
     seconds: float
     sentences: int
     tokens: int
 
     def to_dict(self) -> dict[str, float]:
-        """What `scores.json` holds."""
+        """Return the entry in `scores.json`."""
         return {
             "seconds": round(self.seconds, 3),
             "sentences_per_second": round(self.sentences / self.seconds, 2),

@@ -1,4 +1,4 @@
-"""Text of stdin as sentences: with translations that are given, and what puts those of the others beside them."""
+"""Text of stdin as sentences, with given translations, and the reassembly of translations to lines."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Text:
     """Running text as a corpus.
 
     Attributes:
-        form: what puts the translations of its sentences together again.
-        given: for each sentence its translation, or None. printed: what is written for it, if it is given.
+        form: reassembles the translations of its sentences.
+        given: for each sentence its translation, or None. printed: the output for it, if it is given.
     """
 
     corpus: ParallelCorpus
@@ -34,16 +34,16 @@ class Text:
     printed: Sequence[str | None]
 
     def written(self, results: Iterator[SentenceResult]) -> Iterator[str]:
-        """What is written for each sentence; `results` are of those that are not given."""
+        """Yield the output for each sentence; `results` are those of the searched sentences."""
         for text in self.printed:
             yield next(results).text if text is None else text
 
 
 def beside(content: bytes, path: Path) -> list[str]:
-    """The lines of `--given`.
+    """Read the lines of `--given`.
 
     Raises:
-        UserError: they are not as many as those of stdin, or one of them translates an empty line.
+        UserError: their number differs from that of stdin, or one of them translates an empty line.
     """
     lines, given = list(_lines(content)), list(TextLines(path))
     if len(given) != len(lines):
@@ -65,12 +65,12 @@ def read_document(
     content: bytes, given: Sequence[str] | None, rules: str, task: TranslationTask, *, name: str = STDIN,
     whole: bool = False,
 ) -> Text:  # fmt: skip
-    """One document, its lines split into sentences; `whole`: each line is one.
+    """Read one document, its lines split into sentences; with `whole`, each line is one.
 
-    A line whose translation is given is split where both have equally many sentences, else it is read as one sentence.
+    A line with a given translation is split if both have equally many sentences, else it is read as one sentence.
 
     Raises:
-        UserError: the text, which messages call `name`, is not clean UTF-8; its line is named.
+        UserError: the text, called `name` in messages, is not valid UTF-8; the message names the line.
     """
     sentences: list[str] = []
     texts: list[str | None] = []
@@ -98,7 +98,7 @@ def read_document(
 
 
 def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTask) -> Text:
-    """The plain form of a corpus: a sentence a line, empty lines between documents."""
+    """Read the plain form of a corpus: one sentence per line, empty lines between documents."""
     texts: list[str] = []
     if given is not None:
         kinds = [kind_of(line) for line in _lines(content)]
@@ -109,7 +109,7 @@ def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTa
     cut, waiting, translations = whole_lines(), iter(texts), list[str | None]()
 
     def split(line: str) -> list[str]:
-        """A line with a translation is one sentence, another is cut if it is too long."""
+        """Return a line with a translation as one sentence, and cut others if they are too long."""
         translation = next(waiting, "")
         pieces = cut(line) if is_blank(translation) else [line]
         translations.extend([None if is_blank(translation) else translation] * len(pieces))

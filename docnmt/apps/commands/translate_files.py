@@ -1,4 +1,4 @@
-"""What `docnmt-translate FILE…` does: documents in, documents of the same kind out."""
+"""The command `docnmt-translate FILE…`: translate documents into documents of the same kind."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def translate_files(
     options: GenerationConfig,
     search: SearchConfig,
 ) -> None:
-    """Translate every file; each translation is written whole or not at all, to `out` where no name was given.
+    """Translate every file; each translation is written completely or not at all, to `out` if no name is given.
 
     Raises:
         UserError: the models cannot be loaded, a file is damaged, or a translation cannot be written.
@@ -55,7 +55,7 @@ def translate_files(
                 raise UsageError(f"--explain {config.explain}: is {path}, a document; give another name")
     loaded = load_models(models)
     loaded.check_formality(options.formality)
-    for source, _ in jobs[1:]:  # a damaged one is found before the first is translated
+    for source, _ in jobs[1:]:  # a damaged file is reported before the first is translated
         _document(source, loaded)
     pages: list[list[ExplainedSentence]] = []
     unknown = UnknownText(loaded.task.source_tokenizer)
@@ -82,7 +82,7 @@ def translate_files(
 
 
 def _tell_left(document: Document, path: Path) -> None:
-    """Name the text of a document that stays as it is."""
+    """Print the places of a document that are left untranslated."""
     lines = ", ".join(str(place) for place in document.left if isinstance(place, int))
     if lines:
         why = "stays as it is: its markup cannot be told from its text"
@@ -93,16 +93,16 @@ def _tell_left(document: Document, path: Path) -> None:
 
 
 def source_text(document: Document, task: TranslationTask) -> ParallelCorpus:
-    """What is to be translated of a document, a segment a line."""
+    """Return the text of a document to be translated, one segment per line."""
     texts = [segment.text.replace(BREAK, " ") for segment in document.segments if segment.translation is None]
     return ParallelCorpus.from_lines([texts], task.source_tokenizer)
 
 
 def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
-    """Each file and where its translation goes, checked before any work.
+    """Return each file and the path of its translation, checked before any work.
 
     Raises:
-        UserError: a file cannot be read or is of no known kind, or a translation of it cannot be written.
+        UserError: a file cannot be read or is of an unknown kind, or its translation cannot be written.
     """
     sources = [Path(name) for name in config.files]
     for source in sources:
@@ -137,7 +137,7 @@ def _document(path: Path, loaded: LoadedModels) -> Document:
 
 
 class Model(Translate, Protocol):
-    """What translates sentences, and from which language to which."""
+    """A translator of sentences, with its source and target language."""
 
     @property
     def languages(self) -> tuple[str, str]: ...
@@ -150,8 +150,8 @@ class DocumentModel:
     """Models that translate the sentences of one document at a time.
 
     Attributes:
-        out: where results go, if that may be a terminal, which then shows no progress.
-        page: takes what was read for each sentence of the document; None: nobody asks.
+        out: the stream of results; if it is a terminal, no progress is shown.
+        page: collects what was read for each sentence of the document; None: not requested.
     """
 
     loaded: LoadedModels
@@ -165,16 +165,16 @@ class DocumentModel:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """From which to which."""
+        """The source and the target language."""
         return self.loaded.task.languages
 
     def __call__(self, sentences: Sequence[Sentence]) -> Iterator[str]:
-        """The translation of each sentence that is not given, in order; given ones are read."""
+        """Yield the translation of each sentence without a given one, in order; given translations are read."""
         task = self.loaded.task
         corpus = self.loaded.told(corpus_of(sentences, task), self.options.formality)
         given = [sentence.given for sentence in sentences]
         read: dict[str, Any] = {"given": given, "memory": self.memory, "context_window": self.context_window}
-        kept: list[SentenceResult] | None = [] if self.page == [] else None  # what is asked once more is parts of them
+        kept: list[SentenceResult] | None = [] if self.page == [] else None  # later calls only translate parts again
         with progress_of(corpus, self.out) as progress:
             for result in translate_corpus(
                 self.loaded.models, task, corpus, self.options, self.search, glossary=self.glossary,
@@ -188,24 +188,24 @@ class DocumentModel:
             self.page.extend(document)
 
     def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
-        """For sentences and their translations, the characters where subwords begin that stand for each other.
+        """Return, for sentences and their translations, the characters where aligned subwords begin.
 
-        Each pair is read by itself: what memory it takes does not depend on the document.
+        Each pair is read by itself, so that memory does not depend on the document.
         """
         return [*map(beginnings, aligned(read_pairs(self.loaded.models[0], self.loaded.task, pairs)))]
 
 
 def corpus_of(sentences: Sequence[Sentence], task: TranslationTask) -> ParallelCorpus:
-    """The sentences of one document, with the levels that the task's models know."""
+    """Return the sentences of one document, with the levels that the task's models know."""
     corpus = ParallelCorpus.from_lines([[sentence.text for sentence in sentences]], task.source_tokenizer)
-    known = getattr(task, "known_levels", 0)  # a plug-in's task need not know
+    known = getattr(task, "known_levels", 0)  # a plug-in's task may lack it
     if known and sentences:
         corpus = replace(corpus, levels=_structure(sentences, known).levels)
     return corpus
 
 
 def _structure(sentences: Sequence[Sentence], known: int) -> Structure:
-    """The inner `known` of the levels above the sentences, each counted inside the one around it."""
+    """Return the `known` innermost levels above the sentences, each counted inside the one around it."""
     builder = StructureBuilder()
     for sentence in sentences:
         builder.sentence(sentence.units[-known:])
@@ -213,10 +213,10 @@ def _structure(sentences: Sequence[Sentence], known: int) -> Structure:
 
 
 def translate_document(document: Document, model: Model, *, rules: str = "rules") -> bytes:
-    """A document's translation.
+    """Translate a document; return its content.
 
     Args:
-        rules: what divides text into sentences, as `--splitter`.
+        rules: the sentence splitter (`--splitter`).
     """
     source, target = (splitter(rules, language) for language in model.languages)
     return document.write(translated(document, model, split=source, split_target=target, align=model.align))

@@ -1,4 +1,4 @@
-"""What `docnmt-translate` does with stdin: text in, text out, row by row, each document when it is closed."""
+"""The command `docnmt-translate` on stdin: text in, text out, row by row, each document when it has ended."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def translate_stream(
 ) -> None:
     """Translate a whole stream; every line of it becomes one line of `out`, written as soon as it is ready.
 
-    A document is translated when it is closed and nothing more comes, or when much has come; `--given`, and a memory of
-    the next document, wait for the end.
+    A document is translated when it has ended and the input pauses, or when much has arrived; `--given`, and a memory
+    for the next document, wait for the end.
 
     Raises:
-        UserError: the models cannot be loaded, or a text is not clean UTF-8 in the format that it should have, its line
-            is named; or `--given` does not fit the stream.
+        UserError: the models cannot be loaded, or a text is not valid UTF-8 in its format (the message names the line);
+            or `--given` does not fit the stream.
     """
     check_explain(config.explain, overwrite=config.overwrite)
     loaded = load_models(models)
@@ -78,10 +78,10 @@ def translate_stream(
 
 
 class _Translating:
-    """What translates the parts of a stream, one after the other.
+    """Translates the parts of a stream, one after the other.
 
     Attributes:
-        unknown: text that the models do not know. pages: documents as `--explain` shows them.
+        unknown: text that the models do not know. pages: documents for `--explain`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class _Translating:
         """Translate and write a part.
 
         Args:
-            ends: it is the last. share: of the stream, that has been read.
+            ends: True if it is the last. share: the share of the stream that has been read.
         """
         loaded, read = self._loaded, {"given": text.given, **self._read}
         self.unknown.add(text.corpus)
@@ -126,7 +126,7 @@ class _Translating:
             self.pages += explained(loaded, corpus, results, **read)
 
     def _lines(self, text: Text, found: Iterator[SentenceResult]) -> Iterator[str]:
-        """The lines of a part of the stream, with their alignments if these are asked for."""
+        """Return the lines of a part of the stream, with their alignments if requested."""
         if not self._align:
             return text.form.joined(text.written(found))
         aligned = with_alignments(self._loaded, text.corpus, found)
@@ -136,7 +136,7 @@ class _Translating:
 def _translate_arriving(
     source: BinaryIO, config: TranslateConfig, translating: _Translating, task: TranslationTask, *, most: int | None
 ) -> None:
-    """Translate documents as they come; `most` as of `Gathered`."""
+    """Translate documents as they arrive; `most` as in `Gathered`."""
 
     def translate(form: RunningText) -> None:
         corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
@@ -153,7 +153,7 @@ def _translate_arriving(
 
 
 def _parts(lines: TextLines, config: TranslateConfig, task: TranslationTask) -> Iterator[RunningText]:
-    """The documents of a stream, each when it is closed."""
+    """Yield the documents of a stream, each when it has ended."""
     if config.input_format == "corpus":
         return of_sentences(lines, whole_lines())
     split = splitter(config.splitter, task.source_lang)
@@ -163,7 +163,7 @@ def _parts(lines: TextLines, config: TranslateConfig, task: TranslationTask) -> 
 
 
 def _content(source: BinaryIO) -> bytes:
-    """All of a stream.
+    """Read all of a stream.
 
     Raises:
         UserError: it cannot be read, or is no text.
@@ -175,10 +175,10 @@ def _content(source: BinaryIO) -> bytes:
 
 
 def _plain(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
-    """The blocks of a stream.
+    """Yield the blocks of a stream after checking its beginning.
 
     Raises:
-        UserError: it is a package of office software or compressed.
+        UserError: it is an office document or compressed.
     """
     first = next(blocks, b"")
     if first.startswith(b"PK\x03\x04"):

@@ -1,4 +1,4 @@
-"""What is left to translate of a corpus when some of its translations are given."""
+"""The sentences of a corpus that remain to be translated if some translations are given."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from docnmt.core.scoring.align_lines import LineLayout
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """The sentences of a corpus that are not given.
+    """The sentences of a corpus without given translations.
 
     Attributes:
-        numbers: (R,) which sentences of the corpus they are, in order.
+        numbers: (R,) their numbers in the corpus, in order.
     """
 
     corpus: ParallelCorpus
@@ -27,7 +27,7 @@ class Rest:
 
     @classmethod
     def of(cls, corpus: ParallelCorpus, given: Sequence[str | None] | None) -> Rest:
-        """What `given` leaves, an entry a sentence; None leaves all."""
+        """Select the sentences for which `given` has no translation; None selects all."""
         if given is None:
             return cls(corpus, np.arange(corpus.num_sentences))
         return cls(corpus, np.array([n for n, text in enumerate(given) if text is None], dtype=np.int64))
@@ -37,22 +37,22 @@ class Rest:
 
     @property
     def document_offsets(self) -> np.ndarray:
-        """(D+1,) where each document begins in the rest; one that is given whole has nothing there."""
+        """The place (D+1,) where each document begins in the rest; one that is given entirely has no sentence there."""
         return np.searchsorted(self.numbers, self.corpus.document_offsets)
 
     def texts(self, side: TextArray) -> list[str]:
-        """These sentences of one side."""
+        """Return these sentences of one side."""
         return [side[int(number)] for number in self.numbers]
 
     def lines(self) -> list[int]:
-        """The lines of the source file without those of given sentences: 1, or 0 for an empty one."""
+        """Return the lines of the source file without given sentences: 1, or 0 for an empty one."""
         left = np.zeros(self.corpus.num_sentences, dtype=bool)
         left[self.numbers] = True
         sentences = iter(left.tolist())
         return [count for count in sentences_of_lines(self.corpus) if not count or next(sentences)]
 
     def layout(self, path: Path) -> LineLayout:
-        """Which of these lines, and so of those of all translations, are sentences; messages call it `path`."""
+        """Return the layout of these lines, and so of all translations; messages call it `path`."""
         lines = [count > 0 for count in self.lines()]
         sentences = iter(self.texts(self.corpus.source_text))
         rows = tuple(next(sentences) if line else "" for line in lines)
