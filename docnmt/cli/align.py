@@ -1,4 +1,4 @@
-"""docnmt-align: which sentences of two documents belong together."""
+"""The command docnmt-align: pair the sentences of two documents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ docnmt-align page.html seite.html -o page.tmx --path runs/bible
 
 @COMMAND.main
 def main(given: Given) -> None:
-    """Parse and align."""
+    """Parse the options and align."""
     config: AlignConfig = COMMAND.resolve(given, [Section("align", AlignConfig)])["align"]
     from docnmt.apps.align.align_documents import align_files
 

@@ -1,4 +1,4 @@
-"""docnmt-average: one model from several checkpoints."""
+"""The command docnmt-average: average several checkpoints to one model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ docnmt-average --inputs a.safetensors b.safetensors --output mean.safetensors
 
 @dataclass(frozen=True)
 class AverageConfig:
-    """Which checkpoints, and where to."""
+    """Options for the checkpoints and the output."""
 
     output: str = option(dataclasses.MISSING, "the checkpoint to write", metavar="FILE")
     inputs: tuple[str, ...] = option((), "checkpoint files", metavar="FILE")
@@ -45,7 +45,7 @@ class AverageConfig:
 
 @COMMAND.main
 def main(given: Given) -> None:
-    """Average and say what was averaged."""
+    """Average, and print the checkpoints used."""
     config = COMMAND.resolve(given, [Section("average", AverageConfig)])["average"]
     output = Path(config.output)
     check_new(output, overwrite=config.overwrite)

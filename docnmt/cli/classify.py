@@ -1,4 +1,4 @@
-"""docnmt-classify: label texts with a trained classifier."""
+"""The command docnmt-classify: label texts with a trained classifier."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ docnmt-classify --path runs/news --labelled test.tsv --results scores.json > lab
 
 @COMMAND.main
 def main(given: Given) -> None:
-    """Parse and label."""
+    """Parse the options and label."""
     config: ClassifyConfig = COMMAND.resolve(given, [Section("options", ClassifyConfig)])["options"]
     if config.results is not None:
         check_new(Path(config.results), overwrite=config.overwrite)

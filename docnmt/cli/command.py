@@ -1,4 +1,4 @@
-"""What all commands share: options from dataclasses, `--help`, and the exit status."""
+"""The base of all commands: options from dataclasses, `--help`, and the exit status."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import Terminated, UsageError, UserError, printable, shortened
 from docnmt.runtime.launch import apart, mute, place
 
-#: The commands that share their work among the processes of a job; of any other the first process does it all.
+#: The commands that divide their work among the processes of a job; for any other, the first process does it all.
 SHARING = ("docnmt-train", "docnmt-generate", "docnmt-embed", "docnmt-score")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A part that is chosen by name and brings options: the option that chooses, what it says, and all there are."""
+    """A part that is chosen by name and has options: the option that chooses it, its value, and the registry."""
 
     option: str
     chosen: str
@@ -43,23 +43,23 @@ class Choice:
         return [Section(name, self.registry.config(name)) for name in self.registry.names()]
 
     def explain(self, name: str) -> str:
-        """An explanation for an option that the chosen part does not have: which others do."""
+        """Return an explanation for an option that the chosen part lacks: which others have it."""
         names = {name, name.removeprefix("no_")}
         found = ", ".join(s.name for s in self.sections if names & {setting.name for setting in s.settings})
         return f": has no effect with {flag(self.option)} {self.chosen}; it belongs to {found}" if found else ""
 
 
 class Main(Protocol):
-    """A command: its words, without them those of the process, to the exit status."""
+    """A command as a function from its words, by default those of the process, to the exit status."""
 
     def __call__(self, argv: Sequence[str] | None = None) -> int: ...
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command's name, what it does in a sentence or two, and examples, a line each, shown at the end of `--help`.
+    """A command's name, its description in a sentence or two, and examples, one per line, shown at the end of `--help`.
 
-    `flags` are words that its body looks for itself, each with its help.
+    `flags` are words that its body handles itself, each with its help.
     """
 
     prog: str
@@ -76,11 +76,11 @@ class Command:
         explain: Callable[[str], str] | None = None,
         epilog: str = "",
     ) -> dict[str, Any]:
-        """The configuration of every section, by section name; where `--help` was asked for, it is printed instead.
+        """Return the configuration of every section, by section name; if `--help` was given, print it and exit instead.
 
         Args:
-            choices: the parts that were chosen by name, so that options of others are explained.
-            explain: may say more of an unknown option (with a leading space or punctuation).
+            choices: the parts that were chosen by name, so that options of others can be explained.
+            explain: may return more on an unknown option (with a leading space or punctuation).
             epilog: the end of the help.
 
         Raises:
@@ -109,14 +109,14 @@ class Command:
         except UsageError as error:
             named = [problem.replace("--config: ", f"--config {given.config}: ", 1) for problem in error.problems]
             raise UsageError(problems + named) from None
-        for config in resolved.values():  # a file may say more than is used: one written for several architectures
+        for config in resolved.values():  # a file may have unused options: it may serve several architectures
             problems += without_effect(config, typed)
         if problems:
             raise UsageError(problems)
         return resolved
 
     def _unknown(self, given: Given, known: Collection[str], reason: Callable[[str], str]) -> list[str]:
-        """What stands on the command line and means nothing there."""
+        """Return problems of words on the command line that have no meaning there."""
         unknown = [word for word in given.rest if word.startswith("-") and not word[1:2].isdigit()]  # -1 is a value
         unknown += [flag(name) for name in given.typed if name not in known]
         problems = []
@@ -128,14 +128,14 @@ class Command:
         return problems
 
     def main(self, body: Callable[[Given], None]) -> Main:
-        """A decorator: the command as a function of its words that returns the exit status."""
+        """Decorate the body of a command: return a function of its words that returns the exit status."""
 
         @functools.wraps(body)
         def _main(argv: Sequence[str] | None = None) -> int:
             debug = False
 
             def work(words: list[str]) -> None:
-                """The body, on what the words say."""
+                """Run the body on the words."""
                 nonlocal debug
                 given = Given(self.prog, words)
                 debug = given.debug
@@ -148,7 +148,7 @@ class Command:
         return _main
 
     def help(self, sections: Sequence[Section], epilog: str = "", *, basic: bool) -> str:
-        """What `--help` prints, or with `basic=False` `--help-all`."""
+        """Return the text of `--help`, or with `basic=False` of `--help-all`."""
         positional = [f" [{s.option.metavar}]" for section in sections for s in section.settings if s.option.positional]
         parser = Parser(self.prog, usage=f"%(prog)s{''.join(positional)} [OPTION ...]", description=self.description)
         left = add_options(parser, sections, basic=basic)
@@ -163,7 +163,7 @@ class Command:
 
 @contextlib.contextmanager
 def _signals_raise() -> Iterator[list[str]]:
-    """SIGTERM, and SIGHUP unless it is ignored (nohup), raise; inside, the list names the one that came."""
+    """Make SIGTERM, and SIGHUP unless ignored (nohup), raise inside the context; the list names the one that came."""
     came: list[str] = []
 
     def _raise(number: int, frame: object) -> None:
@@ -180,7 +180,7 @@ def _signals_raise() -> Iterator[list[str]]:
 
 
 def _words_of(error: Exception) -> str:
-    """What an error that is not the user's says: one line."""
+    """Return a message of one line for an error that is not the user's."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'input or output'}: {error.strerror}"
@@ -196,7 +196,7 @@ def run(
     *,
     debug: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Do the work on the words of the command line and turn every way it can end into the exit status.
+    """Do the work on the words of the command line and return the exit status for every way it can end.
 
     0 success (or what the work returns), 2 usage error, 1 any other error, 143 after SIGTERM, 130 after Ctrl-C. A
     user's error is one line on stderr; `--debug`, or `debug()` afterwards, adds the traceback.
@@ -208,12 +208,12 @@ def run(
     if place().rank and prog not in SHARING:
         return 0  # the first process does all the work, and reads standard input
     if place().local_rank:
-        mute()  # what is wrong before the ranks of a job meet is said once a machine
+        mute()  # errors before the ranks of a job connect are printed once a machine
     try:
         with _signals_raise() as came:
             status = work(words) or 0
             if sys.stdout is not None:
-                sys.stdout.flush()  # or a full disk shows after the last line of Python that could say so
+                sys.stdout.flush()  # else a full disk would show only after Python can no longer report it
             return status
     except Terminated as error:
         early = " before the processes of this job had met; was one killed, what started them says which" * apart()
@@ -223,7 +223,7 @@ def run(
         print(f"{prog}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains again while it exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains again on exit
         return 1
     except Exception as error:
         if "--debug" in words or debug():

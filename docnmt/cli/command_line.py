@@ -27,17 +27,17 @@ class Parser(argparse.ArgumentParser):
 
 
 class Given:
-    """The words of a command line, sorted out step by step, and the options of its `--config` file.
+    """The words of a command line, parsed step by step, and the options of its `--config` file.
 
     Attributes:
-        help: which options `--help` is to show, None without it.
+        help: the options that `--help` shows, None without it.
         user_dir: the folder of plug-ins.
-        debug: whether tracebacks are wanted.
-        skip_checksums: whether what is read is not compared with its checksums.
-        typed: what was typed, by field name: strings, lists of them, and true or false.
-        config: the path of the `--config` file. file: what it says, by its own keys.
-        rest: the words that are not understood yet.
-        parsed: whether `parse` was called.
+        debug: True if tracebacks are requested.
+        skip_checksums: True if files are not compared with their checksums.
+        typed: the typed options by field name: strings, lists of them, and true or false.
+        config: the path of the `--config` file. file: its content, by its own keys.
+        rest: the words that are not parsed yet.
+        parsed: True after `parse` was called.
 
     Raises:
         UsageError: the file cannot be read, or names plug-ins.
@@ -52,7 +52,7 @@ class Given:
         self.help: Literal["basic", "all"] | None = common.get("help")
         self.config: str | None = common.get("config")
         self.file = read_yaml(Path(common["config"])) if "config" in common else {}
-        if "user_dir" in map(underscored, self.file):  # it runs code, and so must be seen where it is asked for
+        if "user_dir" in map(underscored, self.file):  # it runs code, so it must be visible on the command line
             raise UsageError(f"--config {common['config']}: user-dir is for the command line only: --user-dir DIR")
         ours = {underscored(key): self.file.pop(key) for key in list(self.file) if underscored(key) in _IN_FILES}
         self.user_dir: str | None = common.get("user_dir")
@@ -66,14 +66,14 @@ class Given:
         self.parsed = False
 
     def choose(self, *names: str) -> None:
-        """Read these options, each of one value, before it is known which others there are: they decide it."""
+        """Read these options, each of one value, on which the set of other options depends."""
         parser = Parser(self.prog)
         for name in names:
             parser.add_argument(flag(name))
         self._take(parser)
 
     def parse(self, sections: Sequence[Section]) -> None:
-        """Read the options of all sections that may apply; of two of one name the first says how it is read."""
+        """Read the options of all sections that may apply; of two with the same name the first determines the type."""
         parser = Parser(self.prog)
         add_options(parser, sections)
         self._take(parser)
@@ -84,17 +84,17 @@ class Given:
         self.typed |= vars(known)
 
     def get(self, name: str) -> object:
-        """The value of a field as it is given, unchecked: a string as typed, whatever the file has, or None."""
+        """Return the given value of a field, unchecked: a string as typed, any value from the file, or None."""
         in_file = {underscored(key): value for key, value in self.file.items()}
         return self.typed.get(name, in_file.get(name))
 
 
-#: The common options that a `--config` file may have, too.
+#: The common options that are also allowed in a `--config` file.
 _IN_FILES = ("debug", "skip_checksums")
 
 
 def add_common(parser: Parser) -> argparse._ArgumentGroup:
-    """The options that every command has, as a group of their own."""
+    """Add the options that every command has, as a group."""
     common = parser.add_argument_group("common")
     common.add_argument("-h", "--help", action="store_const", const="basic", help="show the options that matter most")
     common.add_argument("--help-all", dest="help", action="store_const", const="all", help="show all options")
@@ -109,7 +109,7 @@ def add_common(parser: Parser) -> argparse._ArgumentGroup:
 
 
 def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = False) -> int:
-    """The options of sections, a group each; with `basic` only those that are marked so. Returns how many were not."""
+    """Add the options of sections, a group each; with `basic` only those marked so. Returns the number left out."""
     seen: set[str] = set()
     left = 0
     for section in sections:
@@ -119,7 +119,7 @@ def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = Fa
         left += len(own) - len(shown)
         group = parser.add_argument_group(section.name)
         for setting in sorted(shown, key=lambda setting: not setting.required):
-            if setting.name not in seen:  # an option two sections share is given once and reaches both
+            if setting.name not in seen:  # an option that two sections share is added once and reaches both
                 _add_option(group, setting, section.values.get(setting.name, setting.default))
             seen.add(setting.name)
     return left

@@ -1,4 +1,4 @@
-"""docnmt-completion: completion of all commands in a shell."""
+"""The command docnmt-completion: print shell completions for all commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ docnmt-completion fish > ~/.config/fish/conf.d/docnmt.fish
 """,
 )
 
-#: Words with which a command is asked once more, as it has other options then.
+#: Further command lines of commands whose options depend on others.
 VARIANTS: dict[str, Sequence[list[str]]] = {
     "docnmt-score": [
         ["--contrastive", "FILE"],
@@ -37,13 +37,13 @@ VARIANTS: dict[str, Sequence[list[str]]] = {
         ["--generative", "FILE", "--path", "CKPT"],
     ],
 }
-#: What an option's value is called that is a file or a folder.
+#: Placeholders of option values that are files or folders.
 FILES, FOLDERS = ("FILE", "CKPT", "PREFIX", "IN", "OUT", "PATH"), ("DIR", "DATA")
 
 
 @dataclass(frozen=True)
 class CompletionConfig:
-    """Which shell."""
+    """The option for the shell."""
 
     shell: Literal["bash", "zsh", "fish"] = option(
         dataclasses.MISSING, "bash, zsh or fish", positional=True, metavar="SHELL"
@@ -51,7 +51,7 @@ class CompletionConfig:
 
 
 class _Found(Exception):
-    """The sections that a command would read."""
+    """Carries the sections that a command would read."""
 
     def __init__(self, sections: Sequence[Section]) -> None:
         super().__init__()
@@ -59,15 +59,15 @@ class _Found(Exception):
 
 
 class _Asking(Given):
-    """The words of a command that is to go no further than its options."""
+    """The words of a command that stops at its options."""
 
     def parse(self, sections: Sequence[Section]) -> NoReturn:
-        """Hand the sections over."""
+        """Raise an exception with the sections."""
         raise _Found(sections)
 
 
 def commands() -> Iterator[tuple[Command, Callable[[Given], None]]]:
-    """Every command, with what it does on its words."""
+    """Yield every command, with its body."""
     for found in pkgutil.iter_modules(docnmt.cli.__path__):
         module = importlib.import_module(f"docnmt.cli.{found.name}")
         if isinstance(command := getattr(module, "COMMAND", None), Command):
@@ -75,7 +75,7 @@ def commands() -> Iterator[tuple[Command, Callable[[Given], None]]]:
 
 
 def parser_of(command: Command, body: Callable[[Given], None]) -> argparse.ArgumentParser:
-    """All options that a command may have, whatever is chosen by name."""
+    """Return a parser of all options that a command may have, whatever is chosen by name."""
     sections: list[Section] = []
     for words in [[], *VARIANTS.get(command.prog, [])]:
         try:
@@ -92,7 +92,7 @@ def parser_of(command: Command, body: Callable[[Given], None]) -> argparse.Argum
 
 
 def _tell_values(parser: argparse.ArgumentParser, sections: Sequence[Section]) -> None:
-    """What shtab offers as values: names, files, folders."""
+    """Set the values that shtab offers: names, files, folders."""
     import shtab
 
     choices = {setting.name: setting.choices for section in sections for setting in section.settings}

@@ -1,4 +1,4 @@
-"""docnmt-convert: sentence models of other toolkits, to docnmt and back."""
+"""The command docnmt-convert: convert sentence models of other toolkits to docnmt and back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ docnmt-convert runs/sentence fast --to ctranslate2
 
 @COMMAND.main
 def main(given: Given) -> None:
-    """Parse and convert."""
+    """Parse the options and convert."""
     config: ConvertConfig = COMMAND.resolve(given, [Section("convert", ConvertConfig)])["convert"]
     from docnmt.apps.convert.convert_model import convert
 

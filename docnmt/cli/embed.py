@@ -1,4 +1,4 @@
-"""docnmt-embed: sentence vectors or binary codes of text, and the nearest of them."""
+"""The command docnmt-embed: encode text as sentence vectors or binary codes, and search for the nearest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ docnmt-embed --path runs/inferlite --gates gates.png < three-sentences.txt
 
 @COMMAND.main
 def main(given: Given) -> None:
-    """Parse, load the model, then write, search or draw."""
+    """Parse the options, load the model, then write, search or draw."""
     config: EmbedConfig = COMMAND.resolve(given, [Section("embed", EmbedConfig)])["embed"]
     for name in (config.output, config.gates):
         if name:

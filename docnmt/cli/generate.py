@@ -1,4 +1,4 @@
-"""docnmt-generate: translate a split of preprocessed data and score it."""
+"""The command docnmt-generate: translate a split of preprocessed data and score it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ docnmt-generate data-bin/bible --path runs/bible --generator sampling --temperat
 
 @COMMAND.main
 def main(given: Given) -> None:
-    """Parse and translate."""
+    """Parse the options and translate."""
     config = parse(COMMAND, given, GenerateConfig, Section("report", ReportConfig))
     from docnmt.apps.commands.generate_split import generate
     from docnmt.runtime.ranks import joined

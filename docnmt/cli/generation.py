@@ -1,4 +1,4 @@
-"""The options that the commands which write text share: a generator is chosen by name and brings its own."""
+"""The options of all commands that translate: a generator is chosen by name and has its own options."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def parse(
     memory: bool = True,
     explain: Callable[[str], str] | None = None,
 ) -> dict[str, Any]:
-    """The sections `command` (its options, of class `own`), `models`, `memory`, `generation`, `search`, and `more`.
+    """Return the sections `command` (options of class `own`), `models`, `memory`, `generation`, `search`, and `more`.
 
     Args:
-        memory: whether one can be read; without, there is no such section.
-        explain: as of `Command.resolve`.
+        memory: False for commands without a translation memory, which lack its section.
+        explain: see `Command.resolve`.
 
     Raises:
         UsageError: with every problem found.
@@ -48,7 +48,7 @@ def parse(
 
 
 def check_one_translation(config: Mapping[str, Any]) -> None:
-    """Refuse `--nbest` where a text has one translation.
+    """Refuse `--nbest` in commands that give each text one translation.
 
     Raises:
         UsageError: it is above 1.

@@ -1,4 +1,4 @@
-"""docnmt-inspect: what is in a checkpoint, a run's folder or a data folder."""
+"""The command docnmt-inspect: describe or verify a checkpoint, a run's folder or a data folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ docnmt-inspect --verify runs/bible
 
 @dataclass(frozen=True)
 class InspectConfig:
-    """What to look at."""
+    """Options for what is described."""
 
     path: str = option(dataclasses.MISSING, "a checkpoint, --save-dir or data folder", positional=True, metavar="PATH")
     card: bool = option(False, "print a model card in Markdown, to be sent with the checkpoint")
@@ -69,10 +69,10 @@ def main(given: Given) -> None:
 
 
 def verify(path: Path) -> None:
-    """Print what was found of each file.
+    """Print the finding for each file.
 
     Raises:
-        UserError: something is damaged; it names the file, and of a checkpoint the tensor.
+        UserError: a file is damaged; the message names it, and for a checkpoint the tensor.
     """
     damaged = []
     for file, found, good in _verified(path):
@@ -84,7 +84,7 @@ def verify(path: Path) -> None:
 
 
 def _verified(path: Path) -> Iterator[tuple[Path, str, bool]]:
-    """Each file, what was found, and whether it holds."""
+    """Yield each file, the finding, and whether it is intact."""
     if (path / "meta.json").is_file():
         from docnmt.core.data.meta import verify_folder
 

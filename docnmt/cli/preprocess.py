@@ -1,4 +1,4 @@
-"""docnmt-preprocess: text to a folder that docnmt-train reads."""
+"""The command docnmt-preprocess: turn text into a folder that docnmt-train reads."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ docnmt-preprocess --task text_classification --train train.tsv --valid valid.tsv
 """,
 )
 
-#: What preprocesses for a task: a function of its options (a configuration class) and of `say`, which takes the report
-#: line by line.
+#: The preprocessor of each task: a function of its options (a configuration class) and of `say`, which is called with
+#: each line of the report.
 PREPROCESSORS: Registry[Callable[[Any, Callable[[str], None]], None]] = Registry("task to preprocess for")
 PREPROCESSORS.add(
     "document_translation",
@@ -54,7 +54,7 @@ PREPROCESSORS.add(
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """For what the data is prepared."""
+    """The option for the task."""
 
     task: str = option(
         "document_translation", "what the data is for; it is stored with it", choices=PREPROCESSORS.names, basic=True

@@ -1,4 +1,4 @@
-"""docnmt-report: one page that shows how good translations are, and where they are not."""
+"""The command docnmt-report: write a page on the quality of translations, with their text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ docnmt-report --ref test.de --sys a.txt b.txt --discourse a.json b.json --out re
 
 @COMMAND.main
 def main(given: Given) -> None:
-    """Parse, compute, write, say so."""
+    """Parse the options, write the page, print its name."""
     config: PageConfig = COMMAND.resolve(given, [Section("report", PageConfig)])["report"]
     from docnmt.apps.report.make_report import write_report
 

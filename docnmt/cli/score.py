@@ -1,4 +1,4 @@
-"""docnmt-score: score a translation against references, or a model or its translations on questions of discourse."""
+"""The command docnmt-score: score a translation against references, or a model on discourse tests."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def main(given: Given) -> None:
 
 
 def _shared(work: Callable[[Given], None], given: Given) -> None:
-    """Work that the processes of a job divide among them."""
+    """Do work that the processes of a job divide among them."""
     from docnmt.runtime.ranks import joined
 
     with joined():
@@ -85,7 +85,7 @@ def _shared(work: Callable[[Given], None], given: Given) -> None:
 
 
 class Report(Protocol):
-    """What is printed in the end, as text or as JSON."""
+    """The result of a command, printed as text or as JSON."""
 
     def to_dict(self) -> dict[str, object]: ...
 
@@ -95,7 +95,7 @@ def _show(report: Report, as_json: bool) -> None:
 
 
 def _translations(given: Given) -> None:
-    """Scores of translations."""
+    """Score translations."""
     others = _belongs([*CONTRASTIVE, *GENERATIVE], "without --contrastive FILE or --generative FILE")
     config = COMMAND.resolve(given, TRANSLATION, explain=others)
     from docnmt.core.scoring.score_files import score_translation
@@ -104,7 +104,7 @@ def _translations(given: Given) -> None:
 
 
 def _contrastive(given: Given) -> None:
-    """A model's choices."""
+    """Test a model's choices."""
     others = _belongs([*TRANSLATION, *GENERATIVE], "with --contrastive")
     config = COMMAND.resolve(given, CONTRASTIVE, explain=others)
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
@@ -125,7 +125,7 @@ def _contrastive(given: Given) -> None:
 
 
 def _answers(given: Given) -> None:
-    """Expected words in translations that are there."""
+    """Search given translations for expected words."""
     others = _belongs([*TRANSLATION, *QUESTIONS, *SEARCH], "with --generative and --sys")
     config = COMMAND.resolve(given, GENERATIVE, explain=others)
     from docnmt.core.scoring.generative import GenerativeReport
@@ -139,7 +139,7 @@ def _answers(given: Given) -> None:
 
 
 def _generative(given: Given) -> None:
-    """Expected words in a model's translations."""
+    """Search a model's translations for expected words."""
     others = _belongs([*TRANSLATION, *GENERATIVE], "with --generative and --path")
     config = parse(
         COMMAND, given, GenerativeConfig, Section("questions", QuestionsConfig), memory=False, explain=others
@@ -162,7 +162,7 @@ def _generative(given: Given) -> None:
 
 
 def _documents(asked: QuestionsConfig, models: ModelsConfig, path: Path) -> Path | None:
-    """The folder of contexts, if options and test set go together."""
+    """Return the folder of contexts, after checking that options and test set are compatible."""
     if asked.context == "none" and models.context_window is not None:
         raise UsageError("--context-window has no effect with --context none")
     if asked.contrapro_documents is None:
@@ -190,7 +190,7 @@ def _note_hopeless(questions: Sequence[Question]) -> None:
 
 
 def _belongs(sections: Sequence[Section], when: str) -> Callable[[str], str]:
-    """An explanation for options of other kinds of scoring."""
+    """Return an explanation for options of other kinds of scoring."""
     names = {setting.name for section in sections for setting in settings(section.config)}
     return lambda name: f": has no effect {when}" if name in names else ""
 

@@ -1,4 +1,4 @@
-"""docnmt-senteval: what sentence vectors are worth on SentEval's transfer tasks."""
+"""The command docnmt-senteval: evaluate sentence vectors on SentEval's transfer tasks."""
 
 from __future__ import annotations
 

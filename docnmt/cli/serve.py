@@ -1,4 +1,4 @@
-"""docnmt-serve: translate over HTTP."""
+"""The command docnmt-serve: translate over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ curl -N -H 'Accept: application/x-ndjson' -H 'Content-Type: application/json' \\
 
 @COMMAND.main
 def main(given: Given) -> None:
-    """Parse and serve."""
+    """Parse the options and serve."""
     config = parse(COMMAND, given, ServeConfig)
     check_one_translation(config)
     try:

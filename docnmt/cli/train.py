@@ -1,4 +1,4 @@
-"""docnmt-train: train a model on a folder of preprocessed data."""
+"""The command docnmt-train: train a model on a folder of preprocessed data."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ docnmt-train --list
     {"--list": "show every task, architecture, criterion, position ... by name"},
 )
 
-#: The options that choose parts which bring options of their own.
+#: The options that choose parts with options of their own.
 CHOSEN: dict[str, Registry[Any]] = {"arch": MODELS, "task": TASKS, "criterion": CRITERIA, **PARTS}
 
 
 @COMMAND.main
 def main(given: Given) -> None:
-    """Parse, then train, or print what would be."""
+    """Parse, then train, or describe the run."""
     if "--list" in given.rest:
         print(list_components())
         return
@@ -60,11 +60,11 @@ def main(given: Given) -> None:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training left.
+    """The results of a training.
 
     Attributes:
-        path: the `--save-dir`, which `docnmt.load` takes.
-        last, best: its checkpoints, where there are such.
+        path: the `--save-dir`, an argument of `docnmt.load`.
+        last, best: its checkpoints, or None.
         history: the events of its `train.jsonl`, in order.
     """
 
@@ -77,14 +77,14 @@ class Trained:
 def train(data: str | Path, **options: Any) -> Trained:
     """Train as docnmt-train does: `docnmt.train("data-bin", arch="transformer_tiny", save_dir="runs/a", max_update=9)`.
 
-    What a training says goes to stderr.
+    Messages go to stderr.
 
     Args:
         data: a folder that docnmt-preprocess wrote.
-        options: the command's, with underscores; None is left out, several values are a list.
+        options: the command's options, with underscores; None leaves one out, several values are a list.
 
     Raises:
-        UserError: as the command's errors.
+        UserError: for the command's errors.
     """
     given = Given(COMMAND.prog, [str(data), *words_of(options)])
     import_plugins(given.user_dir)
@@ -103,7 +103,7 @@ def train(data: str | Path, **options: Any) -> Trained:
 
 
 def words_of(options: Mapping[str, Any]) -> list[str]:
-    """Options by their names as the words of a command line."""
+    """Convert options by name to the words of a command line."""
     words: list[str] = []
     for name, value in options.items():
         if isinstance(value, bool):
@@ -116,7 +116,7 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
 
 
 def parse(words: Sequence[str]) -> dict[str, Any]:
-    """The resolved sections of a command line; plug-ins must be imported.
+    """Return the resolved sections of a command line; plug-ins must have been imported.
 
     Raises:
         UsageError: with every problem found.
@@ -125,14 +125,14 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
 
 
 def resolve(given: Given) -> dict[str, Any]:
-    """The resolved sections of what is given.
+    """Return the resolved sections of the given options.
 
     Raises:
         UsageError: with every problem found.
     """
     given.choose(*CHOSEN)
     for option in CHOSEN:
-        if not isinstance(given.get(option), (str, NoneType)):  # a file may have anything
+        if not isinstance(given.get(option), (str, NoneType)):  # a file may have any value
             raise UsageError(f"--config {given.config}: {option}: expected a name, got {given.get(option)!r}")
     run, optimization = Section("run", RunConfig), Section("optimization", OptimizationConfig)
     general = [run, Section("training", TrainingConfig), optimization]
@@ -173,10 +173,10 @@ def resolve(given: Given) -> dict[str, Any]:
 
 
 def overrides_of(arch: str) -> Mapping[str, Any]:
-    """The settings by which an architecture differs from its model.
+    """Return the settings by which an architecture differs from its model.
 
     Raises:
-        UsageError: its registration, maybe a plug-in's, is wrong.
+        UsageError: its registration, perhaps a plug-in's, is wrong.
     """
     architecture = ARCHITECTURES.get(arch)
     known(MODELS, f"--arch {arch}", architecture.model)
@@ -187,12 +187,12 @@ def overrides_of(arch: str) -> Mapping[str, Any]:
 
 
 def bases() -> str:
-    """The architectures that have the name of their model: those with a size in their name are many."""
+    """Return the architectures named like their model, without the many that have a size in their name."""
     return ", ".join(name for name in ARCHITECTURES.names() if ARCHITECTURES.get(name).model == name)
 
 
 def no_data(given: Given) -> list[str]:
-    """The problem of the data folder, if it has one, in a list."""
+    """Return the error of the data folder, if any, in a list."""
     try:
         task_of_data(given)
     except UserError as error:
@@ -201,10 +201,10 @@ def no_data(given: Given) -> list[str]:
 
 
 def known(registry: Registry[Any], flag: str, name: str) -> str:
-    """`name` if it is registered.
+    """Return `name` if it is registered.
 
     Raises:
-        UsageError: naming the flag, the nearest name and all there are.
+        UsageError: the message has the flag, the nearest name and all names.
     """
     try:
         registry.help(name)
@@ -214,15 +214,15 @@ def known(registry: Registry[Any], flag: str, name: str) -> str:
 
 
 def default_task(model: str) -> str:
-    """The task that a model is usually trained for: what `--help` shows without data."""
+    """Return the task that a model is usually trained for, which `--help` shows without data."""
     return getattr(MODELS.config(model), "default_task", "document_translation")
 
 
 def task_of_data(given: Given) -> str | None:
-    """The task that the data folder was made for; None without one, and where only help is wanted.
+    """Return the task of the data folder; None without one, or if only help is requested.
 
     Raises:
-        UserError: it is not a preprocessed folder.
+        UserError: the folder is not preprocessed.
     """
     if given.get("data") is None or given.help is not None:
         return None
@@ -240,18 +240,18 @@ def task_of_data(given: Given) -> str | None:
 
 
 class _Task(TypedDict):
-    """What a data folder of any task says of itself."""
+    """The entry in `meta.json` of any task that is read here."""
 
     task: str
 
 
 def list_components() -> str:
-    """Every registered name of every kind, with one line on each."""
+    """Return every registered name of every kind, with one line on each."""
     return "\n\n".join(f"{registry.kind}:\n{lines_of(registry)}" for registry in ALL)
 
 
 def lines_of(registry: Registry[Any]) -> str:
-    """The names of one kind, one a line, each with its line of help."""
+    """Return the names of one kind, one per line, each with its line of help."""
     width = max(map(len, registry.names()), default=0)
     return "\n".join(f"  {name:<{width}}  {registry.help(name)}".rstrip() for name in registry.names())
 

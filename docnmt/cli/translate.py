@@ -1,4 +1,4 @@
-"""docnmt-translate: translate documents, or stdin to stdout."""
+"""The command docnmt-translate: translate documents, or stdin to stdout."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ docnmt-translate --path runs/a:runs/b --beam 8 --device cuda < document.txt
 
 @COMMAND.main
 def main(given: Given) -> None:
-    """Parse and translate."""
+    """Parse the options and translate."""
     config = parse(COMMAND, given, TranslateConfig)
     check_one_translation(config)
     sections = (config[name] for name in ("command", "models", "memory", "generation", "search"))
