@@ -1,6 +1,6 @@
-"""How a packed batch is divided: tokens into sentences, sentences into documents.
+"""Layouts of packed batches: the division of tokens into sentences and of sentences into documents.
 
-All tokens of all sentences of all documents of a batch stand in one row, without padding. A layout says where each
+All tokens of all sentences of all documents of a batch form one row, without padding. A layout says where each
 sentence and each document begins. Embeddings, projections, feed-forward layers and losses never look at it; attention
 kernels do, through `Spans`.
 """
@@ -22,13 +22,13 @@ Derived = TypeVar("Derived")
 
 
 def _joined_offsets(parts: Sequence[Tensor]) -> Tensor:
-    """[0, 2, 3] and [0, 4] → [0, 2, 3, 7]."""
+    """Join offsets: [0, 2, 3] and [0, 4] become [0, 2, 3, 7]."""
     return torch.cat([parts[0][:1], torch.cat([part.diff() for part in parts]).cumsum(0)])
 
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Consecutive spans of one packed row: what an attention kernel needs to know.
+    """Consecutive spans of one packed row, as attention kernels need them.
 
     `offsets` (B+1,) int64: the index where each span begins; the last entry is the length of the row.
     """
@@ -37,7 +37,7 @@ class Spans:
 
     @classmethod
     def known(cls, offsets: Tensor, host: np.ndarray) -> Spans:
-        """Spans on a device whose offsets the host has, too: nothing waits for them."""
+        """Return spans on a device whose offsets the host has, too, so that nothing waits for them."""
         spans = cls(offsets)
         spans.__dict__["host"] = host
         return spans
@@ -49,27 +49,27 @@ class Spans:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """(B,) int64 on the host."""
+        """The lengths (B,) of the spans, int64, on the host."""
         return np.diff(self.host)
 
     @cached_property
     def max_length(self) -> int:
-        """Length of the longest span; 0 without spans."""
+        """The length of the longest span; 0 without spans."""
         return int(self.lengths.max(initial=0))
 
     @cached_property
     def span_of_token(self) -> Tensor:
-        """(T,) int64 on the device of `offsets`: the span of each token, [0, 2, 2, 5] → [0, 0, 2, 2, 2]."""
+        """The span (T,) of each token, int64, on the device of `offsets`: [0, 2, 2, 5] → [0, 0, 2, 2, 2]."""
         spans = torch.arange(len(self), device=self.offsets.device)
         return torch.repeat_interleave(spans, self.offsets.diff(), output_size=self.num_tokens)
 
     @cached_property
     def plans(self) -> dict[Any, Any]:
-        """What kernels derived from these offsets (index arrays by kernel and partner), kept for the next layer."""
+        """Results that kernels derived from these offsets (index arrays by kernel and partner), for the next layer."""
         return {}
 
     def derive(self, key: Hashable, make: Callable[[], Derived]) -> Derived:
-        """What `make` derives from these offsets, such as index arrays: made once and kept for the next layer."""
+        """Return the result of `make`, such as index arrays from these offsets; it is cached for the next layer."""
         if key not in self.plans:
             self.plans[key] = make()
         derived: Derived = self.plans[key]
@@ -77,7 +77,7 @@ class Spans:
 
     @property
     def num_tokens(self) -> int:
-        """T."""
+        """The number of tokens T."""
         return int(self.host[-1])
 
     def __len__(self) -> int:
@@ -115,7 +115,7 @@ class DocumentLayout:
 
     @classmethod
     def from_lengths(cls, lengths: Sequence[Sequence[int]]) -> DocumentLayout:
-        """The layout of documents given as lists of sentence lengths: `[[5, 3], [7]]` is two documents.
+        """Return the layout of documents given as lists of sentence lengths: `[[5, 3], [7]]` is two documents.
 
         Raises:
             ValueError: a length is negative.
@@ -131,7 +131,7 @@ class DocumentLayout:
 
     @classmethod
     def joined(cls, layouts: Sequence[DocumentLayout]) -> DocumentLayout:
-        """The documents of all layouts in one, in their order."""
+        """Join the documents of all layouts, in order."""
         return cls(
             _joined_offsets([layout.sentence_offsets for layout in layouts]),
             _joined_offsets([layout.document_offsets for layout in layouts]),
@@ -139,57 +139,57 @@ class DocumentLayout:
 
     @cached_property
     def sentences(self) -> Spans:
-        """Token spans of the sentences."""
+        """The token spans of the sentences."""
         return Spans(self.sentence_offsets)
 
     @cached_property
     def documents(self) -> Spans:
-        """Token spans of the documents."""
+        """The token spans of the documents."""
         return Spans(self.sentence_offsets[self.document_offsets])
 
     @cached_property
     def document_sentences(self) -> Spans:
-        """Sentence spans of the documents."""
+        """The sentence spans of the documents."""
         return Spans(self.document_offsets)
 
     @property
     def num_tokens(self) -> int:
-        """T."""
+        """The number of tokens T."""
         return self.sentences.num_tokens
 
     @property
     def num_sentences(self) -> int:
-        """S."""
+        """The number of sentences S."""
         return len(self.sentence_offsets) - 1
 
     @property
     def num_documents(self) -> int:
-        """D."""
+        """The number of documents D."""
         return len(self.document_offsets) - 1
 
     @property
     def sentence_of_token(self) -> Tensor:
-        """(T,) int64: the sentence of each token."""
+        """The sentence (T,) of each token, int64."""
         return self.sentences.span_of_token
 
     @property
     def document_of_sentence(self) -> Tensor:
-        """(S,) int64: the document of each sentence."""
+        """The document (S,) of each sentence, int64."""
         return self.document_sentences.span_of_token
 
     @property
     def document_of_token(self) -> Tensor:
-        """(T,) int64: the document of each token."""
+        """The document (T,) of each token, int64."""
         return self.documents.span_of_token
 
     def to(self, device: torch.device | str) -> DocumentLayout:
-        """The same layout on `device`; the host's copy of the offsets travels along, so no kernel waits for it."""
+        """Return the layout on `device`; the host's copy of the offsets is kept, so that no kernel waits for it."""
         if torch.device(device) == self.sentence_offsets.device:
             return self
         return self.moved(*to_device([self.sentence_offsets, self.document_offsets], device))
 
     def moved(self, sentence_offsets: Tensor, document_offsets: Tensor) -> DocumentLayout:
-        """The same layout, of whose offsets these are copies on another device."""
+        """Return the layout with these copies of its offsets on another device."""
         moved = DocumentLayout(sentence_offsets, document_offsets)
         for name in ("sentences", "documents", "document_sentences"):
             getattr(moved, name).__dict__["host"] = getattr(self, name).host

@@ -1,1 +1,1 @@
-"""What uses the core: documents, the service, explanations, reports, conversion, and the bodies of commands."""
+"""The users of the core: documents, the service, explanations, reports, conversion, and the bodies of commands."""

@@ -1,4 +1,4 @@
-"""Trained models as a library: texts in, translations out, as the commands give them."""
+"""The Python interface to trained models: texts in, translations out, the same as from the commands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.hub import address_of
 from docnmt.runtime.tuning import pick_device, tune
 
-#: Of a sentence without text.
+#: The translation of a sentence without text.
 EMPTY = Translation("", (), 0.0, ())
 
 
@@ -48,10 +48,10 @@ def load(path: str | Path | Sequence[str | Path], *, device: str = "cpu") -> Tra
     prevents it.
 
     Args:
-        device: cpu, cuda, cuda:1 …; auto takes cuda where there is one.
+        device: cpu, cuda, cuda:1 …; auto takes cuda if available.
 
     Raises:
-        UserError: a checkpoint is missing or damaged, or the models do not translate together.
+        UserError: a checkpoint is missing or damaged, or the models cannot translate together.
     """
     expected = "load: expected a checkpoint, a folder of checkpoints or a list of such, got"
     if not isinstance(path, (str, Path, Sequence)):
@@ -69,17 +69,17 @@ class Translator:
     """One or several models that translate. Several threads may use one.
 
     Attributes:
-        models: with their task.
+        models: the loaded models with their task.
     """
 
     def __init__(self, models: LoadedModels) -> None:
         self.models = models
 
     def between(self, source_lang: str | None = None, target_lang: str | None = None) -> Translator:
-        """The same models, of several languages, from one of them into another; None: as they are.
+        """Return the same models, of several languages, for another pair of them; None keeps a language.
 
         Raises:
-            UsageError: the models have no such language.
+            UsageError: the models lack a language.
         """
         return Translator(self.models.between(source_lang, target_lang))
 
@@ -115,30 +115,30 @@ class Translator:
         target_lang: str | None = None,
         **options: Any,
     ) -> list[Translation] | list[list[Translation]]:
-        """Translate one document, or several: a translation in place of every sentence.
+        """Translate one document, or several; return a translation in place of every sentence.
 
         A sentence without text has an empty translation, which no other sentence reads.
 
         Args:
             documents: a text, which is split into sentences (its line breaks end one, too); a list of sentences; a
                 `Document`; or, for several, a list of lists or `Document`s.
-            beam: hypotheses that live at every step.
-            explain: also say what was read for each, and what would change without the sentences that were read most
+            beam: number of hypotheses kept at every step.
+            explain: also explain what was read for each, and what would change without the most read sentences
                 (`Translation.reads`, `Translation.explanation`).
-            given: in the shape of `documents`, for each sentence its translation, or None where there is none yet.
+            given: in the shape of `documents`, for each sentence its translation, or None if there is none yet.
                 They are returned as they are, with a score of 0, and models that read translations read them.
             memory: a data folder, whose similar sentences are read before each document (docnmt-translate `--memory`).
-            glossary: what source terms are called in the target: a mapping, or a file (docnmt-translate `--glossary`).
+            glossary: target terms for source terms: a mapping, or a file (docnmt-translate `--glossary`).
             formality: `formal` or `informal`: the form of address of every sentence, for models that were trained to be
                 told one (docnmt-train `--formality-share`).
-            context_window: read a sentence with at most so many of its document before it and after it.
-            splitter: what splits a text: `rules` or `sentencex`.
-            source_lang, target_lang: from which language to which, for models of several; None: as the model is.
+            context_window: the most sentences of the document that are read before and after a sentence.
+            splitter: the sentence splitter: `rules` or `sentencex`.
+            source_lang, target_lang: source and target language, for models of several; None: the model's default.
             options: further options of docnmt-translate's groups generation and search, but for `--nbest`: `lenpen`,
                 `max_len_a`, `batch_size`, `generator` and that generator's own.
 
         Raises:
-            UserError: documents or options are not of this kind; the sentence or the option is named.
+            UserError: documents or options are invalid; the message names the sentence or the option.
         """
         if source_lang is not None or target_lang is not None:
             return self.between(source_lang, target_lang).translate(
@@ -201,10 +201,10 @@ class Translator:
 
         Args:
             sources, targets: of one shape: sentences of a document, or several such lists.
-            lenpen: 0 leaves the sum, which is what docnmt-score `--contrastive` compares.
-            context_window: as in `translate`.
+            lenpen: 0 gives the sum, which docnmt-score `--contrastive` compares.
+            context_window: see `translate`.
             max_tokens: subwords that are scored at once; a larger document is scored by itself.
-            source_lang, target_lang: as in `translate`.
+            source_lang, target_lang: see `translate`.
 
         Raises:
             UserError: the shapes differ, a sentence without text has a translation, or an option is wrong.
@@ -229,7 +229,7 @@ class Translator:
 
     @named_options
     def explain(self, sources: Document | Sequence[str] | Documents, targets: Any) -> Any:
-        """What would be read for given translations, which are taken for the model's own, as `translate` explains.
+        """Explain given translations like `translate` with `explain`, as if the model had written them.
 
         Args:
             sources, targets: of one shape, as in `score`.
@@ -244,7 +244,7 @@ class Translator:
 
     @named_options
     def align(self, sources: Document | Sequence[str] | Documents, targets: Any) -> Any:
-        """Which subword of its source each subword of a translation stands for, by the first model's cross attention.
+        """Align each subword of given translations with its source subword, by the first model's cross attention.
 
         Args:
             sources, targets: of one shape, as in `score`.
@@ -261,7 +261,7 @@ class Translator:
         return asked.shaped([found.get(n, []) for n in range(len(texts))])
 
     def _pairs(self, sources: object, targets: object) -> tuple[InMemory, list[str]]:
-        """Sources, and a translation for each sentence.
+        """Return the sources, and a translation for each sentence.
 
         Raises:
             UserError: the shapes differ, or there is a translation of a sentence without text.
@@ -275,14 +275,14 @@ class Translator:
     def _explanations(
         self, asked: InMemory, corpus: ParallelCorpus, pieces: Sequence[Sequence[str]], **read: Any
     ) -> list[Explanation]:
-        """Of all sentences; of those without text, or given, nothing was read."""
+        """Return explanations of all sentences; those without text, or with given translations, are empty."""
         numbers = np.array([asked.places[n] for n in asked.kept], dtype=np.int64)
         found = explain_translations(self.models.models, self.models.task, corpus, pieces, numbers=numbers, **read)
         whole = dict(zip(asked.kept, found, strict=True))
         return [whole.get(n) or Explanation(place, (), ()) for n, place in enumerate(asked.places)]
 
     def _corpus(self, asked: InMemory, translations: Sequence[str] | None = None) -> ParallelCorpus:
-        """The sentences that have text, and their translations."""
+        """Return a corpus of the sentences that have text, with their translations if given."""
         corpus = ParallelCorpus.from_documents(asked.read, self.models.task.source_tokenizer)
         if translations is None:
             return corpus
@@ -311,7 +311,7 @@ class Translator:
 
 
 def _search(beam: int, options: dict[str, Any]) -> tuple[GenerationConfig, SearchConfig]:
-    """The options of generation, by the classes that are the command line.
+    """Resolve the options of generation by the command line's configuration classes.
 
     Raises:
         UsageError: an option that is not known, or its value is wrong.

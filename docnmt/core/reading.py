@@ -95,7 +95,7 @@ class ReadingPlan:
         """Return the plan with at most `window` sentences of context.
 
         Texts of several sentences then have `window` + 1, even if the model was trained with fewer: k-to-k stays
-        k-to-k, k-to-1 goes on writing one, and they overlap by as many sentences as before.
+        k-to-k, k-to-1 still writes one, and they overlap by as many sentences as before.
         """
         if window is not None and window < 0:
             raise ValueError(f"window: must be at least 0, got {window}")

@@ -39,7 +39,7 @@ class Divided:
 
 
 def divisions(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> Iterator[Divided]:
-    """Yield the text in every division of `docnmt-score --by`; parts are by the first system's counts, as there."""
+    """Yield the text in every division of `docnmt-score --by`; as there, parts are by the first system's counts."""
     first = next(iter(systems.values()))
     for by, titles in TITLES.items():
         whole = by == "document-length"  # then d-BLEU has scores, too

@@ -23,7 +23,7 @@ from docnmt.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read, apart from their names.
+    """Settings for reading the files of a corpus, besides their names.
 
     Attributes:
         columns: the columns of tables.

@@ -106,7 +106,7 @@ class _Lockstep:
 
     def _told(self, texts: Sequence[str | None], number: int) -> str:
         """Describe line `number` of each file."""
-        files = zip(self.files, texts, strict=False)  # the last one is levels.tsv, which may not be asked for
+        files = zip(self.files, texts, strict=False)  # the last one is levels.tsv, which may be missing
         return ", but ".join(f"{file.name}:{number} {_described(text)}" for file, text in files)
 
     def _counts(self) -> str:

@@ -6,7 +6,7 @@ bit-parallel (Myers 1999; Hyyrö 2003), from the first word that the move change
 moving n words over k others changes a distance by 2·min(n, k) at most, and no distance is below the number of words
 without a partner.
 
-sacreBLEU computes distances in a band around the diagonal only. Where the best way through the matrix leaves the band,
+sacreBLEU computes distances in a band around the diagonal only. If the best path through the matrix leaves the band,
 its own code decides.
 """
 

@@ -62,7 +62,7 @@ class Group:
         self.ready, self.left = slots, len(slots)
         self._given_text = self._what_is_given()
         if self._own_text is not None:
-            for number in self.begins.tolist():  # what stands before the first is written
+            for number in self.begins.tolist():  # translations before the first are already known
                 if number in job.given and (number == first or not self._own_text.follows(number)):
                     self._keep(number, job.given[number])
             self.ready = self._own_text.ready(slots)

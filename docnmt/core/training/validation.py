@@ -131,7 +131,7 @@ def judge(
     """Validate, log, and save: checkpoint_last always, checkpoint_best if it is a new best, and those to keep.
 
     A validation outside the schedule, run because a limit was reached, may give a new best; patience and the plateau
-    schedule do not count it, so that a prolonged run goes on as if the limit had never been there.
+    schedule ignore it, so that a prolonged run continues as if the limit had never existed.
     """
     state, metric, started = run.state, run.training.best_checkpoint_metric, time.perf_counter()
     try:

@@ -59,7 +59,7 @@ def world() -> int:
 
 
 def may_stop() -> bool:
-    """Return True if this process may raise a signal here: it works alone, and the others will be told."""
+    """Return True if this process may raise a signal here: it works alone, and the others will learn of it."""
     return _job is None or _job.working > 0
 
 
