@@ -290,7 +290,8 @@ class Translator:
         return replace(corpus, target=TokenArray.from_lists(tokenizer.encode(translations), tokenizer.vocab_size))
 
     def _window(self, context_window: int | None) -> int | None:
-        """
+        """Check and return a context window.
+
         Raises:
             UserError: it is no number of sentences, or no model reads others than the one that it translates.
         """

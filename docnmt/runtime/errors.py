@@ -25,13 +25,13 @@ class UsageError(UserError):
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived. Training saves before it passes this on; everything else just ends with status 143."""
+    """Raised when SIGTERM arrives. Training saves before it passes this on; everything else just ends with status 143."""
 
     signal = "SIGTERM"
 
 
 class HungUp(Terminated):
-    """SIGHUP arrived, with the same effect as SIGTERM."""
+    """Raised when SIGHUP arrives, with the same effect as SIGTERM."""
 
     signal = "SIGHUP"
 

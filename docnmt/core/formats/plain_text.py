@@ -94,9 +94,10 @@ class _Lockstep:
         self._streams = [iter(file) for file in files]
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        """
+        """Yield the lines of all files with the same number.
+
         Raises:
-            UserError: they have different numbers of lines.
+            UserError: the files have different numbers of lines.
         """
         for number, lines in enumerate(itertools.zip_longest(*self._streams), 1):
             if None in lines:
