@@ -27,9 +27,7 @@ _CODES = (
 )
 _SHORT = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], strict=True))
 #: Languages and scripts that are written from right to left.
-_RTL = (
-    "ar arc azb bal ckb dv fa glk he ks lrc mzn nqo pnb ps sd skr syr ug ur yi arab hebr thaa syrc nkoo adlm rohg"
-)
+_RTL = "ar arc azb bal ckb dv fa glk he ks lrc mzn nqo pnb ps sd skr syr ug ur yi arab hebr thaa syrc nkoo adlm rohg"
 _FROM_THE_RIGHT = frozenset(_RTL.split())
 
 

@@ -61,9 +61,7 @@ def paired_bootstrap(
     return [_compare(system, other, name, drawn) for name in system.counts]
 
 
-def interval(
-    evaluation: Evaluation, metric: str, *, samples: int = SAMPLES, seed: int = SEED
-) -> tuple[float, float]:
+def interval(evaluation: Evaluation, metric: str, *, samples: int = SAMPLES, seed: int = SEED) -> tuple[float, float]:
     """Return the bounds of the middle 95 % of a metric in samples of the documents."""
     low, high = np.quantile(_sampled(evaluation, metric, _drawn(evaluation.documents, samples, seed)), [0.025, 0.975])
     return float(low), float(high)

@@ -46,9 +46,7 @@ class Generator(ABC):
     #: True if slots may have `terms`, which translations must contain.
     takes_terms: ClassVar[bool] = False
 
-    def __init__(
-        self, width: int, config: SearchConfig, device: torch.device | str = "cpu", *, parts: int = 1
-    ) -> None:
+    def __init__(self, width: int, config: SearchConfig, device: torch.device | str = "cpu", *, parts: int = 1) -> None:
         self.width, self.parts, self.part = width, parts, width // parts
         self._config, self._device = config, device
         self.slots: list[Slot] = []

@@ -54,9 +54,7 @@ class Group:
         self._ensemble, self._given, self._own_text = job.ensemble, job.given, job.own_text
         texts = job.texts[slice(*np.searchsorted(job.texts[:, 1], [first, last]))]
         self.begins = texts[:, 1]
-        slots = slots_of(
-            texts, last, job.lengths, job.search, job.given, name, job.terms, job.streams, job.tag
-        )
+        slots = slots_of(texts, last, job.lengths, job.search, job.given, name, job.terms, job.streams, job.tag)
         job.tell_progress(number for number in range(first, last) if number in job.given)
         self._waiting = {slot.number: slot for slot in slots}
         self.ready, self.left = slots, len(slots)

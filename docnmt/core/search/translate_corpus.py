@@ -141,9 +141,7 @@ def translate_corpus(
         yield from map(SentenceResult.from_dict, part)
 
 
-def _searched(
-    job: Job, ranges: Sequence[tuple[int, int]], found: Mapping[int, list[Hypothesis]]
-) -> Iterator[int]:
+def _searched(job: Job, ranges: Sequence[tuple[int, int]], found: Mapping[int, list[Hypothesis]]) -> Iterator[int]:
     """Yield the sentences of these ranges that are not given, in order, each once its translations are in `found`.
 
     Raises:

@@ -42,8 +42,9 @@ class DocumentTranslationConfig:
         "its smoothing, less is more varied; BPE: share of merges left out)", metavar="ALPHA",
     )  # fmt: skip
     formality_share: float = option(
-        0.0, "in training, in this share of the documents, each source sentence is told the form of address of its "
-        "translation by <formal> or <informal> before it, for --formality of the commands that translate"
+        0.0,
+        "in training, in this share of the documents, each source sentence is told the form of address of its "
+        "translation by <formal> or <informal> before it, for --formality of the commands that translate",
     )
     eval_bleu_beam: int = option(
         1, "beam of the validation BLEU, which --eval-bleu or --best-checkpoint-metric bleu asks for"
