@@ -25,7 +25,7 @@ class UsageError(UserError):
 
 
 class Terminated(BaseException):
-    """Raised when SIGTERM arrives. Training saves before it passes this on; everything else just ends with status 143."""
+    """Raised when SIGTERM arrives. Training saves before it ends; everything else just ends with status 143."""
 
     signal = "SIGTERM"
 

@@ -94,7 +94,7 @@ class FolderLock:
             raise UserError(f"{self.name}: another docnmt-train begins there at this moment") from None
 
     def _check_others(self, *, here: bool) -> None:
-        """Refuse a folder with a live job on another machine, or, with `here`, on this one; ages are the file system's."""
+        """Refuse a folder with a live job elsewhere, or, with `here`, on this machine; ages are the file system's."""
         try:
             sign, modified = json.loads(self.sign.read_text(encoding="utf-8")), self.sign.stat().st_mtime
         except (OSError, ValueError):
