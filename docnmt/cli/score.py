@@ -87,7 +87,8 @@ def _shared(work: Callable[[Given], None], given: Given) -> None:
 class Report(Protocol):
     """The result of a command, printed as text or as JSON."""
 
-    def to_dict(self) -> dict[str, object]: ...
+    def to_dict(self) -> dict[str, object]:
+        """Return the result as plain JSON types."""
 
 
 def _show(report: Report, as_json: bool) -> None:

@@ -1,0 +1,1 @@
+"""Alignment of the sentences of a document with those of its translation."""

@@ -1,0 +1,1 @@
+"""The bodies of the commands that use trained translation models."""

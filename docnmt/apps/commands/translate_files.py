@@ -140,9 +140,11 @@ class Model(Translate, Protocol):
     """A translator of sentences, with its source and target language."""
 
     @property
-    def languages(self) -> tuple[str, str]: ...
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language."""
 
-    def align(self, pairs: Sequence[tuple[str, str]], /) -> Sequence[Sequence[Span]]: ...
+    def align(self, pairs: Sequence[tuple[str, str]], /) -> Sequence[Sequence[Span]]:
+        """Return, for sentences and their translations, the characters where aligned subwords begin."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Explanations of translations: the sentences that models read, and scores without them."""

@@ -1,0 +1,1 @@
+"""Reports that compare translations of several systems on one HTML page."""

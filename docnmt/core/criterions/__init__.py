@@ -1,0 +1,1 @@
+"""Training losses: cross-entropy of tokens and of labels."""

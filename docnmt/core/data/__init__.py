@@ -1,0 +1,1 @@
+"""Data folders: preprocessing, vocabularies, and corpora mapped into memory."""

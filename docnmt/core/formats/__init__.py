@@ -1,0 +1,1 @@
+"""File formats of corpora, glossaries and documents in memory, and sentence splitting."""

@@ -1,0 +1,1 @@
+"""Translation models: architectures, their options, and the state of decoding."""

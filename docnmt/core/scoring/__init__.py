@@ -1,0 +1,1 @@
+"""Evaluation: metrics, significance tests, and tests of discourse."""

@@ -48,7 +48,8 @@ class Summed(Protocol):
 
     def _compute_score_from_stats(self, stats: list[Any]) -> Any: ...  # returns an object with the value as its `score`
 
-    def get_signature(self) -> object: ...
+    def get_signature(self) -> object:
+        """Return everything that the number depends on, in sacreBLEU's manner."""
 
 
 @dataclass(frozen=True, eq=False)

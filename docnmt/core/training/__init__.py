@@ -1,0 +1,1 @@
+"""Training: the loop, updates, validation, checkpoints and the folder of a run."""
