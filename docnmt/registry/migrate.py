@@ -14,8 +14,8 @@ from typing import Any
 
 from docnmt.registry.options import flag, underscored
 
-#: The version of the names that this code writes.
-CONFIG_VERSION = 2
+#: Version of the names that this code writes.
+CONFIG_VERSION = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,8 @@ class Change:
         section, name: its former place. In the section "model" only `models` had it.
         new: its current name; None if it was dropped.
         same_as: values that mean the current behaviour, so that the option can be left out; None: all values do.
-        instead: what to use instead, for users who give it.
+        training: another value than these stops going on with the run, and nothing else.
+        instead: what there is instead, for the user who asks for it.
     """
 
     version: int
@@ -36,7 +37,13 @@ class Change:
     new: str | None = None
     models: tuple[str, ...] = ()
     same_as: tuple[Any, ...] | None = None
+    training: bool = False
     instead: str = ""
+
+
+def _of_training(section: str, name: str, same_as: object, instead: str) -> Change:
+    """An option of version 2 that said how to train, which version 3 does in one way."""
+    return Change(version=3, section=section, name=name, same_as=(same_as,), training=True, instead=instead)
 
 
 CHANGES: tuple[Change, ...] = (
@@ -44,6 +51,9 @@ CHANGES: tuple[Change, ...] = (
     Change(
         version=2, section="model", name="relative_distance", new="relative_horizon", models=("fusion_classifier",)
     ),
+    _of_training("optimization", "lr_shrink", None, "a plateau halves the rate"),
+    _of_training("optimization", "lr_patience", None, "a plateau is two validations without a new best"),
+    _of_training("optimization", "adam_eps", 1e-8, "it is 1e-8"),
 )  # fmt: skip
 
 
@@ -73,7 +83,8 @@ TENSOR_CHANGES: tuple[TensorChange, ...] = (  # context attention became a subla
 def migrate(config: Mapping[str, Mapping[str, Any]], version: int, model: str) -> dict[str, dict[str, Any]]:
     """Return a stored configuration, by sections, with the current options.
 
-    An option whose value has no current equivalent is kept, so that reading its section fails.
+    An option whose value has no current equivalent stays, so that reading its section fails. If it mattered in training
+    only, it goes to the section "training", which is read only to go on with a run.
 
     Args:
         version: the version with which `config` was stored.
@@ -82,7 +93,10 @@ def migrate(config: Mapping[str, Mapping[str, Any]], version: int, model: str) -
     migrated = {section: dict(values) for section, values in config.items()}
     for change in CHANGES:
         if change.version > version and (not change.models or model in change.models):
-            _apply(change, migrated.get(change.section, {}), change.name)
+            section = migrated.get(change.section, {})
+            _apply(change, section, change.name)
+            if change.training and change.name in section:
+                migrated.setdefault("training", {})[change.name] = section.pop(change.name)
     return migrated
 
 
@@ -123,7 +137,7 @@ def gone(name: str) -> str:
 _FAIRSEQ = {
     "restore_file": "a run goes on by itself from the checkpoint_last in --save-dir; another's weights are taken by "
     "--finetune-from-model",
-    "optimizer": "it is AdamW; --adam-betas, --adam-eps and --weight-decay set it",
+    "optimizer": "it is AdamW; --adam-betas and --weight-decay set it",
     "bpe": "text is cut by the tokenizer in the data folder; docnmt-preprocess --subword-model chooses its kind",
     "sampling": "it is --generator sampling",
     "remove_bpe": "translations are text already (the D- lines)",

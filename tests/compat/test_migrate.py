@@ -91,9 +91,22 @@ def test_a_dropped_option_that_was_used_stops_resuming_alone(
     assert "configuration of the optimization: unknown key 'rho': does not exist any more: it is 1" in error
 
 
+@pytest.mark.parametrize("each", [each for each in CHANGES if each.training], ids=lambda each: each.name)
+def test_how_a_model_was_trained_once_stops_resuming_alone(
+    each: migrate.Change, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if each.section == "model":
+        assert migrate.migrate({"model": {each.name: 0.7}}, 2, each.models[0])["training"] == {each.name: 0.7}
+        return
+    change(folder, lambda h: h.update(config_version=2) or h["config"][each.section].update({each.name: 0.7}))
+    load_model(folder)
+    assert train(CONTINUE) == 2
+    assert f"unknown key '{each.name}': does not exist any more" in capsys.readouterr().err
+
+
 def test_a_newer_version_is_refused(folder: Path) -> None:
     change(folder, lambda h: h.update(config_version=CONFIG_VERSION + 1))
-    with pytest.raises(UserError, match=r"its options are of version 3 \(written by docnmt 0\.1\.0\)"):
+    with pytest.raises(UserError, match=rf"its options are of version {CONFIG_VERSION + 1} \(written by docnmt 0\.1\.0\)"):
         load_checkpoint(folder)
 
 
@@ -105,7 +118,7 @@ def test_typed_options_of_earlier_versions_are_explained(tmp_path: Path) -> None
 
 
 def test_tensors_of_another_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if version 3 called the last layer norm of encoder and decoder `last`: model and optimizer follow."""
+    """As if the next version called the last layer norm of encoder and decoder `last`: model and optimizer follow."""
     old = load_checkpoint(folder)
     renamed = TensorChange(
         version=CONFIG_VERSION + 1,

@@ -74,7 +74,7 @@ def test_a_validation_at_a_limit_may_be_best_but_does_not_count(data: Path, tmp_
 
 
 def test_plateau_schedule_continues(data: Path, tmp_path: Path) -> None:
-    common = ("--lr-scheduler", "plateau", "--lr-patience", "0", "--lr", "1", "--warmup-updates", "0")
+    common = ("--lr-scheduler", "plateau", "--lr", "1", "--warmup-updates", "0")
     train(data, tmp_path / "whole", *common, "--max-epoch", "6")
     for epoch in (2, 3, 6):
         train(data, tmp_path / "parts", *common, "--max-epoch", str(epoch))

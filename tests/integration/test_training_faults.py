@@ -221,7 +221,7 @@ def test_what_is_loaded_is_read_under_the_lock(
         ("--arch toy", "--save-dir is required"),
         ("--arch toy --save-dir S --max-tokens 0 --lr -1", "2 problems: (1) --max-tokens: must be at least 1"),
         ("--arch toy --save-dir S --lr-scheduler cosine", "needs --lr-period-updates"),
-        ("--arch toy --save-dir S --lr-shrink 0.5", "--lr-shrink has no effect with --lr-scheduler inverse_sqrt"),
+        ("--arch toy --save-dir S --min-lr 0.5", "--min-lr has no effect with --lr-scheduler inverse_sqrt"),
         ("--arch toy --save-dir S --device quantum", "--device quantum: cannot be used here"),
         ("--arch toy --save-dir S --criterion toi", "--criterion: no criterion named 'toi'"),
         ("--arch toy --save-dir S --max-update 1.5", "--max-update: expected a whole number, got '1.5'"),

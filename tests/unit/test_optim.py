@@ -50,12 +50,12 @@ def test_cosine_agrees_with_torch() -> None:
     assert learning_rate(config, 1000) == pytest.approx(0.01)
 
 
-@given(st.lists(st.floats(0, 1), max_size=30), st.integers(0, 4))
-def test_plateau_agrees_with_torch(scores: list[float], patience: int) -> None:
-    config = OptimizationConfig(lr=0.8, lr_scheduler="plateau", warmup_updates=0, lr_shrink=0.3, lr_patience=patience)
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_plateau_agrees_with_torch(scores: list[float]) -> None:
+    config = OptimizationConfig(lr=0.8, lr_scheduler="plateau", warmup_updates=0)
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.8)
     schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(
-        optimizer, mode="max", factor=0.3, patience=patience, threshold=0.0, eps=0.0
+        optimizer, mode="max", factor=0.5, patience=1, threshold=0.0, eps=0.0
     )
     for done in range(len(scores)):
         schedule.step(scores[done])

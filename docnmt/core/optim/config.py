@@ -19,10 +19,7 @@ class OptimizationConfig:
     warmup_updates: int = option(4000, "updates over which the rate rises linearly from 0; 0 for none", basic=True)
     lr_period_updates: int | None = option(None, "cosine: updates from the peak down to --min-lr (required)")
     min_lr: float | None = option(None, "cosine, plateau: the rate never falls below it [0]")
-    lr_shrink: float | None = option(None, "plateau: factor when the validation metric stalls [0.5]")
-    lr_patience: int | None = option(None, "plateau: validations without a new best before the rate shrinks [1]")
     adam_betas: tuple[float, ...] = option((0.9, 0.98), "decay rates of Adam's two moments", metavar="F")
-    adam_eps: float = option(1e-8, "added to Adam's denominator")
     weight_decay: float = option(0.0, "decoupled (AdamW), on matrices only")
     clip_norm: float = option(1.0, "largest norm of the gradient; 0 does not clip")
 
@@ -31,13 +28,11 @@ class OptimizationConfig:
         found = []
         if not self.lr > 0:
             found.append(f"--lr: must be above 0, got {self.lr}")
-        for name in ("warmup_updates", "weight_decay", "clip_norm", "adam_eps", "min_lr", "lr_patience"):
+        for name in ("warmup_updates", "weight_decay", "clip_norm", "min_lr"):
             if (getattr(self, name) or 0) < 0:
                 found.append(f"--{name.replace('_', '-')}: must not be negative, got {getattr(self, name)}")
         if len(self.adam_betas) != 2 or not all(0 <= beta < 1 for beta in self.adam_betas):
             found.append(f"--adam-betas: expected two numbers in [0, 1), got {' '.join(map(str, self.adam_betas))}")
-        if self.lr_shrink is not None and not 0 < self.lr_shrink < 1:
-            found.append(f"--lr-shrink: must be between 0 and 1, got {self.lr_shrink}")
         if self.min_lr is not None and self.min_lr > self.lr:
             found.append(f"--min-lr {self.min_lr} is above --lr {self.lr}")
         return found + self._schedule_problems()
@@ -48,7 +43,6 @@ class OptimizationConfig:
             found.append("--lr-scheduler cosine needs --lr-period-updates, the length of its fall, of at least 1")
         users = {
             "lr_period_updates": ("cosine",), "min_lr": ("cosine", "plateau"),
-            "lr_shrink": ("plateau",), "lr_patience": ("plateau",),
         }  # fmt: skip
         for name, schedules in users.items():
             if getattr(self, name) is not None and self.lr_scheduler not in schedules:

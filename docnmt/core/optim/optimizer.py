@@ -34,5 +34,5 @@ def build_optimizer(
             {"params": parameters, "weight_decay": config.weight_decay if dim == 2 else 0.0, "scale": scale, "old": old}
             for (dim, scale, old), parameters in sorted(groups.items(), key=lambda group: group[0])
         ],
-        lr=config.lr, betas=(first, second), eps=config.adam_eps, fused=True,
+        lr=config.lr, betas=(first, second), eps=1e-8, fused=True,
     )  # fmt: skip

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 from docnmt.core.optim.config import OptimizationConfig
 
+#: Of `plateau`: the factor, and how many validations without a new best it lets pass.
+SHRINK, PATIENCE = 0.5, 1
+
 
 def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[float] = ()) -> float:
     """Return the rate of the `update`-th update, counted from 1.
@@ -14,7 +17,7 @@ def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[floa
     Warm-up is linear from 0 for every schedule. After it, with w = warm-up updates:
     `inverse_sqrt` lr·√(w / update) (Vaswani et al. 2017, section 5.3, scaled to peak at lr; w = 0 counts as 1);
     `cosine` half a cosine from lr to min_lr over lr_period_updates, then min_lr (Loshchilov & Hutter 2017, eq. 5);
-    `plateau` lr·shrink^(stalls of the validation metric); `constant` lr.
+    `plateau` lr halved whenever two validations in a row give no new best; `constant` lr.
 
     Args:
         scores: the validation metric so far, oriented so that higher is better.
@@ -28,8 +31,7 @@ def learning_rate(config: OptimizationConfig, update: int, scores: Sequence[floa
         fallen = min((update - warmup) / (config.lr_period_updates or 1), 1.0)
         return floor + (config.lr - floor) * 0.5 * (1 + math.cos(math.pi * fallen))
     if config.lr_scheduler == "plateau":
-        shrink = 0.5 if config.lr_shrink is None else config.lr_shrink
-        return max(config.lr * shrink ** stalls(scores, 1 if config.lr_patience is None else config.lr_patience), floor)
+        return max(config.lr * SHRINK ** stalls(scores, PATIENCE), floor)
     return config.lr
 
 
