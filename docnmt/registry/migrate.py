@@ -54,6 +54,7 @@ CHANGES: tuple[Change, ...] = (
     _of_training("optimization", "lr_shrink", None, "a plateau halves the rate"),
     _of_training("optimization", "lr_patience", None, "a plateau is two validations without a new best"),
     _of_training("optimization", "adam_eps", 1e-8, "it is 1e-8"),
+    _of_training("training", "finetune_frozen_updates", None, "--finetune-lr-scale 0 freezes these parts"),
 )  # fmt: skip
 
 

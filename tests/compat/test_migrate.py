@@ -106,7 +106,8 @@ def test_how_a_model_was_trained_once_stops_resuming_alone(
 
 def test_a_newer_version_is_refused(folder: Path) -> None:
     change(folder, lambda h: h.update(config_version=CONFIG_VERSION + 1))
-    with pytest.raises(UserError, match=rf"its options are of version {CONFIG_VERSION + 1} \(written by docnmt 0\.1\.0\)"):
+    wanted = rf"its options are of version {CONFIG_VERSION + 1} \(written by docnmt 0\.1\.0\)"
+    with pytest.raises(UserError, match=wanted):
         load_checkpoint(folder)
 
 

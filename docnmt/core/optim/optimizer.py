@@ -18,21 +18,21 @@ def build_optimizer(
     The fused form makes one pass over memory where the plain one makes many (5 times faster on a CPU).
 
     Args:
-        scales: factors of the learning rate by name of parameter, for parameters that are not new; stored as `scale` of
-            their groups, which are `old`. All other parameters have 1.
+        scales: by the names of parameters that are not new, what their learning rate is multiplied by, the `scale` of
+            their groups. Of all others it is 1.
     """
     scales = scales or {}
-    groups: dict[tuple[int, float, bool], list[nn.Parameter]] = {}
+    groups: dict[tuple[int, float], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         scale = scales.get(name, 1.0)
         parameter.requires_grad_(parameter.requires_grad and scale != 0)  # frozen: the backward pass leaves it out
         if parameter.requires_grad:
-            groups.setdefault((min(parameter.dim(), 2), scale, name in scales), []).append(parameter)
+            groups.setdefault((min(parameter.dim(), 2), scale), []).append(parameter)
     first, second = config.adam_betas
     return torch.optim.AdamW(
         [
-            {"params": parameters, "weight_decay": config.weight_decay if dim == 2 else 0.0, "scale": scale, "old": old}
-            for (dim, scale, old), parameters in sorted(groups.items(), key=lambda group: group[0])
+            {"params": parameters, "weight_decay": config.weight_decay if dim == 2 else 0.0, "scale": scale}
+            for (dim, scale), parameters in sorted(groups.items(), key=lambda group: group[0])
         ],
         lr=config.lr, betas=(first, second), eps=1e-8, fused=True,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.registry.options import below, flag, option
+from docnmt.registry.options import below, option
 
 #: The names of the sections of `docnmt-train`: in `--help`, in config.yaml and in a checkpoint's header.
 SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
@@ -77,9 +77,6 @@ class TrainingConfig:
         None, "the learning rate of the parts that a sentence model has, too, as a share of --lr, as 0.2; 0 freezes "
         "them; of a new sentence model these are all parameters",
     )  # fmt: skip
-    finetune_frozen_updates: int | None = option(
-        None, "those parts do not change in the first so many updates, in which only the new ones learn", metavar="N"
-    )
     max_tokens: int = option(4096, "largest batch, in subwords of its longer side", basic=True)
     max_sentences: int | None = option(None, "largest batch, in units of the data", aliases=("--batch-size",))
     update_freq: int = option(1, "batches accumulated for one update")
@@ -111,15 +108,11 @@ class TrainingConfig:
             "update_freq",
             "validate_interval",
             "validate_interval_updates",
-            "finetune_frozen_updates",
         ) + below(self, 0, "seed", "finetune_lr_scale")
         if self.ema is not None and not 0 < self.ema < 1:
             found.append(f"--ema: expected a decay between 0 and 1, got {self.ema}")
-        for name in ("finetune_lr_scale", "finetune_frozen_updates"):
-            if getattr(self, name) is not None and self.finetune_from_model is None:
-                found.append(f"{flag(name)} has no effect without --finetune-from-model")
-        if self.finetune_frozen_updates is not None and self.finetune_lr_scale == 0:
-            found.append("--finetune-frozen-updates has no effect with --finetune-lr-scale 0, which freezes for good")
+        if self.finetune_lr_scale is not None and self.finetune_from_model is None:
+            found.append("--finetune-lr-scale has no effect without --finetune-from-model")
         if self.disable_validation and (self.eval_metrics or self.best_checkpoint_metric != "loss"):
             found.append("--disable-validation leaves nothing for --eval-metrics and --best-checkpoint-metric to judge")
         return found

@@ -74,22 +74,21 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
 
 
 def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
-    """Return `--finetune-lr-scale` for every parameter that a sentence model also has; 1 if only
-    `--finetune-frozen-updates` is given, and nothing if neither is.
+    """`--finetune-lr-scale` for every parameter that a sentence model has, too; nothing where it is not given.
 
     Raises:
         UsageError: the model has no other parameters, so nothing would be trained.
     """
-    scale, frozen = training.finetune_lr_scale, training.finetune_frozen_updates
-    if scale is None and frozen is None:
+    scale = training.finetune_lr_scale
+    if scale is None:
         return {}
     own = own_parameters(model)
-    if not own and (frozen or scale == 0):
-        given = "--finetune-frozen-updates" if frozen else "--finetune-lr-scale 0"
+    if not own and scale == 0:
         raise UsageError(
-            f"{given}: --arch {training.arch} has no parts that a sentence model lacks; nothing would learn"
+            f"--finetune-lr-scale 0: --arch {training.arch} has no parts that a sentence model lacks; nothing would "
+            "learn"
         )
-    return {name: 1.0 if scale is None else scale for name, _ in model.named_parameters() if name not in own}
+    return {name: scale for name, _ in model.named_parameters() if name not in own}
 
 
 def check_task(checkpoint: Checkpoint, task: Task, training: TrainingConfig) -> None:

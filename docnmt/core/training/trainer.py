@@ -181,13 +181,12 @@ def is_finished(run: Run) -> bool:
 
 
 def set_learning_rate(run: Run) -> float:
-    """Set and return the rate of the next update; groups of parameters may use a part of it, or 0 while frozen."""
+    """Set and return the rate of the coming update; groups of parameters may have a part of it."""
     plateau = run.optimization.lr_scheduler == "plateau"
     scores = history(run.training.best_checkpoint_metric, run.state) if plateau else ()
     rate = learning_rate(run.optimization, run.state.update + 1, scores)
-    frozen = run.state.update < (run.training.finetune_frozen_updates or 0)
     for parameters in run.optimizer.param_groups:
-        parameters["lr"] = 0.0 if frozen and parameters["old"] else rate * parameters["scale"]
+        parameters["lr"] = rate * parameters["scale"]
     return rate
 
 
