@@ -55,6 +55,7 @@ CHANGES: tuple[Change, ...] = (
     _of_training("optimization", "lr_patience", None, "a plateau is two validations without a new best"),
     _of_training("optimization", "adam_eps", 1e-8, "it is 1e-8"),
     _of_training("training", "finetune_frozen_updates", None, "--finetune-lr-scale 0 freezes these parts"),
+    Change(version=3, section="run", name="keep_best", same_as=(0,), instead="--keep-last keeps the last N validations"),
 )  # fmt: skip
 
 
@@ -148,6 +149,7 @@ _FAIRSEQ = {
     "max_target_positions": "documents are cut by --max-doc-tokens, long sentences by docnmt-preprocess --long-policy",
     "no_progress_bar": "there is no bar where stderr is no terminal",
     "log_format": "a log is train.jsonl in --save-dir; TensorBoard is --tensorboard-logdir",
+    "keep_best_checkpoints": "--keep-last keeps the last N validations, for docnmt-average",
     "num_workers": "batches are made in the training process",
     "ddp_backend": "several processes are started by torchrun",
     "distributed_world_size": "several processes are started by torchrun",

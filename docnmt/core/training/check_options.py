@@ -76,7 +76,6 @@ def check_validation(config: Mapping[str, Any], task: Task, model: nn.Module) ->
     if training.disable_validation:
         asked = {
             "--patience": limits.patience,
-            "--keep-best": limits.keep_best,
             "--lr-scheduler plateau": config["optimization"].lr_scheduler == "plateau",
         }
         if useless := [option for option, value in asked.items() if value]:

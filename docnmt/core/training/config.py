@@ -40,9 +40,6 @@ class RunConfig:
         "for docnmt-average",
         aliases=("--keep-last-epochs",),
     )  # fmt: skip
-    keep_best: int = option(
-        0, "also keep the N best checkpoints under names of their own", aliases=("--keep-best-checkpoints",)
-    )
     context_worth: bool = option(
         True, "at each validation of a model that reads context, also measure what context is worth: nll in foreign "
         "context and without any, two more passes over the validation data",
@@ -57,7 +54,7 @@ class RunConfig:
     def problems(self) -> list[str]:
         """Contradictions between the values."""
         return [
-            *below(self, 0, "max_update", "max_epoch", "keep_last", "keep_best"),
+            *below(self, 0, "max_update", "max_epoch", "keep_last"),
             *below(self, 1, "patience", "log_interval", "save_interval_updates"),
         ]
 

@@ -59,18 +59,18 @@ class RunFolder:
         """The path of train.jsonl."""
         return self.path / LOG
 
-    def kept(self, kind: str = "") -> dict[int, Path]:
-        """Return the numbered checkpoints by update, ascending; `kind` "best_" selects the best ones."""
+    def kept(self) -> dict[int, Path]:
+        """The checkpoints under names of their own by their update, ascending."""
         found = {}
         for file in self.path.glob("checkpoint_*.safetensors"):
-            match = re.fullmatch(rf"checkpoint_{kind}(\d+)\.safetensors", file.name)
+            match = re.fullmatch(r"checkpoint_(\d+)\.safetensors", file.name)
             if match:
                 found[int(match[1])] = file
         return dict(sorted(found.items()))
 
-    def keep(self, update: int, kind: str = "") -> Path:
-        """Return the path of a numbered checkpoint."""
-        return self.path / f"checkpoint_{kind}{update}.safetensors"
+    def keep(self, update: int) -> Path:
+        """The path of a checkpoint under a name of its own."""
+        return self.path / f"checkpoint_{update}.safetensors"
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:

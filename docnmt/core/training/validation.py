@@ -119,12 +119,6 @@ def validations_since_best(metric: str, state: TrainingState) -> int:
     return len(scores) - 1 - scores.index(max(scores)) if scores else 0
 
 
-def best_updates(metric: str, state: TrainingState, count: int) -> list[int]:
-    """Return the updates of the `count` best scheduled validations, ties in favour of the earlier."""
-    ranked = sorted(state.history, key=lambda entry: (-oriented(metric, entry[1]), entry[0]))
-    return [int(update) for update, _ in ranked[:count]]
-
-
 def judge(
     run: Run, journal: Journal, interrupts: Interrupts, say: Callable[[str], None], *, scheduled: bool = True
 ) -> None:
@@ -165,18 +159,13 @@ def judge(
 
 
 def keep(run: Run) -> None:
-    """Write the checkpoints that `--keep-last` and `--keep-best` demand, and delete those they no longer do."""
-    state, folder, limits = run.state, run.folder, run.limits
-    best = best_updates(run.training.best_checkpoint_metric, state, limits.keep_best)
+    """Write the checkpoint that `--keep-last` asks for, and delete the one that it no longer does."""
+    folder, number = run.folder, run.limits.keep_last
+    if not number:
+        return
     with run.mean_weights():
-        if limits.keep_last:
-            run.save(folder.keep(state.update), optimizer=False)
-        if state.update in best:
-            run.save(folder.keep(state.update, "best_"), optimizer=False)
-    old = list(folder.kept().values())[: -limits.keep_last] if limits.keep_last else []
-    if state.update in best:
-        old += [path for update, path in folder.kept("best_").items() if update not in best]
-    for path in old if ranks.rank() == 0 else ():
+        run.save(folder.keep(run.state.update), optimizer=False)
+    for path in list(folder.kept().values())[:-number] if ranks.rank() == 0 else ():
         path.unlink()
 
 
