@@ -320,8 +320,6 @@ def test_validation_bleu_is_that_of_generate(run: Run, folder: Path) -> None:
     out = run("generate", "data", "--path", "run", "--beam", "2", "--quiet")[1]
     assert f"{corpus_bleu(model, task, corpus, task.config):.2f}" == out.split("\n")[0].split()[2]
     assert model.training
-    part = corpus_bleu(model, task, corpus, DocumentTranslationConfig(eval_bleu_documents=1))
-    assert part >= 0
 
 
 WRONG: dict[str, tuple[list[str], bytes, int, str]] = {

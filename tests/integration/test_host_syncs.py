@@ -40,7 +40,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 CASES = {
     **{name: (host_syncs.full_name(name), "") for name in host_syncs.ARCHITECTURES},
     "tree": ("hier_cond_transformer_tiny", "--merge source2token --checkpoint-activations"),
-    "own text": ("cond_transformer_tiny", "--target-context conditional --unit-sentences 3 --unit-window 4"),
+    "own text": ("cond_transformer_tiny", "--target-context conditional --unit-sentences 3"),
     "own summaries": ("hier_transformer_tiny", "--target-context summaries"),
     "two passes": ("transformer_tiny", "--r-drop 5 --ema 0.9"),
     "blocks": ("hier_cond_transformer_tiny", "--always-own-sentence --update-freq 2 --max-tokens 300"),

@@ -113,22 +113,14 @@ def test_own_and_context_words_of_a_window_are_told_apart() -> None:
             assert masked_context == (MASK if word and number < read else token)
 
 
-@pytest.mark.parametrize(("epochs", "expected"), [(None, [0.4, 0.4, 0.4, 0.4, 0.4]), (4, [0.4, 0.3, 0.2, 0.1, 0.0])])
-def test_the_schedule_of_masks(epochs: int | None, expected: list[float]) -> None:
-    config = DocumentTranslationConfig(source_mask=0.4, source_mask_epochs=epochs)
-    assert [config.masked(epoch) for epoch in range(1, 6)] == pytest.approx(expected)
-    assert config.masked(99) == pytest.approx(expected[-1])
-
-
 def test_training_masks_and_validation_does_not(data: Path) -> None:  # noqa: F811
-    task = DocumentTranslation.load(DocumentTranslationConfig(source_mask=0.5, source_mask_epochs=2), data)
+    task = DocumentTranslation.load(DocumentTranslationConfig(source_mask=0.5), data)
     model = small_system.model("hier_transformer_tiny", of=task)
 
     def masked(split: str, **options: Any) -> bool:
         return bool((task.dataset(split, model, **options).batch(np.arange(2)).source.tokens == MASK).any())
 
     assert masked("train", seed=1, epoch=1, training=True)
-    assert not masked("train", seed=1, epoch=3, training=True)
     assert not masked("valid")
 
 
@@ -245,7 +237,7 @@ def test_r_drop_judges_by_the_plain_loss() -> None:
     assert LabelSmoothedCrossEntropyConfig(r_drop=-1.0).problems()
 
 
-NOISE = ["--source-mask", "0.3", "--source-mask-epochs", "3", "--subword-sampling", "0.3", "--r-drop", "1"]
+NOISE = ["--source-mask", "0.3", "--subword-sampling", "0.3", "--r-drop", "1"]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +277,6 @@ def test_a_noisy_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, 
     ("options", "message"),
     [
         (["--arch", "transformer", "--source-mask", "1"], "--source-mask: must be in [0, 1)"),
-        (["--arch", "transformer", "--source-mask-epochs", "3"], "has no effect without --source-mask"),
         (["--arch", "transformer", "--subword-sampling", "0"], "--subword-sampling: must be above 0"),
         (["--arch", "transformer", "--context-word-dropout", "0.1"], "belongs to hier_transformer"),
         (["--arch", "cond_transformer", "--context-dropout", "1"], "--context-dropout: must be in [0, 1), got 1.0"),

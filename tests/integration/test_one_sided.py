@@ -137,7 +137,7 @@ def test_all_are_translated_and_the_others_scored(name: str, options: dict[str, 
     assert found == pytest.approx(evaluate([texts[n] for n in kept], reference, offsets).scores["s-BLEU"])
 
 
-def test_bleu_of_some_documents_takes_those_that_have_a_reference() -> None:
+def test_validation_bleu_takes_the_sentences_that_have_a_reference() -> None:
     model, data, task = build("transformer"), corpus(), small_system.task()
     settings = GenerationConfig(max_tokens=8000), BeamSearchConfig(beam=1)
     texts = [result.text for result in translate_corpus([model], task, data, *settings)]
@@ -146,7 +146,7 @@ def test_bleu_of_some_documents_takes_those_that_have_a_reference() -> None:
     kept = [n for n in second if lines[n]]
     assert kept
     without = replace(data, references=[TextArray.from_lines(lines)])
-    found = corpus_bleu(model, task, without, DocumentTranslationConfig(eval_bleu_beam=1, eval_bleu_documents=1))
+    found = corpus_bleu(model, task, without, DocumentTranslationConfig())
     expected = evaluate([texts[n] for n in kept], [[lines[n] for n in kept]], [0, len(kept)]).scores["s-BLEU"]
     assert found == pytest.approx(expected)
 

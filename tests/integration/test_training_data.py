@@ -181,8 +181,8 @@ def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path
         ),
         (["--arch", "doc_transformer", "--eval-bleu-beam", "4"], "--eval-bleu-beam has no effect where validation"),
         (
-            ["--arch", "doc_transformer", "--disable-validation", "--eval-bleu-documents", "4"],
-            "--eval-bleu-documents has no effect where validation computes no BLEU",
+            ["--arch", "doc_transformer", "--disable-validation", "--eval-bleu-beam", "4"],
+            "--eval-bleu-beam has no effect where validation computes no BLEU",
         ),
         (["--arch", "doc_transformer", "--disable-validation", "--patience", "2"], "leaves nothing for --patience"),
         (

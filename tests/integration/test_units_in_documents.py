@@ -143,7 +143,7 @@ def test_sentences_in_the_batches_of_a_document_model(data: Path) -> None:  # no
     ("arch", "options"),
     [
         ("transformer", ["--unit-sentences", "0", "--max-doc-tokens", "60"]),
-        ("hier_cond_transformer", ["--unit-sentences", "2", "--unit-window", "1"]),
+        ("hier_cond_transformer", ["--unit-sentences", "2"]),
     ],
 )
 def test_a_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, options: list[str]) -> None:  # noqa: F811
@@ -161,9 +161,7 @@ def test_a_run_resumes_bit_for_bit(data: Path, tmp_path: Path, arch: str, option
         (["doc_transformer", "--unit-sentences", "2"], "--unit-sentences is for architectures that write sentence by"),
         (["concat_transformer", "--unit-sentences", "0"], "--unit-sentences is for architectures that write sentence"),
         (["cond_transformer", "--unit-sentences", "2", "--resolutions", "1"], "both say what a unit is"),
-        (["cond_transformer", "--unit-window", "2"], "--unit-window needs --unit-sentences of at least 1"),
         (["cond_transformer", "--unit-sentences", "-1"], "--unit-sentences: must be at least 0, got -1"),
-        (["transformer", "--unit-sentences", "2", "--unit-window", "2"], "--unit-window has no effect with an arch"),
     ],
 )
 def test_contradictions_are_refused(

@@ -24,18 +24,12 @@ class DocumentTranslationConfig:
         "which gives a model of sentences the batches of a document model [what the architecture writes at once]",
         metavar="N",
     )  # fmt: skip
-    unit_window: int | None = option(
-        None, "with --unit-sentences, a unit reads at most N sentences before and after its own [all]", metavar="N"
-    )
     mix_data: tuple[str, ...] = option(
         (), "train on the training splits of these data folders too, of the same vocabulary (docnmt-preprocess "
         "--srcdict); in every epoch WEIGHT times, a part of it drawn anew", metavar="DIR[=WEIGHT]",
     )  # fmt: skip
     source_mask: float = option(
         0.0, "in training, how often a word of a source sentence that is translated is replaced by <mask>"
-    )
-    source_mask_epochs: int | None = option(
-        None, "--source-mask holds in the first epoch and falls evenly to 0 after so many [it stays]"
     )
     subword_sampling: float | None = option(
         None, "in every epoch, draw another segmentation of all training text: alpha, such as 0.2 (unigram models: "
@@ -49,36 +43,23 @@ class DocumentTranslationConfig:
     eval_bleu_beam: int = option(
         1, "beam of the validation BLEU, which --eval-bleu or --best-checkpoint-metric bleu asks for"
     )
-    eval_bleu_documents: int | None = option(
-        None, "validation BLEU on the first N documents that have a reference [all]"
-    )
 
     def problems(self) -> list[str]:
         """Values out of range."""
-        found = below(self, 1, "max_doc_tokens", "source_mask_epochs", "eval_bleu_beam", "eval_bleu_documents")
+        found = below(self, 1, "max_doc_tokens", "eval_bleu_beam")
         found += no_share(self, "source_mask", "formality_share")
         if any(size < 0 for size in self.resolutions) or len(set(self.resolutions)) < len(self.resolutions):
             sizes = " ".join(map(str, self.resolutions))
             found.append(f"--resolutions {sizes}: expected different numbers of sentences, 0 for whole documents")
-        found += below(self, 0, "unit_sentences", "unit_window")
+        found += below(self, 0, "unit_sentences")
         if self.resolutions and self.unit_sentences is not None:
             found.append("--resolutions and --unit-sentences both say what a unit is; give one of them")
-        if self.unit_window is not None and not self.unit_sentences:
-            found.append("--unit-window needs --unit-sentences of at least 1: a whole document has nothing around it")
-        if self.source_mask_epochs is not None and not self.source_mask:
-            found.append("--source-mask-epochs has no effect without --source-mask")
         if self.subword_sampling is not None and not 0 < self.subword_sampling <= 1:
             found.append(f"--subword-sampling: must be above 0 and at most 1, got {self.subword_sampling}")
         for folder, weight in self.mixed:
             if not 0 < weight < float("inf"):
                 found.append(f"--mix-data {folder}: its weight must be a number above 0, as in {folder}=0.5")
         return found
-
-    def masked(self, epoch: int) -> float:
-        """Return the value of `--source-mask` in an epoch, counted from 1."""
-        if self.source_mask_epochs is None:
-            return self.source_mask
-        return self.source_mask * max(0.0, 1 - (epoch - 1) / self.source_mask_epochs)
 
     @property
     def mixed(self) -> list[tuple[str, float]]:

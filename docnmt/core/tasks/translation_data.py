@@ -78,8 +78,6 @@ def check_training(
         raise UsageError(
             "--unit-sentences is for architectures that write sentence by sentence, not several as one text"
         )
-    if not plan.reads_context and config.unit_window is not None:
-        raise UsageError(f"--unit-window has no effect with an architecture that reads {plan.noun}s")
     if config.formality_share:
         tag_numbers(tokenizers[0])
         try:
@@ -135,9 +133,9 @@ class TrainingData:
         return ToldForms(share, self.languages[1], (*self.seeds, 2)).tell(corpus, self.tokenizers[0])
 
     def units(self, corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> Units:
-        """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
-        these options `units`, the architecture's own."""
-        limit, size, window = self.config.max_doc_tokens, self.config.unit_sentences, self.config.unit_window
+        """At every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without these `units`,
+        the architecture's own."""
+        limit, size = self.config.max_doc_tokens, self.config.unit_sentences
         costs = None if limit is None else sentence_costs(corpus)
         if self.config.resolutions:
             return resolution_units(corpus.document_offsets, self.config.resolutions, costs, limit)
@@ -146,13 +144,12 @@ class TrainingData:
         documents = document_units(corpus.document_offsets)
         if costs is not None and limit is not None:
             documents = cut_units(documents, costs, limit)
-        return context_units(documents, window if plan.reads_context else 0, size)
+        return context_units(documents, None if plan.reads_context else 0, size)
 
     def hidden(self, plan: ReadingPlan) -> HiddenWords:
         """Return the masking of words: by `--source-mask`, and by the plan."""
         tagged = tag_of(self.tokenizers[0]) is not None
-        own = self.config.masked(self.seeds[1])
-        return HiddenWords(own, plan.masked_context, self.seeds, plan.source_breaks, tagged)
+        return HiddenWords(self.config.source_mask, plan.masked_context, self.seeds, plan.source_breaks, tagged)
 
     def dropped(self, plan: ReadingPlan) -> DroppedContexts:
         """Return the removal of contexts by the plan; its draws are independent of masking."""

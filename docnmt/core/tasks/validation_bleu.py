@@ -25,7 +25,7 @@ def corpus_bleu(
     *,
     max_tokens: int = 8000,
 ) -> float:
-    """Compute s-BLEU of beam search (`eval_bleu_beam`) on the first `eval_bleu_documents` documents with references.
+    """s-BLEU of beam search with `eval_bleu_beam` on all sentences that have a reference.
 
     Raises:
         UserError: the corpus has no reference.
@@ -33,19 +33,16 @@ def corpus_bleu(
     kept = scored_sentences(corpus.references)
     if not kept:
         raise UserError("this split has no reference translation, so BLEU cannot be computed; judge by loss")
-    judged = np.unique(np.searchsorted(corpus.document_offsets, kept, side="right"))  # their numbers, from 1
-    part = corpus.first_documents(int(judged[: config.eval_bleu_documents][-1]))
-    kept = kept[: int(np.searchsorted(kept, part.num_sentences))]
     search = BeamSearchConfig(beam=config.eval_bleu_beam)
     was_training = model.training
     model.train(False)
     try:
-        results = list(translate_corpus([model], task, part, GenerationConfig(max_tokens=max_tokens), search))
+        results = list(translate_corpus([model], task, corpus, GenerationConfig(max_tokens=max_tokens), search))
     finally:
         model.train(was_training)
     texts = [results[i].text for i in kept]
-    references = [[reference[i] for i in kept] for reference in part.references]
-    offsets = np.searchsorted(kept, part.document_offsets)
+    references = [[reference[i] for i in kept] for reference in corpus.references]
+    offsets = np.searchsorted(kept, corpus.document_offsets)
     return evaluate(texts, references, offsets, tokenize=bleu_tokenizer(task.target_lang)).scores["s-BLEU"]
 
 

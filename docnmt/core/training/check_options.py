@@ -99,12 +99,11 @@ def check_judged(config: Mapping[str, Any], task: Task) -> None:
         UsageError: naming the option.
     """
     training: TrainingConfig = config["training"]
-    beam, documents = (getattr(config["task"], f"eval_bleu_{name}", None) for name in ("beam", "documents"))
     computed = asks_task_metrics(training, task) and not training.disable_validation
-    if not computed and ((beam or 1) > 1 or documents is not None):
-        flag = "--eval-bleu-beam" if documents is None else "--eval-bleu-documents"
+    if not computed and getattr(config["task"], "eval_bleu_beam", 1) > 1:
         raise UsageError(
-            f"{flag} has no effect where validation computes no BLEU; give --eval-metrics or make BLEU the metric"
+            "--eval-bleu-beam has no effect where validation computes no BLEU; give --eval-metrics or make BLEU the "
+            "metric"
         )
 
 
