@@ -56,6 +56,7 @@ CHANGES: tuple[Change, ...] = (
     _of_training("optimization", "adam_eps", 1e-8, "it is 1e-8"),
     _of_training("training", "finetune_frozen_updates", None, "--finetune-lr-scale 0 freezes these parts"),
     Change(version=3, section="run", name="keep_best", same_as=(0,), instead="--keep-last keeps the last validations"),
+    _of_training("model", "level_dropout", 0.1, "it is 0.1"),
     _of_training("task", "source_mask_epochs", None, "--source-mask holds in every epoch"),
     _of_training("task", "unit_window", None, "a unit of --unit-sentences reads its whole document"),
     _of_training("task", "eval_bleu_documents", None, "validation BLEU is that of the whole split"),

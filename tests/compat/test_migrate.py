@@ -95,9 +95,6 @@ def test_a_dropped_option_that_was_used_stops_resuming_alone(
 def test_how_a_model_was_trained_once_stops_resuming_alone(
     each: migrate.Change, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if each.section == "model":
-        assert migrate.migrate({"model": {each.name: 0.7}}, 2, each.models[0])["training"] == {each.name: 0.7}
-        return
     change(folder, lambda h: h.update(config_version=2) or h["config"][each.section].update({each.name: 0.7}))
     load_model(folder)
     assert train(CONTINUE) == 2

@@ -243,10 +243,9 @@ def test_contradictions_are_refused(settings: dict[str, Any], message: str) -> N
         ("transformer", {"cross_relative": False}, {"cross_relative"}),
         (
             "doc_transformer",
-            {"levels": 3, "level_dropout": 0.2, "level_scale": 0.2, "position_count": "document"},
+            {"levels": 3, "level_scale": 0.2, "position_count": "document"},
             set(),
         ),
-        ("doc_transformer", {"levels": 2, "level_dropout": 0.2, "level_scale": 0.2}, {"level_dropout"}),
         ("doc_transformer", {"levels": 1, "learned_levels": True}, {"learned_levels"}),
         (
             "doc_transformer",

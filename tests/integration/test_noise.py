@@ -150,7 +150,7 @@ def test_hidden_words_are_zero_for_context_only_in_training() -> None:
 @pytest.mark.parametrize("settings", [{}, {"summary_input": "embeddings"}, {"context_placement": "heads"}])
 def test_without_context_words_documents_do_not_matter(settings: dict[str, Any]) -> None:
     """All context words hidden: a sentence's scores no longer follow its neighbours', and do again in evaluation."""
-    model = build("cond_transformer", context_word_dropout=0.5, level_dropout=0.0, **settings)
+    model = build("cond_transformer", context_word_dropout=0.5, levels=2, **settings)
     for module in model.modules():
         if isinstance(module, WordDropout):
             module.p = 1.0

@@ -175,7 +175,7 @@ def test_attention_to_earlier_summaries_word_by_word(lengths: list[list[int]], s
 def test_checkpointed_activations_give_the_same_gradients(kind: str) -> None:
     gradients = []
     for save in (False, True):
-        model = build("hier_cond_transformer", target_context=kind, checkpoint_activations=save, level_dropout=0.0)
+        model = build("hier_cond_transformer", target_context=kind, checkpoint_activations=save, levels=2)
         model.train()
         scores(model, gold()).square().sum().backward()
         gradients.append([p.grad for p in model.parameters()])

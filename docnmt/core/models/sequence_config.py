@@ -14,7 +14,7 @@ from docnmt.core.reading import PositionCount
 from docnmt.registry.options import Condition, Except, below, no_share, option
 from docnmt.registry.registry import POSITIONS
 
-_OF_LEVELS = ("levels", "learned_levels", "learned_words", "level_dropout", "level_scale")
+_OF_LEVELS = ("levels", "learned_levels", "learned_words", "level_scale")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,6 @@ class LevelOptions(TransformerConfig):
     free: ClassVar[tuple[str, ...]] = ("level_scale",)
     conditions: ClassVar[tuple[Condition, ...]] = (
         Condition(_OF_LEVELS, "position", ("multi_level",)),
-        Condition(("level_dropout",), "levels", (3, 4)),
         Condition(("learned_levels", "level_scale"), "levels", (2, 3, 4)),
         Condition((*_OF_LEVELS, "position_count"), "position_fusion", READ_POSITIONS),
     )
@@ -37,9 +36,6 @@ class LevelOptions(TransformerConfig):
     )  # fmt: skip
     learned_levels: bool = option(False, "levels above the word have learned tables of --max-positions rows, not sines")
     learned_words: bool = option(False, "the word's level has a learned table, too")
-    level_dropout: float = option(
-        0.1, "in training, how often paragraphs, or sections, are hidden from one side of a batch"
-    )
     level_scale: float = option(0.7, "what positions above the word are multiplied by at the start; learned")
 
     def problems(self) -> list[str]:
@@ -47,8 +43,6 @@ class LevelOptions(TransformerConfig):
         found = super().problems()
         if not 1 <= self.levels <= 4:
             found.append(f"--levels: must be 1 to 4, got {self.levels}")
-        if not 0 <= self.level_dropout <= 1:
-            found.append(f"--level-dropout: must be in [0, 1], got {self.level_dropout}")
         return found
 
     @property

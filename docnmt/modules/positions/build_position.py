@@ -21,7 +21,7 @@ class PositionSettings:
         d_model: width of the embeddings.
         levels: structural levels of `multi_level`, 1 to 4.
         learned_levels, learned_words: learned tables for the levels above the word, and for the word's.
-        level_dropout, level_scale: see `MultiLevel`.
+        level_scale: see `MultiLevel`.
         max_positions: rows of learned tables.
         max_distance: r of relative positions.
         std: initial standard deviation of learned tables of word positions; 1/√d_model when None.
@@ -32,7 +32,6 @@ class PositionSettings:
     levels: int = 2
     learned_levels: bool = False
     learned_words: bool = False
-    level_dropout: float = 0.1
     level_scale: float = 0.7
     max_positions: int = 1024
     max_distance: int = 16
@@ -87,7 +86,6 @@ def multi_level(settings: PositionSettings) -> Position:
             learned=settings.learned_levels,
             learned_words=settings.learned_words,
             length=settings.max_positions,
-            level_dropout=settings.level_dropout,
             scale=settings.level_scale,
             fairseq=settings.sinusoids == "fairseq",
         )
