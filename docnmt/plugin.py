@@ -47,7 +47,7 @@ from docnmt.registry import (
     register_task,
 )
 from docnmt.registry.builtin import register_sizes
-from docnmt.registry.options import Condition, option
+from docnmt.registry.options import Needs, Open, option
 from docnmt.runtime.errors import UsageError, UserError
 
 __all__ = [
@@ -64,7 +64,6 @@ __all__ = [
     "BeamSearch",
     "BeamSearchConfig",
     "Cache",
-    "Condition",
     "Criterion",
     "CrossAttention",
     "CrossKeys",
@@ -80,7 +79,9 @@ __all__ = [
     "KeyValueCache",
     "Layer",
     "Memory",
+    "Needs",
     "NoCache",
+    "Open",
     "PackedKeys",
     "PackedText",
     "Position",

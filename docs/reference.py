@@ -98,7 +98,7 @@ def options() -> str:
     classes: dict[type, str] = {}
     for name in modules("docnmt"):
         for _, found in inspect.getmembers(importlib.import_module(name), dataclasses.is_dataclass):
-            if any("help" in field.metadata for field in dataclasses.fields(found)):
+            if any("option" in field.metadata for field in dataclasses.fields(found)):
                 classes.setdefault(found, found.__module__)
     parts = [
         "# Options\n",
@@ -113,24 +113,24 @@ def options() -> str:
 def options_of(config: type) -> str:
     """One configuration class as a section."""
     known = {f.name: f.default for b in config.__bases__ if dataclasses.is_dataclass(b) for f in dataclasses.fields(b)}
-    own = [s for s in settings(config) if s.name not in known or known[s.name] != s.field.default]
+    own = [s for s in settings(config) if s.name not in known or known[s.name] != s.default]
     summary = " ".join((inspect.getdoc(config) or "").split("\n\n")[0].split())
     lines = [f"## {config.__name__}\n", f"`{config.__module__}`. {cell(summary)}\n"]
     if known:
         above = ", ".join(f"`{b.__name__}`" for b in config.__bases__ if dataclasses.is_dataclass(b))
         lines.append(f"Extends {above}.\n")
     if own:
-        lines += ["| option | default | |", "| --- | --- | --- |", *map(row, own), ""]
+        lines += ["| option | default | | demands |", "| --- | --- | --- | --- |", *map(row, own), ""]
     return "\n".join(lines)
 
 
 def row(setting: Setting) -> str:
     """One option as a line of a table."""
-    default = "required" if setting.required else shown(setting.field.default)
-    says = cell(str(setting.field.metadata.get("help", "")))
+    default = "required" if setting.required else shown(setting.default)
+    says = cell(setting.option.help)
     if setting.choices:
         says += (": " if says else "") + ", ".join(f"`{choice}`" for choice in setting.choices)
-    return f"| `{setting.flag}` | {default} | {says} |"
+    return f"| `{setting.flag}` | {default} | {says} | {cell('; '.join(setting.option.rules()))} |"
 
 
 def shown(value: object) -> str:

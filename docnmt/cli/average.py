@@ -9,7 +9,7 @@ from pathlib import Path
 
 from docnmt.cli.command import Command
 from docnmt.cli.command_line import Given
-from docnmt.registry.options import Section, below, option
+from docnmt.registry.options import Section, option
 from docnmt.runtime.files import check_new
 
 COMMAND = Command(
@@ -30,7 +30,7 @@ class AverageConfig:
     output: str = option(dataclasses.MISSING, "the checkpoint to write", metavar="FILE")
     inputs: tuple[str, ...] = option((), "checkpoint files", metavar="FILE")
     save_dir: str | None = option(None, "or: the folder of a training run", metavar="DIR")
-    last: int | None = option(None, "with --save-dir: its N newest numbered checkpoints")
+    last: int | None = option(None, "with --save-dir: its N newest numbered checkpoints", between=(1, None))
     overwrite: bool = option(False, "replace --output if it exists")
 
     def problems(self) -> list[str]:
@@ -40,7 +40,7 @@ class AverageConfig:
         if (self.save_dir is None) != (self.last is None):
             return ["--save-dir and --last go together"]
         twice = [name for number, name in enumerate(self.inputs) if name in self.inputs[:number]]
-        return below(self, 1, "last") + [f"--inputs: {name} is named twice" for name in twice[:1]]
+        return [f"--inputs: {name} is named twice" for name in twice[:1]]
 
 
 @COMMAND.main

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from docnmt.cli.command_line import Given, Parser, add_common, add_options
 from docnmt.registry.migrate import elsewhere, gone, migrate_file
-from docnmt.registry.options import Section, build, flag, underscored, without_effect
+from docnmt.registry.options import Section, build, flag, underscored
 from docnmt.registry.registry import Registry
 from docnmt.registry.user_dir import import_plugins
 from docnmt.runtime.checksums import skipped
@@ -109,8 +109,6 @@ class Command:
         except UsageError as error:
             named = [problem.replace("--config: ", f"--config {given.config}: ", 1) for problem in error.problems]
             raise UsageError(problems + named) from None
-        for config in resolved.values():  # a file may have unused options: it may serve several architectures
-            problems += without_effect(config, typed)
         if problems:
             raise UsageError(problems)
         return resolved

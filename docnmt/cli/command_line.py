@@ -129,7 +129,8 @@ def _add_option(group: argparse._ArgumentGroup, setting: Setting, default: objec
     about = setting.option
     shown = "" if setting.required or default in (None, "", (), False) else f" [{default}]"
     required = " (required)" if setting.required and not about.positional else ""
-    help = (about.help + shown + required).replace("%", "%%")
+    rules = "".join(f"; {rule}" for rule in about.rules())
+    help = (about.help + rules + shown + required).replace("%", "%%")
     if about.positional:
         nargs = "*" if setting.several else "?"
         group.add_argument(setting.name, metavar=about.metavar, help=help, nargs=nargs)

@@ -35,12 +35,8 @@ class InspectConfig:
     """Options for what is described."""
 
     path: str = option(dataclasses.MISSING, "a checkpoint, --save-dir or data folder", positional=True, metavar="PATH")
-    card: bool = option(False, "print a model card in Markdown, to be sent with the checkpoint")
+    card: bool = option(False, "print a model card in Markdown, to be sent with the checkpoint", excludes=("verify",))
     verify: bool = option(False, "compare all of it with its checksums; of a --save-dir every checkpoint")
-
-    def problems(self) -> list[str]:
-        """Contradictions between the values."""
-        return ["--card and --verify: give one of them"] if self.card and self.verify else []
 
 
 @COMMAND.main

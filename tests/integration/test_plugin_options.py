@@ -18,7 +18,7 @@ from docnmt.core.models.model_options import model_config
 from docnmt.core.training.load_model import load_model
 from docnmt.modules.positions import Position, PositionSettings
 from docnmt.registry import MODELS, register_architecture, register_fusion, register_model, register_position, registry
-from docnmt.registry.options import below, option
+from docnmt.registry.options import option
 
 DATA = Path(__file__).parents[1] / "compat" / "v1" / "data"
 SIZE = ["--embed-dim", "16", "--heads", "2", "--ffn-dim", "24"]
@@ -29,10 +29,7 @@ SMALL = [*SIZE, "--max-tokens", "300", "--max-update", "2", "--device", "cpu"]
 class PeriodConfig:
     """Options of the family `period`."""
 
-    period: int = option(10, "words after which an encoding is repeated")
-
-    def problems(self) -> list[str]:
-        return below(self, 1, "period")
+    period: int = option(10, "words after which an encoding is repeated", between=(1, None))
 
 
 class Period(nn.Module):

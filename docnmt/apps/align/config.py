@@ -31,7 +31,9 @@ class AlignConfig:
         None, "a translation model from SRC to TGT (checkpoint or --save-dir) that also judges which sentences belong "
         "together", metavar="CKPT", basic=True,
     )  # fmt: skip
-    device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
+    device: str = option(
+        "auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME", needs="path"
+    )
     splitter: Literal["rules", "sentencex"] = option(
         "rules", "what splits paragraphs of documents into sentences, as in docnmt-translate"
     )
@@ -39,8 +41,4 @@ class AlignConfig:
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        if self.source == self.target:
-            return [f"SOURCE and TARGET are both {self.source}"]
-        if self.path is None and self.device != "auto":
-            return ["--device has no effect without --path"]
-        return []
+        return [f"SOURCE and TARGET are both {self.source}"] if self.source == self.target else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docnmt.core.formats.columns import parse_columns
-from docnmt.registry.options import below, option
+from docnmt.registry.options import Except, Needs, option
 from docnmt.runtime.errors import UsageError
 
 
@@ -22,8 +22,10 @@ class ModelsConfig:
         metavar="CKPT[:CKPT...]",
     )
     device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
-    fp16: bool = option(False, "compute in half precision, on a GPU")
-    int8: bool = option(False, "multiply whole numbers of eight bits, on a CPU: faster, scores differ a little")
+    fp16: bool = option(False, "compute in half precision, on a GPU", excludes=("int8", "bf16"))
+    int8: bool = option(
+        False, "multiply whole numbers of eight bits, on a CPU: faster, scores differ a little", excludes=("bf16",)
+    )
     bf16: bool = option(False, "multiply in bfloat16, on a CPU that has it: faster, scores differ a little")
     source_lang: str | None = option(
         None, "of a model of several languages: the one of the text [as converted or trained]", metavar="SRC",
@@ -37,13 +39,8 @@ class ModelsConfig:
         "read a sentence with at most N sentences of its document before it and N after it; models of several "
         "sentences as one text: N + 1 as one [as trained]",
         basic=True,
+        between=(0, None),
     )
-
-    def problems(self) -> list[str]:
-        """Values out of range, and contradictions."""
-        found = below(self, 0, "context_window")
-        given = [f"--{name}" for name in ("fp16", "int8", "bf16") if getattr(self, name)]
-        return found + ([f"{', '.join(given)}: give one of them"] if given[1:] else [])
 
 
 @dataclass(frozen=True)
@@ -56,21 +53,13 @@ class MemoryConfig:
         "translations, for models that read earlier translations", metavar="DATA", basic=True,
     )  # fmt: skip
     memory_context: Literal["true", "foreign"] = option(
-        "true", "foreign: each document gets what resembles the next document's sentences (does the memory matter?)"
+        "true",
+        "foreign: each document gets what resembles the next document's sentences (does the memory matter?)",
+        needs="memory",
     )
-    memory_sentences: int = option(2, "sentences of --memory for each sentence", metavar="N")
-
-    def problems(self) -> list[str]:
-        """Contradictions between the values."""
-        if self.memory is None:
-            standard = MemoryConfig()
-            names = [
-                name
-                for name in ("memory_context", "memory_sentences")
-                if getattr(self, name) != getattr(standard, name)
-            ]
-            return [f"--{name.replace('_', '-')} has no effect without --memory" for name in names]
-        return below(self, 1, "memory_sentences")
+    memory_sentences: int = option(
+        2, "sentences that are read for each sentence", metavar="N", between=(1, None), needs="memory"
+    )
 
 
 def check_memory_window(memory: object, context_window: int | None) -> None:
@@ -86,18 +75,23 @@ def check_memory_window(memory: object, context_window: int | None) -> None:
         )
 
 
+_SCORED = Needs("scoring", ("sacrebleu",))
+
+
 @dataclass(frozen=True)
 class GenerateConfig:
     """Options of `docnmt-generate` besides those of the search."""
 
     data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
     gen_subset: str = option("test", "split to translate", metavar="NAME", basic=True)
-    gen_first: int | None = option(None, "translate only the first N documents of the split", metavar="N", basic=True)
+    gen_first: int | None = option(
+        None, "translate only the first N documents of the split", metavar="N", basic=True, between=(1, None)
+    )
     prefix_references: float = option(
         0.0,
         "give the model this share of each document, its first sentences, with their references; only the rest is "
         "translated and scored",
-        metavar="SHARE", basic=True,
+        metavar="SHARE", basic=True, between=(0, 1),
     )  # fmt: skip
     explain: str | None = option(
         None, "also write what the models read for each translation, and what would change without the sentences that "
@@ -122,26 +116,26 @@ class GenerateConfig:
     scoring: Literal["sacrebleu", "none"] = option(
         "sacrebleu", "s-BLEU, d-BLEU, chrF and TER by sacreBLEU, or nothing", basic=True
     )
-    sacrebleu: bool = option(False, "the same as --scoring sacrebleu")
+    sacrebleu: bool = option(False, "the same as --scoring sacrebleu", needs=_SCORED)
     sacrebleu_tokenize: str | None = option(
         None,
         "sacreBLEU's tokenizer: 13a, zh, ja-mecab, flores200, char, none … [the target language's]",
         metavar="NAME",
+        needs=_SCORED,
     )
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = below(self, 1, "gen_first")
-        if not 0 <= self.prefix_references <= 1:
-            found.append(f"--prefix-references: must be in [0, 1], got {self.prefix_references}")
-        if self.scoring == "none":
-            options = {"--sacrebleu": self.sacrebleu, "--sacrebleu-tokenize": self.sacrebleu_tokenize is not None}
-            found += [f"{name} has no effect with --scoring none" for name, given in options.items() if given]
+        found = []
         if self.quiet and self.scoring == "none" and self.results_path is None and self.explain is None:
             found.append("--quiet --scoring none leaves nothing to print; give --results-path")
         if self.quiet and self.print_alignment and self.results_path is None:
             found.append("--print-alignment has no effect with --quiet; give --results-path")
         return found
+
+
+_STDIN = Needs("files", ((),), says="text from stdin (< FILE); of files the ending says what they are")
+_LINES = Needs("input_format", ("text", "corpus"))
 
 
 @dataclass(frozen=True)
@@ -155,63 +149,49 @@ class TranslateConfig:
     )  # fmt: skip
     output: str | None = option(
         None, "where the translated document goes, of the same kind; a folder for several [stdout, for one]",
-        metavar="OUT", aliases=["-o"], basic=True,
+        metavar="OUT", aliases=["-o"], basic=True, needs=Needs("files", says="FILE; stdin goes to stdout"),
     )  # fmt: skip
-    overwrite: bool = option(False, "replace what stands at --output and --explain", basic=True)
+    overwrite: bool = option(
+        False,
+        "replace what stands at --output and --explain",
+        basic=True,
+        needs=Needs(("files", "explain"), says="FILE or --explain"),
+    )
     input_format: Literal["text", "corpus", "lines", "jsonl", "tsv"] = option(
         "text",
         "text: one document, lines are split into sentences; corpus: a sentence a line, empty lines between documents; "
         r"lines: a document a line, `\n` in it (two characters) parts its lines; jsonl, tsv: a sentence, paragraph or "
         "document a row, which comes back with its translation in a column 'hypothesis'",
         basic=True,
+        needs=_STDIN,
     )
     given: str | None = option(
-        None, "translations that there are already: a line for each line of stdin, empty where there is none. They are "
-        "written as they are, and models that read earlier translations read them", metavar="FILE", basic=True,
-    )  # fmt: skip
+        None,
+        "translations that there are already: a line for each line of stdin, empty where there is none. They are "
+        "written as they are, and models that read earlier translations read them",
+        metavar="FILE",
+        basic=True,
+        needs=[_STDIN, _LINES],
+    )
     explain: str | None = option(
         None, "also write what the models read for each translation, and what would change without the sentences that "
         "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
     )  # fmt: skip
     print_alignment: bool = option(
-        False, "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words"
-    )
+        False, "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words",
+        needs=[_STDIN, _LINES], excludes=("given",),
+    )  # fmt: skip
     columns: tuple[str, ...] = option(
         (), "what the columns of jsonl and tsv are called: source=NAME document=NAME [as in docnmt-preprocess]",
-        metavar="ROLE=NAME",
+        metavar="ROLE=NAME", needs=Needs("input_format", ("jsonl", "tsv")),
     )  # fmt: skip
     splitter: Literal["rules", "sentencex"] = option(
         "rules", "what splits lines into sentences: docnmt's rules, made for English and German, or the package "
-        "sentencex, for many languages (docnmt[sentencex])",
+        "sentencex, for many languages (docnmt[sentencex])", needs=Needs("input_format", Except(("corpus",))),
     )  # fmt: skip
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = parse_columns(self.columns)[1]
-        if self.columns and self.input_format not in ("jsonl", "tsv"):
-            found.append(f"--columns has no effect with --input-format {self.input_format}")
-        if self.splitter != "rules" and self.input_format == "corpus":
-            found.append("--splitter has no effect with --input-format corpus, where a line is a sentence")
-        if self.given is not None and self.input_format not in ("text", "corpus"):
-            found.append(f"--given is for --input-format text and corpus, not for {self.input_format}")
-        if self.print_alignment and (self.files or self.given or self.input_format not in ("text", "corpus")):
-            there = "FILE" if self.files else "--given" if self.given else f"--input-format {self.input_format}"
-            found.append(f"--print-alignment is for stdin in --input-format text or corpus, not for {there}")
-        return found + self._of_files()
-
-    def _of_files(self) -> list[str]:
-        """Contradictions about documents."""
-        if not self.files:
-            overwrite = self.overwrite and self.explain is None
-            options = {"--output": self.output is not None, "--overwrite": overwrite}
-            return [
-                f"{name} has no effect without FILE; stdin goes to stdout" for name, given in options.items() if given
-            ]
-        found = []
-        if self.input_format != "text":
-            found.append(f"--input-format {self.input_format} is for stdin; of files the ending says what they are")
-        if self.given is not None:
-            found.append("--given is for stdin (< FILE); XLIFF, PO and TMX hold their translations themselves")
-        if self.output is None and len(self.files) > 1:
-            found.append(f"{len(self.files)} files: give a folder for their translations with -o DIR")
-        return found
+        several = self.output is None and len(self.files) > 1
+        found = [f"{len(self.files)} files: give a folder for their translations with -o DIR"] if several else []
+        return parse_columns(self.columns)[1] + found

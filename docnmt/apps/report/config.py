@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from docnmt.core.formats.columns import parse_columns
 from docnmt.core.scoring.config import COLUMNS_HELP, SAMPLES, SEED
-from docnmt.registry.options import below, option
+from docnmt.registry.options import option
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,17 @@ class PageConfig:
     title: str = option("Translation report", "heading of the page", basic=True)
     ter: bool = option(False, "also TER", basic=True)
     source_lang: str | None = option(
-        None, "code of the source's language, for fonts and screen readers", metavar="CODE"
+        None, "code of the source's language, for fonts and screen readers", metavar="CODE", needs="src"
     )
     target_lang: str | None = option(None, "code of the target's language", metavar="CODE")
     columns: tuple[str, ...] = option((), COLUMNS_HELP, metavar="ROLE=NAME")
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
-    samples: int = option(SAMPLES, "bootstrap samples")
-    seed: int = option(SEED, "of the bootstrap")
+    samples: int = option(SAMPLES, "bootstrap samples", between=(1, None))
+    seed: int = option(SEED, "of the bootstrap", between=(0, None))
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = [*below(self, 1, "samples"), *below(self, 0, "seed"), *parse_columns(self.columns)[1]]
+        found = parse_columns(self.columns)[1]
         if self.names and len(self.names) != len(self.sys):
             found.append(f"--names: expected {len(self.sys)}, one for each file of --sys, got {len(self.names)}")
-        if self.source_lang is not None and self.src is None:
-            found.append("--source-lang has no effect without --src")
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docnmt.registry.options import below, no_share, option
+from docnmt.registry.options import Open, option
 
 
 @dataclass(frozen=True)
@@ -16,13 +16,11 @@ class CrossEntropyConfig:
 class LabelSmoothedCrossEntropyConfig:
     """Options of label-smoothed cross-entropy."""
 
-    label_smoothing: float = option(0.1, "share of the probability given to all labels alike", basic=True)
+    label_smoothing: float = option(
+        0.1, "share of the probability given to all labels alike", basic=True, between=(0, Open(1))
+    )
     r_drop: float = option(
         0.0, "R-Drop: two passes an update, and this weight on how differently they predict (5 in its paper); of "
         "copy_transformer without what is copied",
-        metavar="ALPHA",
+        metavar="ALPHA", between=(0, None),
     )  # fmt: skip
-
-    def problems(self) -> list[str]:
-        """Contradictions between the values."""
-        return no_share(self, "label_smoothing") + below(self, 0, "r_drop")

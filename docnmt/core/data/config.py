@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from docnmt.core.formats.columns import Columns, parse_columns
-from docnmt.registry.options import Condition, above, flag, option, settings
+from docnmt.registry.options import Needs, Open, flag, option, settings
 
 #: The default of `--vocab-size`.
 DEFAULT_VOCAB_SIZE = 8000
@@ -16,19 +16,12 @@ VOCABULARY_OPTIONS = (
     "vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "normalize_punctuation",
     "subword_sample",
 )  # fmt: skip
+_TEXT = Needs("merge", ((),), says="text to read: --merge takes the folders as they are", typed=True)
 
 
 @dataclass(frozen=True)
 class TranslationPreprocessConfig:
     """Parallel documents: PREFIX.SRC and PREFIX.TGT, a sentence a line, an empty line between documents."""
-
-    conditions: ClassVar[tuple[Condition, ...]] = (
-        Condition(
-            ("joined_dictionary", "columns", "one_sided", "detokenize", "long_policy", "max_sentence_tokens",
-             "max_document_tokens"),
-            "reads_text", (True,), "text to read: --merge takes the folders as they are",
-        ),
-    )  # fmt: skip
 
     source_lang: str = option(
         dataclasses.MISSING, "source language: the ending of its files", metavar="SRC", aliases=("-s",)
@@ -52,51 +45,68 @@ class TranslationPreprocessConfig:
         "NAME,NAME: several of them; 1, 2, …: by number, where there is no header [the names that known corpora use]",
         metavar="ROLE=NAME",
         basic=True,
+        needs=_TEXT,
     )
     one_sided: Literal["error", "read", "skip"] | None = option(
         None,
         "what happens to source sentences without a translation. read: they stay as context, and are neither "
         "trained on nor scored; skip: they are left out. Translations without a source are left out in both cases "
         "[error; in tables read]",
+        needs=_TEXT,
     )
     detokenize: Literal["none", "moses"] = option(
         "none", "moses: the text was cut into words by Moses' tokenizer, and is put together again as it is read "
-        "(sacremoses); its parts, as 's and &quot;, become ordinary text",
+        "(sacremoses); its parts, as 's and &quot;, become ordinary text", needs=_TEXT,
     )  # fmt: skip
-    drop_duplicates: bool = option(False, "leave out training documents that repeat an earlier one on both sides")
+    drop_duplicates: bool = option(
+        False, "leave out training documents that repeat an earlier one on both sides", needs="trainpref"
+    )
     drop_overlap: bool = option(
-        False, "leave out training documents of which at least half stands in the validation or test data"
+        False,
+        "leave out training documents of which at least half stands in the validation or test data",
+        needs=[Needs("trainpref"), Needs(("validpref", "testpref"))],
     )
     max_length_ratio: float | None = option(
         None, "leave out training documents whose one side has more than this many times the characters of the other",
-        metavar="R",
+        metavar="R", between=(1, None), needs="trainpref",
     )  # fmt: skip
     min_language_share: float | None = option(
-        None, "leave out training documents of which less than this share of a side is in its language, by py3langid "
-        "(docnmt[langid]). All that is left out is listed in dropped.tsv in the data folder", metavar="SHARE",
-    )  # fmt: skip
+        None,
+        "leave out training documents of which less than this share of a side is in its language, by py3langid "
+        "(docnmt[langid]). All that is left out is listed in dropped.tsv in the data folder",
+        metavar="SHARE",
+        between=(Open(0), 1),
+        needs="trainpref",
+    )
     merge: tuple[str, ...] = option(
-        (), "instead put data folders of one vocabulary together that were made piece by piece, their training text in "
-        "this order; each other split must stand in one of them", metavar="FOLDER",
-    )  # fmt: skip
+        (),
+        "instead put data folders of one vocabulary together that were made piece by piece, their training text in "
+        "this order; each other split must stand in one of them",
+        metavar="FOLDER",
+        excludes=("trainpref", "validpref", "testpref", "srcdict", "tgtdict"),
+    )
     overwrite: bool = option(False, "replace the folder if docnmt-preprocess wrote it", basic=True)
     workers: int | None = option(
         None, "processes that cut text into subwords; the result does not depend on it [as many as there are "
-        "processors that this one may use, fewer for little text]", basic=True,
+        "processors that this one may use, fewer for little text]", basic=True, between=(1, None),
     )  # fmt: skip
 
     vocab_size: int | None = option(
         None, "entries of the vocabulary, the five special ones included "
-        f"[{DEFAULT_VOCAB_SIZE}, or as many as the text supports]", metavar="N", basic=True,
+        f"[{DEFAULT_VOCAB_SIZE}, or as many as the text supports]", metavar="N", basic=True, between=(1, 1 << 24),
     )  # fmt: skip
-    joined_dictionary: bool = option(True, "one vocabulary for both languages", basic=True)
+    joined_dictionary: bool = option(True, "one vocabulary for both languages", basic=True, needs=_TEXT)
     srcdict: str | None = option(
         None, "take the vocabulary of both languages from a data folder, a checkpoint (or --save-dir) or a .model "
         "file; with --no-joined-dictionary the source's", metavar="PATH", basic=True,
     )  # fmt: skip
-    tgtdict: str | None = option(None, "with --no-joined-dictionary, the target's likewise", metavar="PATH")
+    tgtdict: str | None = option(
+        None, "the target's likewise", metavar="PATH", needs=Needs("joined_dictionary", (False,))
+    )
     subword_model: Literal["unigram", "bpe"] = option("unigram", "kind of SentencePiece model")
-    character_coverage: float = option(1.0, "share of the training text's characters to have in the vocabulary")
+    character_coverage: float = option(
+        1.0, "share of the training text's characters to have in the vocabulary", between=(Open(0), 1)
+    )
     byte_fallback: bool = option(False, "spell characters that are not in the vocabulary in UTF-8 bytes")
     normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = option(
         "nmt_nfkc",
@@ -108,76 +118,53 @@ class TranslationPreprocessConfig:
     )  # fmt: skip
     user_defined_symbols: tuple[str, ...] = option(
         (), "entries of the vocabulary that are never cut, such as language tags (<2de>), wherever the text has them",
-        metavar="SYMBOL",
+        metavar="SYMBOL", needs=Needs("trains_vocabulary", says="a vocabulary that is trained here"),
     )  # fmt: skip
     subword_sample: int = option(
         500_000,
         "train the vocabulary on at most N lines of a side, spread evenly over the training text; "
         "SentencePiece takes about 25 bytes of memory for each byte of them",
         metavar="N",
+        between=(1, None),
     )
 
     long_policy: Literal["error", "split", "truncate", "skip"] = option(
-        "error", "what happens to sentences and documents above the limits below. split: sentences at spaces, on both "
+        "error",
+        "what happens to sentences and documents above the limits below. split: sentences at spaces, on both "
         "sides into equally many pieces; documents at sentence ends. truncate: the rest is cut off. skip: left out on "
         "both sides. Test sets are never changed: too long is an error under 'error' and else kept with a warning",
-    )  # fmt: skip
-    max_sentence_tokens: int = option(1024, "longest sentence, in subwords of its longer side", metavar="N", basic=True)
+        needs=_TEXT,
+    )
+    max_sentence_tokens: int = option(
+        1024,
+        "longest sentence, in subwords of its longer side",
+        metavar="N",
+        basic=True,
+        between=(1, None),
+        needs=_TEXT,
+    )
     max_document_tokens: int | None = option(
         None, "longest document, likewise; by default any, as docnmt-train --max-doc-tokens cuts at sentence ends",
-        metavar="N",
+        metavar="N", between=(1, None), needs=_TEXT,
     )  # fmt: skip
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
-        found = []
+        """Contradictions."""
+        found = parse_columns(self.columns)[1]
         if not self.trainpref and self.srcdict is None and not self.merge:
             found.append("--trainpref is required (or --srcdict, to preprocess with a vocabulary that exists)")
-        if not (self.trainpref or self.merge or self.joined_dictionary or self.tgtdict is not None):
+        elif not (self.trainpref or self.merge or self.joined_dictionary or self.tgtdict is not None):
             found.append("--no-joined-dictionary without --trainpref needs --tgtdict as well as --srcdict")
-        if self.merge and (self.trainpref or self.validpref or self.testpref or self.srcdict or self.tgtdict):
-            found.append(
-                "--merge takes everything from its folders: give no --trainpref, --validpref, --testpref, --srcdict"
-            )
-        if not (self.merge or self.trainpref or self.validpref or self.testpref):
+        elif not (self.merge or self.trainpref or self.validpref or self.testpref):
             found.append("nothing to do: give --trainpref, --validpref or --testpref")
         if self.source_lang == self.target_lang:
             found.append(f"--source-lang and --target-lang are both '{self.source_lang}', so their files are the same")
-        if self.tgtdict is not None and self.joined_dictionary:
-            found.append(
-                "--tgtdict has no effect with a joined dictionary: give --no-joined-dictionary, or only --srcdict"
-            )
-        for name in ("workers", "vocab_size", "subword_sample", "max_sentence_tokens", "max_document_tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                found.append(f"--{name.replace('_', '-')}: expected at least 1, got {value}")
-        found += above(self, 1 << 24, "vocab_size")
-        found += self._of_symbols() + parse_columns(self.columns)[1]
         if self.table_columns().hypothesis:
             found.append("--columns hypothesis=…: has no effect here; it belongs to docnmt-score")
-        found += [f"{name} has no effect without --trainpref" for name in self.filters() if not self.trainpref]
-        if self.drop_overlap and not (self.validpref or self.testpref):
-            found.append("--drop-overlap has no effect without --validpref or --testpref")
-        if self.max_length_ratio is not None and not self.max_length_ratio >= 1:
-            found.append(f"--max-length-ratio: expected at least 1, got {self.max_length_ratio}")
-        if self.min_language_share is not None and not 0 < self.min_language_share <= 1:
-            found.append(f"--min-language-share: expected a share above 0 and at most 1, got {self.min_language_share}")
-        if not 0 < self.character_coverage <= 1:
-            found.append(f"--character-coverage: expected a share between 0 and 1, got {self.character_coverage}")
-        return found
-
-    def _of_symbols(self) -> list[str]:
-        """Return the errors in `--user-defined-symbols`."""
-        symbols, name = self.user_defined_symbols, "--user-defined-symbols"
-        found = [
-            f"{name} {symbol!r}: expected a symbol without white space"
-            for symbol in symbols
-            if symbol.split() != [symbol]
-        ]
-        if len(set(symbols)) < len(symbols):
-            found.append(f"{name}: a symbol is given twice")
-        if symbols and not self.trains_vocabulary:
-            found.append(f"{name} has no effect: no vocabulary is trained here")
+        symbols = self.user_defined_symbols
+        for symbol in symbols:
+            if symbol.split() != [symbol] or symbols.count(symbol) > 1:
+                found.append(f"--user-defined-symbols {symbol!r}: expected each once, and without white space")
         return found
 
     def useless(self) -> list[str]:
@@ -190,12 +177,7 @@ class TranslationPreprocessConfig:
     def trains_vocabulary(self) -> bool:
         """True if a vocabulary is trained, for one side at least."""
         taken = self.srcdict is not None and (self.joined_dictionary or self.tgtdict is not None)
-        return self.reads_text and not taken
-
-    @property
-    def reads_text(self) -> bool:
-        """True if text is read; False if data folders are merged."""
-        return not self.merge
+        return not self.merge and not taken
 
     def table_columns(self) -> Columns:
         """Return the value of `--columns`, parsed."""

@@ -9,13 +9,19 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from docnmt.core.models.config import TransformerConfig
-from docnmt.core.models.sequence_config import LevelOptions
+from docnmt.core.models.sequence_config import ABOVE_WORDS, LevelOptions
 from docnmt.core.reading import ReadingPlan
-from docnmt.registry.options import Condition, below, no_share, option
+from docnmt.registry.options import Except, Needs, Open, option
 from docnmt.registry.registry import MERGES, POSITIONS
 
 #: The default of `--target-top-t`.
 DEFAULT_TARGET_TOP_T = 4
+
+_OWN_BLOCK = Needs(
+    "context_blocks",
+    says="a block that reads the document alone: give --context-placement block or --target-context",
+    typed=True,
+)
 
 
 @dataclass(frozen=True)
@@ -23,22 +29,20 @@ class ContextOptions(TransformerConfig):
     """Options of a context attention in encoder and decoder."""
 
     free: ClassVar[tuple[str, ...]] = ("target_top_t", "equal_start")
-    conditions: ClassVar[tuple[Condition, ...]] = (
-        Condition(("summary_input",), "context_sides", ("both", "encoder")),
-        Condition(("context_norm",), "norm", ("post",)),
-        Condition(("context_norm",), "context_blocks", (True,), "a block that reads the document alone: give "
-                  "--context-placement block or --target-context"),
-    )  # fmt: skip
 
     context_placement: Literal["block", "heads", "replace"] = option(
         "block", "context attention as a block of its own, as extra heads, or in place of self-attention heads"
     )
     context_norm: Literal["pre", "post"] = option(
-        "post", "with --norm post, the layer norm of blocks that read a document: after the residual sum as in the "
+        "post",
+        "the layer norm of blocks that read a document: after the residual sum as in the "
         "others, or before the block, which so can start without an effect (--finetune-from-model)",
-    )  # fmt: skip
+        needs=[Needs("norm", ("post",), typed=True), _OWN_BLOCK],
+    )
     context_heads: int | None = option(
-        None, "heads of the context attention; 'replace' may take all of --heads [--heads; half of them for 'replace']"
+        None,
+        "heads of the context attention; 'replace' may take all of --heads [--heads; half of them for 'replace']",
+        between=(1, None),
     )
     equal_start: bool = option(
         True, "queries and keys of context attention start with the same projections, so that at first a word finds "
@@ -49,19 +53,27 @@ class ContextOptions(TransformerConfig):
         "layer",
         "source2token reads what every encoder layer's context attention reads (eq. 5), or the embeddings once "
         "(figure 1)",
+        needs=Needs("context_sides", ("both", "encoder"), typed=True),
     )
     context_word_dropout: float = option(
-        0.0, "in training, how often a word is hidden from context attention (not from its own sentence)"
+        0.0,
+        "in training, how often a word is hidden from context attention (not from its own sentence)",
+        between=(0, Open(1)),
     )
     context_dropout: float = option(
-        0.0, "in training, how often a document is read without context: each of its sentences reads itself alone"
+        0.0,
+        "in training, how often a document is read without context: each of its sentences reads itself alone",
+        between=(0, Open(1)),
     )
     target_context: Literal["none", "summaries", "conditional"] = option(
         "none", "what the decoder reads of the translations before its sentence: their summaries, or the words of the "
         "most relevant ones (eq. 7); the reference's in training, the model's own in decoding", basic=True,
     )  # fmt: skip
     target_top_t: int | None = option(
-        None, "sentences that each word and head keeps with --target-context conditional [4]"
+        None,
+        "sentences that each word and head keeps of earlier translations [4]",
+        between=(1, None),
+        needs=Needs("target_context", ("conditional",)),
     )
 
     @property
@@ -81,15 +93,12 @@ class ContextOptions(TransformerConfig):
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = super().problems() + no_share(self, "context_word_dropout", "context_dropout")
-        found += below(self, 1, "context_heads", "target_top_t")
+        found = super().problems()
         if self.context_placement == "replace" and (self.context_heads or 1) > self.heads:
             found.append(
                 f"--context-placement replace: there are no --context-heads {self.context_heads} to replace among the "
                 f"--heads {self.heads}"
             )
-        if self.target_top_t is not None and self.target_context != "conditional":
-            found.append("--target-top-t has no effect without --target-context conditional")
         return found
 
 
@@ -101,15 +110,17 @@ class HierTransformerConfig(ContextOptions, LevelOptions):
     nearest sentence, not the one about the same thing. If sentences are joined, places must tell them apart.
     """
 
-    conditions: ClassVar[tuple[Condition, ...]] = (
-        Condition(
-            ("position_count",), "position", ("multi_level", "sinusoidal", "learned", "rope_input", "relative_input")
-        ),
-    )
+    also_needs: ClassVar[dict[str, Needs]] = {
+        "position_count": Needs(
+            "position", ("multi_level", "sinusoidal", "learned", "rope_input", "relative_input"), typed=True
+        )
+    }
 
     # a group that extends a class brings that class's defaults again, so defaults changed by a group are repeated here
     position: str = option("multi_level", "position family", choices=POSITIONS.names)
-    level_scale: float = option(0.1, "what positions above the word are multiplied by at the start; learned")
+    level_scale: float = option(
+        0.1, "what positions above the word are multiplied by at the start; learned", needs=ABOVE_WORDS
+    )
 
     @property
     def reading(self) -> ReadingPlan:
@@ -126,23 +137,16 @@ class CondTransformerConfig(HierTransformerConfig):
 
     free: ClassVar[tuple[str, ...]] = ("top_t", "read_all_updates", "always_own_sentence")
 
-    top_t: int = option(4, "sentences that each word and head keeps", basic=True)
+    top_t: int = option(4, "sentences that each word and head keeps", basic=True, between=(1, None))
     read_all_updates: int = option(
         0, "read every sentence of the source document in the first so many updates, then only --top-t (short "
-        "documents only: this costs quadratic time)"
+        "documents only: this costs quadratic time)", between=(0, None),
     )  # fmt: skip
     always_own_sentence: bool = option(
-        False, "a word's own sentence (a target word's: the one it translates) is always among those it keeps"
+        False,
+        "a word's own sentence (a target word's: the one it translates) is always among those it keeps",
+        needs=Needs("top_t", Except((1,))),
     )
-
-    def problems(self) -> list[str]:
-        """Contradictions between the values."""
-        found = super().problems() + below(self, 1, "top_t")
-        if self.read_all_updates < 0:
-            found.append(f"--read-all-updates: must not be negative, got {self.read_all_updates}")
-        if self.always_own_sentence and self.top_t == 1:
-            found.append("--always-own-sentence with --top-t 1 leaves no other sentence; give --top-t 2 or more")
-        return found
 
     def notes(self) -> list[str]:
         """Return warnings about options that would waste a training run."""
@@ -166,20 +170,11 @@ class HierCondTransformerConfig(CondTransformerConfig):
         choices=MERGES.names,
     )
     select_on: Literal["cumulative", "node"] = option(
-        "cumulative", "with --merge: the top t of a tree level are chosen by the sum of relevances on their path, or "
-        "by their own",
+        "cumulative", "the top t of a tree level are chosen by the sum of relevances on their path, or "
+        "by their own", needs="merge",
     )  # fmt: skip
 
     count_copies: bool = option(
-        True, "with --merge: the relevance of a node without a sibling, of which its parent is a copy, is added to the "
-        "sum a second time",
+        True, "the relevance of a node without a sibling, of which its parent is a copy, is added to the "
+        "sum a second time", needs="merge",
     )  # fmt: skip
-
-    def problems(self) -> list[str]:
-        """Contradictions between the values."""
-        found = super().problems()
-        for typed, changed in ((f"--select-on {self.select_on}", self.select_on != "cumulative"),
-                               ("--no-count-copies", not self.count_copies)):  # fmt: skip
-            if self.merge is None and changed:
-                found.append(f"{typed} has no effect without --merge: no tree is descended")
-        return found

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any  # values of options, and classes that hold them
 
 from docnmt.core.models.position_rules import fusion_of
-from docnmt.registry.options import NoOptions, contradictions, settings
+from docnmt.registry.options import NoOptions, own_problems, settings
 from docnmt.registry.registry import FUSIONS, MODELS, POSITIONS, Registry
 from docnmt.runtime.errors import UsageError
 
@@ -41,7 +41,7 @@ def model_config(model: str, values: Mapping[str, Any]) -> type:
 
 @functools.cache
 def _extended(config: type, *parts: type) -> type:
-    """Return a configuration class that also has the options, problems and conditions of others."""
+    """A configuration class that has the options, their rules and problems of others, too."""
     if not parts:
         return config
     names = [setting.name for part in (config, *parts) for setting in settings(part)]
@@ -52,8 +52,8 @@ def _extended(config: type, *parts: type) -> type:
         )
 
     def problems(self: object) -> list[str]:
-        """Return the contradictions between the values, of every part."""
-        return [found for part in (config, *parts) for found in contradictions(self, part)]
+        """Contradictions between the values, of every part."""
+        return [found for part in (config, *parts) for found in own_problems(self, part)]
 
     namespace = {"problems": problems}
     return dataclasses.make_dataclass(config.__name__, [], bases=(config, *parts), namespace=namespace, frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from docnmt.registry.options import Except
+from docnmt.registry.options import Except, Needs
 
-#: The fusions that read the positions' encoding.
-READ_POSITIONS = Except(("none", "gate_content"))
-#: The families that have nothing to fuse, each with the reason.
+#: Fusions that read the positions' encoding.
+_READ_POSITIONS = Except(("none", "gate_content"))
+#: What an option of positions needs, besides its family.
+READ_POSITIONS = Needs("position_fusion", _READ_POSITIONS, typed=True)
+#: Families that have nothing to fuse, and why.
 NOTHING_TO_FUSE = {
     "rope": "rotary positions turn queries and keys inside attention; use rope_input, or another family",
     "relative": "relative positions act on attention scores; use relative_input, or another family",
@@ -24,21 +26,22 @@ def fusion_of(position: str, fusion: str) -> str:
     return fusion or ("concat" if position in ("sinusoidal", "multi_level") else "add")
 
 
-def fusion_problems(position: str, fusion: str) -> list[str]:
-    """Return the reason why an operator does not fit a family: families without an input table have nothing to fuse.
+def position_problems(position: str, fusion: str, attention: str, width: int, heads: int) -> list[str]:
+    """Why a family cannot be had with an operator, an attention or a width.
 
-    `add` (their default, which then adds nothing) and `none` go with all of them.
+    A family without an input table has nothing to fuse, but goes with `add`, its default, which then adds nothing, and
+    with `none`. Sines and cosines, and rotations, pair features up.
     """
+    found = []
+    if width % heads:
+        found.append(f"--heads {heads} does not divide --embed-dim {width}")
     if position in NOTHING_TO_FUSE and fusion not in ("add", "none"):
-        reason = NOTHING_TO_FUSE[position]
-        return [f"--position-fusion {fusion}: --position {position} has nothing to fuse: {reason}"]
-    return []
-
-
-def width_problems(position: str, width: int, heads: int) -> list[str]:
-    """Return a message if a width is odd although sinusoidal or rotary encodings pair features up."""
+        why = NOTHING_TO_FUSE[position]
+        found.append(f"--position-fusion {fusion}: --position {position} has nothing to fuse: {why}")
+    if attention == "linear" and position in ("rope", "alibi"):
+        found.append(f"--attention linear has no scores for --position {position} to act on; use another family")
     if position in ("sinusoidal", "rope_input", "multi_level") and width % 2:
-        return [f"--embed-dim: --position {position} needs an even width, got {width}"]
-    if position == "rope" and (width // heads) % 2:
-        return [f"--heads: --position rope needs heads of even width, got {width}/{heads} = {width // heads}"]
-    return []
+        found.append(f"--embed-dim: --position {position} needs an even width, got {width}")
+    elif position == "rope" and (width // heads) % 2:
+        found.append(f"--heads: --position rope needs heads of even width, got {width}/{heads} = {width // heads}")
+    return found

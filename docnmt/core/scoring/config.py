@@ -8,7 +8,7 @@ from typing import Literal
 
 from docnmt.core.formats.address import language_pair
 from docnmt.core.formats.columns import parse_columns
-from docnmt.registry.options import below, option
+from docnmt.registry.options import Needs, option
 from docnmt.runtime.errors import UserError
 
 #: The bootstrap's default number of samples and seed.
@@ -33,7 +33,7 @@ class ReportConfig:
         "also scores of parts of the text: by the sentence's position in its document, by the document's length in "
         "sentences, by the sentence's length in tokens",
     )
-    plot: str | None = option(None, "draw what --by says into this picture", metavar="FILE.png")
+    plot: str | None = option(None, "draw what --by says into this picture", metavar="FILE.png", needs="by")
     per_document: bool = option(False, "also every document's own scores")
     per_sentence: bool = option(False, "also every sentence's own chrF, TER and, if asked for, COMET")
     address: str | None = option(
@@ -44,29 +44,28 @@ class ReportConfig:
     comet: str | None = option(
         None, "also COMET by this model (Unbabel/wmt22-comet-da); needs the extra docnmt[comet]", metavar="MODEL"
     )
-    comet_window: int | None = option(None, "COMET reads N sentences of a document at once [1]", metavar="N")
-    comet_stride: int | None = option(None, "sentences from one such window to the next, at most N [1]", metavar="N")
-    comet_qe: bool = option(False, "COMET gets no reference: for models such as Unbabel/wmt22-cometkiwi-da")
+    comet_window: int | None = option(
+        None, "COMET reads N sentences of a document at once [1]", metavar="N", between=(1, None), needs="comet"
+    )
+    comet_stride: int | None = option(
+        None, "sentences from one such window to the next, at most N [1]", metavar="N", between=(1, None), needs="comet"
+    )
+    comet_qe: bool = option(
+        False, "COMET gets no reference: for models such as Unbabel/wmt22-cometkiwi-da", needs="comet"
+    )
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = below(self, 1, "comet_window", "comet_stride")
+        found = []
         if self.address is not None:
             try:
                 language_pair(self.address)
             except UserError as error:
                 found.append(f"--address: {error}")
-        if self.comet is None:
-            given = {"--comet-window": self.comet_window, "--comet-stride": self.comet_stride}
-            given |= {"--comet-qe": self.comet_qe or None}
-            found += [f"{name} has no effect without --comet" for name, value in given.items() if value is not None]
-        elif (self.comet_stride or 1) > (self.comet_window or 1):
+        if (self.comet_stride or 1) > (self.comet_window or 1):
             found.append(
-                f"--comet-stride {self.comet_stride} leaves out sentences between windows of {self.comet_window or 1}; "
-                "give at most --comet-window"
+                f"--comet-stride {self.comet_stride} leaves out sentences between windows; give --comet-window"
             )
-        if self.plot is not None and self.by is None:
-            found.append("--plot has no effect without --by")
         return found
 
 
@@ -87,21 +86,21 @@ class ScoreConfig:
         basic=True,
     )
     resegmented: str | None = option(
-        None, "with --resegment: also write --sys with the reference's lines into this file", metavar="FILE"
+        None,
+        "with --resegment: also write --sys with the reference's lines into this file",
+        metavar="FILE",
+        needs="resegment",
     )
     overwrite: bool = option(False, "replace what stands at --resegmented and --plot")
     columns: tuple[str, ...] = option((), COLUMNS_HELP, metavar="ROLE=NAME")
-    samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]")
-    seed: int | None = option(None, f"of the bootstrap [{SEED}]")
+    samples: int | None = option(None, f"bootstrap samples [{SAMPLES}]", between=(1, None))
+    seed: int | None = option(None, f"of the bootstrap [{SEED}]", between=(0, None))
     sacrebleu_tokenize: str = option("13a", "sacreBLEU's tokenizer for BLEU: 13a, intl, zh, char …", metavar="NAME")
     json: bool = option(False, "print JSON instead of text")
 
     def problems(self) -> list[str]:
         """Contradictions between the values."""
-        found = [*below(self, 1, "samples"), *below(self, 0, "seed"), *parse_columns(self.columns)[1]]
-        if self.resegmented is not None and not self.resegment:
-            found.append("--resegmented has no effect without --resegment")
-        return found
+        return parse_columns(self.columns)[1]
 
 
 @dataclass(frozen=True)
@@ -151,11 +150,10 @@ class QuestionsConfig:
     contrapro_documents: str | None = option(
         None, "folder of OpenSubtitles documents, the context for ContraPro's JSON", metavar="DIR"
     )
-    context_seed: int | None = option(None, f"of the contexts shuffled or foreign [{CONTEXT_SEED}]")
+    context_seed: int | None = option(
+        None,
+        f"of the contexts shuffled or foreign [{CONTEXT_SEED}]",
+        between=(0, None),
+        needs=Needs("context", ("shuffled", "foreign")),
+    )
     json: bool = option(False, "print JSON instead of text: also which questions were solved")
-
-    def problems(self) -> list[str]:
-        """Contradictions between the values."""
-        if self.context_seed is None or self.context in ("shuffled", "foreign"):
-            return below(self, 0, "context_seed")
-        return [f"--context-seed has no effect with --context {self.context}; it belongs to shuffled, foreign"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.registry.options import above, below, option
+from docnmt.registry.options import Open, option
 from docnmt.registry.registry import GENERATORS
 
 #: Upper bounds of hypotheses per sentence, tokens per sentence and the length penalty; more can only be a typing error.
@@ -25,22 +24,19 @@ COLDEST = 1e-6
 class SearchConfig:
     """Options that every generator has."""
 
-    lenpen: float = option(1.0, "length penalty: a score is the sum of log-probabilities / length ** lenpen")
+    lenpen: float = option(
+        1.0, "length penalty: a score is the sum of log-probabilities / length ** lenpen", between=(0, MOST_LENPEN)
+    )
     unkpen: float = option(0.0, "subtracted from the log-probability of <unk>")
-    max_len_a: float = option(1.5, "a sentence has at most a * (source tokens) + b tokens: a")
-    max_len_b: int = option(10, "b of the same")
-    min_len: int = option(1, "a sentence has at least this many tokens, </s> not counted")
+    max_len_a: float = option(1.5, "a sentence has at most a * (source tokens) + b tokens: a", between=(0, MOST_TOKENS))
+    max_len_b: int = option(10, "b of the same", between=(0, MOST_TOKENS))
+    min_len: int = option(1, "a sentence has at least this many tokens, </s> not counted", between=(0, MOST_TOKENS))
 
     def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
-        found = below(self, 0, "lenpen", "max_len_a", "max_len_b", "min_len")
-        found += above(self, MOST_TOKENS, "max_len_a", "max_len_b", "min_len")
-        found += above(self, MOST_LENPEN, "lenpen") if math.isfinite(self.lenpen) else []  # `build` speaks of infinity
-        if not found and self.max_len_a == 0 and self.max_len_b < max(self.min_len, 1):
-            found.append(
-                f"--max-len-b {self.max_len_b} leaves no room for a sentence of --min-len {self.min_len}; raise it"
-            )
-        return found
+        """Contradictions between the values."""
+        if self.max_len_a or self.max_len_b >= max(self.min_len, 1):
+            return []
+        return [f"--max-len-b {self.max_len_b} leaves no room for a sentence of --min-len {self.min_len}; raise it"]
 
     def limit(self, source_length: int) -> int:
         """Return the most tokens of a translation for a source of `source_length` tokens, both counted with their ends.
@@ -57,16 +53,13 @@ class SearchConfig:
 class BeamSearchConfig(SearchConfig):
     """Options of beam search."""
 
-    beam: int = option(5, "hypotheses that live at every step", basic=True)
-    nbest: int = option(1, "hypotheses that docnmt-generate gives for a sentence, at most --beam")
+    beam: int = option(5, "hypotheses that live at every step", basic=True, between=(1, MOST_ROWS))
+    nbest: int = option(1, "hypotheses that docnmt-generate gives for a sentence, at most --beam", between=(1, None))
 
     def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
-        found = super().problems()
-        found += below(self, 1, "beam") + above(self, MOST_ROWS, "beam")
-        if self.beam >= 1 and not 1 <= self.nbest <= self.beam:
-            found.append(f"--nbest: must be 1 to --beam ({self.beam}), got {self.nbest}")
-        return found
+        """Contradictions between the values."""
+        most = f"--nbest: must be at most --beam ({self.beam}), got {self.nbest}"
+        return super().problems() + [most] * (self.nbest > self.beam)
 
 
 @dataclass(frozen=True)
@@ -75,20 +68,17 @@ class DiverseBeamSearchConfig(BeamSearchConfig):
 
     diverse_beam_groups: int | None = option(
         None, "groups of equal size that --beam is divided into; later ones avoid what earlier ones write [--beam]",
-        metavar="N", basic=True,
+        metavar="N", basic=True, between=(1, None),
     )  # fmt: skip
     diverse_beam_strength: float = option(
         0.5, "how much less log-probability a token has for a group, for each hypothesis of an earlier group that has "
-        "it at the same place", basic=True,
+        "it at the same place", basic=True, between=(0, MOST_STRENGTH),
     )  # fmt: skip
 
     def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
-        found = super().problems() + below(self, 0, "diverse_beam_strength")
-        found += above(self, MOST_STRENGTH, "diverse_beam_strength")
-        if self.beam >= 1 and (self.groups < 1 or self.beam % self.groups):
-            found.append(f"--diverse-beam-groups: must divide --beam ({self.beam}), got {self.groups}")
-        return found
+        """Contradictions between the values."""
+        uneven = f"--diverse-beam-groups: must divide --beam ({self.beam}), got {self.groups}"
+        return super().problems() + [uneven] * bool(self.beam % self.groups)
 
     @property
     def groups(self) -> int:
@@ -106,40 +96,39 @@ class SamplingConfig(SearchConfig):
     """Options of sampling. A sentence's draws depend on the seed and its number, never on its neighbours."""
 
     nbest: int = option(
-        1, "independent samples that docnmt-generate draws for a sentence; with --mbr, how many of them it gives"
+        1,
+        "independent samples that docnmt-generate draws for a sentence; with --mbr, how many of them it gives",
+        between=(1, MOST_ROWS),
     )
     mbr: Literal["chrf"] | None = option(
         None, "draw --mbr-samples and give the one that is most like the others, by sentence chrF (minimum Bayes risk)",
         basic=True,
     )  # fmt: skip
-    mbr_samples: int = option(50, "samples of a sentence that --mbr compares, each with all others", metavar="N")
-    temperature: float = option(1.0, "above 1 flattens the distribution, below 1 sharpens it", basic=True)
-    top_k: int = option(0, "draw from the k most probable tokens; 0: from all", aliases=("--sampling-topk",))
-    top_p: float = option(
-        1.0, "draw from the fewest most probable tokens that hold this much probability", aliases=("--sampling-topp",)
+    mbr_samples: int = option(
+        50,
+        "samples of a sentence that --mbr compares, each with all others",
+        metavar="N",
+        between=(2, MOST_COMPARED),
+        needs="mbr",
     )
-    seed: int = option(1, "of the random streams")
+    temperature: float = option(
+        1.0, "above 1 flattens the distribution, below 1 sharpens it", basic=True, between=(COLDEST, None)
+    )
+    top_k: int = option(
+        0, "draw from the k most probable tokens; 0: from all", aliases=("--sampling-topk",), between=(0, None)
+    )
+    top_p: float = option(
+        1.0,
+        "draw from the fewest most probable tokens that hold this much probability",
+        aliases=("--sampling-topp",),
+        between=(Open(0), 1),
+    )
+    seed: int = option(1, "of the random streams", between=(0, None))
 
     def problems(self) -> list[str]:
-        """Return a message for each contradiction between the values."""
-        found = super().problems()
-        found += below(self, 1, "nbest") + above(self, MOST_ROWS, "nbest") + below(self, 0, "top_k", "seed")
-        found += self._of_mbr()
-        if not COLDEST <= self.temperature < math.inf:
-            least = f"must be at least {COLDEST:f} and finite, got {self.temperature}"
-            found.append(f"--temperature: {least}; --generator greedy takes the best")
-        if not 0 < self.top_p <= 1:
-            found.append(f"--top-p: must be above 0 and at most 1, got {self.top_p}")
-        return found
-
-    def _of_mbr(self) -> list[str]:
-        """Return a message for each contradiction between the options of minimum Bayes risk."""
-        if self.mbr is None:
-            return ["--mbr-samples has no effect without --mbr"] if self.mbr_samples != type(self).mbr_samples else []
-        found = below(self, 2, "mbr_samples") + above(self, MOST_COMPARED, "mbr_samples")
-        if not found and self.nbest > self.mbr_samples:
-            found.append(f"--nbest: must be at most --mbr-samples ({self.mbr_samples}), got {self.nbest}")
-        return found
+        """Contradictions between the values."""
+        most = f"--nbest: must be at most --mbr-samples ({self.mbr_samples}), got {self.nbest}"
+        return super().problems() + [most] * (self.nbest > self.samples)
 
     @property
     def samples(self) -> int:
@@ -152,7 +141,9 @@ class GenerationConfig:
     """The generator's name, and options that limit how much is decoded at once, which changes no result."""
 
     generator: str = option("beam_search", "how target text is searched", choices=GENERATORS.names, basic=True)
-    max_tokens: int = option(8000, "source subwords encoded at once; a larger document is encoded by itself")
+    max_tokens: int = option(
+        8000, "source subwords encoded at once; a larger document is encoded by itself", between=(1, None)
+    )
     glossary: str | None = option(
         None, "terms that translations keep to: lines SOURCE tab TARGET; where a sentence has the source term, its "
         "translation has the target term", metavar="TERMS.tsv", basic=True,
@@ -161,11 +152,7 @@ class GenerationConfig:
         None, "write every sentence in this form of address (vous or tu, Sie or du); for models trained with "
         "docnmt-train --formality-share [as the model chooses]", basic=True,
     )  # fmt: skip
-    batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",))
-
-    def problems(self) -> list[str]:
-        """Return a message for each value out of its range."""
-        return below(self, 1, "max_tokens", "batch_size")
+    batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",), between=(1, None))
 
     def texts_at_once(self, width: int) -> int:
         """Return how many texts of `width` hypotheses each are decoded at once."""

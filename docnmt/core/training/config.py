@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from docnmt.registry.options import below, option
+from docnmt.registry.options import Open, option
 
 #: The names of the sections of `docnmt-train`: in `--help`, in config.yaml and in a checkpoint's header.
 SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
@@ -26,19 +26,21 @@ class RunConfig:
 
     data: str = option(dataclasses.MISSING, "folder written by docnmt-preprocess", positional=True, metavar="DATA")
     save_dir: str = option(dataclasses.MISSING, "for checkpoints and logs; a run in it is continued", metavar="DIR")
-    max_update: int | None = option(None, "stop after this many updates", basic=True)
-    max_epoch: int | None = option(None, "stop after this many passes over the data", basic=True)
-    patience: int | None = option(None, "stop after this many validations without a new best")
+    max_update: int | None = option(None, "stop after this many updates", basic=True, between=(0, None))
+    max_epoch: int | None = option(None, "stop after this many passes over the data", basic=True, between=(0, None))
+    patience: int | None = option(None, "stop after this many validations without a new best", between=(1, None))
     device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
-    log_interval: int = option(100, "updates between two lines of train.jsonl")
+    log_interval: int = option(100, "updates between two lines of train.jsonl", between=(1, None))
     tensorboard_logdir: str | None = option(None, "also write the log for TensorBoard there", metavar="DIR")
     save_interval_updates: int | None = option(
-        None, "save every N updates, besides at every validation, at the end and every 15 minutes"
+        None,
+        "save every N updates, besides at every validation, at the end and every 15 minutes",
+        between=(1, None),
     )
     keep_last: int = option(
         0, "also keep the checkpoints of the N last validations (without validation: saves) under names of their own, "
         "for docnmt-average",
-        aliases=("--keep-last-epochs",),
+        aliases=("--keep-last-epochs",), between=(0, None),
     )  # fmt: skip
     context_worth: bool = option(
         True, "at each validation of a model that reads context, also measure what context is worth: nll in foreign "
@@ -50,13 +52,6 @@ class RunConfig:
         "models that do not fit into one; checkpoints stay the same",
     )  # fmt: skip
     overwrite: bool = option(False, "start anew: delete the checkpoints and logs that --save-dir holds")
-
-    def problems(self) -> list[str]:
-        """Contradictions between the values."""
-        return [
-            *below(self, 0, "max_update", "max_epoch", "keep_last"),
-            *below(self, 1, "patience", "log_interval", "save_interval_updates"),
-        ]
 
 
 @dataclass(frozen=True)
@@ -72,20 +67,24 @@ class TrainingConfig:
     )  # fmt: skip
     finetune_lr_scale: float | None = option(
         None, "the learning rate of the parts that a sentence model has, too, as a share of --lr, as 0.2; 0 freezes "
-        "them; of a new sentence model these are all parameters",
+        "them; of a new sentence model these are all parameters", between=(0, None), needs="finetune_from_model",
     )  # fmt: skip
-    max_tokens: int = option(4096, "largest batch, in subwords of its longer side", basic=True)
-    max_sentences: int | None = option(None, "largest batch, in units of the data", aliases=("--batch-size",))
-    update_freq: int = option(1, "batches accumulated for one update")
-    seed: int = option(1, "of initial weights, order and dropout")
+    max_tokens: int = option(4096, "largest batch, in subwords of its longer side", basic=True, between=(1, None))
+    max_sentences: int | None = option(
+        None, "largest batch, in units of the data", aliases=("--batch-size",), between=(1, None)
+    )
+    update_freq: int = option(1, "batches accumulated for one update", between=(1, None))
+    seed: int = option(1, "of initial weights, order and dropout", between=(0, None))
     ema: float | None = option(
         None, "keep the running mean of the weights with this decay, as 0.999; validation judges it, and all "
-        "checkpoints but checkpoint_last hold it", metavar="DECAY",
+        "checkpoints but checkpoint_last hold it", metavar="DECAY", between=(Open(0), Open(1)),
     )  # fmt: skip
     bf16: bool = option(False, "compute in bfloat16 where it is safe; weights stay in float32", basic=True)
-    validate_interval: int = option(1, "epochs between two validations")
-    validate_interval_updates: int | None = option(None, "validate every N updates, too")
-    disable_validation: bool = option(False, "never validate: there is no best checkpoint then")
+    validate_interval: int = option(1, "epochs between two validations", between=(1, None))
+    validate_interval_updates: int | None = option(None, "validate every N updates, too", between=(1, None))
+    disable_validation: bool = option(
+        False, "never validate: there is no best checkpoint then", excludes=("eval_metrics", "best_checkpoint_metric")
+    )
     best_checkpoint_metric: str = option(
         "loss", "what chooses checkpoint_best and drives --patience: loss, nll, or a metric of the task such as bleu",
         metavar="NAME", basic=True,
@@ -94,22 +93,3 @@ class TrainingConfig:
         False, "compute the task's own metrics (BLEU) at each validation, also when they choose nothing",
         aliases=("--eval-bleu",),
     )  # fmt: skip
-
-    def problems(self) -> list[str]:
-        """Contradictions between the values."""
-        found = below(
-            self,
-            1,
-            "max_tokens",
-            "max_sentences",
-            "update_freq",
-            "validate_interval",
-            "validate_interval_updates",
-        ) + below(self, 0, "seed", "finetune_lr_scale")
-        if self.ema is not None and not 0 < self.ema < 1:
-            found.append(f"--ema: expected a decay between 0 and 1, got {self.ema}")
-        if self.finetune_lr_scale is not None and self.finetune_from_model is None:
-            found.append("--finetune-lr-scale has no effect without --finetune-from-model")
-        if self.disable_validation and (self.eval_metrics or self.best_checkpoint_metric != "loss"):
-            found.append("--disable-validation leaves nothing for --eval-metrics and --best-checkpoint-metric to judge")
-        return found

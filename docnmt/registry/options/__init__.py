@@ -2,30 +2,30 @@
 
 A command has *sections*: (name, dataclass, the architecture's values). Values are taken in the order
 default < architecture < `--config` file < typed option. Every problem found is reported at once.
-A configuration class may have `problems(self) -> list[str]` for contradictions between its values, and `conditions`:
-which of its options have an effect only with some values of another one.
+What an option demands of its value and of others stands beside it (`between`, `needs`, `excludes`); errors, `--help`
+and the reference say it. A configuration class may have `problems(self) -> list[str]` for what is about several values.
 """
 
-from docnmt.registry.options.condition import Condition, Except, collected, without_effect
-from docnmt.registry.options.limits import above, below, no_share, same_file, same_path
+from docnmt.registry.options.check import contradictions, own_problems, same_file, same_path
 from docnmt.registry.options.option import Choices, NoOptions, Option, option
-from docnmt.registry.options.section import Section, aliases, build, contradictions
-from docnmt.registry.options.setting import PLUGIN, Setting, convert, flag, nearest, settings, underscored
+from docnmt.registry.options.rules import SET, Except, Needs, Open, collected, flag
+from docnmt.registry.options.section import Section, aliases, build
+from docnmt.registry.options.setting import PLUGIN, Setting, convert, nearest, settings, underscored
 from docnmt.registry.options.stored import C, from_dict, read_yaml, to_dict
 
 __all__ = [
     "PLUGIN",
+    "SET",
     "C",
     "Choices",
-    "Condition",
     "Except",
+    "Needs",
     "NoOptions",
+    "Open",
     "Option",
     "Section",
     "Setting",
-    "above",
     "aliases",
-    "below",
     "build",
     "collected",
     "contradictions",
@@ -33,13 +33,12 @@ __all__ = [
     "flag",
     "from_dict",
     "nearest",
-    "no_share",
     "option",
+    "own_problems",
     "read_yaml",
     "same_file",
     "same_path",
     "settings",
     "to_dict",
     "underscored",
-    "without_effect",
 ]

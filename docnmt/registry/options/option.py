@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from docnmt.registry.options.rules import Between, Needs, SomeNeeds, as_needs, flag, range_words
+
 Choices = Sequence[str] | Callable[[], Sequence[str]]
 
 
@@ -19,6 +21,15 @@ class Option:
     positional: bool = False
     aliases: Sequence[str] = ()
     basic: bool = False
+    between: Between | None = None
+    needs: tuple[Needs, ...] = ()
+    excludes: tuple[str, ...] = ()
+
+    def rules(self) -> list[str]:
+        """What it demands, in words: `at least 1`, `needs --by`, `not with --verify`."""
+        allowed = [range_words(self.between)] if self.between else []
+        needed = [f"needs {each.words()}" for each in self.needs]
+        return allowed + needed + [f"not with {flag(name)}" for name in self.excludes]
 
 
 def option(
@@ -30,8 +41,11 @@ def option(
     positional: bool = False,
     aliases: Sequence[str] = (),
     basic: bool = False,
-) -> Any:  # like dataclasses.field: a field of any type
-    """Define a field of a configuration dataclass that is also a command-line option.
+    between: Between | None = None,
+    needs: SomeNeeds = (),
+    excludes: tuple[str, ...] = (),
+) -> Any:  # as dataclasses.field: a field of any type
+    """A field of a configuration dataclass that is also a command-line option.
 
     Supported types: bool (`--flag/--no-flag`), int, float, str, Literal, `X | None`, `tuple[X, ...]` (several values).
 
@@ -40,10 +54,15 @@ def option(
         choices: allowed values, or a function that returns them when needed (a registry's `names`).
         positional: True if it is given by place instead of by name.
         aliases: other spellings (`--batch-size` for `--max-sentences`), with the dashes.
-        basic: True if `--help` shows it; others are shown by `--help-all` only. Required options are always shown, and
-            so are all of a class without basic ones.
+        basic: `--help` shows it; of the others only `--help-all`. Required options are always shown, and so are all of
+            a class that marks none.
+        between: the least and the largest number, None where there is no such limit, `Open` where it is none itself.
+        needs: what another value than the default has a meaning with: an option that must be given, a tuple of options
+            of which one must be, or `Needs` with values.
+        excludes: options that must have their defaults where this one does not.
     """
-    return field(default=default, metadata={"option": Option(help, choices, metavar, positional, aliases, basic)})
+    about = Option(help, choices, metavar, positional, aliases, basic, between, as_needs(needs), excludes)
+    return field(default=default, metadata={"option": about})
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docnmt.registry.options.limits import infinite
+from docnmt.registry.options.check import contradictions
 from docnmt.registry.options.setting import Setting, settings, underscored
 from docnmt.runtime.errors import UsageError
 
@@ -61,27 +61,10 @@ def build(
         values[section.name] = _values(section.settings, sources, problems)
     if not problems:
         resolved = {section.name: section.config(**values[section.name]) for section in sections}
-        for config in resolved.values():
-            problems += contradictions(config)
-        problems = problems or [problem for config in resolved.values() for problem in infinite(config)]
+        problems += [problem for config in resolved.values() for problem in contradictions(config, typed)]
     if problems:
         raise UsageError(problems)
     return resolved
-
-
-def contradictions(config: object, kind: type | None = None) -> list[str]:
-    """Return the result of the method `problems` of a configuration, or of its base `kind`; [] if there is none.
-
-    Raises:
-        TypeError: the result is no list, for instance if a plug-in's method lacks `return`.
-    """
-    kind = type(config) if kind is None else kind
-    if not hasattr(kind, "problems"):
-        return []
-    found = kind.problems(config)
-    if not isinstance(found, list):
-        raise TypeError(f"{kind.__qualname__}.problems: expected a list of sentences, got {found!r}")
-    return found
 
 
 def _values(wanted: Sequence[Setting], sources: Mapping[str, Mapping[str, Any]], problems: list[str]) -> dict[str, Any]:

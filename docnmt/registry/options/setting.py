@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from docnmt.registry.options.option import Option
+from docnmt.registry.options.rules import Needs, collected_needs, flag
 
 #: The largest whole number: arrays and generators of random numbers have 64 bits.
 LARGEST = (1 << 63) - 1
@@ -91,24 +93,23 @@ def nearest(word: str, names: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'? " if close else ""
 
 
-def flag(name: str) -> str:
-    """Return the option of a field."""
-    return "--" + name.replace("_", "-")
-
-
 def underscored(word: str) -> str:
     """Return the field of an option or of a YAML key."""
     return word.lstrip("-").replace("-", "_")
 
 
+_hints = functools.cache(get_type_hints)
+
+
 def settings(config: type) -> list[Setting]:
-    """Return the settings of a configuration class, in order."""
-    hints = get_type_hints(config)
-    return [_setting(f, hints[f.name]) for f in dataclasses.fields(config)]
+    """The settings of a configuration class, in its order."""
+    hints = _hints(config)
+    return [_setting(f, hints[f.name], collected_needs(config, f.name)) for f in dataclasses.fields(config)]
 
 
-def _setting(f: dataclasses.Field[Any], hint: object) -> Setting:
+def _setting(f: dataclasses.Field[Any], hint: object, more: tuple[Needs, ...]) -> Setting:
     option: Option = f.metadata.get("option", Option())
+    option = dataclasses.replace(option, needs=option.needs + more)
     optional = several = False
     if get_origin(hint) in (Union, types.UnionType):
         hint = next(a for a in get_args(hint) if a is not type(None))
@@ -117,8 +118,8 @@ def _setting(f: dataclasses.Field[Any], hint: object) -> Setting:
         hint, several = get_args(hint)[0], True
     choices = option.choices() if callable(option.choices) else option.choices
     if get_origin(hint) is Literal:
-        choices = get_args(hint)
-        hint = type(choices[0])
+        choices = choices or get_args(hint)
+        hint = type(get_args(hint)[0])
     if hint not in _EXPECTED:
         raise TypeError(f"option {f.name}: a configuration value is bool, int, float or str, not {hint}")
     default = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()

@@ -1,0 +1,73 @@
+"""Whether the values of a configuration go together: the rules beside its options, and its own `problems`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from docnmt.registry.options.rules import flag, inside, range_words, with_value
+from docnmt.registry.options.setting import Setting, settings
+
+
+def contradictions(config: object, typed: Collection[str] = ()) -> list[str]:
+    """What is wrong with a configuration; its method `problems` is asked where every value is in its range.
+
+    Args:
+        typed: the options that stand on the command line.
+    """
+    every = settings(type(config))
+    wrong = [problem for setting in every for problem in _range_problems(setting, getattr(config, setting.name))]
+    unmet = [problem for setting in every for problem in _needs_problems(setting, config, typed)]
+    changed = {setting.name for setting in every if getattr(config, setting.name) != setting.default}
+    both = [
+        f"{setting.flag} does not go with {flag(other)}; give one of them"
+        for setting in every
+        for other in setting.option.excludes
+        if {setting.name, other} <= changed
+    ]
+    return wrong + unmet + both + ([] if wrong else own_problems(config, type(config)))
+
+
+def own_problems(config: object, kind: type) -> list[str]:
+    """What the method `problems` of a configuration, or of the part `kind` of it, finds; nothing where there is none.
+
+    Raises:
+        TypeError: it gives no list, as where a plug-in's ends without `return`.
+    """
+    found = kind.problems(config) if hasattr(kind, "problems") else []
+    if not isinstance(found, list):
+        raise TypeError(f"{kind.__qualname__}.problems: expected a list of sentences, got {found!r}")
+    return found
+
+
+def _range_problems(setting: Setting, value: object) -> Iterator[str]:
+    """Infinite numbers, which no option means, and those that are not `between`."""
+    for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, float) and math.isinf(number):
+            yield f"{setting.flag}: expected a number, got '{number}'"
+        elif setting.option.between and isinstance(number, (int, float)) and not inside(number, setting.option.between):
+            yield f"{setting.flag}: must be {range_words(setting.option.between)}, got {number}"
+
+
+def _needs_problems(setting: Setting, config: object, typed: Collection[str]) -> Iterator[str]:
+    """The first need that is not met."""
+    value = getattr(config, setting.name)
+    said = with_value(setting.name, value) if isinstance(value, bool) else setting.flag
+    for needs in setting.option.needs:
+        used = setting.name in typed if needs.typed else value != setting.default
+        if used and not needs.met(config):
+            yield f"{said} needs {needs.words()}"
+            return
+
+
+def same_path(one: str | None, other: str | None) -> bool:
+    """Whether both are given and name one file, there or not."""
+    return one is not None and other is not None and Path(one).resolve() == Path(other).resolve()
+
+
+def same_file(config: object, read: str, written: str) -> list[str]:
+    """A problem where the file that is read is the one that would be written."""
+    path = getattr(config, written)
+    same = same_path(getattr(config, read), path)
+    return [f"{flag(written)} {path}: is the file that is read; give another name"] if same else []

@@ -1,0 +1,120 @@
+"""What options demand of their values and of other options, as data, and in words: for errors, help and the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+
+class Open(NamedTuple):
+    """An end of `between` that is not a value itself: (0, Open(1)) is 0 ≤ value < 1."""
+
+    end: float
+
+
+#: Where values begin and end; None where they do not.
+Between = tuple["float | Open | None", "float | Open | None"]
+
+
+def inside(value: float, between: Between) -> bool:
+    """Whether a value is there."""
+    least, most = between
+    after = least is None or (value > least.end if isinstance(least, Open) else value >= least)
+    return after and (most is None or (value < most.end if isinstance(most, Open) else value <= most))
+
+
+def range_words(between: Between) -> str:
+    """`from 1 to 1,000`, `at least 1`, `above 0 and at most 1`."""
+    least, most = between
+    if isinstance(least, (int, float)) and isinstance(most, (int, float)):
+        return f"from {least:,} to {most:,}"
+    said = []
+    for end, beyond, including in ((least, "above", "at least"), (most, "below", "at most")):
+        if end is not None:
+            said.append(f"{beyond} {end.end:,}" if isinstance(end, Open) else f"{including} {end:,}")
+    return " and ".join(said)
+
+
+class Except(frozenset[Any]):  # of values of any option
+    """All values but these, as the `values` of `Needs`."""
+
+    def __contains__(self, value: object) -> bool:
+        return not super().__contains__(value)
+
+
+#: All values by which something is asked for.
+SET = Except((None, False, 0, "", ()))
+
+
+class Needs(NamedTuple):
+    """What an option needs of others: without it, its value contradicts them, or nothing reads it.
+
+    Attributes:
+        other: an option, or a property that follows from several; of several names one is enough.
+        values: those with which the option has a meaning.
+        says: what is needed, where `other` and `values` do not say it.
+        typed: only a typed option is refused: a `--config` file may be one for several architectures.
+    """
+
+    other: str | tuple[str, ...]
+    values: Collection[Any] = SET
+    says: str = ""
+    typed: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The options of which one is enough."""
+        return (self.other,) if isinstance(self.other, str) else self.other
+
+    def met(self, config: object) -> bool:
+        """Whether a configuration has it."""
+        return any(getattr(config, name) in self.values for name in self.names)
+
+    def words(self) -> str:
+        """What is needed: `--by`, `--lr-scheduler cosine or plateau`."""
+        if self.says:
+            return self.says
+        if self.values is SET:
+            return " or ".join(map(flag, self.names))
+        values = sorted(map(str, self.values)) if isinstance(self.values, Except) else list(self.values)
+        if values in ([True], [False]):
+            return with_value(self.names[0], values[0])
+        *first, last = map(str, values)
+        listed = f"{', '.join(first)} or {last}" if first else last
+        return f"{flag(self.names[0])} {'other than ' * isinstance(self.values, Except)}{listed}"
+
+
+#: As `option` takes it: a name alone is an option that must be given, a tuple of names options of which one must be.
+SomeNeeds = str | tuple[str, ...] | Needs | list[Needs]
+
+
+def as_needs(given: SomeNeeds) -> tuple[Needs, ...]:
+    """The short forms written out."""
+    if isinstance(given, Needs):
+        return (given,)
+    if isinstance(given, list):
+        return tuple(given)
+    return (Needs(given),) if given else ()
+
+
+def collected(config: type, name: str) -> list[Any]:
+    """What a class, and those that it extends, have in the tuple or mapping `name`, the most general first."""
+    return [entry for part in reversed(config.__mro__) for entry in vars(part).get(name, ())]
+
+
+def collected_needs(config: type, name: str) -> tuple[Needs, ...]:
+    """What a class, and those that it extends, say of an option in `also_needs`: it may be one that they inherit."""
+    classes = [vars(part).get("also_needs", {}) for part in reversed(config.__mro__)]
+    return tuple(each for needs in classes for each in as_needs(needs.get(name, ())))
+
+
+def flag(name: str) -> str:
+    """The option of a field."""
+    return "--" + name.replace("_", "-")
+
+
+def with_value(name: str, value: object) -> str:
+    """An option as it is typed to have a value: `--merge mean`, `--no-gate`."""
+    if isinstance(value, bool):
+        return flag(name) if value else flag(f"no_{name}")
+    return f"{flag(name)} {' '.join(map(str, value)) if isinstance(value, tuple) else value}"
