@@ -115,7 +115,7 @@ def test_a_text_file_is_translated_like_stdin(folder: Path, model: str) -> None:
         (["bad.docx", "-o", "new.docx"], 1, "bad.docx: is not a whole document"),
         (["x.md", "--input-format", "tsv"], 2, "--input-format tsv is for stdin"),
         (["x.md", "--given", "x.txt"], 2, "--given is for stdin"),
-        (["-o", "new.md"], 2, "--output has no effect without FILE"),
+        (["-o", "new.md"], 2, "--output needs FILE"),
     ],
 )
 def test_mistakes_are_named_and_nothing_is_written(

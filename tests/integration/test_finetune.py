@@ -26,7 +26,7 @@ from docnmt.core.training.config import TrainingConfig
 from docnmt.core.training.finetune import start_from
 from docnmt.core.training.load_model import load_model
 from docnmt.registry import ARCHITECTURES, MODELS
-from docnmt.registry.options import to_dict
+from docnmt.registry.options import contradictions, to_dict
 from docnmt.runtime.errors import UserError
 
 SIZES: dict[str, Any] = {"encoder_layers": 2, "decoder_layers": 2, "embed_dim": 32, "heads": 2, "ffn_dim": 48}
@@ -78,7 +78,7 @@ JOINED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 def build(name: str, settings: dict[str, Any], seed: int = 0) -> Any:
     torch.manual_seed(seed)
     config = MODELS.config(name)(**{**SIZES, **settings})
-    assert config.problems() == []
+    assert contradictions(config) == []
     model = small_system.task().build_model(MODELS.get(name), config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -314,7 +314,7 @@ def test_shares_of_the_rate_that_nothing_would_learn_at(
     basic = [str(data), *SMALL.split(), "--arch", "transformer"]
     new = ["--save-dir", str(tmp_path / "new")]
     assert train([*basic, *new, "--finetune-lr-scale", "1"]) == 2
-    assert "--finetune-lr-scale has no effect without --finetune-from-model" in capsys.readouterr().err
+    assert "--finetune-lr-scale needs --finetune-from-model" in capsys.readouterr().err
     assert train([*basic, "--save-dir", str(tmp_path / "old"), "--max-update", "1"]) == 0
     new += ["--finetune-from-model", str(tmp_path / "old")]
     assert train([*basic, *new, "--finetune-lr-scale", "0"]) == 2

@@ -87,4 +87,4 @@ def test_models_that_read_no_translations_have_no_use_for_a_memory(run: Run, fol
     assert "--memory has no effect with models that read no translations" in err
     status, _, err = run("generate", "data", "--path", "plain.safetensors", "--memory-sentences", "3")
     assert status == 2
-    assert "--memory-sentences has no effect without --memory" in err
+    assert "--memory-sentences needs --memory" in err

@@ -11,6 +11,7 @@ from test_models import batch, build, scores
 from docnmt.core.batch import PackedText, TranslationBatch
 from docnmt.functional import select_blocks as nearest
 from docnmt.registry import MODELS
+from docnmt.registry.options import contradictions
 
 TREE = {"merge": "source2token"}
 
@@ -52,4 +53,4 @@ def test_every_parameter_learns_and_the_future_changes_nothing() -> None:
 
 def test_with_one_sentence_alone_it_is_refused() -> None:
     config = MODELS.config("cond_transformer")(always_own_sentence=True, top_t=1)
-    assert any("leaves no other sentence" in problem for problem in config.problems())
+    assert any("--always-own-sentence" in problem for problem in contradictions(config))

@@ -335,9 +335,7 @@ def test_contradictions_are_usage_errors_all_at_once(text: ParallelText, capsys:
     assert "did you mean --srcdict" in capsys.readouterr().err
     assert text.preprocess("--tgtdict", "x", "--workers", "0", "--vocab-size", "-3") == 2
     error = capsys.readouterr().err
-    assert all(
-        part in error for part in ("3 problems", "--tgtdict has no effect", "--workers: expected", "--vocab-size")
-    )
+    assert all(part in error for part in ("3 problems", "--tgtdict needs", "--workers: ", "--vocab-size"))
     assert preprocess.main(["-s", "en", "-t", "en", "--destdir", "x"]) == 2
     assert "--trainpref is required" in capsys.readouterr().err
     assert preprocess.main(["--task", "speech"]) == 2
@@ -392,6 +390,6 @@ def test_options_of_reading_text_are_refused_where_none_is_read(text: ParallelTe
     merge = ["-s", "en", "-t", "de", "--merge", str(text.data), "--destdir", str(made)]
     assert preprocess.main([*merge, "--long-policy", "skip", "--no-joined-dictionary"]) == 2
     said = capsys.readouterr().err
-    assert "--joined-dictionary has no effect without text to read" in said
-    assert "--long-policy has no effect without text to read" in said
+    assert "-joined-dictionary needs text to read" in said
+    assert "--long-policy needs text to read" in said
     assert not made.exists()

@@ -377,7 +377,7 @@ def test_a_task_is_named_once_and_results_can_be_written(tmp_path: Path, capsys:
     assert senteval.main([*words, "STS12"]) == 2
     assert "--tasks: STS12 is named twice" in capsys.readouterr().err
     assert senteval.main([*words, "--seed", "2"]) == 2
-    assert "--seed has no effect without --baseline borep-mean or borep-max" in capsys.readouterr().err
+    assert "--seed needs --baseline borep-mean or borep-max" in capsys.readouterr().err
     (tmp_path / "absent.txt").write_text("good 1\n")
     words[5] = str(tmp_path / "absent.txt")
     assert senteval.main([*words, "--results-path", str(tmp_path)]) == 1

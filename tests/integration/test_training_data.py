@@ -165,19 +165,19 @@ def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path
         (["--arch", "doc_transformer", "--mix-data", "REVERSED"], "translates de-en, and DATA en-de"),
         (
             ["--arch", "doc_transformer", "--position", "rope", "--levels", "2"],
-            "--levels has no effect with --position",
+            "--levels needs --position multi_level",
         ),
         (
             ["--arch", "doc_transformer", "--position-fusion", "none", "--levels", "4"],
-            "--levels has no effect with --position-fusion none; it belongs to any but gate_content, none",
+            "--levels needs --position-fusion other than gate_content or none",
         ),
         (
             ["--arch", "scaleformer", "--relative-horizon", "0", "--no-cross-relative"],
-            "--cross-relative has no effect without relative positions: give --relative-horizon above 0",
+            "--no-cross-relative needs --relative-horizon above 0",
         ),
         (
             ["--arch", "concat_transformer", "--source-context", "0", "--no-source-breaks"],
-            "--source-breaks has no effect with --source-context 0",
+            "--no-source-breaks needs --source-context",
         ),
         (["--arch", "doc_transformer", "--eval-bleu-beam", "4"], "--eval-bleu-beam has no effect where validation"),
         (
@@ -189,7 +189,7 @@ def test_a_mixed_run_resumes_bit_for_bit(data: Path, other: Path, tmp_path: Path
             ["--arch", "doc_transformer", "--disable-validation", "--lr-scheduler", "plateau"],
             "leaves nothing for --lr-scheduler plateau to judge by",
         ),
-        (["--arch", "doc_transformer", "--resolutions", "2", "2"], "expected different numbers of sentences"),
+        (["--arch", "doc_transformer", "--resolutions", "2", "2"], "--resolutions 2 2"),
         (["--arch", "doc_transformer", "--resolutions", "-1"], "--resolutions"),
         (["--arch", "doc_transformer", "--mix-data", "OTHER=0"], "its weight must be a number above 0"),
         (["--arch", "doc_transformer", "--mix-data", "OTHER=much"], "its weight must be a number above 0"),

@@ -23,6 +23,7 @@ from docnmt.cli.train import main as train
 from docnmt.layout import DocumentLayout
 from docnmt.modules.sublayer import Reads
 from docnmt.registry import MODELS
+from docnmt.registry.options import contradictions
 
 by_sentence = importlib.import_module("joined_text").by_sentence  # of the plug-ins, which stand on the path now
 ARCHITECTURES = ["g_transformer", "han", "han_encoder"]
@@ -171,4 +172,4 @@ def test_han_reads_the_sentences_before_and_no_others(name: str) -> None:
     ],
 )
 def test_contradictions_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
-    assert any(message in problem for problem in MODELS.config(name)(**settings).problems())
+    assert any(message in problem for problem in contradictions(MODELS.config(name)(**settings)))

@@ -89,8 +89,8 @@ def test_the_command_gives_windows_intervals_and_sentences(
     assert "--comet-stride 3 leaves out sentences" in capsys.readouterr().err
     assert command.main(["--ref", ref, "--sys", sys_, "--comet-window", "2", "--comet-qe"]) == 2
     said = capsys.readouterr().err
-    assert "--comet-window has no effect without --comet" in said
-    assert "--comet-qe has no effect without --comet" in said
+    assert "--comet-window needs --comet" in said
+    assert "--comet-qe needs --comet" in said
 
 
 def test_reference_free_models_get_no_reference(

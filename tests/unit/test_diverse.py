@@ -16,6 +16,7 @@ from docnmt.core.search.config import BeamSearchConfig, DiverseBeamSearchConfig,
 from docnmt.core.search.diverse import DiverseBeamSearch
 from docnmt.core.search.hypothesis import Hypothesis, Slot
 from docnmt.core.search.terms import asked_terms
+from docnmt.registry.options import contradictions
 from docnmt.runtime.errors import UsageError
 
 Found = list[tuple[tuple[int, ...], float]]
@@ -129,16 +130,18 @@ def test_scores_that_are_no_numbers_are_refused() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    assert config(6, 3, 0.5).problems() == []
+    assert contradictions(config(6, 3, 0.5)) == []
     assert config(6, None, 0.5).groups == 6
     for groups in (4, 0, -1):
-        assert config(6, groups, 0.5).problems() == [f"--diverse-beam-groups: must divide --beam (6), got {groups}"]
-    assert config(6, 3, -0.5).problems() == ["--diverse-beam-strength: must be at least 0, got -0.5"]
+        (found,) = contradictions(config(6, groups, 0.5))
+        assert found.startswith("--diverse-beam-groups: ")
+    (found,) = contradictions(config(6, 3, -0.5))
+    assert found.startswith("--diverse-beam-strength: ")
     with pytest.raises(UsageError, match="--generator diverse_beam_search cannot keep to it"):
         asked_terms(GenerationConfig(generator="diverse_beam_search"), None, Glossary({"a": "b"}))  # type: ignore[arg-type]
 
 
 def test_a_strength_that_nobody_means_is_refused() -> None:
     for strength in (float("inf"), 1e39, 1001.0):
-        (found,) = DiverseBeamSearchConfig(diverse_beam_strength=strength).problems()
-        assert found.startswith("--diverse-beam-strength: must be at most 1,000")
+        (found,) = contradictions(DiverseBeamSearchConfig(diverse_beam_strength=strength))
+        assert found.startswith("--diverse-beam-strength: ")

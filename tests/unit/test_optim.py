@@ -14,6 +14,7 @@ from torch import nn
 from docnmt.core.optim.config import OptimizationConfig
 from docnmt.core.optim.optimizer import build_optimizer
 from docnmt.core.optim.schedules import learning_rate, stalls
+from docnmt.registry.options import contradictions
 
 ALL: dict[str, dict[str, Any]] = {
     "inverse_sqrt": {}, "cosine": {"lr_period_updates": 100}, "plateau": {}, "constant": {},
@@ -76,6 +77,9 @@ def test_only_matrices_decay() -> None:
 
 
 def test_problems_are_found() -> None:
-    assert not OptimizationConfig().problems()
-    wrong = OptimizationConfig(lr=0, adam_betas=(0.9,), min_lr=1.0, lr_period_updates=5, clip_norm=-1)
-    assert len(wrong.problems()) == 6
+    assert not contradictions(OptimizationConfig())
+    wrong = OptimizationConfig(lr=0, adam_betas=(0.9, 1.0), min_lr=1.0, lr_period_updates=5, clip_norm=-1)
+    named = ["--lr:", "--adam-betas:", "--clip-norm:", "--lr-period-updates", "--min-lr"]
+    assert [problem.split()[0] for problem in contradictions(wrong)] == named
+    wrong = OptimizationConfig(adam_betas=(0.9,), min_lr=1.0, lr_scheduler="cosine")
+    assert [problem.split()[0] for problem in contradictions(wrong)] == ["--adam-betas:", "--min-lr", "--lr-scheduler"]

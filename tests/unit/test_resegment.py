@@ -169,7 +169,7 @@ def test_it_does_not_touch_logging_and_says_what_is_missing(
     assert command.main(["--ref", str(reference), "--resegment", "--sys", str(reference)]) == 1
     assert "pip install 'docnmt[evaluation]'" in capsys.readouterr().err
     assert command.main(["--ref", str(reference), "--sys", str(reference), "--resegmented", "x"]) == 2
-    assert "--resegmented has no effect without --resegment" in capsys.readouterr().err
+    assert "--resegmented needs --resegment" in capsys.readouterr().err
 
 
 def test_long_documents_in_random_lines(tmp_path: Path) -> None:

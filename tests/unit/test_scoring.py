@@ -315,7 +315,7 @@ def test_command_refuses_what_has_no_effect(capsys):
     assert command.main(["--contrastive", "f.tsv", "--path", "c", "--contrapro-documents", "d"]) == 2
     assert "it belongs to ContraPro's JSON" in capsys.readouterr().err
     assert command.main(["--contrastive", "f.tsv", "--path", "c", "--context-seed", "5"]) == 2
-    assert "--context-seed has no effect with --context true" in capsys.readouterr().err
+    assert "--context-seed needs --context" in capsys.readouterr().err
 
 
 def test_comet_is_asked_when_it_is_there_and_missed_clearly(tmp_path, monkeypatch, capsys):

@@ -1,0 +1,98 @@
+"""What options demand stands beside them: it is checked, said in errors and in the help, and names what exists."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import pytest
+
+from docnmt.cli.command import Command
+from docnmt.registry import builtin  # noqa: F401  (registers every component)
+from docnmt.registry.options import Except, Needs, Open, Section, contradictions, option, settings
+from docnmt.registry.registry import ALL
+
+
+@dataclass(frozen=True)
+class Oven:
+    """A configuration with every kind of rule."""
+
+    heat: float = option(0.0, "of the oven", between=(0, Open(300)))
+    racks: tuple[int, ...] = option((1,), "that are used", between=(1, 4))
+    mode: Literal["air", "grill", "off"] = option("air", "how it heats")
+    fan: bool = option(True, "turns", needs=Needs("mode", ("air",)))
+    timer: int | None = option(None, "minutes", between=(1, None), excludes=("probe",))
+    probe: str | None = option(None, "that ends it", needs="heat")
+    light: bool = option(False, "on", needs=("timer", "probe"))
+    speed: int = option(2, "of the fan", needs=[Needs("mode", Except(("off",)), typed=True), Needs("fan", typed=True)])
+
+
+@dataclass(frozen=True)
+class Stove(Oven):
+    """A rule about an option that it inherits."""
+
+    also_needs: ClassVar[dict[str, Needs]] = {"light": Needs("hot", says="a hot plate")}
+
+    @property
+    def hot(self) -> bool:
+        """Whether it is."""
+        return self.heat > 50
+
+
+REFUSED = [
+    (Oven(heat=-1), [], ["--heat"]),
+    (Oven(heat=300.0), [], ["--heat"]),
+    (Oven(heat=float("inf")), [], ["--heat"]),
+    (Oven(racks=(1, 5)), [], ["--racks"]),
+    (Oven(fan=False, mode="grill"), [], ["--no-fan", "--mode air"]),
+    (Oven(timer=0), [], ["--timer"]),
+    (Oven(timer=5, probe="a", heat=1), [], ["--timer", "--probe"]),
+    (Oven(probe="a"), [], ["--probe", "--heat"]),
+    (Oven(light=True), [], ["--light", "--timer or --probe"]),
+    (Oven(mode="off"), ["speed"], ["--speed", "--mode other than off"]),
+    (Oven(fan=False), ["speed"], ["--speed", "--fan"]),
+    (Stove(light=True, timer=3, heat=50), [], ["--light", "a hot plate"]),
+]
+
+
+@pytest.mark.parametrize(("config", "typed", "named"), REFUSED, ids=[str(named) for _, _, named in REFUSED])
+def test_what_does_not_go_is_named(config: Oven, typed: list[str], named: list[str]) -> None:
+    (problem,) = contradictions(config, typed)
+    assert all(name in problem for name in named)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Oven(), Oven(heat=299.9, racks=(1, 4)), Oven(heat=1, probe="a", light=True), Oven(mode="off", speed=3),
+        Stove(heat=51, timer=1, light=True),
+    ],
+)  # fmt: skip
+def test_what_goes_is_not(config: Oven) -> None:
+    assert contradictions(config) == []
+
+
+def test_the_help_says_it() -> None:
+    said = " ".join(Command("cook", "", "").help([Section("oven", Oven)], basic=False).split())
+    for words in ("at least 0 and below 300", "from 1 to 4", "needs --mode air", "not with --probe", "needs --heat"):
+        assert words in said
+
+
+CONFIGS = {registry.config(name) for registry in ALL for name in registry.names() if hasattr(registry, "config")}
+
+
+@pytest.mark.parametrize("config", sorted(CONFIGS, key=lambda each: each.__qualname__), ids=lambda c: c.__qualname__)
+def test_rules_name_what_exists_and_hold_at_their_ends(config: type) -> None:
+    every = {setting.name: setting for setting in settings(config)}
+    required = {name: "x" for name, setting in every.items() if setting.required}
+    for name, setting in every.items():
+        for needs in setting.option.needs:
+            assert all(hasattr(config, other) or other in every for other in needs.names)
+        assert set(setting.option.excludes) <= every.keys()
+        for end, step in zip(setting.option.between or (), (-1, 1), strict=False):
+            if end is not None:
+                outside = end.end if isinstance(end, Open) else end + step
+                values = {**required, name: (outside,) if setting.several else outside}
+                found = contradictions(dataclasses.replace(config(**required), **values))
+                assert any(problem.startswith(f"{setting.flag}:") for problem in found)
