@@ -113,8 +113,8 @@ def test_a_text_file_is_translated_like_stdin(folder: Path, model: str) -> None:
         (["x.pdf"], 1, "x.pdf: a PDF says"),
         (["none.md"], 1, "none.md: cannot be read"),
         (["bad.docx", "-o", "new.docx"], 1, "bad.docx: is not a whole document"),
-        (["x.md", "--input-format", "tsv"], 2, "--input-format tsv is for stdin"),
-        (["x.md", "--given", "x.txt"], 2, "--given is for stdin"),
+        (["x.md", "--input-format", "tsv"], 2, "--input-format needs text from stdin"),
+        (["x.md", "--given", "x.txt"], 2, "--given needs text from stdin"),
         (["-o", "new.md"], 2, "--output needs FILE"),
     ],
 )
