@@ -34,7 +34,7 @@ class AverageConfig:
     overwrite: bool = option(False, "replace --output if it exists")
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         if bool(self.inputs) == (self.save_dir is not None):
             return ["give either --inputs FILE … or --save-dir DIR --last N"]
         if (self.save_dir is None) != (self.last is None):

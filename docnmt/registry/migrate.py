@@ -14,7 +14,7 @@ from typing import Any
 
 from docnmt.registry.options import flag, underscored
 
-#: Version of the names that this code writes.
+#: The version of the names that this code writes.
 CONFIG_VERSION = 3
 
 
@@ -27,8 +27,8 @@ class Change:
         section, name: its former place. In the section "model" only `models` had it.
         new: its current name; None if it was dropped.
         same_as: values that mean the current behaviour, so that the option can be left out; None: all values do.
-        training: another value than these stops going on with the run, and nothing else.
-        instead: what there is instead, for the user who asks for it.
+        training: True if other values than these only prevent that the run is continued.
+        instead: what to use instead, for users who give it.
     """
 
     version: int
@@ -42,7 +42,7 @@ class Change:
 
 
 def _of_training(section: str, name: str, same_as: object, instead: str) -> Change:
-    """An option of version 2 that said how to train, which version 3 does in one way."""
+    """Return the change for an option of training that version 2 had; version 3 has one value for it."""
     return Change(version=3, section=section, name=name, same_as=(same_as,), training=True, instead=instead)
 
 
@@ -89,8 +89,8 @@ TENSOR_CHANGES: tuple[TensorChange, ...] = (  # context attention became a subla
 def migrate(config: Mapping[str, Mapping[str, Any]], version: int, model: str) -> dict[str, dict[str, Any]]:
     """Return a stored configuration, by sections, with the current options.
 
-    An option whose value has no current equivalent stays, so that reading its section fails. If it mattered in training
-    only, it goes to the section "training", which is read only to go on with a run.
+    An option whose value has no current equivalent is kept, so that reading its section fails. One that only concerns
+    training moves to the section "training", which is read only to continue a run.
 
     Args:
         version: the version with which `config` was stored.

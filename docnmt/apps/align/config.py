@@ -40,5 +40,5 @@ class AlignConfig:
     overwrite: bool = option(False, "replace what stands at --output", basic=True)
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         return [f"SOURCE and TARGET are both {self.source}"] if self.source == self.target else []

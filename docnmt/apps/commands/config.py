@@ -125,7 +125,7 @@ class GenerateConfig:
     )
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = []
         if self.quiet and self.scoring == "none" and self.results_path is None and self.explain is None:
             found.append("--quiet --scoring none leaves nothing to print; give --results-path")
@@ -191,7 +191,7 @@ class TranslateConfig:
     )  # fmt: skip
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         several = self.output is None and len(self.files) > 1
         found = [f"{len(self.files)} files: give a folder for their translations with -o DIR"] if several else []
         return parse_columns(self.columns)[1] + found

@@ -46,7 +46,7 @@ class PageConfig:
     seed: int = option(SEED, "of the bootstrap", between=(0, None))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = parse_columns(self.columns)[1]
         if self.names and len(self.names) != len(self.sys):
             found.append(f"--names: expected {len(self.sys)}, one for each file of --sys, got {len(self.names)}")

@@ -149,7 +149,7 @@ class TranslationPreprocessConfig:
     )  # fmt: skip
 
     def problems(self) -> list[str]:
-        """Contradictions."""
+        """Return a message for each contradiction between the values."""
         found = parse_columns(self.columns)[1]
         if not self.trainpref and self.srcdict is None and not self.merge:
             found.append("--trainpref is required (or --srcdict, to preprocess with a vocabulary that exists)")

@@ -1,8 +1,8 @@
 """The options of each translation architecture. This file imports no torch: the command line reads it, too.
 
 An architecture's configuration is put together from groups of options; every group extends `TransformerConfig`. A group
-that changes a default or needs more of an option says so itself. `sequence_config` has those of joined sentences and
-their positions, `context_config` those of context attention.
+that changes a default or needs more of an option says so itself. `sequence_config` has the groups for joined
+sentences and their positions, `context_config` those for context attention.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class TransformerConfig:
         object.__setattr__(self, "position_fusion", fusion_of(self.position, self.position_fusion))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = position_problems(self.position, self.position_fusion, self.attention, self.embed_dim, self.heads)
         if self.position == "relative" and self.relative_horizon == 0:
             found.append("--relative-horizon: must be at least 1 with --position relative, got 0")
@@ -105,7 +105,7 @@ class TransformerConfig:
 
     @property
     def relative_inside(self) -> bool:
-        """Whether relative positions can act inside attention."""
+        """True if relative positions can act inside attention."""
         return self.position == "relative" or self.attention == "linear"
 
     @property

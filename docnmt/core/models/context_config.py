@@ -92,7 +92,7 @@ class ContextOptions(TransformerConfig):
         return self.context_placement == "block" or not self.heads_beside_context or self.target_context != "none"
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = super().problems()
         if self.context_placement == "replace" and (self.context_heads or 1) > self.heads:
             found.append(

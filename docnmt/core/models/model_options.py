@@ -41,7 +41,7 @@ def model_config(model: str, values: Mapping[str, Any]) -> type:
 
 @functools.cache
 def _extended(config: type, *parts: type) -> type:
-    """A configuration class that has the options, their rules and problems of others, too."""
+    """Return a configuration class that also has the options, rules and problems of others."""
     if not parts:
         return config
     names = [setting.name for part in (config, *parts) for setting in settings(part)]

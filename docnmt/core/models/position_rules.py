@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from docnmt.registry.options import Except, Needs
 
-#: Fusions that read the positions' encoding.
+#: The fusions that read the positions' encoding.
 _READ_POSITIONS = Except(("none", "gate_content"))
-#: What an option of positions needs, besides its family.
+#: The condition for options of positions, besides their family.
 READ_POSITIONS = Needs("position_fusion", _READ_POSITIONS, typed=True)
-#: Families that have nothing to fuse, and why.
+#: The families that have nothing to fuse, each with the reason.
 NOTHING_TO_FUSE = {
     "rope": "rotary positions turn queries and keys inside attention; use rope_input, or another family",
     "relative": "relative positions act on attention scores; use relative_input, or another family",
@@ -27,7 +27,7 @@ def fusion_of(position: str, fusion: str) -> str:
 
 
 def position_problems(position: str, fusion: str, attention: str, width: int, heads: int) -> list[str]:
-    """Why a family cannot be had with an operator, an attention or a width.
+    """Return the reasons why a family does not fit an operator, an attention or a width.
 
     A family without an input table has nothing to fuse, but goes with `add`, its default, which then adds nothing, and
     with `none`. Sines and cosines, and rotations, pair features up.

@@ -17,7 +17,7 @@ from docnmt.registry.registry import POSITIONS
 _OF_LEVELS = ("levels", "learned_levels", "learned_words", "level_scale")
 _MULTI_LEVEL = Needs("position", ("multi_level",), typed=True)
 _OF_LEVELS_NEED = [_MULTI_LEVEL, READ_POSITIONS]
-#: What options of the levels above the word need.
+#: The conditions for options of the levels above the word.
 ABOVE_WORDS = [*_OF_LEVELS_NEED, Needs("levels", (2, 3, 4), typed=True)]
 
 
@@ -109,7 +109,7 @@ class ConcatConfig(JoinedConfig):
     )
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found, read = super().problems(), self.source_context + 1
         if self.context_word_dropout and self.target_window == read:
             found.append("--context-word-dropout has no effect where all sentences that are read are translated")

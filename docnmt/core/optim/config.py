@@ -32,7 +32,7 @@ class OptimizationConfig:
     clip_norm: float = option(1.0, "largest norm of the gradient; 0 does not clip", between=(0, None))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = []
         if len(self.adam_betas) != 2:
             found.append(f"--adam-betas: expected two numbers, got {' '.join(map(str, self.adam_betas))}")

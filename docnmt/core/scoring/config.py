@@ -55,7 +55,7 @@ class ReportConfig:
     )
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = []
         if self.address is not None:
             try:
@@ -99,7 +99,7 @@ class ScoreConfig:
     json: bool = option(False, "print JSON instead of text")
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         return parse_columns(self.columns)[1]
 
 

@@ -33,7 +33,7 @@ class SearchConfig:
     min_len: int = option(1, "a sentence has at least this many tokens, </s> not counted", between=(0, MOST_TOKENS))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         if self.max_len_a or self.max_len_b >= max(self.min_len, 1):
             return []
         return [f"--max-len-b {self.max_len_b} leaves no room for a sentence of --min-len {self.min_len}; raise it"]
@@ -57,7 +57,7 @@ class BeamSearchConfig(SearchConfig):
     nbest: int = option(1, "hypotheses that docnmt-generate gives for a sentence, at most --beam", between=(1, None))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         most = f"--nbest: must be at most --beam ({self.beam}), got {self.nbest}"
         return super().problems() + [most] * (self.nbest > self.beam)
 
@@ -76,7 +76,7 @@ class DiverseBeamSearchConfig(BeamSearchConfig):
     )  # fmt: skip
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         uneven = f"--diverse-beam-groups: must divide --beam ({self.beam}), got {self.groups}"
         return super().problems() + [uneven] * bool(self.beam % self.groups)
 
@@ -126,7 +126,7 @@ class SamplingConfig(SearchConfig):
     seed: int = option(1, "of the random streams", between=(0, None))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         most = f"--nbest: must be at most --mbr-samples ({self.mbr_samples}), got {self.nbest}"
         return super().problems() + [most] * (self.nbest > self.samples)
 

@@ -50,7 +50,7 @@ class DocumentTranslationConfig:
     )
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = []
         if len(set(self.resolutions)) < len(self.resolutions):
             found.append(

@@ -133,8 +133,8 @@ class TrainingData:
         return ToldForms(share, self.languages[1], (*self.seeds, 2)).tell(corpus, self.tokenizers[0])
 
     def units(self, corpus: ParallelCorpus, units: Units, plan: ReadingPlan) -> Units:
-        """At every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without these `units`,
-        the architecture's own."""
+        """Return units of every one of `--resolutions`, or of `--unit-sentences`, cut at `--max-doc-tokens`; without
+        these options `units`, the architecture's own."""
         limit, size = self.config.max_doc_tokens, self.config.unit_sentences
         costs = None if limit is None else sentence_costs(corpus)
         if self.config.resolutions:

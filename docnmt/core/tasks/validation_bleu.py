@@ -25,7 +25,7 @@ def corpus_bleu(
     *,
     max_tokens: int = 8000,
 ) -> float:
-    """s-BLEU of beam search with `eval_bleu_beam` on all sentences that have a reference.
+    """Compute s-BLEU of beam search (`eval_bleu_beam`) on all sentences with references.
 
     Raises:
         UserError: the corpus has no reference.

@@ -74,7 +74,7 @@ def start_from(model: nn.Module, model_config: object, task: Task, training: Tra
 
 
 def learning_rate_scales(model: nn.Module, training: TrainingConfig) -> dict[str, float]:
-    """`--finetune-lr-scale` for every parameter that a sentence model has, too; nothing where it is not given.
+    """Return `--finetune-lr-scale` for every parameter that a sentence model also has; nothing if it is not given.
 
     Raises:
         UsageError: the model has no other parameters, so nothing would be trained.

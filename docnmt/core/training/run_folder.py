@@ -60,7 +60,7 @@ class RunFolder:
         return self.path / LOG
 
     def kept(self) -> dict[int, Path]:
-        """The checkpoints under names of their own by their update, ascending."""
+        """Return the numbered checkpoints by update, ascending."""
         found = {}
         for file in self.path.glob("checkpoint_*.safetensors"):
             match = re.fullmatch(r"checkpoint_(\d+)\.safetensors", file.name)
@@ -69,7 +69,7 @@ class RunFolder:
         return dict(sorted(found.items()))
 
     def keep(self, update: int) -> Path:
-        """The path of a checkpoint under a name of its own."""
+        """Return the path of a numbered checkpoint."""
         return self.path / f"checkpoint_{update}.safetensors"
 
     @contextlib.contextmanager

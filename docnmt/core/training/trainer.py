@@ -181,7 +181,7 @@ def is_finished(run: Run) -> bool:
 
 
 def set_learning_rate(run: Run) -> float:
-    """Set and return the rate of the coming update; groups of parameters may have a part of it."""
+    """Set and return the rate of the next update; groups of parameters may use a part of it."""
     plateau = run.optimization.lr_scheduler == "plateau"
     scores = history(run.training.best_checkpoint_metric, run.state) if plateau else ()
     rate = learning_rate(run.optimization, run.state.update + 1, scores)

@@ -159,7 +159,7 @@ def judge(
 
 
 def keep(run: Run) -> None:
-    """Write the checkpoint that `--keep-last` asks for, and delete the one that it no longer does."""
+    """Write the checkpoint that `--keep-last` demands, and delete those that it no longer does."""
     folder, number = run.folder, run.limits.keep_last
     if not number:
         return

@@ -107,7 +107,7 @@ class FusionClassifierConfig:
     )
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         return position_problems(self.position, self.position_fusion, self.attention, self.embed_dim, self.heads)
 
 
@@ -136,5 +136,5 @@ class ClassifyConfig:
     device: str = option("auto", "cpu, cuda, cuda:1 …; auto takes cuda where there is one", metavar="NAME")
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         return same_file(self, "input", "results")

@@ -52,7 +52,7 @@ class SentencePairConfig:
     hash_min_temperature: float = option(0.05, "the temperature stays there; never 0", between=(Open(0), 1))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         odd = f"--hash-bits: codes are stored in bytes, so a multiple of 8, got {self.hash_bits}"
         return [odd] * bool(self.hash_bits % 8)
 
@@ -86,7 +86,7 @@ class BiLstmMaxConfig(SentencePairConfig):
     output_dim: int = option(4096, "width of the sentence vectors, half of it a direction", between=(1, None))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         odd = [f"--output-dim: both directions are equally wide, so even, got {self.output_dim}"]
         return super().problems() + (odd if self.output_dim % 2 else [])
 
@@ -102,7 +102,7 @@ class Source2TokenEncoderConfig(SentencePairConfig):
     dropout: float = option(0.1, "dropout on the output of every block", between=(0, Open(1)))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         odd = f"--embed-dim {self.embed_dim}: must be even and a multiple of --heads {self.heads}"
         return super().problems() + [odd] * bool(self.embed_dim % self.heads or self.embed_dim % 2)
 
@@ -136,7 +136,7 @@ class EmbedConfig:
     overwrite: bool = option(False, "replace an existing output file", needs=Needs(("output", "gates"), typed=True))
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         chosen = [f"--{name}" for name in ("output", "search", "gates") if getattr(self, name)]
         found = same_file(self, "input", "output") + same_file(self, "input", "gates")
         if len(chosen) != 1:

@@ -1,4 +1,4 @@
-"""Whether the values of a configuration go together: the rules beside its options, and its own `problems`."""
+"""Check of a configuration: by the rules beside its options, and by its own method `problems`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docnmt.registry.options.setting import Setting, settings
 
 
 def contradictions(config: object, typed: Collection[str] = ()) -> list[str]:
-    """What is wrong with a configuration; its method `problems` is asked where every value is in its range.
+    """Return a message for each error in a configuration; `problems` is called if every value is in its range.
 
     Args:
         typed: the options that stand on the command line.
@@ -30,10 +30,10 @@ def contradictions(config: object, typed: Collection[str] = ()) -> list[str]:
 
 
 def own_problems(config: object, kind: type) -> list[str]:
-    """What the method `problems` of a configuration, or of the part `kind` of it, finds; nothing where there is none.
+    """Return the result of the method `problems` of a configuration, or of its base `kind`; [] if there is none.
 
     Raises:
-        TypeError: it gives no list, as where a plug-in's ends without `return`.
+        TypeError: the result is no list, for instance if a plug-in's method lacks `return`.
     """
     found = kind.problems(config) if hasattr(kind, "problems") else []
     if not isinstance(found, list):
@@ -42,7 +42,7 @@ def own_problems(config: object, kind: type) -> list[str]:
 
 
 def _range_problems(setting: Setting, value: object) -> Iterator[str]:
-    """Infinite numbers, which no option means, and those that are not `between`."""
+    """Yield a message for each number that is infinite or out of its range."""
     for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, float) and math.isinf(number):
             yield f"{setting.flag}: expected a number, got '{number}'"
@@ -51,7 +51,7 @@ def _range_problems(setting: Setting, value: object) -> Iterator[str]:
 
 
 def _needs_problems(setting: Setting, config: object, typed: Collection[str]) -> Iterator[str]:
-    """The first need that is not met."""
+    """Yield a message for the first condition that is not met."""
     value = getattr(config, setting.name)
     said = with_value(setting.name, value) if isinstance(value, bool) else setting.flag
     for needs in setting.option.needs:
@@ -62,12 +62,12 @@ def _needs_problems(setting: Setting, config: object, typed: Collection[str]) ->
 
 
 def same_path(one: str | None, other: str | None) -> bool:
-    """Whether both are given and name one file, there or not."""
+    """Return True if both are given and name one file, whether it exists or not."""
     return one is not None and other is not None and Path(one).resolve() == Path(other).resolve()
 
 
 def same_file(config: object, read: str, written: str) -> list[str]:
-    """A problem where the file that is read is the one that would be written."""
+    """Return a message if the file to read is also the file to write."""
     path = getattr(config, written)
     same = same_path(getattr(config, read), path)
     return [f"{flag(written)} {path}: is the file that is read; give another name"] if same else []

@@ -26,7 +26,7 @@ class Option:
     excludes: tuple[str, ...] = ()
 
     def rules(self) -> list[str]:
-        """What it demands, in words: `at least 1`, `needs --by`, `not with --verify`."""
+        """Return its rules in words: `at least 1`, `needs --by`, `not with --verify`."""
         allowed = [range_words(self.between)] if self.between else []
         needed = [f"needs {each.words()}" for each in self.needs]
         return allowed + needed + [f"not with {flag(name)}" for name in self.excludes]
@@ -44,8 +44,8 @@ def option(
     between: Between | None = None,
     needs: SomeNeeds = (),
     excludes: tuple[str, ...] = (),
-) -> Any:  # as dataclasses.field: a field of any type
-    """A field of a configuration dataclass that is also a command-line option.
+) -> Any:  # like dataclasses.field: a field of any type
+    """Define a field of a configuration dataclass that is also a command-line option.
 
     Supported types: bool (`--flag/--no-flag`), int, float, str, Literal, `X | None`, `tuple[X, ...]` (several values).
 
@@ -54,12 +54,12 @@ def option(
         choices: allowed values, or a function that returns them when needed (a registry's `names`).
         positional: True if it is given by place instead of by name.
         aliases: other spellings (`--batch-size` for `--max-sentences`), with the dashes.
-        basic: `--help` shows it; of the others only `--help-all`. Required options are always shown, and so are all of
-            a class that marks none.
-        between: the least and the largest number, None where there is no such limit, `Open` where it is none itself.
-        needs: what another value than the default has a meaning with: an option that must be given, a tuple of options
-            of which one must be, or `Needs` with values.
-        excludes: options that must have their defaults where this one does not.
+        basic: True if `--help` shows it; others are shown by `--help-all` only. Required options are always shown, and
+            so are all of a class without basic ones.
+        between: the least and the largest number; None means no limit, `Open` a limit that is itself excluded.
+        needs: a condition for every value but the default: an option that must be given, a tuple of options of which
+            one must be given, or `Needs`.
+        excludes: options that must keep their defaults if this one does not.
     """
     about = Option(help, choices, metavar, positional, aliases, basic, between, as_needs(needs), excludes)
     return field(default=default, metadata={"option": about})

@@ -1,4 +1,4 @@
-"""What options demand of their values and of other options, as data, and in words: for errors, help and the docs."""
+"""Rules for the values of options and for options together, as data, with their words for errors, help and docs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Between = tuple["float | Open | None", "float | Open | None"]
 
 
 def inside(value: float, between: Between) -> bool:
-    """Whether a value is there."""
+    """Return True if a value is in the range."""
     least, most = between
     after = least is None or (value > least.end if isinstance(least, Open) else value >= least)
     return after and (most is None or (value < most.end if isinstance(most, Open) else value <= most))
 
 
 def range_words(between: Between) -> str:
-    """`from 1 to 1,000`, `at least 1`, `above 0 and at most 1`."""
+    """Return a range in words: `from 1 to 1,000`, `at least 1`, `above 0 and at most 1`."""
     least, most = between
     if isinstance(least, (int, float)) and isinstance(most, (int, float)):
         return f"from {least:,} to {most:,}"
@@ -47,13 +47,13 @@ SET = Except((None, False, 0, "", ()))
 
 
 class Needs(NamedTuple):
-    """What an option needs of others: without it, its value contradicts them, or nothing reads it.
+    """A condition on other options: if it does not hold, the option's value contradicts them, or nothing reads it.
 
     Attributes:
-        other: an option, or a property that follows from several; of several names one is enough.
-        values: those with which the option has a meaning.
-        says: what is needed, where `other` and `values` do not say it.
-        typed: only a typed option is refused: a `--config` file may be one for several architectures.
+        other: an option, or a property computed from several; of several names one is enough.
+        values: the values of `other` with which the option has a meaning.
+        says: the condition in words, if `other` and `values` do not express it.
+        typed: True if only a typed option is refused: a `--config` file may serve several architectures.
     """
 
     other: str | tuple[str, ...]
@@ -63,15 +63,15 @@ class Needs(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The options of which one is enough."""
+        """The options of which one is enough, as a tuple."""
         return (self.other,) if isinstance(self.other, str) else self.other
 
     def met(self, config: object) -> bool:
-        """Whether a configuration has it."""
+        """Return True if a configuration meets the condition."""
         return any(getattr(config, name) in self.values for name in self.names)
 
     def words(self) -> str:
-        """What is needed: `--by`, `--lr-scheduler cosine or plateau`."""
+        """Return the condition in words: `--by`, `--lr-scheduler cosine or plateau`."""
         if self.says:
             return self.says
         if self.values is SET:
@@ -89,7 +89,7 @@ SomeNeeds = str | tuple[str, ...] | Needs | list[Needs]
 
 
 def as_needs(given: SomeNeeds) -> tuple[Needs, ...]:
-    """The short forms written out."""
+    """Return the conditions that a short form stands for."""
     if isinstance(given, Needs):
         return (given,)
     if isinstance(given, list):
@@ -98,23 +98,23 @@ def as_needs(given: SomeNeeds) -> tuple[Needs, ...]:
 
 
 def collected(config: type, name: str) -> list[Any]:
-    """What a class, and those that it extends, have in the tuple or mapping `name`, the most general first."""
+    """Return the entries of the tuple `name` in a class and in those that it extends, the most general first."""
     return [entry for part in reversed(config.__mro__) for entry in vars(part).get(name, ())]
 
 
 def collected_needs(config: type, name: str) -> tuple[Needs, ...]:
-    """What a class, and those that it extends, say of an option in `also_needs`: it may be one that they inherit."""
+    """Return the conditions for an option in `also_needs` of a class and of those that it extends."""
     classes = [vars(part).get("also_needs", {}) for part in reversed(config.__mro__)]
     return tuple(each for needs in classes for each in as_needs(needs.get(name, ())))
 
 
 def flag(name: str) -> str:
-    """The option of a field."""
+    """Return the option of a field."""
     return "--" + name.replace("_", "-")
 
 
 def with_value(name: str, value: object) -> str:
-    """An option as it is typed to have a value: `--merge mean`, `--no-gate`."""
+    """Return an option with a value as it is typed: `--merge mean`, `--no-gate`."""
     if isinstance(value, bool):
         return flag(name) if value else flag(f"no_{name}")
     return f"{flag(name)} {' '.join(map(str, value)) if isinstance(value, tuple) else value}"

@@ -102,7 +102,7 @@ _hints = functools.cache(get_type_hints)
 
 
 def settings(config: type) -> list[Setting]:
-    """The settings of a configuration class, in its order."""
+    """Return the settings of a configuration class, in order."""
     hints = _hints(config)
     return [_setting(f, hints[f.name], collected_needs(config, f.name)) for f in dataclasses.fields(config)]
 

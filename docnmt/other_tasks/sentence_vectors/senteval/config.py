@@ -60,7 +60,7 @@ class SentEvalConfig:
     overwrite: bool = option(False, "start anew, whatever the results file holds")
 
     def problems(self) -> list[str]:
-        """Contradictions between the values."""
+        """Return a message for each contradiction between the values."""
         found = [] if self.baseline != "sif" or self.frequencies else ["--baseline sif needs --frequencies"]
         if (self.path is None) == (self.baseline is None):
             found.append("give either --path (a trained model) or --baseline")
