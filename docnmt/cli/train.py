@@ -74,7 +74,7 @@ class Trained:
     history: list[dict[str, Any]]
 
 
-def train(data: str | Path, **options: Any) -> Trained:
+def train(data: str | Path, **options: object) -> Trained:
     """Train as docnmt-train does: `docnmt.train("data-bin", arch="transformer_tiny", save_dir="runs/a", max_update=9)`.
 
     Messages go to stderr.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from starlette.responses import Response
 
@@ -13,6 +11,6 @@ class JsonResponse(Response):
 
     media_type = "application/json"
 
-    def render(self, content: Any) -> bytes:  # as Starlette's
+    def render(self, content: object) -> bytes:  # as Starlette's
         """As bytes."""
         return msgspec.json.encode(content)

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from typing import Any  # options, as JSON
 
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.runtime.errors import UserError
@@ -25,7 +24,7 @@ LONGEST_LINE = 10_000
 _PDEATHSIG = 1
 
 
-def train_in_process(lines: Iterable[str], **options: Any) -> Tokenizer:
+def train_in_process(lines: Iterable[str], **options: object) -> Tokenizer:
     """Run `Tokenizer.train(lines, **options)` so that SIGTERM and Ctrl-C end it at once.
 
     Raises:

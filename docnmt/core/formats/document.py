@@ -48,7 +48,7 @@ class Document:
         """
         found: list[tuple[str, tuple[str, ...]]] = []
 
-        def _walk(part: Any, labels: tuple[str, ...]) -> None:  # a sentence, or a list of anything of this kind
+        def _walk(part: object, labels: tuple[str, ...]) -> None:  # a sentence, or a list of anything of this kind
             if isinstance(part, str):
                 found.append((part, labels[:-1]))
             elif isinstance(part, (bytes, bytearray)) or not isinstance(part, Sequence):

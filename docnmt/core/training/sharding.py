@@ -7,7 +7,6 @@ weights, are gathered around the whole loss: so a criterion can read them outsid
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +44,7 @@ class ShardedLoss(nn.Module):
             part.set_force_sum_reduction_for_comms(True)
             part.set_reduce_scatter_unused_params(True)  # a batch may lack what another one has
 
-    def forward(self, batch: Any) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
+    def forward(self, batch: object) -> tuple[Tensor, int, Mapping[str, float | Tensor]]:
         """Return the criterion's values for a batch."""
         return self.criterion(self.model, batch)
 
