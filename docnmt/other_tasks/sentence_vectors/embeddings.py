@@ -51,7 +51,7 @@ class Embeddings:
         return [self.index(word) for word in words]
 
     def save(self, folder: Path) -> dict[str, dict[str, Any]]:  # Any: entries of `meta.json`
-        """Write `words.txt` (one word per line) and `vectors.K.bin` (one per type); return their entries in `meta.json`.
+        """Write `words.txt` (one word per line) and `vectors.K.bin` (one per type); return the entries for `meta.json`.
 
         Raises:
             UserError: a word has a line break.

@@ -62,7 +62,7 @@ class PairDataset:
 
     @classmethod
     def of(cls, split: str, sentences: Sequence[Sequence[int]], labels: Sequence[int], vocabulary: int) -> PairDataset:
-        """Build a dataset from sentences (premise, hypothesis, premise, …) of a vocabulary and the labels of the pairs."""
+        """Build a dataset from sentences (premise, hypothesis, premise, …) of a vocabulary and the pairs' labels."""
         words = TokenArray.from_lists([sentence or [0] for sentence in sentences], vocabulary)
         return cls(split, words, np.asarray(labels, dtype=np.uint8))
 
