@@ -31,7 +31,7 @@ class SentenceTask(Protocol):
 
 
 class WordEncoder(nn.Module, ABC):
-    """The base class of encoders of sentences, one by one, from K tables of frozen word vectors: architectures of `nli`.
+    """The base class of encoders of sentences, one by one, from K tables of frozen word vectors: architectures of nli.
 
     Attributes:
         d_output: width of a sentence vector.
