@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional.assignments import Assignments, tiles_of
 from docnmt.functional.selection import Selection
 from docnmt.functional.varlen import Sequences
 from docnmt.layout import Spans
@@ -54,17 +55,17 @@ def heads_at_once(heads: int, queries: int, t: int, sentences: int) -> int:
 
 def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
     """The plan of a selection among the sentences of `sentences`, spans of the key words."""
-    kept, device = selection.sentences, selection.sentences.device
+    kept = selection.sentences
     heads, queries, t = kept.shape
-    groups, assignments = heads * len(sentences), kept.numel()
-    head = torch.arange(heads, device=device).view(-1, 1, 1)
-    group = kept + head * len(sentences)
-    group = group.masked_fill(selection.relevance == -torch.inf, groups).flatten()
-    group, order = group.sort(stable=True)
-    place = torch.empty_like(order).scatter_(0, order, torch.arange(assignments, device=device))
-    tile_group, q = _tiles(group, groups)
+    groups, number = heads * len(sentences), kept.numel()
+    order, begin = Assignments.of(selection, len(sentences))
+    place = torch.empty_like(order).scatter_(0, order, torch.arange(number, device=order.device))
+    most = min(groups, number) + number // TILE  # as many tiles as there can be
+    tile_group, within = tiles_of(begin.diff(), TILE, most)
+    first = torch.minimum(begin.index_select(0, tile_group) + within, begin[-1])
+    q = torch.cat([first, begin[-1:]]).int()
     unused = tile_group == groups
-    word, tile, unread, k = _words(tile_group % len(sentences), unused, sentences, heads, assignments)
+    word, tile, unread, k = _words(tile_group % len(sentences), unused, sentences, heads, number)
     of_head = tile_group.index_select(0, tile).clamp(max=groups - 1) // len(sentences)
     asked = order // t  # (A,) numbered in (h, Tq)
     asking = asked // queries
@@ -79,27 +80,14 @@ def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
     )
 
 
-def _tiles(group: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """Sorted groups (A,), `groups` for none → the group of each of N tiles, `groups` for unused ones, and where each
-    tile begins, (N+1,) int32."""
-    begin = torch.searchsorted(group, torch.arange(groups + 1, device=group.device))  # the last: assignments of a group
-    pieces = (begin.diff() + TILE - 1) // TILE
-    end = pieces.cumsum(0)
-    tile = torch.arange(min(groups, len(group)) + len(group) // TILE, device=group.device)  # as many as there can be
-    of_tile = torch.searchsorted(end, tile, right=True)
-    before = functional.pad(end, (1, 0)).index_select(0, of_tile)  # tiles of earlier groups
-    first = torch.minimum(begin.index_select(0, of_tile) + (tile - before) * TILE, begin[-1])
-    return of_tile, torch.cat([first, begin[-1:]]).int()
-
-
 def _words(
-    sentence: Tensor, unused: Tensor, sentences: Spans, heads: int, assignments: int
+    sentence: Tensor, unused: Tensor, sentences: Spans, heads: int, number: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The words of each tile's sentence (N,) one after the other: (R,) word, its tile and whether it is behind the
     last tile; and where each tile's words begin, (N+1,) int32."""
     lengths = sentences.offsets.diff().index_select(0, sentence).masked_fill(unused, 0)
     offsets = functional.pad(lengths.cumsum(0), (1, 0))
-    rows = heads * sentences.num_tokens + assignments // TILE * sentences.max_length  # as many as there can be
+    rows = heads * sentences.num_tokens + number // TILE * sentences.max_length  # as many as there can be
     row = torch.arange(rows, device=sentence.device)
     tile = torch.searchsorted(offsets[1:], row, right=True).clamp(max=len(sentence) - 1)
     unread = row >= offsets[-1]

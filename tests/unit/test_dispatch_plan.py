@@ -7,13 +7,13 @@ import torch
 
 from docnmt.functional.dispatch_plan import _LEAST, DispatchPlan, plan_dispatch
 from docnmt.functional.selection import Selection
-from docnmt.layout import Spans
+from docnmt.layout import DocumentLayout
 
 
 def plans(lengths: list[int], chosen: torch.Tensor) -> list[DispatchPlan]:
     """Plans of a choice (h, Tq, t) among sentences of these lengths."""
-    spans = Spans(torch.tensor([0, *lengths]).cumsum(0))
-    return list(plan_dispatch(Selection(chosen, torch.zeros(chosen.shape)), spans))
+    layout = DocumentLayout.from_lengths([lengths])
+    return list(plan_dispatch(Selection(chosen, torch.zeros(chosen.shape)), layout, layout))
 
 
 @pytest.mark.parametrize("queries", [1, 40, 3000])
