@@ -20,21 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.functional import costs
 from docnmt.functional.assignments import Assignments, heads_at_a_time, query_rows, tiles_of
 from docnmt.functional.selection import Selection
 from docnmt.layout import DocumentLayout, Spans
 from docnmt.runtime.transfer import to_device
-
-_TILE = 128  # queries
-_BATCH = 1 << 17  # word scores computed at a time: as many as stay in the cache
-_LEAST = 1 << 13  # word scores that take as long as beginning a batch
-_ASSIGNMENTS = 1 << 16  # assignments planned at a time: bounds the memory of their partial results
-# Sentences of lengths up to the same bound may share a batch: at most a quarter of it is padding.
-_LENGTHS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, *(2 ** np.arange(8, 63))])
-# The same for a plan with bounds.
-_WIDEST, _NARROWEST = 128, 16
-_BOUNDED_ASSIGNMENTS, _BOUNDED_BATCH = 1 << 20, 1 << 24
-_BOUNDED_LENGTHS = np.array([4, 6, *np.outer(2 ** np.arange(3, 60), [2, 3]).ravel() // 2])
 
 
 @dataclass(frozen=True)
@@ -81,11 +71,11 @@ def plan_dispatch(
 ) -> Iterator[DispatchPlan]:
     """One plan for as many heads as fit into memory, and at least one: exact on a CPU, bounded elsewhere."""
     if selection.sentences.device.type == "cpu":
-        for heads in heads_at_a_time(selection, _ASSIGNMENTS):
+        for heads in heads_at_a_time(selection, costs.TILE_ASSIGNMENTS):
             yield _exact(selection, key_layout.sentences, heads)
     else:
         bounds = TileBounds.of(query_layout, key_layout, selection.sentences.shape[-1])
-        for heads in heads_at_a_time(selection, _BOUNDED_ASSIGNMENTS):
+        for heads in heads_at_a_time(selection, costs.CARD_ASSIGNMENTS):
             yield _bounded(selection, bounds, heads)
 
 
@@ -152,7 +142,7 @@ class _Tiles:
 
 def _tiles(sizes: np.ndarray, lengths: np.ndarray) -> _Tiles:
     """Groups of so many queries and words → tiles, by length and then by size, in batches."""
-    pieces = -(-sizes // _TILE)
+    pieces = -(-sizes // costs.TILE)
     group = np.repeat(np.arange(len(sizes)), pieces)
     piece = np.arange(len(group)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     first = sizes[group] * piece // pieces[group]
@@ -165,11 +155,12 @@ def _tiles(sizes: np.ndarray, lengths: np.ndarray) -> _Tiles:
     row = tile = 0
     for end in (np.flatnonzero(np.diff(kind, append=-1)) + 1).tolist():
         while tile < end:
-            width, words = int(size[tile]), int(_LENGTHS[kind[tile]])
-            stop = min(end, tile + max(1, _BATCH // (width * words)))
+            width, words = int(size[tile]), int(costs.TILE_LENGTHS[kind[tile]])
+            stop = min(end, tile + max(1, costs.TILE_BATCH // (width * words)))
             work = np.cumsum(size[tile:stop]) * words
             padding = np.arange(1, stop - tile + 1) * width * words - work
-            too_much = np.flatnonzero(padding > np.maximum(work, _LEAST))  # in decoding most tiles hold one query
+            # In decoding most tiles hold one query
+            too_much = np.flatnonzero(padding > np.maximum(work, costs.TILE_BATCH_BEGIN))
             stop = tile + int(too_much[0]) if len(too_much) else stop
             longest, shortest = int(length[tile:stop].max()), int(length[tile:stop].min())
             rows = slice(row, row + (stop - tile) * width)
@@ -179,15 +170,15 @@ def _tiles(sizes: np.ndarray, lengths: np.ndarray) -> _Tiles:
 
 
 def _kinds(length: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Which tiles may share a batch: the place of their length in `_LENGTHS`, or of one up to four times as long where
-    there is little to do."""
-    kind = np.searchsorted(_LENGTHS, length)
-    joined = np.arange(len(_LENGTHS))
+    """Which tiles may share a batch: the place of their length in `costs.TILE_LENGTHS`, or of one up to four times as
+    long where there is little to do."""
+    kind = np.searchsorted(costs.TILE_LENGTHS, length)
+    joined = np.arange(len(costs.TILE_LENGTHS))
     work = shortest = 0
     for at, more in enumerate(np.bincount(kind, length * size).tolist()[:-1]):
-        shortest = shortest if work else int(_LENGTHS[at])
+        shortest = shortest if work else int(costs.TILE_LENGTHS[at])
         work += more
-        if work < _LEAST and _LENGTHS[at + 1] <= 4 * shortest:
+        if work < costs.TILE_BATCH_BEGIN and costs.TILE_LENGTHS[at + 1] <= 4 * shortest:
             joined[at] = at + 1
         else:
             work = 0
@@ -222,7 +213,7 @@ class TileBounds:
     @classmethod
     def _make(cls, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> TileBounds:
         words = key_layout.sentences.lengths
-        lengths = _BOUNDED_LENGTHS[: np.searchsorted(_BOUNDED_LENGTHS, words.max(initial=1)) + 1][::-1]
+        lengths = costs.CARD_LENGTHS[: np.searchsorted(costs.CARD_LENGTHS, words.max(initial=1)) + 1][::-1]
         longer = words[:, None] > np.append(lengths, 0)  # (S, bounds)
         total = np.concatenate([np.zeros((1, longer.shape[1]), np.int64), np.cumsum(longer, 0)])
         in_document = np.diff(total[key_layout.document_sentences.host], axis=0)  # (D, bounds)
@@ -234,13 +225,13 @@ class TileBounds:
     def width(self) -> int:
         """Queries of a tile: about as many as keep a sentence."""
         mean = int(self.assignments[-1]) / max(1, int(self.groups[-1]))
-        return min(max(1 << round(math.log2(max(1.0, mean))), _NARROWEST), _WIDEST)
+        return min(max(1 << round(math.log2(max(1.0, mean))), costs.CARD_TILE_LEAST), costs.CARD_TILE_MOST)
 
     def batches(self, heads: int, width: int) -> Iterator[TileBatch]:
         """Tiles of `width` queries for so many heads, longest sentences first."""
         tiles = np.where(self.groups > 0, heads * (self.assignments // width + self.groups), 0)
         for longest, begin, end in zip(self.lengths.tolist(), tiles[:-1].tolist(), tiles[1:].tolist(), strict=True):
-            step = max(1, _BOUNDED_BATCH // (width * longest))
+            step = max(1, costs.CARD_TILE_BATCH // (width * longest))
             for first in range(begin, end, step):
                 last = min(first + step, end)
                 yield TileBatch(slice(first * width, last * width), slice(first, last), width, longest, True)

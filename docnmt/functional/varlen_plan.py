@@ -1,9 +1,9 @@
 """The plan of conditional attention as sequences of many lengths: one for each (head, sentence), or several.
 
 The assignments of a selection, sorted by (head, sentence), are the queries; the words of the sentence are the keys of
-the sequence. A sentence that very many queries keep is read by several sequences of at most `TILE` queries. So the
-longest sequence and all shapes follow from sizes that the host knows, whatever has been selected: nothing here waits
-for the device.
+the sequence. A sentence that very many queries keep is read by several sequences of at most `costs.FLASH_TILE`
+queries. So the longest sequence and all shapes follow from sizes that the host knows, whatever has been selected:
+nothing here waits for the device.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional import costs
 from docnmt.functional.assignments import Assignments, tiles_of
 from docnmt.functional.selection import Selection
 from docnmt.functional.varlen import Sequences
 from docnmt.layout import Spans
 
-#: Queries of a sequence, at most.
-TILE = 512
 #: Sequences of a call, at most: they are the second dimension of a grid of CUDA blocks.
 SEQUENCES = 65535
 
@@ -50,7 +49,7 @@ class VarlenPlan:
 
 def heads_at_once(heads: int, queries: int, t: int, sentences: int) -> int:
     """For how many heads a plan has no more than `SEQUENCES`; 0 where one head has too many."""
-    return min(heads, SEQUENCES // (1 + sentences + queries * t // TILE))
+    return min(heads, SEQUENCES // (1 + sentences + queries * t // costs.FLASH_TILE))
 
 
 def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
@@ -60,8 +59,8 @@ def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
     groups, number = heads * len(sentences), kept.numel()
     order, begin = Assignments.of(selection, len(sentences))
     place = torch.empty_like(order).scatter_(0, order, torch.arange(number, device=order.device))
-    most = min(groups, number) + number // TILE  # as many tiles as there can be
-    tile_group, within = tiles_of(begin.diff(), TILE, most)
+    most = min(groups, number) + number // costs.FLASH_TILE  # as many tiles as there can be
+    tile_group, within = tiles_of(begin.diff(), costs.FLASH_TILE, most)
     first = torch.minimum(begin.index_select(0, tile_group) + within, begin[-1])
     q = torch.cat([first, begin[-1:]]).int()
     unused = tile_group == groups
@@ -76,7 +75,7 @@ def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
         sentence=kept.flatten().index_select(0, order) * heads + asking,
         key=word * heads + of_head,
         unread=unread.unsqueeze(-1),
-        sequences=Sequences(q, k, min(TILE, queries), max(1, sentences.max_length)),
+        sequences=Sequences(q, k, min(costs.FLASH_TILE, queries), max(1, sentences.max_length)),
     )
 
 
@@ -87,7 +86,7 @@ def _words(
     last tile; and where each tile's words begin, (N+1,) int32."""
     lengths = sentences.offsets.diff().index_select(0, sentence).masked_fill(unused, 0)
     offsets = functional.pad(lengths.cumsum(0), (1, 0))
-    rows = heads * sentences.num_tokens + number // TILE * sentences.max_length  # as many as there can be
+    rows = heads * sentences.num_tokens + number // costs.FLASH_TILE * sentences.max_length  # as many as there can be
     row = torch.arange(rows, device=sentence.device)
     tile = torch.searchsorted(offsets[1:], row, right=True).clamp(max=len(sentence) - 1)
     unread = row >= offsets[-1]
