@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional.assignments import query_rows
 from docnmt.functional.autograd import Context
-from docnmt.functional.dispatch_plan import DispatchPlan, TileBatch, plan_dispatch, query_rows
-from docnmt.functional.dispatch_room import Room, plan_in_room
+from docnmt.functional.dispatch_plan import DispatchPlan, TileBatch, plan_dispatch
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 
 
@@ -25,11 +25,8 @@ def dispatch_attention(queries: Queries, keys: Keys, selection: Selection) -> Te
     # softmax does not see the constant, but the precision of a log-sum-exp is that of what it sums
     near = Selection(selection.sentences, subtract_largest(selection.relevance))
     inputs = _Inputs(queries.words, keys.words, keys.values, queries.sentences, keys.sentences)
-    if queries.words.device.type == "cpu":
-        plans = plan_dispatch(near, keys.layout.sentences)
-    else:
-        plans = plan_in_room(near, Room.of(queries.layout, keys.layout, near.sentences.shape[-1]))
-    out: Tensor = _Dispatch.apply(*inputs, near, list(plans))  # type: ignore[no-untyped-call]
+    plans = list(plan_dispatch(near, queries.layout, keys.layout))
+    out: Tensor = _Dispatch.apply(*inputs, near, plans)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -162,11 +159,11 @@ def _relevance_backward(x: _Inputs, selection: Selection, plan: DispatchPlan, d_
     d.sentence_q[:, plan.heads] = of_query.view(-1, queries, d_k).transpose(0, 1)
     rows = query_rows(queries, d_relevance.shape[-1], plan.heads, heads, x.q.device)
     of_sentence = functional.embedding_bag(
-        _pick(rows, plan.in_order),
+        _pick(rows, plan.assignments.order),
         x.sentence_q.reshape(-1, d_k),
-        plan.begin,
+        plan.assignments.begin,
         mode="sum",
-        per_sample_weights=_pick(d_relevance.flatten(), plan.in_order),
+        per_sample_weights=_pick(d_relevance.flatten(), plan.assignments.order),
     )
     of_sentence = of_sentence[: len(d_relevance) // queries * sentences]  # behind them those that keep nothing
     d.sentence_k[:, plan.heads] = of_sentence.view(-1, sentences, d_k).transpose(0, 1)

@@ -13,12 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.functional import costs
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 from docnmt.layout import Spans
 from docnmt.runtime.transfer import to_device
 
-#: The longest document of a group is at most this many times as long as its shortest, short ones aside.
-_SPREAD, _SHORT = 1.5, 48
 #: Added to a score whose weight must be 0. Finite, so that its product with 0 is 0.
 _MASKED = -1e30
 
@@ -67,7 +66,7 @@ def _members(kinds: tuple[Spans, ...]) -> list[np.ndarray]:
     low = high = np.zeros(len(kinds))
     for document in order:
         new_low, new_high = np.minimum(low, lengths[:, document]), np.maximum(high, lengths[:, document])
-        if groups and bool((new_high <= np.maximum(_SPREAD * new_low, _SHORT)).all()):
+        if groups and bool((new_high <= np.maximum(costs.PADDED_SPREAD * new_low, costs.PADDED_SHORT)).all()):
             groups[-1].append(int(document))
             low, high = new_low, new_high
         else:

@@ -35,7 +35,7 @@ def varlen_attention(queries: Queries, keys: Keys, selection: Selection, calls: 
     outputs = []
     for first in range(0, heads, step):
         of = slice(first, first + step)
-        some = Selection(near.sentences[of], near.relevance[of])
+        some = near.of(of)
         inputs = (x[:, of] for x in (queries.words, keys.words, keys.values, queries.sentences, sentence_k))
         outputs.append(_Varlen.apply(*inputs, some, plan_varlen(some, spans), calls))  # type: ignore[no-untyped-call]
     return torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0]

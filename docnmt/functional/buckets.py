@@ -11,11 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.functional import costs
 from docnmt.layout import Spans
 from docnmt.runtime.transfer import to_device
-
-#: A span with more queries × keys is a bucket of its own, without padding, and its scores are not kept.
-LONG = 512 * 512
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def bucket_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> Buc
 
 def _make_plan(q_spans: Spans, k_spans: Spans, heads: int, causal: bool) -> BucketPlan:
     q_lengths, k_lengths = q_spans.lengths, k_spans.lengths
-    long = q_lengths * k_lengths > LONG
+    long = q_lengths * k_lengths > costs.SPAN_LONG
     q_padded = np.where(long, q_lengths, _padded_length(q_lengths))
     k_padded = np.where(long, k_lengths, _padded_length(k_lengths))
     live = np.flatnonzero((q_lengths > 0) & (k_lengths > 0))

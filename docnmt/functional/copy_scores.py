@@ -8,12 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.functional import costs
 from docnmt.layout import DocumentLayout
 
 #: A similarity of what must not be read; finite, so that rows which read nothing have gradients of 0 and not NaN.
 NOTHING = -1e9
-#: Queries that are compared at a time, at least.
-_BLOCK = 256
 
 
 def similarities(q: Tensor, k: Tensor) -> Tensor:
@@ -82,7 +81,7 @@ def _blocks(layout: DocumentLayout, window: int) -> Iterator[tuple[int, int, int
     for first, last in zip(documents[:-1].tolist(), documents[1:].tolist(), strict=True):
         begin = first
         for number in range(first + 1, last + 1):
-            if number == last or sentences[number] - sentences[begin] >= _BLOCK:
+            if number == last or sentences[number] - sentences[begin] >= costs.COPY_QUERIES:
                 start = max(int(sentences[first]), int(sentences[begin]) - window)
                 if sentences[number] > sentences[begin]:
                     yield start, int(sentences[begin]), int(sentences[number])

@@ -1,31 +1,30 @@
 """The plan of a dispatch: which queries are computed together with the words of which sentence.
 
-A selection of t sentences for each query is h·Tq·t *assignments*. Sorted by (head, sentence) they fall into groups that
-share their keys. A group is cut into *tiles* of at most `_TILE` queries; tiles of similar size and sentence length form
-a *batch*, padded to its largest tile. Cutting bounds the padding, so that it costs nothing when all queries choose the
-same sentences.
+A group of assignments is cut into tiles; tiles of similar size and sentence length form a *batch*, padded to its
+largest tile. Cutting bounds the padding, so that it costs nothing when all queries choose the same sentences.
+
+How many queries keep a sentence is known on the device only, and asking would stop a GPU's host. But A assignments in G
+groups fill at most A / W + G tiles of W queries; and of tiles of long sentences there are no more than the queries of
+their documents can keep. So there are two plans: an exact one, for CPUs, and a *bounded* one of as many tiles as there
+can be, longest sentences first, of which those that are too many hold nothing. It costs up to about twice the work, and
+no wait.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.functional import costs
+from docnmt.functional.assignments import Assignments, heads_at_a_time, query_rows, tiles_of
 from docnmt.functional.selection import Selection
-from docnmt.functional.tree import on_device
-from docnmt.layout import Spans
-
-_TILE = 128  # queries
-_BATCH = 1 << 17  # word scores computed at a time: as many as stay in the cache
-_LEAST = 1 << 13  # word scores that take as long as beginning a batch
-_ASSIGNMENTS = 1 << 16  # assignments planned at a time: bounds the memory of their partial results
-# Sentences of lengths up to the same bound may share a batch: at most a quarter of it is padding.
-_LENGTHS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, *(2 ** np.arange(8, 63))])
+from docnmt.layout import DocumentLayout, Spans
+from docnmt.runtime.transfer import to_device
 
 
 @dataclass(frozen=True)
@@ -48,90 +47,86 @@ class DispatchPlan:
 
     Attributes:
         heads: which heads.
+        assignments: of these heads, by (head, sentence).
         query_row: (R,) the row of a (Tq·h, d) table of queries.
         slot: (R,) the entry of a (heads·Tq, t) table of assignments; heads·Tq·t for rows that only fill a tile.
         row: (heads·Tq, t) the tile row of an assignment; R where nothing was left to choose.
         key_row: (G,) the row of a (Tk·h, d) table of keys where the words of a tile begin.
         length: (G,) int64, words of each tile.
-        in_order: (A,) assignments by (head, sentence), and begin: (heads·S,) where each begins; there may be empty
-            assignments behind them, and where these begin.
         batches: in the order of the rows.
     """
 
     heads: slice
+    assignments: Assignments
     query_row: Tensor
     slot: Tensor
     row: Tensor
     key_row: Tensor
     length: Tensor
-    in_order: Tensor
-    begin: Tensor
     batches: tuple[TileBatch, ...]
 
 
-def plan_dispatch(selection: Selection, sentences: Spans) -> Iterator[DispatchPlan]:
-    """One plan for as many heads as `_ASSIGNMENTS` allows, and at least one."""
-    return (_plan(selection, sentences, heads) for heads in heads_at_a_time(selection, _ASSIGNMENTS))
+def plan_dispatch(
+    selection: Selection, query_layout: DocumentLayout, key_layout: DocumentLayout
+) -> Iterator[DispatchPlan]:
+    """One plan for as many heads as fit into memory, and at least one: exact on a CPU, bounded elsewhere."""
+    if selection.sentences.device.type == "cpu":
+        for heads in heads_at_a_time(selection, costs.TILE_ASSIGNMENTS):
+            yield _exact(selection, key_layout.sentences, heads)
+    else:
+        bounds = TileBounds.of(query_layout, key_layout, selection.sentences.shape[-1])
+        for heads in heads_at_a_time(selection, costs.CARD_ASSIGNMENTS):
+            yield _bounded(selection, bounds, heads)
 
 
-def heads_at_a_time(selection: Selection, most: int) -> Iterator[slice]:
-    """Heads that keep at most so many sentences together, for all queries; at least one."""
-    heads, queries, t = selection.sentences.shape
-    step = max(1, most // max(1, queries * t))
-    return (slice(first, min(first + step, heads)) for first in range(0, heads, step))
-
-
-def _plan(selection: Selection, sentences: Spans, heads: slice) -> DispatchPlan:
-    kept, relevance = selection.sentences[heads], selection.relevance[heads]
-    count, queries, t = kept.shape
-    device, all_heads = kept.device, len(selection.sentences)
-    groups = count * len(sentences)
-    head = torch.arange(count, device=device).view(-1, 1, 1)
-    group = (kept + head * len(sentences)).masked_fill_(relevance == -torch.inf, groups).flatten()
-    order = _order(group, groups)
-    sizes = torch.bincount(group, minlength=groups + 1)[:groups]
-    host_sizes = sizes.cpu().numpy()
-    begin = np.cumsum(host_sizes) - host_sizes
-    tiles = _tiles(host_sizes, np.tile(sentences.lengths, count))
-    tensor = partial(on_device, device=device)
+def _exact(selection: Selection, sentences: Spans, heads: slice) -> DispatchPlan:
+    found = Assignments.on_cpu(selection.of(heads), len(sentences))
+    begin = found.begin.numpy()
+    tiles = _tiles(np.diff(begin), np.tile(sentences.lengths, heads.stop - heads.start))
     widths = np.concatenate(
         [np.full(b.tiles.stop - b.tiles.start, b.width) for b in tiles.batches] or [np.zeros(0, int)]
     )
     within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
     real = within < np.repeat(tiles.size, widths)
     position = np.repeat(begin[tiles.group] + tiles.first, widths) + np.where(real, within, 0)
-    slot = order.index_select(0, tensor(position))
-    query_row = query_rows(queries, t, heads, all_heads, device).index_select(0, slot)
-    slot.masked_fill_(~tensor(real), count * queries * t)
-    row = torch.full((count * queries * t + 1,), len(slot), device=device)
-    row.scatter_(0, slot, torch.arange(len(slot), device=device))
-    return DispatchPlan(
-        heads=heads,
-        query_row=query_row,
-        slot=slot,
-        row=row[:-1].view(-1, t),
-        key_row=tensor(
-            sentences.host[tiles.group % len(sentences)] * all_heads + tiles.group // len(sentences) + heads.start
-        ),
-        length=tensor(tiles.length),
-        in_order=order[: host_sizes.sum()],
-        begin=tensor(begin),
-        batches=tiles.batches,
-    )
+    head, sentence = np.divmod(tiles.group, len(sentences))
+    key_row = sentences.host[sentence] * len(selection.sentences) + head + heads.start
+    rows = _rows(selection, heads, found, torch.from_numpy(position), torch.from_numpy(real))
+    return DispatchPlan(heads, found, *rows, torch.from_numpy(key_row), torch.from_numpy(tiles.length), tiles.batches)
 
 
-def query_rows(queries: int, t: int, heads: slice, all_heads: int, device: torch.device) -> Tensor:
-    """(heads·Tq·t,) the row of a (Tq·h, d) table of each assignment's query; much faster than dividing by t and Tq."""
-    head = torch.arange(heads.start, heads.stop, device=device).view(-1, 1, 1)
-    row = torch.arange(queries, device=device).view(-1, 1) * all_heads + head  # (heads, Tq, 1)
-    return row.expand(-1, -1, t).flatten()
+def _bounded(selection: Selection, bounds: TileBounds, heads: slice) -> DispatchPlan:
+    count, sentences, width = heads.stop - heads.start, len(bounds.words), bounds.width
+    found = Assignments.of(selection.of(heads), sentences)
+    batches = tuple(bounds.batches(count, width))
+    by_length = (bounds.order.view(-1, 1) + torch.arange(count, device=bounds.order.device) * sentences).flatten()
+    sizes = found.begin.diff().index_select(0, by_length)
+    place, within = tiles_of(sizes, width, batches[-1].tiles.stop)
+    exists = place < len(by_length)
+    group = by_length.index_select(0, place.clamp(max=len(by_length) - 1))
+    first = found.begin.index_select(0, group) + within
+    position = first[:, None] + torch.arange(width, device=first.device)
+    real = (position < found.begin.index_select(0, group + 1)[:, None]) & exists[:, None]
+    position = position.clamp_(max=len(found.order) - 1).flatten()
+    sentence, head = group % sentences, group // sentences
+    key_row = bounds.begin.index_select(0, sentence) * len(selection.sentences) + head + heads.start
+    length = bounds.words.index_select(0, sentence).masked_fill_(~exists, 1)
+    rows = _rows(selection, heads, found, position, real.flatten())
+    return DispatchPlan(heads, found, *rows, key_row.masked_fill_(~exists, 0), length, batches)
 
 
-def _order(group: Tensor, groups: int) -> Tensor:
-    """The stable order of groups numbered up to `groups`."""
-    if group.device.type == "cpu" and groups < 1 << 16:  # NumPy counts short integers instead of comparing them
-        return torch.from_numpy(group.numpy().astype(np.uint16).argsort(kind="stable"))
-    return group.argsort(stable=True)
+def _rows(
+    selection: Selection, heads: slice, found: Assignments, position: Tensor, real: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`query_row`, `slot` and `row` of a plan, from the place of each tile row in the order of the assignments (R,),
+    and whether it is one of the tile's queries (R,)."""
+    all_heads, queries, t = selection.sentences.shape
+    slot = found.order.index_select(0, position)
+    query_row = query_rows(queries, t, heads, all_heads, slot.device).index_select(0, slot)
+    slot.masked_fill_(~real, len(found.order))
+    row = torch.full((len(found.order) + 1,), len(slot), device=slot.device)
+    row.scatter_(0, slot, torch.arange(len(slot), device=slot.device))
+    return query_row, slot, row[:-1].view(-1, t)
 
 
 @dataclass(frozen=True)
@@ -147,7 +142,7 @@ class _Tiles:
 
 def _tiles(sizes: np.ndarray, lengths: np.ndarray) -> _Tiles:
     """Groups of so many queries and words → tiles, by length and then by size, in batches."""
-    pieces = -(-sizes // _TILE)
+    pieces = -(-sizes // costs.TILE)
     group = np.repeat(np.arange(len(sizes)), pieces)
     piece = np.arange(len(group)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     first = sizes[group] * piece // pieces[group]
@@ -160,11 +155,12 @@ def _tiles(sizes: np.ndarray, lengths: np.ndarray) -> _Tiles:
     row = tile = 0
     for end in (np.flatnonzero(np.diff(kind, append=-1)) + 1).tolist():
         while tile < end:
-            width, words = int(size[tile]), int(_LENGTHS[kind[tile]])
-            stop = min(end, tile + max(1, _BATCH // (width * words)))
+            width, words = int(size[tile]), int(costs.TILE_LENGTHS[kind[tile]])
+            stop = min(end, tile + max(1, costs.TILE_BATCH // (width * words)))
             work = np.cumsum(size[tile:stop]) * words
             padding = np.arange(1, stop - tile + 1) * width * words - work
-            too_much = np.flatnonzero(padding > np.maximum(work, _LEAST))  # in decoding most tiles hold one query
+            # In decoding most tiles hold one query
+            too_much = np.flatnonzero(padding > np.maximum(work, costs.TILE_BATCH_BEGIN))
             stop = tile + int(too_much[0]) if len(too_much) else stop
             longest, shortest = int(length[tile:stop].max()), int(length[tile:stop].min())
             rows = slice(row, row + (stop - tile) * width)
@@ -174,18 +170,68 @@ def _tiles(sizes: np.ndarray, lengths: np.ndarray) -> _Tiles:
 
 
 def _kinds(length: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Which tiles may share a batch: the place of their length in `_LENGTHS`, or of one up to four times as long where
-    there is little to do."""
-    kind = np.searchsorted(_LENGTHS, length)
-    joined = np.arange(len(_LENGTHS))
+    """Which tiles may share a batch: the place of their length in `costs.TILE_LENGTHS`, or of one up to four times as
+    long where there is little to do."""
+    kind = np.searchsorted(costs.TILE_LENGTHS, length)
+    joined = np.arange(len(costs.TILE_LENGTHS))
     work = shortest = 0
     for at, more in enumerate(np.bincount(kind, length * size).tolist()[:-1]):
-        shortest = shortest if work else int(_LENGTHS[at])
+        shortest = shortest if work else int(costs.TILE_LENGTHS[at])
         work += more
-        if work < _LEAST and _LENGTHS[at + 1] <= 4 * shortest:
+        if work < costs.TILE_BATCH_BEGIN and costs.TILE_LENGTHS[at + 1] <= 4 * shortest:
             joined[at] = at + 1
         else:
             work = 0
     for at in reversed(range(len(joined))):
         joined[at] = joined[joined[at]]
     return joined[kind]
+
+
+@dataclass(frozen=True)
+class TileBounds:
+    """What one head needs at most, from the lengths of sentences and documents alone.
+
+    Attributes:
+        lengths: bounds of sentences' lengths, the largest first; no sentence is longer than the first.
+        assignments, groups: (len(lengths) + 1,) how many, at most, are of sentences longer than each bound, and than 0.
+        order: (S,) int64, the sentences, longest first. begin, words: (S,) int64, their first words and lengths.
+    """
+
+    lengths: np.ndarray
+    assignments: np.ndarray
+    groups: np.ndarray
+    order: Tensor
+    begin: Tensor
+    words: Tensor
+
+    @classmethod
+    def of(cls, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> TileBounds:
+        """Made once for a pair of layouts."""
+        key = (TileBounds, query_layout.documents, key_layout.sentences, key_layout.document_sentences, t)
+        return query_layout.sentences.derive(key, lambda: cls._make(query_layout, key_layout, t))
+
+    @classmethod
+    def _make(cls, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int) -> TileBounds:
+        words = key_layout.sentences.lengths
+        lengths = costs.CARD_LENGTHS[: np.searchsorted(costs.CARD_LENGTHS, words.max(initial=1)) + 1][::-1]
+        longer = words[:, None] > np.append(lengths, 0)  # (S, bounds)
+        total = np.concatenate([np.zeros((1, longer.shape[1]), np.int64), np.cumsum(longer, 0)])
+        in_document = np.diff(total[key_layout.document_sentences.host], axis=0)  # (D, bounds)
+        kept = (query_layout.documents.lengths[:, None] * np.minimum(in_document, t)).sum(0)
+        arrays = [np.argsort(-words, kind="stable"), key_layout.sentences.host[:-1], words]
+        return cls(lengths, kept, longer.sum(0), *to_device(arrays, key_layout.sentence_offsets.device))
+
+    @property
+    def width(self) -> int:
+        """Queries of a tile: about as many as keep a sentence."""
+        mean = int(self.assignments[-1]) / max(1, int(self.groups[-1]))
+        return min(max(1 << round(math.log2(max(1.0, mean))), costs.CARD_TILE_LEAST), costs.CARD_TILE_MOST)
+
+    def batches(self, heads: int, width: int) -> Iterator[TileBatch]:
+        """Tiles of `width` queries for so many heads, longest sentences first."""
+        tiles = np.where(self.groups > 0, heads * (self.assignments // width + self.groups), 0)
+        for longest, begin, end in zip(self.lengths.tolist(), tiles[:-1].tolist(), tiles[1:].tolist(), strict=True):
+            step = max(1, costs.CARD_TILE_BATCH // (width * longest))
+            for first in range(begin, end, step):
+                last = min(first + step, end)
+                yield TileBatch(slice(first * width, last * width), slice(first, last), width, longest, True)

@@ -8,18 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from docnmt.functional import costs
 from docnmt.functional.autograd import Context
 from docnmt.functional.buckets import bucket_plan
 from docnmt.functional.linear_kernel import windowed_attention
 from docnmt.layout import Spans
 
 Backend = Literal["auto", "quadratic", "linear"]
-
-#: Queries × keys up to which `auto` takes the quadratic form: with relative positions, masked without them, and where
-#: the linear form is two products.
-RELATIVE_SHORT, CAUSAL_SHORT, PLAIN_SHORT = 230 * 230, 270 * 270, 72 * 72
-#: Elements that all operations process before the next ones are read, so that they stay in the CPU's cache.
-_PIECE = 1 << 16
 
 
 def linear_attention(
@@ -152,7 +147,7 @@ class _Normalise(torch.autograd.Function):
 
 def _rows(x: Tensor, width: int) -> int:
     """Rows handled at once: on a CPU as many as stay in its cache, or each operation would read main memory anew."""
-    return max(1, _PIECE // width) if x.device.type == "cpu" else max(1, x.numel())
+    return max(1, costs.LINEAR_PIECE // width) if x.device.type == "cpu" else max(1, x.numel())
 
 
 def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -181,7 +176,7 @@ def _rows_per_head(rel: Tensor, q: Tensor) -> Tensor:
 def _mix(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, causal: bool, backend: Backend) -> Tensor:
     """Σ_j s_ij values_j of features q (N, Lq, d), k (N, Lk, d) or None, rel (N, 2r+1, d) or None."""
     pairs = q.shape[1] * values.shape[1]
-    short = RELATIVE_SHORT if rel is not None else CAUSAL_SHORT if causal else PLAIN_SHORT
+    short = costs.LINEAR_RELATIVE if rel is not None else costs.LINEAR_CAUSAL if causal else costs.LINEAR_PLAIN
     if backend == "quadratic" or len(q) == 0 or pairs == 0 or (backend == "auto" and pairs <= short):
         return torch.bmm(_scores(q, k, values.shape[1], rel, causal), values)
     if causal:

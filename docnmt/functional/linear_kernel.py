@@ -1,7 +1,7 @@
 """The part of Scaleformer's attention that depends on order, in blocks: masked kernelised attention, relative terms.
 
-Queries are cut into blocks of `BLOCK`. The keys around a block, at most r beyond it on either side, are its *window*:
-their scores form one small matrix. Keys before the window act through a state, the sum of (φ(k) + φ(rel[0])) vᵀ, or
+Queries are cut into blocks. The keys around a block, at most r beyond it on either side, are its *window*: their scores
+form one small matrix. Keys before the window act through a state, the sum of (φ(k) + φ(rel[0])) vᵀ, or
 without keys through the sum of their values alone; keys after it through the sum of theirs. Segments of some blocks are
 handled one after the other, so that what is intermediate stays in the cache; the backward pass keeps the states only
 and computes the rest again.
@@ -17,13 +17,9 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from docnmt.functional import costs
 from docnmt.functional.autograd import Context
 from docnmt.functional.linear_windows import Geometry, add_windows, band_of, far_sums, outside_band, rows_at, windows_of
-
-#: Queries of a block.
-BLOCK = 64
-#: Blocks, of all heads together, that are handled at once.
-SEGMENT = 64
 
 
 def windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor | None, *, causal: bool) -> Tensor:
@@ -38,8 +34,8 @@ def windowed_attention(q: Tensor, k: Tensor | None, values: Tensor, rel: Tensor 
         (N, Lq, e)
     """
     horizon = 0 if rel is None else rel.shape[1] // 2
-    segment = max(1, SEGMENT // max(1, len(q)))
-    geometry = Geometry(BLOCK, horizon, causal, k is None, -(-q.shape[1] // BLOCK), segment)
+    segment = max(1, costs.LINEAR_SEGMENT // max(1, len(q)))
+    geometry = Geometry(costs.LINEAR_BLOCK, horizon, causal, k is None, -(-q.shape[1] // costs.LINEAR_BLOCK), segment)
     far = far_sums(values, geometry) if geometry.sums else None
     output: Tensor = _Windowed.apply(q, k, values, rel, far, geometry)  # type: ignore[no-untyped-call]
     return output

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from docnmt.functional import costs
 from docnmt.functional.linear import feature_map, normalised, with_one
 from docnmt.layout import Spans
 
@@ -64,10 +65,6 @@ class LinearState:
         return LinearState(torch.cat([self.sums, other.sums]), torch.cat([self.recent, other.recent]))
 
 
-#: Values of a span between two sums that a `LinearMemory` keeps: a query reads up to twice as many beside its horizon.
-_BLOCK = 8
-
-
 @dataclass
 class LinearMemory:
     """What cross-attention keeps of the keys of packed spans (sources), so that a query costs the same at every length.
@@ -121,10 +118,11 @@ class LinearMemory:
             return weights * self.after[block][:, :, None]
         begin, end = self.spans.offsets[span], self.spans.offsets[span + 1]
         length = end - begin
-        low = (position - horizon + 1).clamp_min(0).minimum(length) // _BLOCK  # values before this block: row 0
-        high = ((position + horizon).minimum(length) + _BLOCK - 1) // _BLOCK  # from this one on: row 2r
-        place = low[:, None] * _BLOCK + torch.arange(2 * (horizon + _BLOCK) - 3, device=span.device)  # (R, W)
-        inside = place < (high * _BLOCK).minimum(length)[:, None]
+        width = costs.LINEAR_SUMS
+        low = (position - horizon + 1).clamp_min(0).minimum(length) // width  # values before this block: row 0
+        high = ((position + horizon).minimum(length) + width - 1) // width  # from this one on: row 2r
+        place = low[:, None] * width + torch.arange(2 * (horizon + width) - 3, device=span.device)  # (R, W)
+        inside = place < (high * width).minimum(length)[:, None]
         distance = (place - position[:, None]).clamp(-horizon, horizon) + horizon
         near = weights.gather(3, distance[:, None, None].expand(-1, weights.shape[1], -1, -1))  # (R, h, 1, W)
         near = near.masked_fill(~inside[:, None, None], 0)
@@ -139,7 +137,7 @@ def _sums_outside(values: Tensor, spans: Spans, horizon: int | None) -> tuple[Te
     starts, lengths = spans.offsets[:-1], spans.offsets.diff()
     if horizon is None:
         return torch.zeros_like(starts), values[:0].clone(), values[:0].clone()
-    block = _BLOCK if horizon else max(1, spans.max_length)
+    block = costs.LINEAR_SUMS if horizon else max(1, spans.max_length)
     counts = lengths // block + 2  # the last one is empty
     first = counts.cumsum(0) - counts
     span = spans.span_of_token

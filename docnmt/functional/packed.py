@@ -2,9 +2,9 @@
 
 Spans of similar length form a *bucket* and are padded there only, to a length that follows from the span's own. A
 bucket is one `bmm + softmax + bmm`, the fastest exact way for short spans on a CPU, or without distance scores, from
-FUSED on, one `scaled_dot_product_attention`. Long spans are computed alone, without padding, and keep no (query × key)
-tensor: `scaled_dot_product_attention`, or block after block with distance scores. Half types on a CUDA card go to flash
-attention as they are, unless there are distance scores.
+`costs.SPAN_FUSED` on, one `scaled_dot_product_attention`. Long spans are computed alone, without padding, and keep no
+(query × key) tensor: `scaled_dot_product_attention`, or block after block with distance scores. Half types on a CUDA
+card go to flash attention as they are, unless there are distance scores.
 """
 
 from __future__ import annotations
@@ -16,14 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from docnmt.functional import costs
 from docnmt.functional.buckets import bucket_plan
 from docnmt.functional.varlen import takes_varlen, varlen_packed_attention
 from docnmt.layout import Spans
-
-#: Queries × keys that one block of queries of a long span may hold.
-BLOCK = 1 << 20
-#: Queries × keys of a span from which a CPU is the faster when it does not keep the scores, which leave its cache.
-FUSED = 128 * 128
 
 
 def packed_attention(
@@ -65,7 +61,7 @@ def packed_attention(
         near = [distance_scores[:, None].expand(1, -1, bucket.q_length, -1) for bucket in plan.buckets]
     outputs = []
     for bucket, qs, ks, vs, ns in zip(plan.buckets, queries, keys, values, near, strict=True):
-        fused = bucket.long or (q.device.type == "cpu" and bucket.q_length * bucket.k_length >= FUSED)
+        fused = bucket.long or (q.device.type == "cpu" and bucket.q_length * bucket.k_length >= costs.SPAN_FUSED)
         if ns is None and fused:
             hidden = None if bucket.mask is None else bucket.mask.to(qs.dtype)  # a long span has none
             future = causal and bucket.long
@@ -97,7 +93,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, mask: Tensor |
 def _attend_long(q: Tensor, k: Tensor, v: Tensor, near: Tensor, causal: bool) -> Tensor:
     """One long span, as `_attend`, block after block: each is computed again when gradients are asked for."""
     recorded = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, near))
-    step = max(1, BLOCK // k.shape[2])
+    step = max(1, costs.SPAN_BLOCK // k.shape[2])
     blocks = []
     for first in range(0, q.shape[2], step):
         rows = slice(first, min(first + step, q.shape[2]))

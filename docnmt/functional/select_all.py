@@ -14,17 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional import costs
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.top_t import padding, take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.transfer import to_device
-
-# Relevances held at a time: 4 MB in float32, as a CPU's caches hold; 128 MB on a card, where calls on few numbers take
-# as long as on many.
-_CHUNK, _CARD_CHUNK = 1 << 20, 1 << 25
-_ROWS = 480  # queries side by side, at least: fewer heads at a time rather than shorter rows
-# Documents are taken together up to as many relevances, other documents' sentences included; a card has `_CARD_CHUNK`.
-_JOINT = 1 << 18
 
 
 def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
@@ -36,14 +30,14 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
     q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).permute(1, 2, 0)  # (h, d_k, Tq)
     k = keys.sentences.transpose(0, 1).nan_to_num(0, 0, 0)  # (h, Sk, d_k)
     selection = Selection.empty(queries.sentences, policy.top_t)
-    chunk = at_once(q.device, _CHUNK)
+    chunk = at_once(q.device, costs.SELECT_CHUNK)
     seen = _visible_sentences(queries.layout, keys.layout, policy.visible)
     for tokens, documents in document_runs(queries.layout, keys.layout, heads=len(k)):
         sentences = slice(*keys.layout.document_sentences.host[[documents.start, documents.stop]].tolist())
         n = sentences.stop - sentences.start
         run_keys = functional.pad(k[:, sentences], (0, 0, 0, padding(n)))
         alone = len(documents) == 1
-        some = max(1, min(len(k), chunk // (n * _ROWS)))
+        some = max(1, min(len(k), chunk // (n * costs.SELECT_ROWS)))
         step = chunk_rows(chunk // (n * some))
         for start in range(tokens.start, tokens.stop, step):
             rows = slice(start, min(start + step, tokens.stop))
@@ -126,7 +120,7 @@ def document_runs(
     """(query tokens, documents): documents one by one, or several together that are small."""
     tokens, sentences = query_layout.documents.host.tolist(), key_layout.document_sentences.host.tolist()
     start, number = 0, query_layout.num_documents
-    joint = at_once(query_layout.sentence_offsets.device, _JOINT)
+    joint = at_once(query_layout.sentence_offsets.device, costs.SELECT_JOINT)
     while start < number:
         stop = start + 1
         while stop < number and (
@@ -139,8 +133,8 @@ def document_runs(
 
 
 def at_once(device: torch.device, on_cpu: int) -> int:
-    """How many numbers are computed at a time: `on_cpu` there, on any other device `_CARD_CHUNK`."""
-    return on_cpu if device.type == "cpu" else _CARD_CHUNK
+    """How many numbers are computed at a time: `on_cpu` there, on any other device `costs.CARD_CHUNK`."""
+    return on_cpu if device.type == "cpu" else costs.CARD_CHUNK
 
 
 def chunk_rows(rows: int) -> int:

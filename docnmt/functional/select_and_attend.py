@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from docnmt.functional import costs
 from docnmt.functional.attend_dispatch import dispatch_attention
 from docnmt.functional.attend_padded import padded_attention
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
@@ -25,12 +26,6 @@ from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolic
 from docnmt.functional.top_t import kept_mask
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.tuning import new_shapes
-
-_SHORT = 128  # words of a document up to which all scores are computed faster than some are chosen
-# The cost of a (query, sentence) pair and of each word there under "dispatch", in scores under "padded".
-_SENDING, _READING = 22.0, 1.7
-_LARGE = 1 << 24  # pairs that are held in memory at once, at most: 64 MB a head and tensor in float32
-_FEW = 1 << 13  # pairs of a query and a word up to which planning a dispatch takes longer than computing all scores
 
 
 def selective_attention(queries: Queries, keys: Keys, policy: SelectionPolicy, backend: str = "auto") -> Tensor:
@@ -131,8 +126,10 @@ def choose_backend(backend: str, query_layout: DocumentLayout, key_layout: Docum
     if backend != "auto":
         return backend
     sentences = np.maximum(key_layout.document_sentences.lengths, 1)
-    dispatching = (queries * np.minimum(t, sentences) * (_SENDING + _READING * keys / sentences)).sum()
-    return "padded" if pairs <= max(_SHORT * queries.sum(), _FEW, min(dispatching, _LARGE)) else "dispatch"
+    each = costs.DISPATCH_QUERY + costs.DISPATCH_WORD * keys / sentences
+    dispatching = (queries * np.minimum(t, sentences) * each).sum()
+    most = max(costs.PADDED_WORDS * queries.sum(), costs.PADDED_FEW, min(dispatching, costs.PADDED_MOST))
+    return "padded" if pairs <= most else "dispatch"
 
 
 def dense_attention(queries: Queries, keys: Keys, selection: Selection) -> Tensor:

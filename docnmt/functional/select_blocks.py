@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional import costs
 from docnmt.functional.select_all import at_once, top_sentences
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.sentence_blocks import SentenceBlocks, block_queries
@@ -24,7 +25,6 @@ from docnmt.layout import DocumentLayout
 _FEW = 2048  # sentences of a document up to which all are compared: hardly dearer in a pass, twice as dear in a step
 _LEAST = 512  # and so many times t
 _WIDER = 2  # blocks that are looked into, for each sentence that is kept
-_PRODUCTS = 1 << 16  # products of single features at a time on a CPU: their indices stay in the cache
 
 
 def many_sentences(layout: DocumentLayout, t: int) -> np.ndarray:
@@ -64,7 +64,7 @@ def _through_blocks(queries: Queries, keys: Keys, t: int) -> Selection:
     missing = (best.relevance == -torch.inf).flatten(0, 1)
     selection = Selection.empty(queries.sentences, t)
     sentences, relevance = selection.sentences.flatten(0, 1), selection.relevance.flatten(0, 1)  # views
-    step = max(1, at_once(q.device, _PRODUCTS) // (rows.shape[1] * width))
+    step = max(1, at_once(q.device, costs.BLOCK_PRODUCTS) // (rows.shape[1] * width))
     for start in range(0, len(q), step):
         part = slice(start, start + step)
         scores = _scores(q[part], blocks.columns, rows[part])  # (step, 2t, m)

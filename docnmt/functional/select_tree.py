@@ -18,16 +18,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional import costs
 from docnmt.functional.ranking import best_children, ranked_children
 from docnmt.functional.select_all import at_once, chunk_rows, document_runs
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.tree import TreeIndex
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.transfer import to_device
-
-_WIDE = 128  # nodes of a level above which single keys are gathered
-_CHUNK = 1 << 22  # relevances of the upper levels held at a time on a CPU
-_DOTS = 1 << 18  # floats of gathered keys at a time on a CPU: as many as stay in the cache
 
 
 def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
@@ -45,7 +42,7 @@ def descend(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Selection:
         levels = _levels(keys.tree, documents, keys.layout, t)
         upper = node_k.index_select(0, levels.upper_nodes).transpose(0, 1).contiguous()  # (h, 2·pairs, d_k)
         hidden = q.new_zeros(len(levels.upper_nodes)).masked_fill_(levels.hidden, -torch.inf)
-        step = chunk_rows(at_once(q.device, _CHUNK) // max(1, upper.shape[:2].numel()))
+        step = chunk_rows(at_once(q.device, costs.TREE_CHUNK) // max(1, upper.shape[:2].numel()))
         for start in range(tokens.start, tokens.stop, step):
             rows = slice(start, min(start + step, tokens.stop))
             scores = torch.baddbmm(hidden, q[:, rows], upper.mT)  # (h, rows, 2·pairs)
@@ -97,7 +94,7 @@ class _Levels:
         node = np.where(exists > 0, index.level_start[:, part], np.maximum(root, 0))
         widest = size.max(1)  # shrinks upwards
         first = max(0, int((widest > t).sum()) - 1)
-        low = min(first + 1, int((widest > _WIDE).sum()))
+        low = min(first + 1, int((widest > costs.TREE_WIDE).sum()))
         pairs = (size[low : first + 1].ravel() + 1) // 2 + 1
         pair = np.cumsum(pairs) - pairs
         place = np.arange(2 * pairs.sum()) - np.repeat(2 * pair, 2 * pairs)
@@ -186,7 +183,7 @@ def _dots(queries: Tensor, keys: Tensor, nodes: Tensor) -> Tensor:
     head = torch.arange(heads, device=nodes.device).view(-1, 1)
     index = (nodes * heads + head).flatten(1).T.contiguous()  # (h·R, c)
     flat_q, flat_k = queries.reshape(-1, 1, width), keys.reshape(-1, width)
-    step = max(1, at_once(nodes.device, _DOTS) // (index.shape[1] * width))
+    step = max(1, at_once(nodes.device, costs.TREE_DOTS) // (index.shape[1] * width))
     dots = [
         flat_k.index_select(0, part.flatten()).view(*part.shape, width).mul_(q).sum(-1)
         for part, q in zip(torch.split(index, step), torch.split(flat_q, step), strict=True)

@@ -144,6 +144,10 @@ class Selection:
         shape = queries.shape[1], len(queries), t
         return cls(torch.zeros(shape, dtype=torch.int64, device=queries.device), queries.new_full(shape, -torch.inf))
 
+    def of(self, heads: slice) -> Selection:
+        """What these heads keep."""
+        return Selection(self.sentences[heads], self.relevance[heads])
+
     def write(self, heads: slice, rows: slice, sentences: Tensor, relevance: Tensor) -> None:
         """Sets what some queries keep, (heads, ≤ t, rows) each."""
         self.sentences[heads, rows, : sentences.shape[1]] = sentences.transpose(1, 2)

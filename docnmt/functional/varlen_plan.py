@@ -1,9 +1,9 @@
 """The plan of conditional attention as sequences of many lengths: one for each (head, sentence), or several.
 
 The assignments of a selection, sorted by (head, sentence), are the queries; the words of the sentence are the keys of
-the sequence. A sentence that very many queries keep is read by several sequences of at most `TILE` queries. So the
-longest sequence and all shapes follow from sizes that the host knows, whatever has been selected: nothing here waits
-for the device.
+the sequence. A sentence that very many queries keep is read by several sequences of at most `costs.FLASH_TILE`
+queries. So the longest sequence and all shapes follow from sizes that the host knows, whatever has been selected:
+nothing here waits for the device.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from docnmt.functional import costs
+from docnmt.functional.assignments import Assignments, tiles_of
 from docnmt.functional.selection import Selection
 from docnmt.functional.varlen import Sequences
 from docnmt.layout import Spans
 
-#: Queries of a sequence, at most.
-TILE = 512
 #: Sequences of a call, at most: they are the second dimension of a grid of CUDA blocks.
 SEQUENCES = 65535
 
@@ -49,22 +49,22 @@ class VarlenPlan:
 
 def heads_at_once(heads: int, queries: int, t: int, sentences: int) -> int:
     """For how many heads a plan has no more than `SEQUENCES`; 0 where one head has too many."""
-    return min(heads, SEQUENCES // (1 + sentences + queries * t // TILE))
+    return min(heads, SEQUENCES // (1 + sentences + queries * t // costs.FLASH_TILE))
 
 
 def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
     """The plan of a selection among the sentences of `sentences`, spans of the key words."""
-    kept, device = selection.sentences, selection.sentences.device
+    kept = selection.sentences
     heads, queries, t = kept.shape
-    groups, assignments = heads * len(sentences), kept.numel()
-    head = torch.arange(heads, device=device).view(-1, 1, 1)
-    group = kept + head * len(sentences)
-    group = group.masked_fill(selection.relevance == -torch.inf, groups).flatten()
-    group, order = group.sort(stable=True)
-    place = torch.empty_like(order).scatter_(0, order, torch.arange(assignments, device=device))
-    tile_group, q = _tiles(group, groups)
+    groups, number = heads * len(sentences), kept.numel()
+    order, begin = Assignments.of(selection, len(sentences))
+    place = torch.empty_like(order).scatter_(0, order, torch.arange(number, device=order.device))
+    most = min(groups, number) + number // costs.FLASH_TILE  # as many tiles as there can be
+    tile_group, within = tiles_of(begin.diff(), costs.FLASH_TILE, most)
+    first = torch.minimum(begin.index_select(0, tile_group) + within, begin[-1])
+    q = torch.cat([first, begin[-1:]]).int()
     unused = tile_group == groups
-    word, tile, unread, k = _words(tile_group % len(sentences), unused, sentences, heads, assignments)
+    word, tile, unread, k = _words(tile_group % len(sentences), unused, sentences, heads, number)
     of_head = tile_group.index_select(0, tile).clamp(max=groups - 1) // len(sentences)
     asked = order // t  # (A,) numbered in (h, Tq)
     asking = asked // queries
@@ -75,31 +75,18 @@ def plan_varlen(selection: Selection, sentences: Spans) -> VarlenPlan:
         sentence=kept.flatten().index_select(0, order) * heads + asking,
         key=word * heads + of_head,
         unread=unread.unsqueeze(-1),
-        sequences=Sequences(q, k, min(TILE, queries), max(1, sentences.max_length)),
+        sequences=Sequences(q, k, min(costs.FLASH_TILE, queries), max(1, sentences.max_length)),
     )
 
 
-def _tiles(group: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """Sorted groups (A,), `groups` for none → the group of each of N tiles, `groups` for unused ones, and where each
-    tile begins, (N+1,) int32."""
-    begin = torch.searchsorted(group, torch.arange(groups + 1, device=group.device))  # the last: assignments of a group
-    pieces = (begin.diff() + TILE - 1) // TILE
-    end = pieces.cumsum(0)
-    tile = torch.arange(min(groups, len(group)) + len(group) // TILE, device=group.device)  # as many as there can be
-    of_tile = torch.searchsorted(end, tile, right=True)
-    before = functional.pad(end, (1, 0)).index_select(0, of_tile)  # tiles of earlier groups
-    first = torch.minimum(begin.index_select(0, of_tile) + (tile - before) * TILE, begin[-1])
-    return of_tile, torch.cat([first, begin[-1:]]).int()
-
-
 def _words(
-    sentence: Tensor, unused: Tensor, sentences: Spans, heads: int, assignments: int
+    sentence: Tensor, unused: Tensor, sentences: Spans, heads: int, number: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The words of each tile's sentence (N,) one after the other: (R,) word, its tile and whether it is behind the
     last tile; and where each tile's words begin, (N+1,) int32."""
     lengths = sentences.offsets.diff().index_select(0, sentence).masked_fill(unused, 0)
     offsets = functional.pad(lengths.cumsum(0), (1, 0))
-    rows = heads * sentences.num_tokens + assignments // TILE * sentences.max_length  # as many as there can be
+    rows = heads * sentences.num_tokens + number // costs.FLASH_TILE * sentences.max_length  # as many as there can be
     row = torch.arange(rows, device=sentence.device)
     tile = torch.searchsorted(offsets[1:], row, right=True).clamp(max=len(sentence) - 1)
     unread = row >= offsets[-1]

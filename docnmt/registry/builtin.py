@@ -76,12 +76,12 @@ _TRANSLATION = (
 )  # fmt: skip
 _CLASSIFIER = "an encoder with a mean over words, to study how positions join embeddings"
 _SENTENCE_PAIRS = (
-    ("inferlite", "pair_classifier:InferLite", "gated word vectors of several types, max-pooled",
+    ("inferlite", "inferlite:InferLiteEncoder", "gated word vectors of several types, max-pooled",
      "config:InferLiteConfig"),
-    ("bag_of_words", "pair_classifier:BagOfWords", "mean, maximum or SIF mean of word vectors",
+    ("bag_of_words", "encoders:BagOfWords", "mean, maximum or SIF mean of word vectors",
      "config:BagOfWordsConfig"),
-    ("bilstm_max", "pair_classifier:BiLstmMax", "InferSent: bidirectional LSTM, max-pooling", "config:BiLstmMaxConfig"),
-    ("source2token_encoder", "pair_classifier:Source2TokenEncoder",
+    ("bilstm_max", "encoders:BiLstmMax", "InferSent: bidirectional LSTM, max-pooling", "config:BiLstmMaxConfig"),
+    ("source2token_encoder", "encoders:Source2TokenEncoder",
      "self-attention layers and source2token summaries as sentence vectors", "config:Source2TokenEncoderConfig"),
 )  # fmt: skip
 _add(MODELS, "docnmt.core.models", *_TRANSLATION)

@@ -46,7 +46,7 @@ def row(run: Path, split: str) -> str:
         raise UserError(f"{run}: is a {loaded.arch}; expected a model of the task nli")
     task = Nli.load(NliConfig(), loaded.header["config"]["run"]["data"])
     if task.fingerprint != loaded.header["fingerprint"]:
-        raise UserError(f"{task.folder.path if task.folder else run}: is not the data that {run} was trained on")
+        raise UserError(f"{task.data_dir or run}: is not the data that {run} was trained on")
     hard, soft = accuracies(loaded.model, task, split)
     return f"| {run.name} | {hard:.2f} | {'' if soft is None else f'{soft:.2f}'} |"
 

@@ -36,8 +36,8 @@ from linear_ways import (
 from torch import Tensor
 
 from docnmt.functional import LinearState, linear_attention, relative_attention_term
+from docnmt.functional.costs import LINEAR_BLOCK
 from docnmt.functional.linear import feature_map
-from docnmt.functional.linear_kernel import BLOCK
 from docnmt.runtime import tuning as runtime
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "bench"))
@@ -247,8 +247,8 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="also the plain chunked form under torch.compile")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="also draw the figures into DIR")
     options = parser.parse_args()
-    if any(length < 1 or length % BLOCK for length in options.lengths):
-        parser.error(f"--lengths: expected multiples of {BLOCK}, the block of the chunked form")
+    if any(length < 1 or length % LINEAR_BLOCK for length in options.lengths):
+        parser.error(f"--lengths: expected multiples of {LINEAR_BLOCK}, the block of the chunked form")
     if options.plot:
         options.plot.mkdir(parents=True, exist_ok=True)
     limit_memory(options.most)

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from docnmt.functional.costs import LINEAR_BLOCK
 from docnmt.functional.linear import feature_map
-from docnmt.functional.linear_kernel import BLOCK
 
 Features = Callable[[Tensor], Tensor]
 
@@ -77,7 +77,7 @@ def plain_features(x: Tensor) -> Tensor:
 
 def chunked(q: Tensor, k: Tensor, v: Tensor, rel: Tensor, *, features: Features = feature_map) -> Tensor:
     """Equation 8, masked, in the plainest form of linear time: scores inside a block, a state of the blocks before."""
-    q, k, v = (x.unflatten(2, (-1, BLOCK)) for x in (features(q), features(k), v))  # (B, h, blocks, block, ·)
+    q, k, v = (x.unflatten(2, (-1, LINEAR_BLOCK)) for x in (features(q), features(k), v))  # (B, h, blocks, block, ·)
     scores = (q @ k.mT).tril()
     products, sums = k.mT @ v, k.sum(3)
     states, totals = (x.cumsum(2) - x for x in (products, sums))

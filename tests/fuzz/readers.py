@@ -40,12 +40,12 @@ from docnmt.core.training.describe_run import describe_checkpoint
 from docnmt.core.training.journal import Journal
 from docnmt.core.training.load_model import load_model
 from docnmt.other_tasks.classification.labelled_table import read_labelled, read_texts
-from docnmt.other_tasks.sentence_vectors.embeddings import map_npy
 from docnmt.other_tasks.sentence_vectors.pairs import read_pairs
 from docnmt.other_tasks.sentence_vectors.senteval.baselines import read_frequencies
 from docnmt.other_tasks.sentence_vectors.senteval.corpora import TASKS, read_task
 from docnmt.other_tasks.sentence_vectors.senteval.transfer_tasks import _read_results
 from docnmt.other_tasks.sentence_vectors.vector_files import read_vectors
+from docnmt.other_tasks.sentence_vectors.write_vectors import map_npy
 from docnmt.runtime.checksums import skipped
 from docnmt.runtime.errors import UserError
 

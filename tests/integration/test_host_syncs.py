@@ -15,7 +15,7 @@ from torch import Tensor
 from docnmt.cli.train import main
 from docnmt.functional import conditional_attention
 from docnmt.functional import select_blocks as nearest
-from docnmt.functional.dispatch_room import Room
+from docnmt.functional.dispatch_plan import TileBounds
 from docnmt.functional.top_t import take_top_t
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.transfer import to_device, to_host
@@ -134,7 +134,7 @@ LAYOUTS = [[[5, 3, 40, 1], [7]], [[1] * 30, [2, 9], [60, 60, 60]], [[4, 0, 6, 0]
 
 @pytest.mark.parametrize("lengths", LAYOUTS)
 @pytest.mark.parametrize(("top_t", "alike"), [(1, True), (2, False), (5, False)])
-def test_a_dispatch_with_room_is_the_equation(lengths: list[list[int]], top_t: int, alike: bool) -> None:
+def test_a_bounded_dispatch_is_the_equation(lengths: list[list[int]], top_t: int, alike: bool) -> None:
     """Also where all queries keep the same sentence, and all tiles are of one group."""
     torch.manual_seed(0)
     keys = DocumentLayout.from_lengths(lengths)
@@ -171,13 +171,13 @@ def test_a_card_keeps_the_same_sentences_among_equal_ones(candidates: int) -> No
     assert torch.equal(found[1][kept], indices[kept])
 
 
-def test_there_is_room_for_the_tiles_of_long_sentences() -> None:
-    """However 200 random selections fall out: tiles beyond a bound's room are of sentences no longer than it."""
+def test_the_tiles_of_long_sentences_are_within_their_bounds() -> None:
+    """However 200 random selections fall out: tiles beyond those of a length are of sentences no longer than it."""
     random = np.random.default_rng(0)
     for _ in range(200):
         lengths = [random.integers(1, 50, random.integers(1, 9)).tolist() for _ in range(random.integers(1, 5))]
         layout, t = DocumentLayout.from_lengths(lengths), int(random.integers(1, 4))
-        room = Room.of(layout, layout, t)
+        bounds = TileBounds.of(layout, layout, t)
         kept = np.zeros(layout.num_sentences, dtype=np.int64)
         for first, last, words in zip(*_documents(layout), strict=True):
             favourites = random.permutation(np.arange(first, last))  # most keep the same ones
@@ -185,9 +185,9 @@ def test_there_is_room_for_the_tiles_of_long_sentences() -> None:
                 own = favourites if random.random() < 0.7 else random.permutation(favourites)
                 kept[own[:t]] += 1
         heads, order = 3, np.argsort(-layout.sentences.lengths, kind="stable")
-        tiles = heads * -(-kept[order] // room.width)
+        tiles = heads * -(-kept[order] // bounds.width)
         length = np.repeat(layout.sentences.lengths[order], tiles)
-        batches = list(room.batches(heads, room.width))
+        batches = list(bounds.batches(heads, bounds.width))
         assert batches[-1].tiles.stop >= len(length)
         for batch in batches:
             assert (length[batch.tiles] <= batch.longest).all()

@@ -352,8 +352,8 @@ def test_wrong_use_is_one_clear_line(
 def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "data"
     shutil.copytree(folder / "data", copy)
-    (copy / "vectors.0.npy").write_bytes((copy / "vectors.0.npy").read_bytes()[:-3])
-    with pytest.raises(UserError, match=r"vectors\.0\.npy"):
+    (copy / "vectors.0.bin").write_bytes((copy / "vectors.0.bin").read_bytes()[:-3])
+    with pytest.raises(UserError, match=r"vectors\.0\.bin"):
         Nli.load(NliConfig(), copy)
     task = Nli.load(NliConfig(), folder / "data")
     model = MODELS.get("bag_of_words").build(MODELS.config("bag_of_words")(), task)

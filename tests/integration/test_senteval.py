@@ -339,8 +339,8 @@ def test_a_score_is_a_finite_number(tmp_path: Path, score: str) -> None:
 
 @pytest.mark.parametrize(("header", "row", "message"), [
     ("label\ttext", "2\tgood", "all.tsv:2: expected one of 0, 1"),
-    ("label\ttext", "1", "all.tsv:2: expected 2 tab-separated columns"),
-    ("score\ttext", "1\tgood", "expected a header with the columns label"),
+    ("label\ttext", "1", "all.tsv:2: expected 2"),
+    ("score\ttext", "1\tgood", "all.tsv:1: has no 'label'"),
 ])  # fmt: skip
 def test_wrong_files_are_named(tmp_path: Path, header: str, row: str, message: str) -> None:
     write_task(tmp_path, "MR/all.tsv", header, [row])

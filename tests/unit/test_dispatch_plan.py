@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from docnmt.functional.dispatch_plan import _LEAST, DispatchPlan, plan_dispatch
+from docnmt.functional import costs
+from docnmt.functional.dispatch_plan import DispatchPlan, plan_dispatch
 from docnmt.functional.selection import Selection
-from docnmt.layout import Spans
+from docnmt.layout import DocumentLayout
 
 
 def plans(lengths: list[int], chosen: torch.Tensor) -> list[DispatchPlan]:
     """Plans of a choice (h, Tq, t) among sentences of these lengths."""
-    spans = Spans(torch.tensor([0, *lengths]).cumsum(0))
-    return list(plan_dispatch(Selection(chosen, torch.zeros(chosen.shape)), spans))
+    layout = DocumentLayout.from_lengths([lengths])
+    return list(plan_dispatch(Selection(chosen, torch.zeros(chosen.shape)), layout, layout))
 
 
 @pytest.mark.parametrize("queries", [1, 40, 3000])
@@ -45,5 +46,5 @@ def test_a_popular_sentence_does_not_pad_the_tiles_of_others() -> None:
     chosen = torch.cat([torch.zeros(queries, 1, dtype=torch.int64), others], 1)[None]
     (plan,) = plans([words] * sentences, chosen)
     computed = sum((b.tiles.stop - b.tiles.start) * b.width * b.longest for b in plan.batches)
-    assert computed <= 2 * chosen.numel() * words + _LEAST * len(plan.batches)
+    assert computed <= 2 * chosen.numel() * words + costs.TILE_BATCH_BEGIN * len(plan.batches)
     assert len(plan.batches) <= 3

@@ -96,11 +96,11 @@ def test_forms_that_the_rule_never_finds_are_counted(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("src\ttgt\na\tb\n", "line 1: expected a column 'expected' or 'pronoun', got src, tgt"),
-        ("expected\tsrc\n \tb\n", "nothing in its column 'expected':   | b"),
+        ("src\ttgt\na\tb\n", "path:1: expected a column 'expected'"),
+        ("expected\tsrc\n \tb\n", "path:2: .*'expected'"),
         ("expected\n", "holds no question"),
-        ("expected\tsrc\na\n", "line 2: 1 columns, but the header has 2"),
-        ("expected\tcorrect\na\t2\n", "line 2: column 'correct' must be 0 or 1"),
+        ("expected\tsrc\na\n", "path:2: expected 2"),
+        ("expected\tcorrect\na\t2\n", "path:2: column 'correct'"),
     ],
 )
 def test_tables_that_ask_nothing_are_refused(tmp_path: Path, text: str, message: str) -> None:

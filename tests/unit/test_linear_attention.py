@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from docnmt.functional import linear_attention, linear_kernel, packed_linear_attention, relative_attention_term
+from docnmt.functional import costs, linear_attention, packed_linear_attention, relative_attention_term
 from docnmt.functional.linear_state import LinearMemory, LinearState
 from docnmt.layout import Spans
 
@@ -19,8 +19,8 @@ HORIZON = st.sampled_from([None, 0, 1, 3, 9, 50])
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many blocks and several segments on short sequences."""
-    monkeypatch.setattr(linear_kernel, "BLOCK", 4)
-    monkeypatch.setattr(linear_kernel, "SEGMENT", 9)
+    monkeypatch.setattr(costs, "LINEAR_BLOCK", 4)
+    monkeypatch.setattr(costs, "LINEAR_SEGMENT", 9)
 
 
 def phi(x: Tensor) -> Tensor:

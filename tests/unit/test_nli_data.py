@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from docnmt.cli import preprocess
+from docnmt.core.data.meta import read_meta, write_meta
 from docnmt.other_tasks.sentence_vectors.config import NliConfig
 from docnmt.other_tasks.sentence_vectors.nli_task import Nli
 from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS, SentencePairs, read_pairs
@@ -54,14 +55,14 @@ def test_both_forms_give_the_same_pairs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
-    ("a.tsv", "text\tlabel\n", "a.tsv:1: expected a header with the columns label, text, text2, got text, label"),
-    ("a.tsv", "label\ttext\ttext2\nneutral\tone\n", "a.tsv:2: expected 3 tab-separated columns, got 2"),
+    ("a.tsv", "text\tlabel\n", "a.tsv:1: has no 'text2'"),
+    ("a.tsv", "label\ttext\ttext2\nneutral\tone\n", "a.tsv:2: expected 3"),
     ("a.tsv", "label\ttext\ttext2\nperhaps\tone\ttwo\n", "a.tsv:2: label 'perhaps' is none of entailment, neutral"),
     ("a.tsv", "label\ttext\ttext2\n-\tone\ttwo\n", "holds no labelled pairs"),
     ("a.tsv", "label\ttext\ttext2\nneutral\tcaf\udce9\ty\n", "a.tsv:2: byte 12 of the line"),
-    ("a.jsonl", "{}\n", "a.jsonl:1: expected an object with 'gold_label'"),
-    ("a.jsonl", "[1]\n", "a.jsonl:1: expected an object"),
-    ("a.jsonl", '{"gold_label": "neutral", "sentence1": 1, "sentence2": "a"}\n', "'sentence1' is 1"),
+    ("a.jsonl", "{}\n", "a.jsonl:1: has no 'gold_label'"),
+    ("a.jsonl", "[1]\n", "a.jsonl:1: expected a JSON object"),
+    ("a.jsonl", '{"gold_label": "neutral", "sentence1": 1, "sentence2": "a"}\n', "a.jsonl:1: 'sentence1'"),
     ("a.jsonl", '{"gold_label": "neutral", "sentence1": "\\ud800", "sentence2": "a"}\n', r"half a character \(.ud800"),
 ])  # fmt: skip
 def test_faults_are_named_by_line(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -101,12 +102,14 @@ def test_the_folder_holds_every_pair(
     assert "without a vector: dreams (2)" in report  # in the training and in the validation pairs
     assert "warning: 2 pairs of valid stand in the training data, too" in report
     task = Nli.load(NliConfig(), tmp_path / "data")
-    embeddings, stored = task.embeddings, PairDataset.open(tmp_path / "data", "train")
+    embeddings, stored = task.embeddings, PairDataset.open(
+        tmp_path / "data", "train", read_meta(tmp_path / "data")["files"]
+    )
     gold = [row for row in PAIRS if row[0] != "-"]
     assert [NLI_LABELS[label] for label in stored.labels] == [row[0] for row in gold]
     for number, text in enumerate(text for _, *pair in gold for text in pair):
         expected = ["dreams" if word == "dreams" else word.lower() for word in words(text)]
-        found = [embeddings.words[row] for row in stored.sentence(number)]
+        found = [embeddings.words[row] for row in stored.sentences[number]]
         assert [word for word in found if word in expected] == [word for word in expected if word != "dreams"]
         assert len(found) == len(expected)
     assert [len(vector) for vector in embeddings.vectors] == [len(embeddings.words)]
@@ -141,3 +144,23 @@ def test_vectors_of_another_language_are_refused(
     (tmp_path / "other.txt").write_text("wort 1 2 3 4\n")
     assert run(vectors=tmp_path / "other.txt") == 1
     assert "has none of the words of the texts" in capfd.readouterr().err
+
+
+def test_folders_of_another_form_or_damaged_are_refused(tmp_path: Path, run: Callable[..., int]) -> None:
+    assert run() == 0
+    folder = tmp_path / "data"
+    meta = read_meta(folder)
+    dtypes = {name: entry.get("dtype") for name, entry in meta["files"].items()}
+    assert dtypes == {
+        "words.txt": None, "vectors.0.bin": "<f2", "probability.bin": "<f4", "train.labels.bin": "|u1",
+        "train.tokens.bin": "<u2", "train.tokens.offsets.bin": "<i8", "valid.labels.bin": "|u1",
+        "valid.tokens.bin": "<u2", "valid.tokens.offsets.bin": "<i8",
+    }  # fmt: skip
+    with pytest.raises(UserError, match=r"train\.tokens\.bin: is damaged"):
+        PairDataset.open(folder, "train", meta["files"], vocabulary=2)
+    old = {"probability.npy" if name == "probability.bin" else name: e for name, e in meta["files"].items()}
+    (folder / "probability.bin").rename(folder / "probability.npy")
+    content = {key: meta[key] for key in ("vectors", "words", "splits", "options", "report")}
+    write_meta(folder, task="nli", files=old, **content)
+    with pytest.raises(UserError, match="data: was written by an earlier version"):
+        Nli.load(NliConfig(), folder)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from docnmt.functional import buckets, packed, packed_attention
+from docnmt.functional import costs, packed_attention
 from docnmt.layout import Spans
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6)
@@ -55,10 +55,10 @@ def test_equals_the_loop_over_spans(lengths: list[tuple[int, int]], causal: bool
     near = {"none": None, "shared": leaf(2, 7), "by query": leaf(len(q), 2, 7)}[distance]
     inputs = [x for x in (q, k, v, near) if x is not None]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed, "FUSED", 0 if route == "fused" else math.inf)
+        patch.setattr(costs, "SPAN_FUSED", 0 if route == "fused" else math.inf)
         if route == "long":  # every span alone, in small blocks
-            patch.setattr(buckets, "LONG", 0)
-            patch.setattr(packed, "BLOCK", 50)
+            patch.setattr(costs, "SPAN_LONG", 0)
+            patch.setattr(costs, "SPAN_BLOCK", 50)
         fast = packed_attention(q, k, v, q_spans, k_spans, causal=causal, distance_scores=near)
         weight = torch.randn_like(fast)
         with torch.no_grad():  # long spans go another way then
@@ -88,7 +88,7 @@ def test_a_span_does_not_see_its_neighbours() -> None:
 
 @pytest.mark.parametrize("fused", [0, math.inf])
 def test_half_types_are_close_to_float32(fused: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "FUSED", fused)
+    monkeypatch.setattr(costs, "SPAN_FUSED", fused)
     both, x = spans([6, 11]), torch.randn(17, 2, 8)
     full, half = (packed_attention(y, y, y, both, both) for y in (x, x.bfloat16()))
     assert half.dtype == torch.bfloat16

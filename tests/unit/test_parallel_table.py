@@ -269,7 +269,7 @@ def test_messages_say_where_a_sentence_stands(tmp_path: Path) -> None:
         ("a.tsv", "a\tb\n", ["source=1", "target=3"], "a.tsv: has no column '3' (--columns); there are 1, 2"),
         ("a.tsv", "", [], "a.tsv: is empty"),
         ("a.tsv", "src\ttgt\n", [], "a.tsv: holds no sentence"),
-        ("a.jsonl", '{"src": "a"}\n{"tgt": "b"}\n', [], "a.jsonl:2: has no 'src', as the first line has"),
+        ("a.jsonl", '{"src": "a"}\n{"tgt": "b"}\n', [], "a.jsonl:2: has no 'src'"),
         ("a.jsonl", '{"src": "a"}\n[1]\n', [], "a.jsonl:2: expected a JSON object, got [1]"),
         ("a.jsonl", '{"src": "a"}\n{"src": \n', [], "a.jsonl:2: not valid JSON: Expecting value: line 1 column"),
         ("a.jsonl", '{"src": 5}\n', [], "a.jsonl:1: expected a text as source or target, got 5"),

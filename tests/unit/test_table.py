@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from docnmt.other_tasks.classification.labelled_table import read_labelled
+from docnmt.other_tasks.classification.labelled_table import read_labelled, read_texts
 from docnmt.runtime.errors import UserError
 
 ROWS = [("1", 'He said "no, thanks"'), ("sport", "a\ttab and Ünïcode \u2028 inside"), ("0", "")]
@@ -43,7 +43,7 @@ def test_ag_news_as_published(tmp_path: Path) -> None:
     table = read_labelled(write(tmp_path / "train.csv", '"3","Wall St.","Short-sellers\nare back"\n"4","b","c"\n'))
     assert table.labels == ["3", "4"]
     assert table.texts == ["Wall St. Short-sellers\nare back", "b c"]
-    assert table.place(1).endswith("train.csv:3")
+    assert table.places[1].endswith("train.csv:3")
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.csv", "label,text\r\n1,x\r\n"), ("a.tsv", "label\ttext\n1\tx\n")])
@@ -70,10 +70,10 @@ def test_whole_number_labels_of_json_are_names(tmp_path: Path) -> None:
         ("a.tsv", "", r"a\.tsv: has no rows"),
         ("a.tsv", "label\ttext\n", r"a\.tsv: has no rows"),
         ("a.tsv", "1\tx\0y\n", r"a\.tsv:1: .* NUL"),
-        ("a.jsonl", '{"label": 1, "text": "x"}\n{"label": 1,\n', r"a\.jsonl:2: not a JSON object"),
-        ("a.jsonl", '{"label": 1}\n', r"a\.jsonl:1: expected an object with 'label' .* 'text' \(a text\): 'text'"),
-        ("a.jsonl", '{"label": true, "text": "x"}\n', r"a\.jsonl:1: expected an object .*'label' is True"),
-        ("a.jsonl", '{"text": "x"}\n', r"a\.jsonl:1: expected an object .* 'label'"),
+        ("a.jsonl", '{"label": 1, "text": "x"}\n{"label": 1,\n', r"a\.jsonl:2: not valid JSON"),
+        ("a.jsonl", '{"label": 1}\n', r"a\.jsonl:1: has no 'text'"),
+        ("a.jsonl", '{"label": true, "text": "x"}\n', r"a\.jsonl:1: 'label' is True"),
+        ("a.jsonl", '{"text": "x"}\n', r"a\.jsonl:1: has no 'label'"),
         ("a.jsonl", '{"label": "a\\tb", "text": "x"}\n', r"a\.jsonl:1: the label 'a\\tb' has a tab"),
         ("a.jsonl", '{"label": 1, "text": "x\\ud800"}\n', r"a\.jsonl:1: half a character \(\\ud800"),
         ("a.tsv", "text\tlabel\nx\t1\n", r"a\.tsv:1: a header must be label, tab, text; got 'text\\tlabel'"),
@@ -87,6 +87,12 @@ def test_whole_number_labels_of_json_are_names(tmp_path: Path) -> None:
 def test_faults_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_labelled(write(tmp_path / name, content))
+
+
+def test_an_empty_file_has_no_texts_but_an_empty_object_is_refused(tmp_path: Path) -> None:
+    assert read_texts(write(tmp_path / "a.jsonl", "")) == []
+    with pytest.raises(UserError, match=r"b\.jsonl:1: has no 'text'"):
+        read_texts(write(tmp_path / "b.jsonl", '{}\n{"text": "x"}\n'))
 
 
 def test_missing_file_and_wrong_encoding(tmp_path: Path) -> None:

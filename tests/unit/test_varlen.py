@@ -17,7 +17,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from varlen_emulation import EMULATED, pretend
 
-from docnmt.functional import build_tree, conditional_attention, packed_attention, varlen, varlen_plan
+from docnmt.functional import build_tree, conditional_attention, costs, packed_attention, varlen, varlen_plan
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
 from docnmt.functional.select_and_attend import dense_attention, select
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
@@ -63,7 +63,7 @@ def same_as_the_equation(policy: SelectionPolicy, queries: DocumentLayout, keys:
 def test_the_two_calls_give_the_equation_and_all_its_gradients(
     t: int, keys: DocumentLayout, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(varlen_plan, "TILE", tile)  # 2: sentences are read by several sequences
+    monkeypatch.setattr(costs, "FLASH_TILE", tile)  # 2: sentences are read by several sequences
     same_as_the_equation(SelectionPolicy(t), LAYOUT, keys, tree=False)
 
 
@@ -88,7 +88,7 @@ def test_any_layout_gives_the_equation(lengths: list[list[int]], t: int, visible
     if layout.num_tokens == 0:
         return  # left to the equation: see test_nothing_is_left_to_the_equation
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(varlen_plan, "TILE", tile)
+        patch.setattr(costs, "FLASH_TILE", tile)
         same_as_the_equation(SelectionPolicy(t, visible), layout, layout, tree=False)
 
 
@@ -135,7 +135,7 @@ def test_a_plan_of_so_many_heads_has_a_call_full_of_sequences(heads: int, querie
     found = heads_at_once(heads, queries, t, sentences)
 
     def most(of: int) -> int:
-        return min(of * sentences, of * queries * t) + of * queries * t // varlen_plan.TILE
+        return min(of * sentences, of * queries * t) + of * queries * t // costs.FLASH_TILE
 
     assert 0 <= found <= heads
     assert most(found) <= varlen_plan.SEQUENCES
@@ -147,7 +147,7 @@ def test_a_popular_sentence_is_read_by_several_short_sequences() -> None:
     selection = Selection(torch.full((1, 5000, 1), 7), torch.zeros(1, 5000, 1))
     plan = plan_varlen(selection, layout.sentences)
     lengths = plan.sequences.q.diff()
-    assert int(lengths.max()) == plan.sequences.max_q == varlen_plan.TILE
+    assert int(lengths.max()) == plan.sequences.max_q == costs.FLASH_TILE
     assert int(lengths.sum()) == 5000
     assert plan.query.sort().values.equal(torch.arange(5000))
     begin, stop = plan.sequences.k[0], plan.sequences.k[1]

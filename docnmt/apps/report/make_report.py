@@ -10,13 +10,13 @@ from docnmt.apps.report import charts
 from docnmt.apps.report.config import PageConfig
 from docnmt.apps.report.discourse_results import read_test_sets
 from docnmt.apps.report.measure import Bootstrap
-from docnmt.apps.report.page_data import LOWER_IS_BETTER, columns, page_data
+from docnmt.apps.report.page_data import columns, page_data
 from docnmt.apps.report.part_scores import divisions
 from docnmt.apps.report.report_page import check_replaceable, render
 from docnmt.apps.report.report_texts import Texts, read_texts
 from docnmt.core.scoring.bootstrap import FEW_DOCUMENTS, reservations
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
-from docnmt.core.scoring.evaluation import Evaluation
+from docnmt.core.scoring.evaluation import Evaluation, lower_is_better
 from docnmt.core.scoring.metrics import evaluate_systems
 from docnmt.runtime.files import check_writable, write_text
 
@@ -80,13 +80,13 @@ def _scores(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str
     best = {}
     for metric, row in scores.items():
         shown = [round(each.score, 1) for each in row]
-        top = min(shown) if metric in LOWER_IS_BETTER else max(shown)
+        top = min(shown) if lower_is_better(metric) else max(shown)
         best[metric] = {n for n, score in enumerate(shown) if score == top and len(systems) > 1}
     documents = every[0].documents
     one = ["The text is one document, so there are no intervals and no tests: both draw whole documents."]
     return {
         "metrics": list(scores),
-        "lower_is_better": LOWER_IS_BETTER,
+        "lower_is_better": list(filter(lower_is_better, scores)),
         "scores": scores,
         "signatures": every[0].scores.signatures,
         "best": best,

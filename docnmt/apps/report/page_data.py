@@ -7,10 +7,8 @@ from typing import Any
 
 from docnmt.apps.report.config import PageConfig
 from docnmt.apps.report.report_texts import Texts
-from docnmt.core.scoring.evaluation import Evaluation
-
-#: Metrics for which lower is better.
-LOWER_IS_BETTER = ("TER",)
+from docnmt.core.scoring.evaluation import Evaluation, lower_is_better
+from docnmt.core.scoring.metrics import METRICS
 
 
 def columns(texts: Texts, config: PageConfig) -> Iterator[tuple[str, str | None, Sequence[str]]]:
@@ -33,7 +31,7 @@ def page_data(texts: Texts, systems: Mapping[str, Evaluation], config: PageConfi
         ],
         "systems": list(texts.systems),
         "offsets": list(texts.document_offsets),
-        "lower_is_better": LOWER_IS_BETTER,
+        "lower_is_better": list(filter(lower_is_better, METRICS)),
         "sentences": {"chrF": [_rounded(system.of_sentences("chrF")) for system in systems.values()]},
         "documents": {
             metric: [_rounded(scores[metric] for scores in documents) for documents in of_documents]

@@ -15,7 +15,7 @@ class FileEntry(Open):
     bytes: Count
     sha256: Hex
     xxh3: Hex | None = None
-    dtype: Literal["|u1", "u1", "<u2", "<u4", "<i4", "<i8"] | None = None
+    dtype: Literal["|u1", "u1", "<u2", "<u4", "<i4", "<i8", "<f2", "<f4"] | None = None
     length: Count | None = None
     documents: Count | None = None
     sentences: Count | None = None
@@ -94,6 +94,7 @@ class NliMeta(OurMeta, kw_only=True):
     """`meta.json` of nli."""
 
     vectors: list[str]
+    splits: dict[Name, dict[str, int]]
 
 
 #: The schema by task; plug-ins' tasks have none.

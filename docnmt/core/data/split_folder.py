@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -74,7 +74,8 @@ class SplitFolder:
 
     def structure(self) -> Structure:
         """Return the document structure, mapped into memory."""
-        path, entry = self._entry("structure", "documents", "sentences", "levels")
+        keys = ("documents", "sentences", "levels")
+        path, entry = _entry(self.folder, f"{self.split}.structure", self.files, *keys)
         documents, sentences, levels = entry["documents"], entry["sentences"], entry["levels"]
         offsets = map_array(path, "<i8", documents + 1)
         blank = map_array(path, "<i4", documents + 1, offset=8 * (documents + 1))
@@ -114,13 +115,26 @@ class SplitFolder:
 
     def array(self, name: str) -> np.ndarray:
         """Return `SPLIT.NAME.bin`, mapped into memory."""
-        path, entry = self._entry(name, "dtype", "length")
-        return map_array(path, entry["dtype"], entry["length"])
+        return stored_array(self.folder, f"{self.split}.{name}", self.files)
 
-    def _entry(self, name: str, *keys: str) -> tuple[Path, dict[str, Any]]:
-        """Return a file's path and its entry in `meta.json`."""
-        file = f"{self.split}.{name}.bin"
-        entry = self.files.get(file, {})
-        if any(entry.get(key) is None for key in keys):
-            raise UserError(f"{self.folder / META}: says nothing of {file}; preprocess again")
-        return self.folder / file, entry
+
+def stored_array(
+    folder: Path, name: str, files: Mapping[str, Mapping[str, Any]], mode: Literal["r", "c"] = "r"
+) -> np.ndarray:
+    """Map `NAME.bin` into memory as `map_array` does; `files` is the list of files in `meta.json`.
+
+    Raises:
+        UserError: the file is missing, or not in the list.
+    """
+    path, entry = _entry(folder, name, files, "dtype", "length")
+    return map_array(path, entry["dtype"], entry["length"], mode=mode)
+
+
+def _entry(
+    folder: Path, name: str, files: Mapping[str, Mapping[str, Any]], *keys: str
+) -> tuple[Path, Mapping[str, Any]]:
+    """Return a file's path and its entry in `meta.json`."""
+    entry = files.get(f"{name}.bin", {})
+    if any(entry.get(key) is None for key in keys):
+        raise UserError(f"{folder / META}: says nothing of {name}.bin; preprocess again")
+    return folder / f"{name}.bin", entry

@@ -11,7 +11,7 @@ import mmap
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import xxhash
@@ -215,8 +215,18 @@ class RaggedWriter:
         return {writer.path.name: writer.close() for writer in (self.values, self._offsets)}
 
 
-def map_array(path: Path, dtype: str, length: int, *, offset: int = 0) -> np.ndarray:
+def write_array(path: Path, values: np.ndarray, dtype: np.dtype[Any] | str) -> dict[str, dict[str, Any]]:
+    """Write a file of an array at once; return its entry in `meta.json`."""
+    writer = ArrayWriter(path, dtype)
+    writer.append(values)
+    return {path.name: writer.close()}
+
+
+def map_array(path: Path, dtype: str, length: int, *, offset: int = 0, mode: Literal["r", "c"] = "r") -> np.ndarray:
     """Map `length` elements of a file from byte `offset` on into memory.
+
+    Args:
+        mode: `c` is copy on write, for arrays that become tensors as they are: torch expects writable ones.
 
     Raises:
         UserError: the file is missing or too short.
@@ -226,7 +236,7 @@ def map_array(path: Path, dtype: str, length: int, *, offset: int = 0) -> np.nda
     if length == 0:
         return np.zeros(0, dtype=dtype)
     try:
-        return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=(length,)))
+        return np.asarray(np.memmap(path, dtype=dtype, mode=mode, offset=offset, shape=(length,)))
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be mapped into memory: {error}; preprocess again") from error
 

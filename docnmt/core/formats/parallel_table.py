@@ -56,6 +56,8 @@ def choose_columns(table: Table, given: Columns, languages: tuple[str, str], nee
     Raises:
         UserError: the table lacks them, or no column is known to have the role `needed`.
     """
+    if not table.names:
+        raise UserError(f"{table.name}: is empty, expected a row a line")
     columns = complete(given, table.names, languages)
     bare = list(table.names) == [str(number) for number in range(1, len(table.names) + 1)]
     if bare and given == Columns():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from docnmt.core.formats.file_blocks import ENDINGS
-from docnmt.core.formats.text_lines import TextLines
+from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.structured import parse_json
 
@@ -28,7 +28,7 @@ class Table(Protocol):
     """A file of rows, which is read once.
 
     Attributes:
-        name: its name in messages. names: of its columns, `a.b` for b inside column a.
+        name: its name in messages. names: of its columns, `a.b` for b inside column a; none, if the file is empty.
     """
 
     name: str
@@ -54,12 +54,14 @@ def kind_of_table(name: str) -> str | None:
 
 
 def open_table(
-    path: Path, has_header: Callable[[Sequence[str]], bool], progress: Callable[[int], object] | None = None
+    path: Path,
+    has_header: Callable[[Sequence[str]], bool] = lambda cells: True,
+    progress: Callable[[int], object] | None = None,
 ) -> Table:
-    """Open a table of the kind that its name says.
+    """Open a table of the kind that its name says: TSV, if it does not end in `.jsonl` or `.parquet`.
 
     Args:
-        has_header: tells whether the first row of a TSV file names the columns.
+        has_header: tells whether the first row of a TSV file names the columns; it does by default.
 
     Raises:
         UserError: the file cannot be read, or is damaged.
@@ -72,20 +74,37 @@ def open_table(
     return JsonlTable(lines) if kind_of_table(path.name) == ".jsonl" else TsvTable(lines, has_header)
 
 
-class _LineTable:
-    """A table whose rows are lines.
+def text_rows(
+    table: Table, columns: Sequence[str], *, numbers: Sequence[str] = ()
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the place of each row and its text in each column, where columns have names that are known beforehand.
+
+    Args:
+        numbers: columns that may hold whole numbers, too.
 
     Raises:
-        UserError: the file is empty.
+        UserError: a column is missing, or a row is damaged or has no text there; its place is named.
     """
+    if table.names and (missing := [name for name in columns if name not in table.names]):
+        got = ", ".join(table.names)[:200]
+        raise UserError(f"{table.name}:1: has no '{missing[0]}'; expected the columns {', '.join(columns)}, got {got}")
+    for row in table.rows(columns):
+        for name, value in zip(columns, row.values, strict=True):
+            whole = name in numbers and isinstance(value, int) and not isinstance(value, bool)
+            if not whole and not isinstance(value, str):
+                expected = "a text or a whole number" if name in numbers else "a text"
+                raise UserError(f"{row.place}: '{name}' is {str(value)[:40]}, expected {expected}")
+        yield row.place, dict(zip(columns, map(str, row.values), strict=True))
+
+
+class _LineTable:
+    """A table whose rows are lines."""
 
     def __init__(self, lines: TextLines) -> None:
         self.name, self._lines = lines.name, lines
         rows = enumerate(lines, 1)
-        first = next(rows, None)
-        if first is None:
-            raise UserError(f"{self.name}: is empty, expected a row a line")
-        self._first, self._rows = first, itertools.chain([first], rows)
+        self._first = list(itertools.islice(rows, 1))
+        self._rows = itertools.chain(self._first, rows)
 
     @property
     def inputs(self) -> dict[str, int | str]:
@@ -98,7 +117,7 @@ class TsvTable(_LineTable):
 
     def __init__(self, lines: TextLines, has_header: Callable[[Sequence[str]], bool]) -> None:
         super().__init__(lines)
-        cells = self._first[1].split("\t")
+        cells = [cell for _, line in self._first for cell in line.split("\t")]
         self.header = has_header(cells)
         self.names = cells if self.header else [str(number) for number in range(1, len(cells) + 1)]
 
@@ -106,14 +125,14 @@ class TsvTable(_LineTable):
         """Yield all rows, with these columns (see `Table.rows`)."""
         if twice := [name for name in columns if self.names.count(name) > 1]:
             raise UserError(f"{self.name}:1: two columns are called '{twice[0]}'; rename one of them")
-        places = [self.names.index(name) for name in columns]
+        places = [self.names.index(name) for name in columns if self.names]
         for number, line in itertools.islice(self._rows, int(self.header), None):
             cells = line.split("\t")
             if len(cells) != len(self.names):
-                if line:
+                if not is_blank(line):
                     wide = f"expected {len(self.names)} tab-separated columns as in the first row, got {len(cells)}"
                     raise UserError(f"{self.name}:{number}: {wide}")
-                cells = [""] * len(self.names)
+                cells, line = [""] * len(self.names), ""
             yield Row(f"{self.name}:{number}", tuple(cells[place] for place in places), line)
 
 
@@ -122,7 +141,7 @@ class JsonlTable(_LineTable):
 
     def __init__(self, lines: TextLines) -> None:
         super().__init__(lines)
-        self.names = list(_names(self._object(*self._first)))
+        self.names = [name for number, line in self._first for name in _names(self._object(number, line))]
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """Yield all rows, with these columns (see `Table.rows`)."""
@@ -131,7 +150,7 @@ class JsonlTable(_LineTable):
             try:
                 yield Row(f"{self.name}:{number}", tuple(value_of(row, name) for name in columns), line)
             except KeyError as error:
-                raise UserError(f"{self.name}:{number}: has no '{error.args[0]}', as the first line has") from error
+                raise UserError(f"{self.name}:{number}: has no '{error.args[0]}'; every row needs it") from error
 
     def _object(self, number: int, line: str) -> Mapping[str, object]:
         """Parse a line.

@@ -16,6 +16,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
+from docnmt.core.formats.table_rows import open_table, text_rows
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.scoring.contrastive import ContrastiveGroup, ForcedExample
 from docnmt.runtime.errors import UserError
@@ -60,46 +61,36 @@ def read_json(path: Path) -> object:
 
 
 def _read_tsv(path: Path) -> list[ContrastiveGroup]:
-    header, lines = read_rows(path)
+    header, table_rows = read_rows(path)
     columns = column_names(header)
     if not {"group", "correct"} <= set(header) or len(columns) < len(COLUMNS):
         raise UserError(
-            f"{path}, line 1: expected the columns group, correct, {', '.join(COLUMNS)} "
+            f"{path}:1: expected the columns group, correct, {', '.join(COLUMNS)} "
             f"(or ctx_en, src_en, ctx_de, tgt_de), got {', '.join(header)[:200]}"
         )
     rows: dict[str, list[dict[str, str]]] = {}
-    for row in lines:
+    for _, row in table_rows:
         rows.setdefault(row["group"], []).append(row)
     names = [columns[name] for name in COLUMNS]
     labels = [name for name in header if name not in ("group", "correct", *names)]
     return [_group_of_rows(path, name, members, names, labels) for name, members in rows.items()]
 
 
-def read_rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Read the header of a TSV file, and its rows by column; empty lines are left out.
+def read_rows(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
+    """Read the columns of a table, and the place and texts of each row; empty lines are left out.
 
     Raises:
         UserError: invalid UTF-8 text, two columns of one name, a row with another number of columns, or a value of
             `correct` other than 0 and 1.
     """
-    lines = enumerate(TextLines(path), 1)
-    header, rows = next(lines, (1, ""))[1].split("\t"), []
-    for name in header:
-        if header.count(name) > 1 or name in RESULTS:
-            raise UserError(
-                f"{path}, line 1: rename a column '{name}': it is there twice, or the name of what is found"
-            )
-    for number, line in lines:
-        if not line.strip():
-            continue
-        cells = line.split("\t")
-        if len(cells) != len(header):
-            raise UserError(f"{path}, line {number}: {len(cells)} columns, but the header has {len(header)}")
-        row = dict(zip(header, cells, strict=True))
+    table = open_table(path)
+    if taken := [name for name in RESULTS if name in table.names]:
+        raise UserError(f"{path}:1: rename the column '{taken[0]}', which is the name of what is found")
+    rows = [(place, row) for place, row in text_rows(table, table.names) if any(map(str.strip, row.values()))]
+    for place, row in rows:
         if row.get("correct", "1") not in ("0", "1"):
-            raise UserError(f"{path}, line {number}: column 'correct' must be 0 or 1, got '{row['correct']}'")
-        rows.append(row)
-    return header, rows
+            raise UserError(f"{place}: column 'correct' must be 0 or 1, got '{row['correct']}'")
+    return table.names, rows
 
 
 def column_names(header: Sequence[str]) -> dict[str, str]:

@@ -43,6 +43,11 @@ class Scores:
         }
 
 
+def lower_is_better(metric: str) -> bool:
+    """Tell whether lower is better, as for losses, perplexities and edit rates."""
+    return metric.lower() in ("loss", "nll", "ppl", "ter")
+
+
 class Summed(Protocol):
     """A score of summed counts; the part of sacreBLEU's interface that is used."""
 

@@ -48,12 +48,14 @@ def _read_tsv(path: Path) -> list[Question]:
     columns = column_names(header)
     expected = next((name for name in ("expected", "pronoun") if name in header), None)
     if expected is None:
-        raise UserError(f"{path}, line 1: expected a column 'expected' or 'pronoun', got {', '.join(header)[:200]}")
+        raise UserError(f"{path}:1: expected a column 'expected' or 'pronoun', got {', '.join(header)[:200]}")
     labels = [name for name in header if name not in ("group", "correct", "expected", *columns.values())]
     questions = []
-    for row in (row for row in rows if row.get("correct", "1") == "1"):
+    for place, row in rows:
+        if row.get("correct", "1") != "1":
+            continue
         if not row[expected].strip():
-            raise UserError(f"{path}: a row has nothing in its column '{expected}': {' | '.join(row.values())[:200]}")
+            raise UserError(f"{place}: nothing in the column '{expected}'; expected what a translation should have")
         source_context, source, target_context, target = (row.get(columns.get(name, ""), "") for name in COLUMNS)
         example = ForcedExample(sentences_of(source_context), source, sentences_of(target_context), target)
         questions.append(Question(example, row[expected].strip(), {name: row[name] for name in labels}))

@@ -16,8 +16,6 @@ from docnmt.registry.options import Open, option
 SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
     "run", "training", "optimization", "task", "model", "criterion",
 )  # fmt: skip
-#: Metrics for which lower is better; for all others, higher is.
-LOWER_IS_BETTER = ("loss", "nll", "ppl", "ter")
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 import torch
 
+from docnmt.core.scoring.evaluation import lower_is_better
 from docnmt.core.tasks.task import ContextTask, Dataset, SampleTask
 from docnmt.core.training.check_options import asks_task_metrics
-from docnmt.core.training.config import LOWER_IS_BETTER
 from docnmt.core.training.interrupts import Interrupts
 from docnmt.core.training.journal import Journal, format_values
 from docnmt.core.training.probe import naming_batch
@@ -100,7 +100,7 @@ def validation_is_due(run: Run) -> bool:
 
 def oriented(metric: str, score: float) -> float:
     """Return the score, negated if lower is better, so that higher always is; NaN is the worst."""
-    return -math.inf if math.isnan(score) else -score if metric in LOWER_IS_BETTER else score
+    return -math.inf if math.isnan(score) else -score if lower_is_better(metric) else score
 
 
 def is_better(metric: str, score: float, than: float | None) -> bool:

@@ -89,7 +89,7 @@ def label_numbers(table: LabelledTexts, labels: Sequence[str], train: str) -> li
     for row, label in enumerate(table.labels):
         if label not in places:
             known = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
-            raise UserError(f"{table.place(row)}: the label '{label}' does not occur in {train}; it has {known}")
+            raise UserError(f"{table.places[row]}: the label '{label}' does not occur in {train}; it has {known}")
     return [places[label] for label in table.labels]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from docnmt.core.formats.table_rows import open_table, text_rows
 from docnmt.core.formats.text_lines import TextLines, half_character
-from docnmt.core.formats.tsv_table import read_jsonl
 from docnmt.runtime.errors import UserError
 
 FORMATS = "a .tsv (label, tab, text), .csv (label and text columns) or .jsonl (keys label and text) file"
@@ -21,21 +21,15 @@ class LabelledTexts:
 
     Attributes:
         labels, texts: one per row; labels are names, even if they are numbers.
-        lines: the line (from 1) at which each row begins.
-        path: the file.
+        places: `file:line` at which each row begins, for messages.
     """
 
     labels: list[str]
     texts: list[str]
-    lines: list[int]
-    path: Path
+    places: list[str]
 
     def __len__(self) -> int:
         return len(self.texts)
-
-    def place(self, row: int) -> str:
-        """Return `file:line` of a row, for messages."""
-        return f"{self.path}:{self.lines[row]}"
 
 
 def read_labelled(path: Path) -> LabelledTexts:
@@ -51,20 +45,20 @@ def read_labelled(path: Path) -> LabelledTexts:
     readers = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl}
     if path.suffix not in readers:
         raise UserError(f"{path}: expected {FORMATS}")
-    table = LabelledTexts([], [], [], path)
-    for line, label, text in readers[path.suffix](path):
+    table = LabelledTexts([], [], [])
+    for place, label, text in readers[path.suffix](path):
         label = label.strip()
         if not label:
-            raise UserError(f"{path}:{line}: the label is empty")
+            raise UserError(f"{place}: the label is empty")
         if any(character in label for character in "\t\n\r\0"):
-            raise UserError(f"{path}:{line}: the label {label!r} has a tab, line break or NUL character; remove it")
+            raise UserError(f"{place}: the label {label!r} has a tab, line break or NUL character; remove it")
         if "\0" in text:
-            raise UserError(f"{path}:{line}: the text has a NUL character; remove it")
+            raise UserError(f"{place}: the text has a NUL character; remove it")
         if fault := half_character(label + text):
-            raise UserError(f"{path}:{line}: {fault}")
+            raise UserError(f"{place}: {fault}")
         table.labels.append(label)
         table.texts.append(text)
-        table.lines.append(line)
+        table.places.append(place)
     if not table.texts:
         raise UserError(f"{path}: has no rows; expected {FORMATS}")
     return table
@@ -77,28 +71,28 @@ def read_texts(path: Path | None) -> list[str]:
         UserError: unreadable, not UTF-8, not an object with a text; the message names file and line.
     """
     if path is not None and path.suffix == ".jsonl":
-        return [text for _, (text,) in read_jsonl(path, ["text"])]
+        return [row["text"] for _, row in text_rows(open_table(path), ["text"])]
     return list(TextLines(sys.stdin.buffer, name="stdin") if path is None else TextLines(path))
 
 
-def _tsv(path: Path) -> Iterator[tuple[int, str, str]]:
+def _tsv(path: Path) -> Iterator[tuple[str, str, str]]:
     for number, line in enumerate(TextLines(path), 1):
         label, tab, text = line.partition("\t")
         if not tab:
             raise UserError(f"{path}:{number}: expected label, tab, text; there is no tab")
         names = [cell.strip().lower() for cell in line.split("\t")] if number == 1 else []
         if "label" not in names:
-            yield number, label, text
+            yield f"{path}:{number}", label, text
         elif names != ["label", "text"]:
             raise UserError(f"{path}:1: a header must be label, tab, text; got {line[:80]!r}")
 
 
-def _jsonl(path: Path) -> Iterator[tuple[int, str, str]]:
-    for number, (label, text) in read_jsonl(path, ["label", "text"], numbers=["label"]):
-        yield number, label, text
+def _jsonl(path: Path) -> Iterator[tuple[str, str, str]]:
+    for place, row in text_rows(open_table(path), ["label", "text"], numbers=["label"]):
+        yield place, row["label"], row["text"]
 
 
-def _csv(path: Path) -> Iterator[tuple[int, str, str]]:
+def _csv(path: Path) -> Iterator[tuple[str, str, str]]:
     csv.field_size_limit(1 << 30)  # whole documents in one cell
     begin = 1
     try:
@@ -114,9 +108,9 @@ def _csv(path: Path) -> Iterator[tuple[int, str, str]]:
                 elif len(cells) <= max(places or (0, 1)):
                     raise UserError(f"{path}:{begin}: expected a label and a text, got {len(cells)} column(s)")
                 elif places:
-                    yield begin, cells[places[0]], cells[places[1]]
+                    yield f"{path}:{begin}", cells[places[0]], cells[places[1]]
                 else:
-                    yield begin, cells[0], " ".join(cells[1:])
+                    yield f"{path}:{begin}", cells[0], " ".join(cells[1:])
                 begin = reader.line_num + 1
     except csv.Error as error:
         raise UserError(f"{path}:{begin}: not valid CSV: {error}") from error

@@ -19,7 +19,7 @@ from docnmt.core.batch import PackedText
 from docnmt.core.criterions.label_cross_entropy import LabelledBatch
 from docnmt.core.data.meta import check_files, read_meta
 from docnmt.core.data.split_folder import SplitFolder
-from docnmt.core.data.store import ArrayWriter, RaggedWriter, TokenArray, check_offsets, check_tokens, offsets_of
+from docnmt.core.data.store import RaggedWriter, TokenArray, check_offsets, check_tokens, offsets_of, write_array
 from docnmt.layout import DocumentLayout
 from docnmt.runtime.errors import UserError
 
@@ -64,9 +64,7 @@ class LabelledArrays:
         tokens.append(self.sentences.tokens, self.sentences.lengths())
         files = tokens.close()
         for name, values in (("texts", self.text_offsets), ("labels", self.labels)):
-            writer = ArrayWriter(folder / f"{split}.{name}.bin", "<i8")
-            writer.append(values)
-            files[writer.path.name] = writer.close()
+            files |= write_array(folder / f"{split}.{name}.bin", values, "<i8")
         return files
 
     @classmethod

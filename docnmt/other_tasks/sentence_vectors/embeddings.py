@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from docnmt.core.data.meta import file_entry
+from docnmt.core.data.split_folder import stored_array
+from docnmt.core.data.store import write_array
 from docnmt.other_tasks.sentence_vectors.config import RANDOM_DIMENSIONS
 from docnmt.other_tasks.sentence_vectors.vector_files import WordVectors, read_vectors
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import write_text
 
 #: The name of row 0; no text has this word.
 UNKNOWN = "<unk>"
@@ -47,21 +50,27 @@ class Embeddings:
         """Return the rows of several words."""
         return [self.index(word) for word in words]
 
-    def save(self, folder: Path) -> None:
-        """Write `words.txt` (one word per line) and `vectors.K.npy` (one per type).
+    def save(self, folder: Path) -> dict[str, dict[str, Any]]:  # Any: entries of `meta.json`
+        """Write `words.txt` (one word per line) and `vectors.K.bin` (one per type); return the entries for `meta.json`.
 
         Raises:
             UserError: a word has a line break.
         """
         if broken := [word for word in self.words if "\n" in word]:
             raise UserError(f"the word {broken[0]!r} of the vector files holds a line break; remove it there")
-        write_text(folder / "words.txt", "".join(f"{word}\n" for word in self.words))
+        words = "".join(f"{word}\n" for word in self.words).encode()
+        (folder / "words.txt").write_bytes(words)
+        files = {"words.txt": file_entry(words)}
         for k, table in enumerate(self.vectors):
-            np.save(folder / f"vectors.{k}.npy", table)
+            files |= write_array(folder / f"vectors.{k}.bin", table.reshape(-1), table.dtype)
+        return files
 
     @classmethod
-    def open(cls, folder: Path, names: Sequence[str]) -> Embeddings:
-        """Map the files of `save` into memory; `names` are the files that the types came from.
+    def open(cls, folder: Path, names: Sequence[str], files: Mapping[str, Mapping[str, Any]]) -> Embeddings:
+        """Map the files of `save` into memory.
+
+        Args:
+            names: the files that the types came from. files: the list of files in `meta.json`.
 
         Raises:
             UserError: a file is missing or damaged.
@@ -71,33 +80,16 @@ class Embeddings:
             words = path.read_bytes().decode().removesuffix("\n").split("\n")  # a word may hold \r
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{path}: cannot be read: {error}") from error
-        vectors = [map_npy(folder / f"vectors.{k}.npy") for k in range(len(names))]
-        for name, table in zip(names, vectors, strict=True):
-            if table.ndim != 2 or table.dtype.kind != "f" or len(table) != len(words):
-                raise UserError(f"{folder}: {len(words)} words but {len(table)} vectors of {name}; run it again")
-        return cls(names, words, vectors)
+        vectors = [stored_array(folder, f"vectors.{k}", files, "c") for k in range(len(names))]
+        for k, table in enumerate(vectors):
+            if len(table) % len(words) or table.dtype.kind != "f":
+                raise UserError(f"{folder / f'vectors.{k}.bin'}: has no row for each word; preprocess again")
+        return cls(names, words, [table.reshape(len(words), -1) for table in vectors])
 
     @property
     def dims(self) -> list[int]:
         """The width of each type."""
         return [array.shape[1] for array in self.vectors]
-
-
-def map_npy(path: Path) -> np.ndarray:
-    """Map an `.npy` file into memory.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
-    try:
-        # Copy on write: torch expects a writable array, but only reads it.
-        array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
-    except Exception as error:  # NumPy raises many kinds for damage, shapes beyond memory and malformed headers
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise UserError(f"{path}: cannot be read as an .npy file: {reason}") from error
-    if not isinstance(array, np.ndarray):
-        raise UserError(f"{path}: cannot be read as an .npy file: it is an archive of several (.npz)")
-    return array
 
 
 def build_embeddings(

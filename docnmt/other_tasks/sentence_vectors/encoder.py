@@ -13,9 +13,8 @@ from torch import Tensor
 from docnmt.core.training.load_model import load_model
 from docnmt.layout import Spans
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
-from docnmt.other_tasks.sentence_vectors.encoders import look_up
 from docnmt.other_tasks.sentence_vectors.inferlite import InferLiteEncoder
-from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairModel, SentenceTask
+from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairModel, SentenceTask, look_up
 from docnmt.other_tasks.sentence_vectors.sentence_batches import PackedSentences, by_length
 from docnmt.runtime.errors import UserError
 

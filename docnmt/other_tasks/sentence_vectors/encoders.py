@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
@@ -18,25 +17,8 @@ from docnmt.modules.positions import Sinusoidal
 from docnmt.modules.sentence_summary import Source2Token
 from docnmt.modules.softmax_attention import SelfAttention
 from docnmt.modules.sublayer import Reads
-
-
-class WordEncoder(nn.Module, ABC):
-    """The base class of encoders of sentences, one by one, from K tables of frozen word vectors.
-
-    Attributes:
-        d_output: width of a sentence vector.
-    """
-
-    d_output: int
-
-    @abstractmethod
-    def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
-        """Encode tokens (T,) in sentences `spans`, with tables K × (V, d_k), as (S, d_output)."""
-
-
-def look_up(tables: Sequence[Tensor], tokens: Tensor, dtype: torch.dtype) -> list[Tensor]:
-    """Look up tokens (T,) in each of K tables (V, d_k); return K × (T, d_k)."""
-    return [table.index_select(0, tokens).to(dtype) for table in tables]
+from docnmt.other_tasks.sentence_vectors.config import BagOfWordsConfig, BiLstmMaxConfig, Source2TokenEncoderConfig
+from docnmt.other_tasks.sentence_vectors.pair_classifier import SentenceTask, WordEncoder, look_up
 
 
 class BagOfWords(WordEncoder):
@@ -47,6 +29,7 @@ class BagOfWords(WordEncoder):
         smoothing: a.
     """
 
+    Config = BagOfWordsConfig
     probability: Tensor
 
     def __init__(
@@ -57,6 +40,12 @@ class BagOfWords(WordEncoder):
         super().__init__()
         self.pooling, self.smoothing, self.d_output = pooling, smoothing, sum(dims)
         self.register_buffer("probability", probability, persistent=False)  # the task keeps it
+
+    @classmethod
+    def of(cls, config: BagOfWordsConfig, task: SentenceTask) -> BagOfWords:
+        """Build the encoder that `config` describes."""
+        probability = torch.as_tensor(task.probability, dtype=torch.float32)
+        return cls(dims=task.embeddings.dims, pooling=config.bag_pooling, probability=probability)
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """Encode tokens (T,) as (S, sum of d_k)."""
@@ -72,12 +61,19 @@ class BagOfWords(WordEncoder):
 class BiLstmMax(WordEncoder):
     """A bidirectional LSTM and the maximum over its states (InferSent, Conneau et al. 2017)."""
 
+    Config = BiLstmMaxConfig
+
     def __init__(self, *, dims: Sequence[int], d_output: int) -> None:
         super().__init__()
         if d_output % 2:
             raise ValueError(f"d_output: expected an even width, half of it a direction, got {d_output}")
         self.lstm = nn.LSTM(sum(dims), d_output // 2, bidirectional=True)
         self.d_output = d_output
+
+    @classmethod
+    def of(cls, config: BiLstmMaxConfig, task: SentenceTask) -> BiLstmMax:
+        """Build the encoder that `config` describes."""
+        return cls(dims=task.embeddings.dims, d_output=config.output_dim)
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """Encode tokens (T,) as (S, d_output)."""
@@ -114,6 +110,8 @@ class Source2TokenEncoder(WordEncoder):
         heads: of the self-attention, and source2token's independent queries.
     """
 
+    Config = Source2TokenEncoderConfig
+
     def __init__(
         self, *, dims: Sequence[int], d_model: int, layers: int, heads: int, d_inner: int, dropout: float
     ) -> None:
@@ -134,6 +132,14 @@ class Source2TokenEncoder(WordEncoder):
         self.norm = nn.LayerNorm(d_model)
         self.summarise = Source2Token(d_model=d_model, heads=heads)
         self.d_output = d_model
+
+    @classmethod
+    def of(cls, config: Source2TokenEncoderConfig, task: SentenceTask) -> Source2TokenEncoder:
+        """Build the encoder that `config` describes."""
+        return cls(
+            dims=task.embeddings.dims, d_model=config.embed_dim, layers=config.encoder_layers, heads=config.heads,
+            d_inner=config.ffn_dim, dropout=config.dropout,
+        )  # fmt: skip
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """Encode tokens (T,) as (S, d_model). Every sentence needs a word."""

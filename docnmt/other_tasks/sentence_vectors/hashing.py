@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from docnmt.other_tasks.sentence_vectors.inferlite import RowLinear
+#: Rows are multiplied in multiples of this number: BLAS libraries use other kernels, with other rounding, for few
+#: rows, and then a sentence's vector would depend on how many others it is computed with.
+ROWS = 64
+
+
+class RowLinear(nn.Linear):
+    """A linear layer x Wᵀ + b in which each row is bitwise the same whatever the other rows and their number."""
+
+    def reset_parameters(self) -> None:
+        """Initialise by He et al. (2015), which keeps the scale in ReLU layers; torch's own weights let it fade."""
+        nn.init.kaiming_normal_(self.weight, nonlinearity="relu")
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (T, d_in) to (T, d_out)."""
+        missing = -len(x) % ROWS
+        return super().forward(F.pad(x, (0, 0, 0, missing)))[: len(x)] if missing else super().forward(x)
 
 
 class SemanticHash(nn.Module):

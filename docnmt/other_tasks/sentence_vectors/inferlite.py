@@ -14,25 +14,9 @@ from torch.nn import functional as F
 from docnmt.functional.pooling import span_max, span_mean
 from docnmt.layout import Spans
 from docnmt.modules.arguments import check_at_least, check_one_of
-from docnmt.other_tasks.sentence_vectors.encoders import WordEncoder, look_up
-
-#: Rows are multiplied in multiples of this number: BLAS libraries use other kernels, with other rounding, for few
-#: rows, and then a sentence's vector would depend on how many others it is computed with.
-ROWS = 64
-
-
-class RowLinear(nn.Linear):
-    """A linear layer x Wᵀ + b in which each row is bitwise the same whatever the other rows and their number."""
-
-    def reset_parameters(self) -> None:
-        """Initialise by He et al. (2015), which keeps the scale in ReLU layers; torch's own weights let it fade."""
-        nn.init.kaiming_normal_(self.weight, nonlinearity="relu")
-        nn.init.zeros_(self.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map (T, d_in) to (T, d_out)."""
-        missing = -len(x) % ROWS
-        return super().forward(F.pad(x, (0, 0, 0, missing)))[: len(x)] if missing else super().forward(x)
+from docnmt.other_tasks.sentence_vectors.config import InferLiteConfig
+from docnmt.other_tasks.sentence_vectors.hashing import RowLinear
+from docnmt.other_tasks.sentence_vectors.pair_classifier import SentenceTask, WordEncoder, look_up
 
 
 class PackedConvolution(nn.Module):
@@ -98,6 +82,8 @@ class InferLiteEncoder(WordEncoder):
         pooling: over the words of a sentence; the paper's is `max`.
     """
 
+    Config = InferLiteConfig
+
     def __init__(
         self, *, dims: Sequence[int], d_model: int, d_output: int, layers: int, width: int,
         gate: bool = True, skip: bool = True, pooling: Literal["max", "mean"] = "max",
@@ -116,6 +102,14 @@ class InferLiteEncoder(WordEncoder):
         self.controllers = _stacks(sigmoid) if gate else None
         self.output = RowLinear(d_model, d_output)
         self.d_output = d_output
+
+    @classmethod
+    def of(cls, config: InferLiteConfig, task: SentenceTask) -> InferLiteEncoder:
+        """Build the encoder that `config` describes."""
+        return cls(
+            dims=task.embeddings.dims, d_model=config.hidden_dim, d_output=config.output_dim, layers=config.conv_layers,
+            width=config.conv_width, gate=config.gate, skip=config.skip, pooling=config.pooling,
+        )  # fmt: skip
 
     def gates(self, types: Sequence[Tensor], spans: Spans) -> Tensor:
         """Return the gates G_M^k of each word for types K × (T, d_k): (K, T, d_model).

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from docnmt.core.data.meta import META, file_entry, write_meta
+from docnmt.core.data.meta import META, write_meta
+from docnmt.core.data.store import write_array
 from docnmt.other_tasks.sentence_vectors.config import NliPreprocessConfig
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, build_embeddings, random_embeddings
 from docnmt.other_tasks.sentence_vectors.nli_task import TASK
@@ -30,8 +31,8 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
     paths = [Path(file) for file in config.vectors]
     for path in paths:
         check_readable(path)  # before the texts, which take minutes
-    files = {"train": config.train, "valid": config.valid, "test": config.test}
-    splits = {name: read_pairs(*map(Path, given)) for name, given in files.items() if given}
+    given = {"train": config.train, "valid": config.valid, "test": config.test}
+    splits = {name: read_pairs(*map(Path, tables)) for name, tables in given.items() if tables}
     texts = {name: [words(text) for text in pairs.sentences] for name, pairs in splits.items()}
     counts = {name: Counter(word for text in split for word in text) for name, split in texts.items()}
     for name, pairs in splits.items():
@@ -46,13 +47,13 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
     for line in report:
         say(line)
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
+        files = embeddings.save(folder)
+        files |= write_array(folder / "probability.bin", _probability(embeddings, counts["train"]), "<f4")
         for name, pairs in splits.items():
-            PairDataset.of(name, [embeddings.indices(text) for text in texts[name]], pairs.labels).save(folder)
-        embeddings.save(folder)
-        np.save(folder / "probability.npy", _probability(embeddings, counts["train"]))
+            words_of = [embeddings.indices(text) for text in texts[name]]
+            files |= PairDataset.of(name, words_of, pairs.labels, len(embeddings.words)).save(folder)
         write_meta(
-            folder, task=TASK, files={file.name: file_entry(file.read_bytes()) for file in folder.iterdir()},
-            vectors=list(embeddings.names), words=len(embeddings.words),
+            folder, task=TASK, files=files, vectors=list(embeddings.names), words=len(embeddings.words),
             splits={name: {"pairs": len(splits[name].labels), "words": counts[name].total()} for name in splits},
             options=to_dict(config), report=report,
         )  # fmt: skip

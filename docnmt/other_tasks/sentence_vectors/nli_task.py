@@ -11,9 +11,10 @@ from torch import nn
 
 from docnmt.core.batching.plan import plan_batches
 from docnmt.core.data.meta import check_files, read_meta
+from docnmt.core.data.split_folder import stored_array
 from docnmt.core.tasks.task import ModelClass, TaskState
 from docnmt.other_tasks.sentence_vectors.config import NliConfig
-from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings, map_npy
+from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
 from docnmt.other_tasks.sentence_vectors.pair_classifier import SentencePairModel
 from docnmt.other_tasks.sentence_vectors.pairs import NLI_LABELS
 from docnmt.other_tasks.sentence_vectors.sentence_batches import PairDataset
@@ -50,11 +51,13 @@ class Nli:
         folder, meta = Path(data_dir), read_meta(Path(data_dir))
         if meta["task"] != TASK:
             raise UserError(f"{folder}: is for the task {meta['task']}, not {TASK}; preprocess with --task {TASK}")
+        if "probability.npy" in meta["files"]:
+            raise UserError(f"{folder}: was written by an earlier version, as .npy files; preprocess again")
         check_files(folder, meta, "words.txt", "vectors.", "probability.")
-        embeddings = Embeddings.open(folder, meta["vectors"])
-        probability = map_npy(folder / "probability.npy")
+        embeddings = Embeddings.open(folder, meta["vectors"], meta["files"])
+        probability = stored_array(folder, "probability", meta["files"], "c")
         if probability.shape != (len(embeddings.words),) or probability.dtype != np.float32:
-            raise UserError(f"{folder / 'probability.npy'}: is damaged: not a number for each word; preprocess again")
+            raise UserError(f"{folder / 'probability.bin'}: is damaged: not a number for each word; preprocess again")
         return cls(embeddings, probability, data_dir=folder, fingerprint=str(meta["fingerprint"]))
 
     @classmethod
@@ -86,11 +89,11 @@ class Nli:
         """
         if self.data_dir is None:
             raise ValueError("a task restored from a checkpoint has no data; load it from a folder")
-        there = [file.name.removesuffix(".labels.npy") for file in self.data_dir.glob("*.labels.npy")]
-        if split not in there:
-            raise UserError(f"{self.data_dir}: has no split '{split}'; there are {', '.join(sorted(there))}")
-        check_files(self.data_dir, read_meta(self.data_dir), f"{split}.")
-        return PairDataset.open(self.data_dir, split, vocabulary=len(self.embeddings.words))
+        meta = read_meta(self.data_dir)
+        if split not in meta["splits"]:
+            raise UserError(f"{self.data_dir}: has no split '{split}'; there are {', '.join(sorted(meta['splits']))}")
+        check_files(self.data_dir, meta, f"{split}.")
+        return PairDataset.open(self.data_dir, split, meta["files"], vocabulary=len(self.embeddings.words))
 
     @torch.no_grad()
     def evaluate(self, model: SentencePairModel, split: str, options: Mapping[str, object]) -> dict[str, float]:

@@ -10,17 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from docnmt.other_tasks.sentence_vectors import encoders
-from docnmt.other_tasks.sentence_vectors.config import (
-    BagOfWordsConfig,
-    BiLstmMaxConfig,
-    InferLiteConfig,
-    SentencePairConfig,
-    Source2TokenEncoderConfig,
-)
+from docnmt.layout import Spans
+from docnmt.other_tasks.sentence_vectors.config import SentencePairConfig
 from docnmt.other_tasks.sentence_vectors.embeddings import Embeddings
 from docnmt.other_tasks.sentence_vectors.hashing import SemanticHash
-from docnmt.other_tasks.sentence_vectors.inferlite import InferLiteEncoder
 from docnmt.other_tasks.sentence_vectors.sentence_batches import PackedSentences, PairBatch
 
 
@@ -35,6 +28,36 @@ class SentenceTask(Protocol):
     labels: Sequence[str]
     embeddings: Embeddings
     probability: np.ndarray
+
+
+class WordEncoder(nn.Module, ABC):
+    """The base class of encoders of sentences, one by one, from K tables of frozen word vectors: architectures of nli.
+
+    Attributes:
+        d_output: width of a sentence vector.
+    """
+
+    Config: ClassVar[type[SentencePairConfig]]
+    d_output: int
+
+    @classmethod
+    @abstractmethod
+    def of(cls, config: Any, task: SentenceTask) -> WordEncoder:  # Any: of the subclass's own `Config`
+        """Build the encoder that `config` describes, for the embedding types of `task`."""
+
+    @classmethod
+    def build(cls, config: Any, task: SentenceTask) -> SentencePairModel:  # Any: as in `of`
+        """Build this encoder and all that follows it, for the labels and embedding types of `task`."""
+        return SentencePairModel(encoder=cls.of(config, task), config=config, task=task)
+
+    @abstractmethod
+    def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
+        """Encode tokens (T,) in sentences `spans`, with tables K × (V, d_k), as (S, d_output)."""
+
+
+def look_up(tables: Sequence[Tensor], tokens: Tensor, dtype: torch.dtype) -> list[Tensor]:
+    """Look up tokens (T,) in each of K tables (V, d_k); return K × (T, d_k)."""
+    return [table.index_select(0, tokens).to(dtype) for table in tables]
 
 
 class PairClassifier(nn.Module):
@@ -53,16 +76,15 @@ class PairClassifier(nn.Module):
         return self.layers(torch.cat([u, v, u * v, (u - v).abs()], dim=1))  # type: ignore[no-any-return]
 
 
-class SentencePairModel(nn.Module, ABC):
+class SentencePairModel(nn.Module):
     """A sentence encoder with an optional hashing layer and a classifier of pairs.
 
     The word vectors are frozen, shared with the task and not part of the model's state.
     """
 
-    Config: ClassVar[type[SentencePairConfig]]
     predicts: ClassVar[str] = "labels"
 
-    def __init__(self, *, encoder: encoders.WordEncoder, config: SentencePairConfig, task: SentenceTask) -> None:
+    def __init__(self, *, encoder: WordEncoder, config: SentencePairConfig, task: SentenceTask) -> None:
         super().__init__()
         for k, table in enumerate(task.embeddings.vectors):
             self.register_buffer(f"table_{k}", torch.as_tensor(table), persistent=False)
@@ -96,64 +118,3 @@ class SentencePairModel(nn.Module, ABC):
     def classify(self, vectors: Tensor) -> Tensor:
         """Return logits (B, classes) of the pairs (i, B + i) among 2B sentence vectors or codes (2B, d)."""
         return self.classifier(*vectors.chunk(2))  # type: ignore[no-any-return]
-
-    @classmethod
-    def build(cls, config: Any, task: SentenceTask) -> SentencePairModel:  # Any: the subclass's own `Config`
-        """Build the model that `config` describes, for the labels and embedding types of `task`."""
-        return cls(encoder=cls.encoder_of(config, task), config=config, task=task)
-
-    @staticmethod
-    @abstractmethod
-    def encoder_of(config: Any, task: SentenceTask) -> encoders.WordEncoder:  # Any: see `build`
-        """Build the encoder that `config` describes, which distinguishes the architectures."""
-
-
-class InferLite(SentencePairModel):
-    """InferLite: gated word vectors of several types, max-pooled (Kiros and Chan 2018)."""
-
-    Config = InferLiteConfig
-
-    @staticmethod
-    def encoder_of(config: InferLiteConfig, task: SentenceTask) -> InferLiteEncoder:
-        """Build InferLite's encoder."""
-        return InferLiteEncoder(
-            dims=task.embeddings.dims, d_model=config.hidden_dim, d_output=config.output_dim, layers=config.conv_layers,
-            width=config.conv_width, gate=config.gate, skip=config.skip, pooling=config.pooling,
-        )  # fmt: skip
-
-
-class BagOfWords(SentencePairModel):
-    """The mean, maximum or SIF-weighted mean of the word vectors; only the classifier learns."""
-
-    Config = BagOfWordsConfig
-
-    @staticmethod
-    def encoder_of(config: BagOfWordsConfig, task: SentenceTask) -> encoders.BagOfWords:
-        """Build the bag of words."""
-        probability = torch.as_tensor(task.probability, dtype=torch.float32)
-        return encoders.BagOfWords(dims=task.embeddings.dims, pooling=config.bag_pooling, probability=probability)
-
-
-class BiLstmMax(SentencePairModel):
-    """InferSent: bidirectional LSTM, max-pooling (Conneau et al. 2017)."""
-
-    Config = BiLstmMaxConfig
-
-    @staticmethod
-    def encoder_of(config: BiLstmMaxConfig, task: SentenceTask) -> encoders.BiLstmMax:
-        """Build the LSTM with max-pooling."""
-        return encoders.BiLstmMax(dims=task.embeddings.dims, d_output=config.output_dim)
-
-
-class Source2TokenEncoder(SentencePairModel):
-    """The document encoder's layers and its source2token summaries, on single sentences."""
-
-    Config = Source2TokenEncoderConfig
-
-    @staticmethod
-    def encoder_of(config: Source2TokenEncoderConfig, task: SentenceTask) -> encoders.Source2TokenEncoder:
-        """Build the self-attention encoder."""
-        return encoders.Source2TokenEncoder(
-            dims=task.embeddings.dims, d_model=config.embed_dim, layers=config.encoder_layers, heads=config.heads,
-            d_inner=config.ffn_dim, dropout=config.dropout,
-        )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from docnmt.core.formats.tsv_table import read_jsonl, read_tsv
+from docnmt.core.formats.table_rows import kind_of_table, open_table, text_rows
 from docnmt.runtime.errors import UserError
 
 #: The classes of natural language inference, in the order of the model's outputs.
@@ -39,15 +39,14 @@ def read_pairs(*paths: Path) -> SentencePairs:
     pairs = SentencePairs()
     for path in paths:
         before = len(pairs.labels)
-        if path.suffix == ".jsonl":
-            rows = read_jsonl(path, ("gold_label", "sentence1", "sentence2"))
-        else:
-            rows = read_tsv(path, ("label", "text", "text2"))
-        for number, (label, *sentences) in rows:
+        published = kind_of_table(path.name) == ".jsonl"
+        columns = ("gold_label", "sentence1", "sentence2") if published else ("label", "text", "text2")
+        for place, row in text_rows(open_table(path), columns):
+            label, *sentences = row.values()
             if label == NO_GOLD_LABEL:
                 pairs.undecided += 1
             elif label.lower() not in NLI_LABELS:
-                raise UserError(f"{path}:{number}: label '{label}' is none of {', '.join(NLI_LABELS)}")
+                raise UserError(f"{place}: label '{label}' is none of {', '.join(NLI_LABELS)}")
             else:
                 pairs.labels.append(NLI_LABELS.index(label.lower()))
                 pairs.sentences += sentences

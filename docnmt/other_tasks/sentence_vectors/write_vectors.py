@@ -13,7 +13,6 @@ import numpy as np
 
 from docnmt.other_tasks.sentence_vectors.bit_report import BitReport
 from docnmt.other_tasks.sentence_vectors.config import EmbedConfig
-from docnmt.other_tasks.sentence_vectors.embeddings import map_npy
 from docnmt.other_tasks.sentence_vectors.encoder import SentenceEncoder
 from docnmt.other_tasks.sentence_vectors.gates import MOST_DRAWN, draw_gates
 from docnmt.other_tasks.sentence_vectors.line_reader import StoredLines, text_lines
@@ -161,6 +160,23 @@ def _blocks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
         yield block
     if refused is not None:
         raise refused
+
+
+def map_npy(path: Path) -> np.ndarray:
+    """Map an `.npy` file into memory.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    try:
+        # Copy on write: torch expects a writable array, but only reads it.
+        array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
+    except Exception as error:  # NumPy raises many kinds for damage, shapes beyond memory and malformed headers
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(f"{path}: cannot be read as an .npy file: {reason}") from error
+    if not isinstance(array, np.ndarray):
+        raise UserError(f"{path}: cannot be read as an .npy file: it is an archive of several (.npz)")
+    return array
 
 
 def read_index(path: Path, encoder: SentenceEncoder) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from docnmt.core.formats.tsv_table import read_tsv
+from docnmt.core.formats.table_rows import open_table, text_rows
 from docnmt.other_tasks.sentence_vectors.treebank_words import words
 from docnmt.runtime.errors import UserError
 
@@ -127,8 +127,9 @@ def _rows(task: TransferTask, paths: Sequence[Path]) -> Rows:
         if not path.exists():
             probing = "; recipes/inferlite/probing_tasks.py makes it" if task.name in PROBING else ""
             raise UserError(f"{path}: cannot be read: {task.name} needs it, and --data does not have it{probing}")
-        for number, (value, *texts) in read_tsv(path, columns):
-            rows.append(([words(text) for text in texts], _target(task, value, f"{path}:{number}")))
+        for place, row in text_rows(open_table(path), columns):
+            value, *texts = row.values()
+            rows.append(([words(text) for text in texts], _target(task, value, place)))
     if not rows:
         raise UserError(f"{', '.join(map(str, paths))}: no row stands behind the header; copy it again")
     rows.sort(key=lambda row: (*(len(text) for text in row[0]), row[1]))
