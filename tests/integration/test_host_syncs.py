@@ -62,7 +62,7 @@ def test_an_update_waits_once_and_computes_the_same(
         monkeypatch.setattr(nearest, "_FEW", 8)
         monkeypatch.setattr(nearest, "_LEAST", 2)
     given = f"{SIZES} {options}".split()
-    found = host_syncs.count(data, tmp_path / "pretended", arch, given)
+    found = host_syncs.count(data, tmp_path / "pretended", arch, given).waits
     assert sum(found.values()) <= 1, found.most_common()  # the losses and the gradient's norm, read together
 
     options = ["--max-update", "3", "--disable-validation", "--log-interval", "1", "--device", "cpu"]
@@ -71,6 +71,40 @@ def test_an_update_waits_once_and_computes_the_same(
     ours, theirs = ([json.loads(line) for line in log[:3]] for log in logs)
     for name in ("loss", "gnorm"):
         assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], rel=2e-5)
+
+
+#: Kernels, copies and fills of an update in bfloat16, at most: six and six layers, of widths that a test has time for.
+BUDGETS = {"transformer": 1064, "hier_cond_transformer": 4927}
+
+
+@pytest.mark.parametrize("arch", BUDGETS)
+def test_an_update_launches_no_more_than_it_did(arch: str, data: Path, tmp_path: Path) -> None:
+    options = (
+        "--bf16 --label-smoothing 0.1 --dropout 0.1 --max-tokens 300 --embed-dim 32 --ffn-dim 32 --heads 2".split()
+    )
+    found = host_syncs.count(data, tmp_path / "run", arch, options)
+    assert sum(found.waits.values()) == 1
+    assert sum(found.launches.values()) <= BUDGETS[arch], found.launches.most_common(40)
+
+
+@pytest.mark.parametrize(
+    ("operations", "launches"),
+    [
+        (lambda x: x.view(2, 2).T[:1].unsqueeze(0).expand(3, -1, -1).detach(), 0),
+        (torch.empty_like, 0),
+        (lambda x: (x * 2 + 1).relu_(), 3),
+        (lambda x: torch.zeros(3, device=x.device), 1),
+        (lambda x: torch._foreach_mul([x] * 70, 2.0), 1),
+        (lambda x: torch._foreach_add([x] * 70, [x] * 70), 2),  # 64 tensors at a time
+        (lambda x: torch._foreach_mul([torch.ones(65536 * 200, device=x.device)] * 3, 2.0), 2),  # 320 blocks at a time
+    ],
+)  # fmt: skip
+def test_launches_are_counted(operations: Callable[[Tensor], object], launches: int) -> None:
+    with pretended.pretended() as counter:
+        x = torch.ones(4).to(pretended.NAME)
+        counter.launched.clear()
+        operations(x)
+        assert len([what for what, _ in counter.launched if what != "ones"]) == launches, counter.launched
 
 
 @pytest.mark.parametrize(
