@@ -51,7 +51,7 @@ _NO_LAUNCH = {
     "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "set_", "lift_fresh",
     "_unsafe_view",
 }  # fmt: skip
-#: How one launch of CUDA's MultiTensorApply is limited: tensors, by how many lists it walks, and blocks of so many numbers.
+#: How one launch of CUDA's MultiTensorApply is limited: tensors, by how many lists it walks; blocks of so many numbers.
 _LIST_TENSORS, _LIST_BLOCKS, _BLOCK = (110, 64, 48, 36, 30), 320, 65536
 
 
