@@ -29,6 +29,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import torch
@@ -38,6 +39,7 @@ from torch.utils._pytree import tree_iter, tree_map
 
 import docnmt
 from docnmt.functional import varlen
+from docnmt.functional import kernels as triton_kernels
 
 NAME = "pretended"
 PACKAGE = os.path.dirname(os.path.abspath(docnmt.__file__)) + os.sep
@@ -51,6 +53,7 @@ _NO_LAUNCH = {
     "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "set_", "lift_fresh",
     "_unsafe_view",
 }  # fmt: skip
+_RESERVES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 #: How one launch of CUDA's MultiTensorApply is limited: tensors, by how many lists it walks; blocks of so many numbers.
 _LIST_TENSORS, _LIST_BLOCKS, _BLOCK = (110, 64, 48, 36, 30), 320, 65536
 
@@ -92,8 +95,9 @@ class _Active:
 class HostSyncs(TorchDispatchMode):
     """Counts what would wait, and what is launched: an (operation, place in docnmt) for each, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kernels: bool) -> None:
         super().__init__()
+        self.kernels = kernels  # whether attention and Triton kernels compute; otherwise what they would write is 0
         self.found: list[tuple[str, str]] = []
         self.launched: list[tuple[str, str]] = []
         self.pinned: list[Any] = []  # storages, kept so that no other gets their address
@@ -150,8 +154,12 @@ def _compute(counter: HostSyncs | None, func: Any, args: Sequence[Any], kwargs: 
     if plain.get("pin_memory"):
         plain["pin_memory"] = False
     plain.pop("non_blocking", None) if name == "_to_copy" else None
-    func_on_host = _FLASH.get(name, func)
-    out = func_on_host(*tree_map(lambda x: x.held if isinstance(x, Pretended) else x, args), **plain)
+    compute = func
+    if name in _FLASH:
+        compute = _FLASH[name] if counter is None or counter.kernels else _nothing
+    out = compute(*tree_map(lambda x: x.held if isinstance(x, Pretended) else x, args), **plain)
+    if name in _RESERVES and counter is not None and not counter.kernels:
+        out.zero_()
     to_host = (device is not None and not named) or (name == "copy_" and not isinstance(args[0], Pretended))
     if to_host:
         return args[0] if name == "copy_" else out
@@ -221,6 +229,14 @@ def _flash_backward(
         dq[i] = torch.einsum("hqk,khd->qhd", d, k[j].float()).to(dq.dtype)
         dk[j] = torch.einsum("hqk,qhd->khd", d, q[i].float()).to(dk.dtype)
     return dq, dk, dv
+
+
+def _nothing(*given: Tensor, **_: Any) -> tuple[Tensor, ...]:
+    """Zeros in the place of both."""
+    if isinstance(given[5], Tensor):  # the backward call has the log-sum-exp here
+        return tuple(torch.zeros_like(x) for x in given[1:4])
+    q, nothing = given[0], given[0].new_empty(0)
+    return torch.zeros_like(q), q.new_zeros(q.shape[1::-1], dtype=torch.float32), nothing, nothing, nothing
 
 
 #: Operations that no CPU has.
@@ -327,19 +343,59 @@ def _let_autocast() -> None:
         register(name, torch.float32)
 
 
+def interprets() -> bool:
+    """Whether there is triton, and its interpreter on."""
+    if find_spec("triton") is None:
+        return False
+    import triton
+
+    return bool(triton.knobs.runtime.interpret)
+
+
 @contextlib.contextmanager
-def pretended() -> Iterator[HostSyncs]:
-    """Inside, the device "pretended" can be used, and is counted."""
+def _interpreted(counter: HostSyncs) -> Iterator[None]:
+    """Inside, triton's interpreter takes tensors of the device, and each kernel is counted."""
+    if not interprets():
+        yield
+        return
+    from triton.runtime.interpreter import GridExecutor
+
+    run = GridExecutor.__call__
+
+    def held(self: Any, *args: Any, **kwargs: Any) -> None:
+        counter.launches(self.fn.__module__.rpartition(".")[2] + self.fn.__name__)
+        if not counter.kernels:
+            return
+        with torch.utils._python_dispatch._disable_current_modes():
+            given = tree_map(lambda x: x.held if isinstance(x, Pretended) else x, (args, kwargs))
+            run(self, *given[0], **given[1])
+
+    GridExecutor.__call__ = held
+    try:
+        yield
+    finally:
+        GridExecutor.__call__ = run
+
+
+@contextlib.contextmanager
+def pretended(*, kernels: bool = True) -> Iterator[HostSyncs]:
+    """Inside, the device "pretended" can be used, and is counted.
+
+    Args:
+        kernels: whether flash attention and Triton kernels compute, which takes long; without, they give zeros.
+    """
     make_known()
     swap = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(True)  # weights that are shared stay shared
-    counter = _Active.counter = HostSyncs()
+    counter = _Active.counter = HostSyncs(kernels=kernels)
     has_flash, varlen._has_flash = varlen._has_flash, lambda device: True
+    has_triton, triton_kernels._has_triton = triton_kernels._has_triton, interprets
     forget, torch.clear_autocast_cache = torch.clear_autocast_cache, _Active.casts.clear
     try:
-        with counter:
+        with counter, _interpreted(counter):
             yield counter
     finally:
         _Active.counter = None
+        triton_kernels._has_triton = has_triton
         varlen._has_flash, torch.clear_autocast_cache = has_flash, forget
         torch.__future__.set_swap_module_params_on_conversion(swap)

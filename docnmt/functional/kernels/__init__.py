@@ -13,13 +13,22 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from docnmt.layout import Spans
+
 _TYPES = (torch.bfloat16, torch.float16, torch.float32)
+#: Words of a sentence, on average, up to which several of them share a tile. To be decided by measurement on a card.
+SHORT = 64
 
 
 def takes_kernels(*tensors: Tensor) -> bool:
-    """Whether these go to Triton's kernels: on a CUDA card with triton, of one type that they compute in."""
-    first = tensors[0]
-    return first.is_cuda and first.dtype in _TYPES and all(x.dtype == first.dtype for x in tensors) and _has_triton()
+    """Whether these go to Triton's kernels: on a CUDA card with triton, of types that they compute in."""
+    return all(x.is_cuda and x.dtype in _TYPES for x in tensors) and _has_triton()
+
+
+def takes_short(q: Tensor, q_spans: Spans, k_spans: Spans) -> bool:
+    """Whether what flash attention could compute, q (Tq, h, d), goes to `short_attention`: spans are short on average."""
+    words = max(q_spans.num_tokens, k_spans.num_tokens)
+    return takes_kernels(q) and q.shape[-1] in (16, 32, 64, 128) and words <= SHORT * len(q_spans)
 
 
 @lru_cache

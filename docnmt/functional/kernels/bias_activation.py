@@ -60,7 +60,7 @@ class _BiasActivation(torch.autograd.Function):
             kept, bias, grad, d_product, sums, rows, columns,
             KIND=ctx.kind, ROWS=_BLOCK_ROWS, COLUMNS=_BLOCK_COLUMNS, BLOCKS=_ROWS // _BLOCK_ROWS,
         )  # fmt: skip
-        return d_product, sums.sum(0).to(bias.dtype), None
+        return d_product, sums.sum(0, dtype=bias.dtype), None
 
 
 @triton.jit

@@ -43,7 +43,7 @@ def residual_norm(
     total, normed = _ResidualNorm.apply(  # type: ignore[no-untyped-call]
         x, added, gain, shift, dropout if added is not None else 0.0, eps, seed, kind, read
     )
-    return (x if total is None else total), normed
+    return total, normed
 
 
 class _ResidualNormContext(Context, Protocol):
@@ -61,7 +61,7 @@ class _ResidualNorm(torch.autograd.Function):
     def forward(
         ctx: _ResidualNormContext, x: Tensor, added: Tensor | None, gain: Tensor | None, shift: Tensor | None,
         dropout: float, eps: float, seed: int, kind: torch.dtype, read: torch.dtype,
-    ) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """Sum and norm."""
         x, added = x.contiguous(), None if added is None else added.contiguous()
         rows, d = x.shape
@@ -74,7 +74,8 @@ class _ResidualNorm(torch.autograd.Function):
             x, added, gain, shift, total, normed, statistics, rows, d, dropout, eps, seed,
             ADDS=added is not None, NORMS=gain is not None, DROPS=dropout > 0, D=width, ROWS=block,
         )  # fmt: skip
-        ctx.save_for_backward(x if total is None else total, gain, statistics)
+        total = x if total is None else total  # its gradient then comes here, to be added to the norm's
+        ctx.save_for_backward(total, gain, statistics)
         ctx.numbers = dropout, seed
         ctx.types = x.dtype, None if added is None else added.dtype
         ctx.set_materialize_grads(False)
@@ -101,7 +102,7 @@ class _ResidualNorm(torch.autograd.Function):
             ADDS=d_added is not None, NORMS=norms, PASSES=d_total is not None, DROPS=dropout > 0,
             D=width, ROWS=block, BLOCKS=max(block, _ROWS) // block,
         )  # fmt: skip
-        of_norm = (None, None) if sums is None else sums.sum(0).to(gain.dtype)
+        of_norm = (None, None) if sums is None else sums.sum(0, dtype=gain.dtype)
         return dx, d_added, of_norm[0], of_norm[1], None, None, None, None, None
 
 

@@ -22,8 +22,6 @@ from docnmt.layout import Spans
 
 #: Queries and keys of a block; tl.dot takes 16 at least.
 BLOCK_Q, BLOCK_K = 64, 32
-#: Widths of a head that the kernels take.
-WIDTHS = (16, 32, 64, 128)
 _LOG2E = 1.4426950408889634
 
 
@@ -33,7 +31,7 @@ def short_attention(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Sp
     A value that is not finite spoils the rows of its block, not only those of its own span.
 
     Args:
-        q: (Tq, h, d). k, v: (Tk, h, d), of one type, d one of `WIDTHS`; the last dimension contiguous.
+        q: (Tq, h, d). k, v: (Tk, h, d), of one type, d a power of two from 16 to 128; the last dimension contiguous.
         q_spans, k_spans: as many spans of the rows of `q` and of `k`.
         causal: a key is visible when its index in its span is not greater than the query's in its own.
 
