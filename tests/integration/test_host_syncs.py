@@ -28,7 +28,7 @@ import pretended
 pytestmark = pytest.mark.skipif(not pretended.available(), reason="this torch cannot be given devices from Python")
 if pretended.available():
     pretended.make_known()  # here, before any test of this process has made gradients
-SIZES = "--embed-dim 16 --heads 2 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --max-tokens 700"
+SIZES = "--dropout 0 --embed-dim 16 --heads 2 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --max-tokens 700"
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +74,10 @@ def test_an_update_waits_once_and_computes_the_same(
 
 
 #: Kernels, copies and fills of an update in bfloat16, at most: six and six layers, of widths that a test has time for.
-BUDGETS = {"transformer": 1064, "hier_cond_transformer": 4927}
+BUDGETS = {"transformer": 600, "hier_cond_transformer": 2974}
 
 
+@pytest.mark.skipif(not pretended.interprets(), reason="needs triton and its interpreter (TRITON_INTERPRET=1)")
 @pytest.mark.parametrize("arch", BUDGETS)
 def test_an_update_launches_no_more_than_it_did(arch: str, data: Path, tmp_path: Path) -> None:
     options = (

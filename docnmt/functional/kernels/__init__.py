@@ -16,6 +16,10 @@ from torch import Tensor
 from docnmt.layout import Spans
 
 _TYPES = (torch.bfloat16, torch.float16, torch.float32)
+#: Widths of a head that kernels with products take.
+WIDTHS = (16, 32, 64, 128)
+#: Sentences that a query may keep in registers.
+MOST_KEPT = 32
 #: Words of a sentence, on average, up to which several of them share a tile. To be decided by measurement on a card.
 SHORT = 64
 
@@ -28,7 +32,13 @@ def takes_kernels(*tensors: Tensor) -> bool:
 def takes_short(q: Tensor, q_spans: Spans, k_spans: Spans) -> bool:
     """Whether what flash attention could compute, q (Tq, h, d), goes to `short_attention`: spans are short on average."""
     words = max(q_spans.num_tokens, k_spans.num_tokens)
-    return takes_kernels(q) and q.shape[-1] in (16, 32, 64, 128) and words <= SHORT * len(q_spans)
+    return takes_kernels(q) and q.shape[-1] in WIDTHS and words <= SHORT * len(q_spans)
+
+
+def takes_choice(queries: Tensor, sentences: Tensor, t: int) -> bool:
+    """Whether `choose_sentences` finds the best t of sentences (Sk, h, d) for queries (Tq, h, d)."""
+    fits = takes_kernels(queries, sentences) and queries.dtype == sentences.dtype == torch.float32
+    return fits and queries.shape[-1] in WIDTHS and t <= MOST_KEPT and queries.numel() > 0 and sentences.numel() > 0
 
 
 @lru_cache
