@@ -58,6 +58,8 @@ def test_an_update_waits_once_and_computes_the_same(
     case: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arch, options = CASES[case]
+    if case not in ("transformer", "hier_cond"):  # triton's interpreter takes its time
+        monkeypatch.setattr(pretended, "interprets", lambda: False)
     if case == "blocks":  # also in documents of a few sentences
         monkeypatch.setattr(nearest, "_FEW", 8)
         monkeypatch.setattr(nearest, "_LEAST", 2)
