@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 os.environ.setdefault("TRITON_INTERPRET", "1")  # before a kernel is imported
 
-from pretended import NAME, pretended  # noqa: E402
-from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
+from pretended import NAME, pretended
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 ARCHITECTURES = ("transformer", "doc", "hier", "cond", "hier_cond", "copy", "scaleformer", "concat")
 WORDS = (

@@ -38,8 +38,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_iter, tree_map
 
 import docnmt
-from docnmt.functional import varlen
 from docnmt.functional import kernels as triton_kernels
+from docnmt.functional import varlen
 
 NAME = "pretended"
 PACKAGE = os.path.dirname(os.path.abspath(docnmt.__file__)) + os.sep

@@ -25,8 +25,12 @@ esac
 echo "result of $1"
 """
 TABLES = [
-    "--arch transformer ", "--no-kernels DATA --arch transformer ", "--arch hier_cond_transformer ",
-    "--no-kernels DATA --arch hier_cond_transformer ", "python recipes/gpu/marian.py", "python recipes/gpu/kernels.py",
+    "--arch transformer ",
+    "--no-kernels DATA --arch transformer ",
+    "--arch hier_cond_transformer ",
+    "--no-kernels DATA --arch hier_cond_transformer ",
+    "python recipes/gpu/marian.py",
+    "python recipes/gpu/kernels.py",
     "python recipes/gpu/gpu.py --device cuda attention",
 ]
 ORDER = [
@@ -58,7 +62,10 @@ class Recipe:
         command = ["bash", "recipes/gpu/run.sh", str(minutes), *parts]
         environment = {**os.environ, "DOCNMT_ENV": "none", **more}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        return done.returncode, [line.replace(f"{self.out}/work/data-bin", "DATA").replace(str(self.out), "OUT") for line in self.calls.read_text().splitlines()]
+        return done.returncode, [
+            line.replace(f"{self.out}/work/data-bin", "DATA").replace(str(self.out), "OUT")
+            for line in self.calls.read_text().splitlines()
+        ]
 
 
 @pytest.fixture
@@ -78,7 +85,15 @@ def test_everything_is_done_once_in_order_of_worth(recipe: Recipe) -> None:
     assert_in_order(calls, ORDER)
     kept = sorted(path.name for path in recipe.out.iterdir())
     assert [name for name in kept if name.endswith((".log", ".tmp"))] == []
-    assert {"tests.txt", "attention.md", "step-transformer.md", "step-transformer--no-kernels.md", "kernels.md", "start.jsonl", "scores.md"} <= set(kept)
+    assert {
+        "tests.txt",
+        "attention.md",
+        "step-transformer.md",
+        "step-transformer--no-kernels.md",
+        "kernels.md",
+        "start.jsonl",
+        "scores.md",
+    } <= set(kept)
     status, calls = recipe.run()
     assert status == 0
     assert_in_order(calls, ORDER[-1:])  # the table of what is there

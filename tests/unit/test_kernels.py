@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -48,7 +49,9 @@ def gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], weights
     leaves = [x.detach().requires_grad_() for x in inputs]
     out = function(*leaves)
     (out * weights.to(out)).sum().backward()
-    return [x.detach().double().cpu() for x in (out, *(torch.zeros_like(x) if x.grad is None else x.grad for x in leaves))]
+    return [
+        x.detach().double().cpu() for x in (out, *(torch.zeros_like(x) if x.grad is None else x.grad for x in leaves))
+    ]
 
 
 def assert_close(found: Sequence[Tensor], expected: Sequence[Tensor], tolerance: float = 5e-6) -> None:
@@ -83,7 +86,7 @@ def test_attention_inside_short_sentences(
 
     def equation(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         outputs = []
-        for i, j in zip(zip(q_spans.host, q_spans.host[1:]), zip(k_spans.host, k_spans.host[1:]), strict=True):
+        for i, j in zip(itertools.pairwise(q_spans.host), itertools.pairwise(k_spans.host), strict=True):
             scores = torch.einsum("qhd,khd->hqk", q[slice(*i)], k[slice(*j)]) / math.sqrt(width)
             if causal:
                 scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)

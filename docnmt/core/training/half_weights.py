@@ -1,4 +1,4 @@
-"""The weights of linear layers in bfloat16, all cast at once: autocast would cast each by a launch of its own, twice."""
+"""The weights of linear layers in bfloat16, all cast at once: autocast casts each by a launch of its own, twice."""
 
 from __future__ import annotations
 

@@ -94,8 +94,9 @@ class Run:
     @cached_property
     def half_weights(self) -> HalfWeights | None:
         """On a card, what autocast would make of a translation model's weights one by one."""
-        on_card = next(self.model.parameters()).is_cuda and self.sharded is None
-        return HalfWeights(self.model) if self.training.bf16 and on_card and isinstance(self.model, EncoderDecoder) else None
+        if not self.training.bf16 or self.sharded is not None or not isinstance(self.model, EncoderDecoder):
+            return None
+        return HalfWeights(self.model) if next(self.model.parameters()).is_cuda else None
 
     def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
         """Return the batches of a dataset in this epoch."""

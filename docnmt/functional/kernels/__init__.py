@@ -30,7 +30,7 @@ def takes_kernels(*tensors: Tensor) -> bool:
 
 
 def takes_short(q: Tensor, q_spans: Spans, k_spans: Spans) -> bool:
-    """Whether what flash attention could compute, q (Tq, h, d), goes to `short_attention`: spans are short on average."""
+    """Whether what flash attention could compute, q (Tq, h, d), goes to `short_attention`: where spans are short."""
     words = max(q_spans.num_tokens, k_spans.num_tokens)
     return takes_kernels(q) and q.shape[-1] in WIDTHS and words <= SHORT * len(q_spans)
 

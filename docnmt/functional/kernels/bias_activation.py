@@ -1,4 +1,4 @@
-"""Bias and activation of a feed-forward block in one kernel; its backward pass adds up the bias's gradient on the way."""
+"""Bias and activation of a feed-forward block in one kernel; its backward pass also adds up the bias's gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flat selection in one pass: every word and head scores the sentences of its document and keeps the best t in registers.
+"""Flat selection in one pass: every word and head scores its document's sentences and keeps the best t in registers.
 
 No (words × sentences) matrix exists. A program has a block of packed queries, whatever documents they belong to, and
 goes through the sentences from the first of its first document to the last of its last. Of a block of sentences it
@@ -20,8 +20,9 @@ _QUERIES, _SENTENCES = 32, 32
 
 
 def choose_sentences(
-    queries: Tensor, sentences: Tensor, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int, *, earlier: bool
-) -> tuple[Tensor, Tensor]:
+    queries: Tensor, sentences: Tensor, query_layout: DocumentLayout, key_layout: DocumentLayout, t: int, *,
+    earlier: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The t best of q·s/√d among the sentences with words of a query's document; equal ones by lowest number.
 
     A sentence's key counts as 0 where it is not finite. A query that is not finite keeps nothing.
@@ -65,8 +66,8 @@ def _choose(
     if EARLIER:
         place = tl.load(sentence + row, mask=live, other=0) - tl.load(of_queries + own, mask=live, other=0)
         end = tl.minimum(end, begin + place.to(tl.int32))
-    q = tl.load(queries + (row.to(tl.int64)[:, None] * heads + head) * D + columns[None, :], mask=live[:, None], other=0.0)
-    q = q * scale
+    at = (row.to(tl.int64)[:, None] * heads + head) * D + columns[None, :]
+    q = tl.load(queries + at, mask=live[:, None], other=0.0) * scale
     room = tl.arange(0, ROOM)
     best = tl.where(room[None, :] < T, float("-inf"), float("inf")) + tl.zeros([QUERIES, ROOM], tl.float32)
     chosen = tl.zeros([QUERIES, ROOM], tl.int32) + lowest[:, None]

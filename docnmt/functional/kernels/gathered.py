@@ -23,8 +23,9 @@ def gathered_sum(rows: Tensor, place: Tensor, weights: Tensor, kind: torch.dtype
     heads, queries, t = place.shape
     out = rows.new_empty(queries, heads, rows.shape[-1], dtype=kind)
     _sum[triton.cdiv(queries, _QUERIES), heads](
-        rows, place, weights, out, queries, rows.shape[-1], T=t, D=triton.next_power_of_2(rows.shape[-1]), QUERIES=_QUERIES
-    )
+        rows, place, weights, out, queries, rows.shape[-1],
+        T=t, D=triton.next_power_of_2(rows.shape[-1]), QUERIES=_QUERIES,
+    )  # fmt: skip
     return out
 
 
@@ -51,7 +52,8 @@ def _sum(rows, place, weights, out, queries, d, T: tl.constexpr, D: tl.constexpr
         weight = tl.load(weights + at, mask=live, other=0.0).to(tl.float32)
         row = tl.load(place + at, mask=live, other=0)
         used = (live & (weight != 0))[:, None] & (column < d)[None, :]
-        total += tl.load(rows + row[:, None] * d + column[None, :], mask=used, other=0.0).to(tl.float32) * weight[:, None]
+        found = tl.load(rows + row[:, None] * d + column[None, :], mask=used, other=0.0).to(tl.float32)
+        total += found * weight[:, None]
     to = (query.to(tl.int64)[:, None] * tl.num_programs(1) + head) * d + column[None, :]
     tl.store(out + to, total.to(out.dtype.element_ty), mask=live[:, None] & (column < d)[None, :])
 

@@ -83,7 +83,9 @@ class _ResidualNorm(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: _ResidualNormContext, d_total: Tensor | None, d_normed: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: _ResidualNormContext, d_total: Tensor | None, d_normed: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
         """Gradients of x, added, gain and shift."""
         total, gain, statistics = ctx.saved_tensors
         dropout, seed = ctx.numbers
