@@ -3,7 +3,7 @@
     python recipes/gpu/kernels.py --lengths 8 16 32 64 128 --words 200 3200 25600 51200
 
 Attention inside sentences by their length, which decides `SHORT` of docnmt/functional/kernels; the choice of sentences
-by the document's length; residual + dropout + norm and bias + activation of rows of width 512 and 2,048. In bfloat16; the
+by the document's length; residual + dropout + norm and bias + activation, 512 and 2,048 wide. In bfloat16; the
 choice in float32. `--device cpu` with TRITON_INTERPRET=1 tries it out.
 """
 

@@ -262,7 +262,7 @@ def test_weights_cast_at_once_have_the_gradients_of_autocast() -> None:
         loss.backward()
         return [loss.detach(), *(parameter.grad for parameter in model.parameters())]
 
-    for ours, theirs in zip(of(HalfWeights(model)), of(None), strict=True):
+    for ours, theirs in zip(of(HalfWeights(model, [model])), of(None), strict=True):
         assert (ours is None and theirs is None) or torch.equal(ours, theirs)
     assert all(parameter is parameters[name] for name, parameter in model.named_parameters())
 

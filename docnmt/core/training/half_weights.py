@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import torch
@@ -16,14 +16,21 @@ from docnmt.functional.autograd import Context
 class HalfWeights:
     """What autocast makes of the weights and biases of linear layers, and the same gradients, in a few launches.
 
-    Parameters that several modules share stay as they are: an output layer's weights are embeddings, too.
+    Parameters that several modules share stay as they are: an output layer's weights are embeddings, too. So do those of
+    modules that a plug-in brings, which may switch autocast off.
+
+    Args:
+        parts: of the model, whose linear layers are all used under autocast.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, parts: Iterable[nn.Module]) -> None:
         uses = Counter(id(parameter) for module in model.modules() for parameter in module.parameters(recurse=False))
         self._held: list[tuple[nn.Module, str, nn.Parameter]] = [
             (module, name, parameter)
-            for module in model.modules()
+            for part in parts
+            for owner in part.modules()
+            if type(owner).__module__.partition(".")[0] in ("docnmt", "torch")
+            for module in owner.children()
             if type(module) is nn.Linear
             for name, parameter in module.named_parameters(recurse=False)
             if uses[id(parameter)] == 1
