@@ -96,9 +96,9 @@ class Run:
         """On a card, what autocast would make of a translation model's weights one by one."""
         if not self.training.bf16 or self.sharded is not None or not isinstance(self.model, EncoderDecoder):
             return None
-        if not next(self.model.parameters()).is_cuda:
-            return None
-        return HalfWeights(self.model, [self.model.encoder, self.model.decoder])
+        stacks = self.model.encoder, self.model.decoder
+        again = any(stack.checkpoint_activations for stack in stacks)  # in the backward pass, with other weights
+        return HalfWeights(self.model, stacks) if not again and next(self.model.parameters()).is_cuda else None
 
     def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
         """Return the batches of a dataset in this epoch."""
