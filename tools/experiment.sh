@@ -1,6 +1,7 @@
 # To be sourced by a recipe, from the root of the clone. A step is left out if its result is newer than what it is made of, so
 # a recipe that was interrupted goes on. `checkpoint` says which checkpoint is judged: the best by validation loss, or `last`.
 # PRECISION=--no-bf16 trains in float32 what a recipe trains in bfloat16: faster on a CPU without such products.
+# LEARN="OPTION …" are further options of every training.
 
 checkpoint=best
 
@@ -28,7 +29,7 @@ learn() { # DATA CONFIG FOLDER [OPTION …]: train until the configuration's lim
     local data=$1 config=$2 folder=$3
     shift 3
     say "${folder##*/}: train"
-    docnmt-train "$data" --config "$config" --save-dir "$folder/model" "$@" ${PRECISION:-}
+    docnmt-train "$data" --config "$config" --save-dir "$folder/model" "$@" ${PRECISION:-} ${LEARN:-}
 }
 
 translate() { # DATA SPLIT FOLDER NAME [OPTION …]: translate and score a split; FOLDER/NAME/scores.json

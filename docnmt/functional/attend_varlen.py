@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from docnmt.functional.autograd import Context
+from docnmt.functional.kernels import takes_kernels
 from docnmt.functional.selection import Keys, Queries, Selection, in_float32, subtract_largest
 from docnmt.functional.varlen import FLASH, Calls, Read, takes_varlen
 from docnmt.functional.varlen_plan import VarlenPlan, heads_at_once, plan_varlen
@@ -69,10 +70,7 @@ class _Varlen(torch.autograd.Function):
         scores = _pick(read.lse[0], plan.place).masked_fill(nothing, 0) + selection.relevance  # (h, Tq, t)
         lse = scores.logsumexp(-1)
         merge = (scores - lse.unsqueeze(-1)).exp().masked_fill(nothing, 0)
-        merged = torch.zeros_like(q, dtype=merge.dtype)  # (Tq, h, d)
-        for i in range(merge.shape[-1]):  # one after the other: all together would be t times the output
-            merged.addcmul_(_kept(read.out, plan, nothing, i).to(merge.dtype), _of_query(merge, i))
-        out = merged.to(v.dtype)
+        out = _weighted(read.out, plan, merge, v.dtype)
         ctx.save_for_backward(q, k, v, sentence_q, sentence_k, out, lse, merge, read.out)
         ctx.selection, ctx.plan, ctx.calls = selection, plan, calls
         return out
@@ -90,7 +88,7 @@ class _Varlen(torch.autograd.Function):
             dq, dk, dv = ctx.calls.backward(_rows(grad, plan.query), *rows, merged, plan.sequences, False)
             of_relevance = _relevance_gradient(grad, out, partial, merge, ctx.selection, plan)
             return (
-                _sum_over_kept(dq, plan, ctx.selection).to(q.dtype),
+                _weighted(dq, plan, (relevance != -torch.inf).to(merge.dtype), q.dtype),
                 _sum_over_tiles(dk, plan, k).to(k.dtype),
                 _sum_over_tiles(dv, plan, v).to(v.dtype),
                 *_sentence_gradients(of_relevance, sentence_q, sentence_k, ctx.selection, plan),
@@ -103,10 +101,16 @@ def _relevance_gradient(
 ) -> Tensor:
     """(h, Tq, t): Σ over a sentence's words of P (dO·v − dO·O) = share of the sentence · (dO·its output − dO·O)."""
     grad, nothing = grad.to(merge.dtype), selection.relevance == -torch.inf
-    all_read = (grad * out).sum(-1)  # (Tq, h)
-    reads = [(grad * _kept(partial, plan, nothing, i)).sum(-1) - all_read for i in range(merge.shape[-1])]
+    all_read = (grad * out).sum(-1).T.unsqueeze(-1)  # (h, Tq, 1)
+    if takes_kernels(partial):
+        from docnmt.functional.kernels.gathered import gathered_dot
+
+        reads = gathered_dot(partial.squeeze(1), plan.place, nothing, grad)
+    else:
+        each = [(grad * _kept(partial, plan, nothing, i)).sum(-1) for i in range(merge.shape[-1])]
+        reads = torch.stack(each, -1).transpose(0, 1)
     alone = (~nothing).sum(-1, keepdim=True) < 2  # softmax does not see what is added to all of a query's scores
-    return (merge * torch.stack(reads, -1).transpose(0, 1)).masked_fill(alone, 0)
+    return (merge * (reads - all_read)).masked_fill(alone, 0)
 
 
 def _sentence_gradients(
@@ -129,14 +133,16 @@ def _sentence_gradients(
     return of_query.view_as(sentence_q), of_sentence
 
 
-def _sum_over_kept(rows: Tensor, plan: VarlenPlan, selection: Selection) -> Tensor:
-    """Rows of assignments (A, 1, d) → their sums over t (Tq, h, d)."""
-    nothing = selection.relevance == -torch.inf
-    first, *others = range(nothing.shape[-1])
-    total = in_float32(_kept(rows, plan, nothing, first))
-    for i in others:
-        total += _kept(rows, plan, nothing, i)
-    return total
+def _weighted(rows: Tensor, plan: VarlenPlan, weights: Tensor, kind: torch.dtype) -> Tensor:
+    """Rows of assignments (A, 1, d) → their sums over t with these weights (h, Tq, t): (Tq, h, d) of type `kind`."""
+    if takes_kernels(rows):
+        from docnmt.functional.kernels.gathered import gathered_sum
+
+        return gathered_sum(rows.squeeze(1), plan.place, weights, kind)
+    total = torch.zeros(*weights.shape[1::-1], rows.shape[-1], dtype=weights.dtype, device=rows.device)
+    for i in range(weights.shape[-1]):  # one after the other: all together would be t times the output
+        total.addcmul_(_kept(rows, plan, weights == 0, i).to(total.dtype), _of_query(weights, i))
+    return total.to(kind)
 
 
 def _sum_over_tiles(rows: Tensor, plan: VarlenPlan, keys: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from docnmt.functional import costs
 from docnmt.functional.buckets import bucket_plan
+from docnmt.functional.kernels import takes_short
 from docnmt.functional.varlen import takes_varlen, varlen_packed_attention
 from docnmt.layout import Spans
 
@@ -48,6 +49,10 @@ def packed_attention(
     """
     _check(q, k, v, q_spans, k_spans, distance_scores)
     if distance_scores is None and scale is None and (q_spans is k_spans or not causal) and takes_varlen(q, k, v):
+        if takes_short(q, q_spans, k_spans):
+            from docnmt.functional.kernels.short_attention import short_attention
+
+            return short_attention(q, k, v, q_spans, k_spans, causal=causal)
         return varlen_packed_attention(q, k, v, q_spans, k_spans, causal=causal)
     heads, scale = q.shape[1], q.shape[-1] ** -0.5 if scale is None else scale
     plan = bucket_plan(q_spans, k_spans, heads, causal)

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from docnmt.functional import costs
+from docnmt.functional.kernels import takes_choice
 from docnmt.functional.selection import Keys, Queries, Selection, SelectionPolicy
 from docnmt.functional.top_t import padding, take_top_t
 from docnmt.layout import DocumentLayout
@@ -27,6 +28,11 @@ def top_sentences(queries: Queries, keys: Keys, policy: SelectionPolicy) -> Sele
     Works in chunks of queries of one or a few documents, so that a query costs its own document's sentences. A key that
     is not finite counts as 0 here, so that it cannot disturb the order of the others.
     """
+    if takes_choice(queries.sentences, keys.sentences, policy.top_t):
+        from docnmt.functional.kernels.choose import choose_sentences
+
+        layouts, earlier = (queries.layout, keys.layout), policy.visible == "earlier"
+        return Selection(*choose_sentences(queries.sentences, keys.sentences, *layouts, policy.top_t, earlier=earlier))
     q = (queries.sentences / math.sqrt(queries.sentences.shape[-1])).permute(1, 2, 0)  # (h, d_k, Tq)
     k = keys.sentences.transpose(0, 1).nan_to_num(0, 0, 0)  # (h, Sk, d_k)
     selection = Selection.empty(queries.sentences, policy.top_t)

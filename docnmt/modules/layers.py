@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
+from docnmt.functional.kernels import takes_kernels
 from docnmt.modules.sublayer import Cache, DocumentPart, NoCache, Reads, Slots, Step, Sublayer
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
@@ -25,11 +26,17 @@ class FeedForward(Sublayer[None, NoCache]):
             raise ValueError(f"activation: expected one of {', '.join(ACTIVATIONS)}, got {activation!r}")
         self.inner = nn.Linear(d_model, d_inner)
         self.output = nn.Linear(d_inner, d_model)
-        self.activation = ACTIVATIONS[activation]()
+        self.name, self.activation = activation, ACTIVATIONS[activation]()
 
     def forward(self, x: Tensor, reads: Reads | None = None) -> Tensor:
         """(T, d) → (T, d)."""
-        output: Tensor = self.output(self.activation(self.inner(x)))
+        if type(self.inner) is nn.Linear and takes_kernels(x):
+            from docnmt.functional.kernels.bias_activation import bias_activation
+
+            inner = bias_activation(nn.functional.linear(x, self.inner.weight), self.inner.bias, self.name)
+        else:
+            inner = self.activation(self.inner(x))
+        output: Tensor = self.output(inner)
         return output
 
     def begin(self, remembered: None, slots: Slots) -> NoCache:
@@ -66,6 +73,26 @@ class Residual(nn.Module):
         x = x + self.dropout(added)
         normed: Tensor = x if self.pre else self.norm(x)
         return normed
+
+    def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x (T, d), and what the block reads of it."""
+        return self._at_once(x, None, self.norm) if self.pre and takes_kernels(x) else (x, self.enter(x))
+
+    def pass_on(self, x: Tensor, added: Tensor, following: Residual | None) -> tuple[Tensor, Tensor]:
+        """`leave`, and what the next residual connection's `enter` makes of it; the same twice where there is none."""
+        if takes_kernels(x, added):
+            normed_after = following.norm if self.pre and following is not None and following.pre else None
+            left, read = self._at_once(x, added, normed_after if self.pre else self.norm)
+            return (left, read) if self.pre else (read, read)
+        left = self.leave(x, added)
+        return left, left if following is None else following.enter(left)
+
+    def _at_once(self, x: Tensor, added: Tensor | None, norm: nn.LayerNorm | None) -> tuple[Tensor, Tensor]:
+        """x + dropout(added) and its norm, by one kernel; the sum twice where no norm is wanted."""
+        from docnmt.functional.kernels.residual_norm import residual_norm
+
+        left, read = residual_norm(x, added, norm, self.dropout.p if self.training else 0.0)
+        return left, left if read is None else read
 
 
 class Layer(nn.Module):
@@ -130,13 +157,13 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, reads: Reads) -> Tensor:
         """x (T, d), all tokens of a packed row → (T, d)."""
-        for block in self.blocks:
-            residual = self.residual(block)
-            h = residual.enter(x)
+        residuals = [self.residual(block) for block in self.blocks]
+        x, h = residuals[0].begin(x)
+        for block, residual, following in zip(self.blocks, residuals, [*residuals[1:], None], strict=True):
             added = self.sublayer(block[0])(h, reads)
             for beside in block[1:]:
                 added = added + self.sublayer(beside)(h, reads)
-            x = residual.leave(x, added)
+            x, h = residual.pass_on(x, added, following)
         return x
 
     def remember(self, reads: Reads) -> dict[str, Any]:

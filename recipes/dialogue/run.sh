@@ -9,6 +9,7 @@
 #   UPDATES=N        of the sentence model (3500); FURTHER=N updates from it on (300)
 #   SEEDS="1 2 3"    of the further updates
 #   SYSTEMS="…"      of sentence mixed shape concat hier source target both choice forms; the first is the control (all)
+#   SIZE=            of the models: _small (the default), _tiny, _big, or nothing for the base size
 #   PRECISION=--no-bf16  on a processor without bfloat16 products
 # One core with bf16 takes 50 minutes for the sentence model, 5 for a further sentence model and 10 to 15 for a document model.
 set -euo pipefail
@@ -24,6 +25,7 @@ fr) games=games_enfr tests=(diabla="$DATA/diabla_enfr/test") ;;
 de) games=games_ende tests=(xdailydialog="$DATA/xdailydialog_ende/test") ;;
 *) echo "error: TARGET=$target: expected fr or de" >&2 && exit 2 ;;
 esac
+size=${SIZE-_small}
 work=${WORK:-runs/dialogue-$target} further=${FURTHER:-300} checkpoint=last
 data=$work/data-bin text=$work/text languages=(--languages en "$target")
 dialogues() { python recipes/dialogue/dialogues.py "$@"; }
@@ -53,27 +55,27 @@ if [ ! -e "$asked/meta.json" ]; then
         --long-policy split
 fi
 
-learn "$data" recipes/dialogue/config.yaml "$work/start" --arch transformer_small --lr 2e-3 --warmup-updates 400 \
+learn "$data" recipes/dialogue/config.yaml "$work/start" --arch "transformer$size" --lr 2e-3 --warmup-updates 400 \
     --max-update "${UPDATES:-3500}" --validate-interval-updates 500
 pieces=(--resolutions 16 --max-doc-tokens 1500)
 options() { # SYSTEM: its options, one a line
     local rate=(--lr 1e-3)
     case $1 in
-    sentence) set -- transformer_small ;;
-    mixed) set -- transformer_small --mix-data "$asked=6" ;;
-    shape) set -- transformer_small --unit-sentences 16 ;; # in batches of document pieces
-    concat) set -- concat_transformer_small --source-context 1 --target-window 2 ;;
-    hier) set -- hier_transformer_small --target-context summaries "${pieces[@]}" ;;
-    source) set -- cond_transformer_small "${pieces[@]}" ;;
-    target) set -- cond_transformer_small --context-sides decoder --target-context conditional "${pieces[@]}" ;;
-    both) set -- cond_transformer_small --target-context conditional "${pieces[@]}" ;;
+    sentence) set -- "transformer$size" ;;
+    mixed) set -- "transformer$size" --mix-data "$asked=6" ;;
+    shape) set -- "transformer$size" --unit-sentences 16 ;; # in batches of document pieces
+    concat) set -- "concat_transformer$size" --source-context 1 --target-window 2 ;;
+    hier) set -- "hier_transformer$size" --target-context summaries "${pieces[@]}" ;;
+    source) set -- "cond_transformer$size" "${pieces[@]}" ;;
+    target) set -- "cond_transformer$size" --context-sides decoder --target-context conditional "${pieces[@]}" ;;
+    both) set -- "cond_transformer$size" --target-context conditional "${pieces[@]}" ;;
     choice)
         rate=(--lr 2.5e-3 --finetune-lr-scale 0.4) # 1e-3 for what the sentence model has
-        set -- cond_transformer_small --target-context conditional "${pieces[@]}" --mix-data "$asked=6" \
+        set -- "cond_transformer$size" --target-context conditional "${pieces[@]}" --mix-data "$asked=6" \
             --user-dir recipes/dialogue/plugin --criterion form_choice --form-choice 4 ;;
     forms)
         rate=(--lr 2e-3)
-        set -- transformer_small --formality-share 0.5 --mix-data "$asked=6" --user-dir recipes/dialogue/plugin \
+        set -- "transformer$size" --formality-share 0.5 --mix-data "$asked=6" --user-dir recipes/dialogue/plugin \
             --criterion form_choice --form-choice 4 ;;
     *) echo "error: SYSTEMS: no system '$1'" >&2 && return 2 ;;
     esac

@@ -31,7 +31,7 @@ from docnmt.cli.train import parse
 from docnmt.core.training.prepare_run import prepare
 from docnmt.core.training.run import seed_everything
 from docnmt.core.training.trainer import open_epoch
-from docnmt.functional import conditional_attention, packed_attention
+from docnmt.functional import conditional_attention, kernels, packed_attention
 from docnmt.functional.attend_varlen import suits_varlen, varlen_attention
 from docnmt.functional.select_and_attend import attend, select
 from docnmt.functional.selection import Keys, Queries, SelectionPolicy
@@ -207,6 +207,7 @@ def main() -> None:
     attention.add_argument("--words", type=int, nargs="+", default=[200, 800, 3200, 8000, 12800, 25600, 51200])
     step = what.add_parser("step")
     step.add_argument("--updates", type=int, default=20, help="updates of a round [20]")
+    step.add_argument("--no-kernels", action="store_true", help="without the Triton kernels, for comparison")
     step.add_argument("data", help="a folder of docnmt-preprocess; docnmt-train's options follow it")
     step.add_argument("options", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -214,6 +215,8 @@ def main() -> None:
     if options.what == "attention":
         measure_attention(options.words, device, options.repeats)
     else:
+        if options.no_kernels:
+            kernels._has_triton = lambda: False
         measure_step(options.data, options.options, device, options.repeats, options.updates)
 
 

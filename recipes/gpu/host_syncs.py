@@ -1,17 +1,19 @@
 #!/usr/bin/env python
-"""How often the host would wait for a GPU in one update of training, by architecture; no GPU is needed.
+"""How often the host would wait for a GPU in one update of training, and what it launches there; no GPU is needed.
 
-    python recipes/gpu/host_syncs.py [--arch hier_cond_transformer_tiny …] [--lines]
+    python recipes/gpu/host_syncs.py [--arch hier_cond_transformer_tiny …] [--lines] [--launches]
+    python recipes/gpu/host_syncs.py --arch transformer hier_cond_transformer --options="--bf16 --label-smoothing 0.1"
 
 Trains three updates of a toy corpus on a device that computes on the CPU and pretends to be a GPU (`pretended.py` says
 what waits), and counts from the second optimizer step to the third: batch, forward and backward pass, clipping, step
-and log. `--lines` names the lines of docnmt that wait.
+and log. `--lines` names the lines of docnmt that wait, `--launches` the operations that are launched most often.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import random
 import sys
@@ -19,6 +21,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+os.environ.setdefault("TRITON_INTERPRET", "1")  # before a kernel is imported
 
 from pretended import NAME, pretended
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -55,13 +60,20 @@ def prepare(folder: Path, lengths: Sequence[int] = LENGTHS) -> Path:
     return folder / "data"
 
 
-def count(data: Path, save_dir: Path, arch: str, options: Sequence[str] = ()) -> Counter[tuple[str, str]]:
-    """What waits in the third update, by operation and line."""
+class Update(NamedTuple):
+    """What waits in an update and what is launched, by operation and line of docnmt."""
+
+    waits: Counter[tuple[str, str]]
+    launches: Counter[tuple[str, str]]
+
+
+def count(data: Path, save_dir: Path, arch: str, options: Sequence[str] = (), *, kernels: bool = True) -> Update:
+    """The third update; without `kernels` their results are zeros."""
     from docnmt.cli.train import main
 
-    begins: list[int] = []
-    with pretended() as counter:
-        hook = register_optimizer_step_post_hook(lambda *_: begins.append(len(counter.found)))
+    begins: list[tuple[int, int]] = []
+    with pretended(kernels=kernels) as counter:
+        hook = register_optimizer_step_post_hook(lambda *_: begins.append((len(counter.found), len(counter.launched))))
         try:
             given = ["--max-tokens", "2500", "--max-update", "3", "--disable-validation", "--log-interval", "1"]
             status = main([str(data), "--arch", arch, *given, *options, "--device", NAME, "--save-dir", str(save_dir)])
@@ -69,27 +81,28 @@ def count(data: Path, save_dir: Path, arch: str, options: Sequence[str] = ()) ->
             hook.remove()
     if status or len(begins) != 3:
         raise RuntimeError(f"expected 3 updates, got {len(begins)}")
-    return Counter(counter.found[begins[1] : begins[2]])
+    waits, launches = zip(begins[1], begins[2], strict=True)
+    return Update(Counter(counter.found[slice(*waits)]), Counter(counter.launched[slice(*launches)]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", nargs="+", default=[f"{name.removesuffix('_transformer')}" for name in ARCHITECTURES])
+    parser.add_argument("--arch", nargs="+", default=[full_name(name) for name in ARCHITECTURES])
     parser.add_argument("--lines", action="store_true", help="also print the lines that wait")
+    parser.add_argument("--launches", action="store_true", help="also print what is launched most often, and where")
     parser.add_argument("--options", default="", help="further options of docnmt-train, in one string")
     arguments = parser.parse_args()
-    print("| architecture | host waits an update |\n| --- | ---: |")
+    print("| architecture | host waits an update | launches |\n| --- | ---: | ---: |")
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
         with contextlib.redirect_stdout(nowhere):
             data = prepare(Path(folder))
-        for number, name in enumerate(arguments.arch):
-            arch = name if name.endswith("_tiny") else full_name(name)
+        for number, arch in enumerate(arguments.arch):
             with contextlib.redirect_stdout(nowhere):
-                found = count(data, Path(folder) / str(number), arch, arguments.options.split())
-            print(f"| `{arch}` | {sum(found.values())} |", flush=True)
-            if arguments.lines:
-                for (what, place), times in found.most_common():
-                    print(f"    {times:4} {what:18} {place}")
+                found = count(data, Path(folder) / str(number), arch, arguments.options.split(), kernels=False)
+            print(f"| `{arch}` | {sum(found.waits.values())} | {sum(found.launches.values()):,} |", flush=True)
+            tables = [found.waits] * arguments.lines + [found.launches] * arguments.launches
+            for (what, place), times in itertools.chain.from_iterable(table.most_common(60) for table in tables):
+                print(f"    {times:4} {what:32} {place}")
 
 
 def full_name(short: str) -> str:

@@ -12,11 +12,16 @@ case ${SETTING:-gpu} in
         tested=(tests) measured=() steps=5 stepped="transformer hier_cond_transformer" systems="start document sentence"
         shared=(--max-tokens 25000 --bf16 --dropout 0.1 --label-smoothing 0.1)
         shared+=(--validate-interval-updates 500 --log-interval 50)
+        marian=(--max-tokens 25000) kernels=() dialogue=(--max-tokens 25000 --device cuda) dialogue_share=45
+        studies="ag_news_notebook imdb_notebook"
         ;;
     toy) # for trying out the script, on a CPU: nothing that it measures says anything of a card
         device=cpu size=_tiny updates=4 more=2 vocabulary=80 words="100 200"
         tested=(tests/unit/test_varlen.py) measured=(--repeats 1) steps=1 stepped=hier_cond_transformer
         systems="start document"
+        export TRITON_INTERPRET=1 # the kernels, too
+        marian=(--max-tokens 200 --layers 1 --width 16 --eager) dialogue=(--device cpu) dialogue_share=45 studies=""
+        kernels=(--rows 70 --lengths 7 --words 50)
         shared=(--max-tokens 200 --embed-dim 16 --ffn-dim 16 --encoder-layers 1 --decoder-layers 1 --log-interval 1)
         ;;
     *) echo "error: SETTING=$SETTING: expected gpu or toy" >&2; exit 2 ;;

@@ -24,9 +24,18 @@ case "$name" in *--save-dir*)
 esac
 echo "result of $1"
 """
+TABLES = [
+    "--arch transformer ",
+    "--no-kernels DATA --arch transformer ",
+    "--arch hier_cond_transformer ",
+    "--no-kernels DATA --arch hier_cond_transformer ",
+    "python recipes/gpu/marian.py",
+    "python recipes/gpu/kernels.py",
+    "python recipes/gpu/gpu.py --device cuda attention",
+]
 ORDER = [
-    "python -m pytest", "python recipes/gpu/gpu.py --device cuda attention", "--arch transformer ",
-    "--arch hier_cond_transformer ", "work/start/model", "work/document/model", "work/sentence/model",
+    "python -m pytest -q tests/unit/test_kernels.py", "python -m pytest -q -m gpu", *TABLES,
+    "work/start/model", "work/document/model", "work/sentence/model",
     *(f"--results-path OUT/work/{system}/{test}" for system in ("start", "document", "sentence")
       for test in ("near", "far")),
     "python tools/results_table.py",
@@ -41,19 +50,22 @@ class Recipe:
         for made in (self.out, commands):
             made.mkdir()
         (self.out / "tests.names").write_text("near\nfar\n")
-        for name in ("python", "docnmt-train", "docnmt-generate"):
+        for name in ("python", "docnmt-train", "docnmt-generate", "docnmt-score"):
             (commands / name).write_text(STUB)
             (commands / name).chmod(0o755)
         self.path = f"{commands}:{os.environ['PATH']}"
 
-    def run(self, minutes: int = 30, **settings: str) -> tuple[int, list[str]]:
+    def run(self, minutes: int = 30, *parts: str, **settings: str) -> tuple[int, list[str]]:
         """The exit status, and the commands in their order."""
         self.calls.write_text("")
-        more = {"PATH": self.path, "CALLS": str(self.calls), "OUT": str(self.out), **settings}
-        command = ["bash", "recipes/gpu/run.sh", str(minutes)]
+        more = {"DATA": "", "PATH": self.path, "CALLS": str(self.calls), "OUT": str(self.out), **settings}
+        command = ["bash", "recipes/gpu/run.sh", str(minutes), *parts]
         environment = {**os.environ, "DOCNMT_ENV": "none", **more}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        return done.returncode, [line.replace(str(self.out), "OUT") for line in self.calls.read_text().splitlines()]
+        return done.returncode, [
+            line.replace(f"{self.out}/work/data-bin", "DATA").replace(str(self.out), "OUT")
+            for line in self.calls.read_text().splitlines()
+        ]
 
 
 @pytest.fixture
@@ -73,31 +85,58 @@ def test_everything_is_done_once_in_order_of_worth(recipe: Recipe) -> None:
     assert_in_order(calls, ORDER)
     kept = sorted(path.name for path in recipe.out.iterdir())
     assert [name for name in kept if name.endswith((".log", ".tmp"))] == []
-    assert {"tests.txt", "attention.md", "step-transformer.md", "start.jsonl", "scores.md"} <= set(kept)
+    assert {
+        "tests.txt",
+        "attention.md",
+        "step-transformer.md",
+        "step-transformer--no-kernels.md",
+        "kernels.md",
+        "start.jsonl",
+        "scores.md",
+    } <= set(kept)
     status, calls = recipe.run()
     assert status == 0
     assert_in_order(calls, ORDER[-1:])  # the table of what is there
 
 
 def test_what_fails_hinders_nothing_else_and_is_done_again(recipe: Recipe) -> None:
-    status, calls = recipe.run(FAIL="-m pytest")
+    status, calls = recipe.run(FAIL="-m gpu")
     assert status == 1
     assert_in_order(calls, ORDER)
     assert not (recipe.out / "tests.txt").exists()
     assert "broken" in (recipe.out / "tests.txt.log").read_text()
     status, calls = recipe.run()
     assert status == 0
-    assert_in_order(calls, [ORDER[0], ORDER[-1]])
+    assert_in_order(calls, [ORDER[1], ORDER[-1]])
     assert not (recipe.out / "tests.txt.log").exists()
 
 
 def test_a_training_that_was_stopped_goes_on_and_what_needs_it_waits(recipe: Recipe) -> None:
     status, calls = recipe.run(LATE="start/model")
     assert status == 75
-    assert_in_order(calls, ORDER[:5])
+    assert_in_order(calls, ORDER[: 1 + ORDER.index("work/start/model")])
     status, calls = recipe.run()
     assert status == 0
-    assert_in_order(calls, ORDER[4:])
+    assert_in_order(calls, ORDER[ORDER.index("work/start/model") :])
+
+
+def test_each_part_is_done_by_itself(recipe: Recipe) -> None:
+    status, calls = recipe.run(30, "b")
+    assert status == 0
+    assert_in_order(calls, TABLES)
+    assert recipe.run(30, "b") == (0, [])
+    status, calls = recipe.run(30, "d", "a")
+    assert status == 0
+    assert_in_order(calls, [*ORDER[:2], *ORDER[2 + len(TABLES) :]])
+    assert recipe.run(30, "f") == (2, [])
+
+
+def test_parts_that_need_corpora_have_theirs(recipe: Recipe, tmp_path: Path) -> None:
+    status, calls = recipe.run(30, "d", DATA=str(tmp_path))
+    assert status == 0
+    asked = [call for call in calls if call.startswith("docnmt-score")]
+    assert len(asked) == 3  # each system
+    assert all("contrapro" in call for call in asked)
 
 
 def test_without_time_nothing_begins(recipe: Recipe) -> None:
@@ -121,7 +160,7 @@ def test_it_runs_at_toy_size_on_a_cpu(tmp_path: Path) -> None:
         "OUT": str(path / "out"), "SETTING": "toy", "DOCNMT_ENV": "none", "LEAST": "1",
     }  # fmt: skip
     assert text.path("train.en").exists()
-    for command in (["recipes/gpu/prepare.sh"], ["recipes/gpu/run.sh", "30"]):
+    for command in (["recipes/gpu/prepare.sh"], ["recipes/gpu/run.sh", "30", "a", "b", "d"]):
         environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             ["bash", *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
@@ -130,4 +169,6 @@ def test_it_runs_at_toy_size_on_a_cpu(tmp_path: Path) -> None:
     scores = (path / "out" / "scores.md").read_text()
     assert all(f"| {system} |" in scores for system in ("start", "document"))
     assert "of the peak" in (path / "out" / "step-hier_cond_transformer.md").read_text()
+    assert "subwords a second" in (path / "out" / "marian.md").read_text()
+    assert "bias, relu" in (path / "out" / "kernels.md").read_text()
     assert "faster than dense flash attention" in (path / "out" / "attention.md").read_text()

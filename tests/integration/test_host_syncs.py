@@ -58,11 +58,15 @@ def test_an_update_waits_once_and_computes_the_same(
     case: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arch, options = CASES[case]
+    if case in ("transformer", "hier_cond"):
+        options = "--dropout 0"  # the kernels draw other numbers
+    else:  # triton's interpreter takes its time
+        monkeypatch.setattr(pretended, "interprets", lambda: False)
     if case == "blocks":  # also in documents of a few sentences
         monkeypatch.setattr(nearest, "_FEW", 8)
         monkeypatch.setattr(nearest, "_LEAST", 2)
     given = f"{SIZES} {options}".split()
-    found = host_syncs.count(data, tmp_path / "pretended", arch, given)
+    found = host_syncs.count(data, tmp_path / "pretended", arch, given).waits
     assert sum(found.values()) <= 1, found.most_common()  # the losses and the gradient's norm, read together
 
     options = ["--max-update", "3", "--disable-validation", "--log-interval", "1", "--device", "cpu"]
@@ -71,6 +75,45 @@ def test_an_update_waits_once_and_computes_the_same(
     ours, theirs = ([json.loads(line) for line in log[:3]] for log in logs)
     for name in ("loss", "gnorm"):
         assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], rel=2e-5)
+
+
+#: Kernels, copies and fills of an update in bfloat16, at most: six and six layers, of widths that a test has time for.
+BUDGETS = {
+    "transformer": 600,
+    "hier_cond_transformer": 2974,
+    "copy_transformer": 876,
+    "transformer --checkpoint-activations": 1106,
+}
+
+
+@pytest.mark.skipif(not pretended.interprets(), reason="needs triton and its interpreter (TRITON_INTERPRET=1)")
+@pytest.mark.parametrize("case", BUDGETS)
+def test_an_update_launches_no_more_than_it_did(case: str, data: Path, tmp_path: Path) -> None:
+    arch, *more = case.split(" ")
+    options = "--bf16 --label-smoothing 0.1 --dropout 0.1 --max-tokens 300 --embed-dim 32 --ffn-dim 32 --heads 2"
+    found = host_syncs.count(data, tmp_path / "run", arch, [*options.split(" "), *more], kernels=False)
+    assert sum(found.waits.values()) == 1
+    assert sum(found.launches.values()) <= BUDGETS[case], found.launches.most_common(40)
+
+
+@pytest.mark.parametrize(
+    ("operations", "launches"),
+    [
+        (lambda x: x.view(2, 2).T[:1].unsqueeze(0).expand(3, -1, -1).detach(), 0),
+        (torch.empty_like, 0),
+        (lambda x: (x * 2 + 1).relu_(), 3),
+        (lambda x: torch.zeros(3, device=x.device), 1),
+        (lambda x: torch._foreach_mul([x] * 70, 2.0), 1),
+        (lambda x: torch._foreach_add([x] * 70, [x] * 70), 2),  # 64 tensors at a time
+        (lambda x: torch._foreach_mul([torch.ones(65536 * 200, device=x.device)] * 3, 2.0), 2),  # 320 blocks at a time
+    ],
+)  # fmt: skip
+def test_launches_are_counted(operations: Callable[[Tensor], object], launches: int) -> None:
+    with pretended.pretended() as counter:
+        x = torch.ones(4).to(pretended.NAME)
+        counter.launched.clear()
+        operations(x)
+        assert len([what for what, _ in counter.launched if what != "ones"]) == launches, counter.launched
 
 
 @pytest.mark.parametrize(

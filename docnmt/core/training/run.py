@@ -16,11 +16,13 @@ from torch import Tensor, nn
 
 from docnmt.core.batching.plan import plan_batches
 from docnmt.core.criterions.criterion import Criterion
+from docnmt.core.models.encoder_decoder import EncoderDecoder
 from docnmt.core.optim.config import OptimizationConfig
 from docnmt.core.tasks.task import Dataset, Task
 from docnmt.core.training.checkpoint import load_state, optimizer_tensors, save_checkpoint, unique_state
 from docnmt.core.training.config import SECTIONS, RunConfig, TrainingConfig
 from docnmt.core.training.ema import MeanWeights
+from docnmt.core.training.half_weights import HalfWeights
 from docnmt.core.training.processor_time import ProcessorTime
 from docnmt.core.training.progress_state import TrainingState
 from docnmt.core.training.run_folder import RunFolder
@@ -89,6 +91,15 @@ class Run:
         kept = self.model.state_dict().keys()
         return [buffer for name, buffer in self.model.named_buffers() if name in kept]
 
+    @cached_property
+    def half_weights(self) -> HalfWeights | None:
+        """On a card, what autocast would make of a translation model's weights one by one."""
+        if not self.training.bf16 or self.sharded is not None or not isinstance(self.model, EncoderDecoder):
+            return None
+        stacks = self.model.encoder, self.model.decoder
+        again = any(stack.checkpoint_activations for stack in stacks)  # in the backward pass, with other weights
+        return HalfWeights(self.model, stacks) if not again and next(self.model.parameters()).is_cuda else None
+
     def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
         """Return the batches of a dataset in this epoch."""
         return plan_batches(
@@ -99,7 +110,8 @@ class Run:
     def loss(self, data: Dataset, units: np.ndarray) -> tuple[Tensor, dict[str, float | Tensor]]:
         """Return the summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""
         batch = data.batch(units).to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16):  # where it is safe
+        halves = contextlib.nullcontext() if self.half_weights is None else self.half_weights.in_place()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.bf16), halves:  # where it is safe
             loss, size, logs = self.criterion(self.model, batch) if self.sharded is None else self.sharded(batch)
         return loss, {"size": size, "tokens": batch.num_tokens, **logs}
 

@@ -1,0 +1,46 @@
+"""Triton kernels for CUDA cards. Each computes what the code beside its call computes, which stays the reference.
+
+Modules of this folder import triton, so they are imported where they are called, on a card. Without triton, which comes
+with PyTorch for CUDA on Linux, the reference computes there, too. Triton's interpreter runs them on tensors of the CPU
+(`TRITON_INTERPRET=1`, set before their first import): so they are tested.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from docnmt.layout import Spans
+
+_TYPES = (torch.bfloat16, torch.float16, torch.float32)
+#: Widths of a head that kernels with products take.
+WIDTHS = (16, 32, 64, 128)
+#: Sentences that a query may keep in registers.
+MOST_KEPT = 32
+#: Words of a sentence, on average, up to which several of them share a tile. To be decided by measurement on a card.
+SHORT = 64
+
+
+def takes_kernels(*tensors: Tensor) -> bool:
+    """Whether these go to Triton's kernels: on a CUDA card with triton, of types that they compute in."""
+    return all(x.is_cuda and x.dtype in _TYPES for x in tensors) and _has_triton()
+
+
+def takes_short(q: Tensor, q_spans: Spans, k_spans: Spans) -> bool:
+    """Whether what flash attention could compute, q (Tq, h, d), goes to `short_attention`: where spans are short."""
+    words = max(q_spans.num_tokens, k_spans.num_tokens)
+    return takes_kernels(q) and q.shape[-1] in WIDTHS and words <= SHORT * len(q_spans)
+
+
+def takes_choice(queries: Tensor, sentences: Tensor, t: int) -> bool:
+    """Whether `choose_sentences` finds the best t of sentences (Sk, h, d) for queries (Tq, h, d)."""
+    fits = takes_kernels(queries, sentences) and queries.dtype == sentences.dtype == torch.float32
+    return fits and queries.shape[-1] in WIDTHS and t <= MOST_KEPT and queries.numel() > 0 and sentences.numel() > 0
+
+
+@lru_cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

@@ -1,0 +1,181 @@
+"""Residual connection, dropout and layer norm in one kernel: x + dropout(added), and what the next block reads of it.
+
+Dropout's mask is not kept: each number is a function of a seed and of its place (Salmon et al. 2011, Parallel random
+numbers: as easy as 1, 2, 3: Philox). The seed is drawn from the host's generator, so a resumed run and a pass that is
+computed again drop the same. The gradients of gain and shift are sums over rows: each program adds up its own, and one
+reduction adds up those of all programs, in an order that does not change.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+from docnmt.functional.autograd import Context
+
+#: Numbers that a program holds at a time; rows of which a program of the backward pass adds up gradients, at most.
+_NUMBERS, _ROWS = 2048, 64
+
+
+def residual_norm(
+    x: Tensor, added: Tensor | None, norm: nn.LayerNorm | None, dropout: float = 0.0
+) -> tuple[Tensor, Tensor | None]:
+    """x + dropout(added), and its layer norm (Ba et al. 2016).
+
+    Args:
+        x: (T, d). added: (T, d), or None, which adds nothing.
+        norm: with gain and shift; None: no norm is wanted.
+        dropout: the probability that a number of `added` is 0; the others are divided by what is left of 1.
+
+    Returns:
+        The sum (T, d), in the wider type of both, which is x itself where nothing is added; and the norm (T, d), in the
+        type of autocast where that is on, else in x's, or None.
+    """
+    gain, shift, eps = (None, None, 0.0) if norm is None else (norm.weight, norm.bias, norm.eps)
+    kind = x.dtype if added is None else torch.promote_types(x.dtype, added.dtype)
+    device = x.device.type
+    read = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else kind
+    seed = int(torch.randint(1 << 31, ())) if added is not None and dropout else 0
+    total, normed = _ResidualNorm.apply(  # type: ignore[no-untyped-call]
+        x, added, gain, shift, dropout if added is not None else 0.0, eps, seed, kind, read
+    )
+    return total, normed
+
+
+class _ResidualNormContext(Context, Protocol):
+    """What the passes of `_ResidualNorm` share."""
+
+    numbers: tuple[float, int]
+    types: tuple[torch.dtype, torch.dtype | None]
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether a gradient that there is none of is 0 instead of None."""
+
+
+class _ResidualNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: _ResidualNormContext, x: Tensor, added: Tensor | None, gain: Tensor | None, shift: Tensor | None,
+        dropout: float, eps: float, seed: int, kind: torch.dtype, read: torch.dtype,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        """Sum and norm."""
+        x, added = x.contiguous(), None if added is None else added.contiguous()
+        rows, d = x.shape
+        total = None if added is None else torch.empty_like(x, dtype=kind)
+        normed = None if gain is None else torch.empty_like(x, dtype=read)
+        statistics = None if gain is None else x.new_empty(2, rows, dtype=torch.float32)
+        width = triton.next_power_of_2(d)
+        block = max(1, _NUMBERS // width)
+        _forward[(triton.cdiv(rows, block),)](
+            x, added, gain, shift, total, normed, statistics, rows, d, dropout, eps, seed,
+            ADDS=added is not None, NORMS=gain is not None, DROPS=dropout > 0, D=width, ROWS=block,
+        )  # fmt: skip
+        total = x if total is None else total  # its gradient then comes here, to be added to the norm's
+        ctx.save_for_backward(total, gain, statistics)
+        ctx.numbers = dropout, seed
+        ctx.types = x.dtype, None if added is None else added.dtype
+        ctx.set_materialize_grads(False)
+        return total, normed
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(
+        ctx: _ResidualNormContext, d_total: Tensor | None, d_normed: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        """Gradients of x, added, gain and shift."""
+        total, gain, statistics = ctx.saved_tensors
+        dropout, seed = ctx.numbers
+        x_type, added_type = ctx.types
+        norms = d_normed is not None
+        rows, d = total.shape
+        dx = torch.empty_like(total, dtype=x_type)
+        d_added = None if added_type is None else torch.empty_like(total, dtype=added_type)
+        width = triton.next_power_of_2(d)
+        block = max(1, _NUMBERS // width)
+        programs = triton.cdiv(rows, max(block, _ROWS))
+        sums = total.new_empty(programs, 2, d, dtype=torch.float32) if norms else None
+        _backward[(programs,)](
+            None if d_total is None else d_total.contiguous(), None if d_normed is None else d_normed.contiguous(),
+            total, gain, statistics, dx, d_added, sums, rows, d, dropout, seed,
+            ADDS=d_added is not None, NORMS=norms, PASSES=d_total is not None, DROPS=dropout > 0,
+            D=width, ROWS=block, BLOCKS=max(block, _ROWS) // block,
+        )  # fmt: skip
+        of_norm = (None, None) if sums is None else sums.sum(0, dtype=gain.dtype)
+        return dx, d_added, of_norm[0], of_norm[1], None, None, None, None, None
+
+
+@triton.jit
+def _mask_of(seed, at, dropout):
+    """1 / (1 − p) for what is kept, 0 for what is dropped."""
+    return tl.where(tl.rand(seed, at) >= dropout, 1.0 / (1.0 - dropout), 0.0)
+
+
+@triton.jit(do_not_specialize=["seed"])
+def _forward(
+    x, added, gain, shift, total, normed, statistics, rows, d, dropout, eps, seed,
+    ADDS: tl.constexpr, NORMS: tl.constexpr, DROPS: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, D)
+    live = (row < rows)[:, None] & (column < d)[None, :]
+    at = row[:, None] * d + column[None, :]
+    value = tl.load(x + at, mask=live, other=0.0).to(tl.float32)
+    if ADDS:
+        more = tl.load(added + at, mask=live, other=0.0).to(tl.float32)
+        if DROPS:
+            more = more * _mask_of(seed, at, dropout)
+        value = (value + more).to(total.dtype.element_ty)
+        tl.store(total + at, value, mask=live)
+        value = value.to(tl.float32)  # the norm is that of the rounded sum, as the backward pass reads it
+    if NORMS:
+        mean = tl.sum(value, 1) / d
+        centred = tl.where(live, value - mean[:, None], 0.0)
+        inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 1) / d + eps)
+        tl.store(statistics + row, mean, mask=row < rows)
+        tl.store(statistics + rows + row, inverse, mask=row < rows)
+        weight = tl.load(gain + column, mask=column < d, other=0.0).to(tl.float32)
+        bias = tl.load(shift + column, mask=column < d, other=0.0).to(tl.float32)
+        out = centred * inverse[:, None] * weight[None, :] + bias[None, :]
+        tl.store(normed + at, out.to(normed.dtype.element_ty), mask=live)
+
+
+@triton.jit(do_not_specialize=["seed"])
+def _backward(
+    d_total, d_normed, total, gain, statistics, dx, d_added, sums, rows, d, dropout, seed,
+    ADDS: tl.constexpr, NORMS: tl.constexpr, PASSES: tl.constexpr, DROPS: tl.constexpr,
+    D: tl.constexpr, ROWS: tl.constexpr, BLOCKS: tl.constexpr,
+):  # fmt: skip
+    column = tl.arange(0, D)
+    of_gain = tl.zeros([D], tl.float32)
+    of_shift = tl.zeros([D], tl.float32)
+    for block in range(BLOCKS):
+        row = (tl.program_id(0) * BLOCKS + block) * ROWS + tl.arange(0, ROWS)
+        live = (row < rows)[:, None] & (column < d)[None, :]
+        at = row[:, None] * d + column[None, :]
+        grad = tl.zeros([ROWS, D], tl.float32)
+        if PASSES:
+            grad += tl.load(d_total + at, mask=live, other=0.0).to(tl.float32)
+        if NORMS:
+            mean = tl.load(statistics + row, mask=row < rows, other=0.0)
+            inverse = tl.load(statistics + rows + row, mask=row < rows, other=0.0)
+            value = tl.load(total + at, mask=live, other=0.0).to(tl.float32)
+            normal = tl.where(live, (value - mean[:, None]) * inverse[:, None], 0.0)
+            given = tl.load(d_normed + at, mask=live, other=0.0).to(tl.float32)
+            of_gain += tl.sum(given * normal, 0)
+            of_shift += tl.sum(given, 0)
+            scaled = given * tl.load(gain + column, mask=column < d, other=0.0).to(tl.float32)[None, :]
+            level = tl.sum(scaled, 1) / d
+            slope = tl.sum(scaled * normal, 1) / d
+            grad += (scaled - level[:, None] - normal * slope[:, None]) * inverse[:, None]
+        tl.store(dx + at, grad.to(dx.dtype.element_ty), mask=live)
+        if ADDS:
+            if DROPS:
+                grad = grad * _mask_of(seed, at, dropout)
+            tl.store(d_added + at, grad.to(d_added.dtype.element_ty), mask=live)
+    if NORMS:
+        tl.store(sums + tl.program_id(0) * 2 * d + column, of_gain, mask=column < d)
+        tl.store(sums + (tl.program_id(0) * 2 + 1) * d + column, of_shift, mask=column < d)

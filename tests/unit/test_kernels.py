@@ -1,0 +1,271 @@
+"""Triton's kernels against the equations in float64: on a card where there is one, else in triton's interpreter."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+triton = pytest.importorskip("triton", reason="needs triton: pip install triton (Linux)")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu" and not triton.knobs.runtime.interpret:
+    pytest.skip("needs a card, or triton's interpreter (TRITON_INTERPRET=1)", allow_module_level=True)
+
+from docnmt.core.training.half_weights import HalfWeights  # noqa: E402
+from docnmt.functional import packed_attention  # noqa: E402
+from docnmt.functional.kernels import takes_kernels  # noqa: E402
+from docnmt.functional.kernels.bias_activation import bias_activation  # noqa: E402
+from docnmt.functional.kernels.choose import choose_sentences  # noqa: E402
+from docnmt.functional.kernels.gathered import gathered_dot, gathered_sum  # noqa: E402
+from docnmt.functional.kernels.residual_norm import residual_norm  # noqa: E402
+from docnmt.functional.kernels.short_attention import short_attention  # noqa: E402
+from docnmt.functional.select_all import top_sentences  # noqa: E402
+from docnmt.functional.selection import Keys, Queries, SelectionPolicy  # noqa: E402
+from docnmt.layout import DocumentLayout, Spans  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what a mask then drops
+
+
+def spans(lengths: Sequence[int]) -> Spans:
+    return Spans(torch.tensor([0, *lengths]).cumsum(0))
+
+
+def there(given: Spans) -> Spans:
+    return Spans(given.offsets.to(DEVICE))
+
+
+def in_nan(x: Tensor) -> Tensor:
+    """The same numbers as part of a tensor that is NaN before and behind, in rows and in heads."""
+    around = x.new_full((len(x) + 9, 3, *x.shape[1:]), torch.nan)
+    around[4 : 4 + len(x), 1] = x
+    return around[4 : 4 + len(x), 1]
+
+
+def gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], weights: Tensor) -> list[Tensor]:
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    out = function(*leaves)
+    (out * weights.to(out)).sum().backward()
+    return [
+        x.detach().double().cpu() for x in (out, *(torch.zeros_like(x) if x.grad is None else x.grad for x in leaves))
+    ]
+
+
+def assert_close(found: Sequence[Tensor], expected: Sequence[Tensor], tolerance: float = 5e-6) -> None:
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.double().cpu(), theirs.double().cpu(), rtol=tolerance, atol=tolerance)
+
+
+LENGTHS = {
+    "short ones": ([3, 1, 5, 2, 7], [4, 2, 5, 1, 9]),
+    "empty ones": ([3, 0, 4, 0, 0, 2], [2, 3, 0, 0, 5, 1]),
+    "one": ([5], [7]),
+    "one word": ([1], [1]),
+    "odd, over several blocks": ([33, 71, 1, 20], [40, 3, 65, 31]),
+    "nothing to read": ([2, 3], [0, 0]),
+}
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("width", "across"), [(32, False), (32, True), (64, True)])
+def test_attention_inside_short_sentences(
+    lengths: tuple[list[int], list[int]], causal: bool, width: int, across: bool
+) -> None:
+    torch.manual_seed(0)
+    q_spans, k_spans = (spans(each) for each in (lengths if across else lengths[:1] * 2))
+    inputs = [torch.randn(each.num_tokens, 2, width) for each in (q_spans, k_spans, k_spans)]
+    weights = torch.randn_like(inputs[0])
+
+    def kernel(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        own = [in_nan(x.to(DEVICE)) for x in (q, k, v)]
+        return short_attention(*own, there(q_spans), there(k_spans), causal=causal)
+
+    def equation(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        outputs = []
+        for i, j in zip(itertools.pairwise(q_spans.host), itertools.pairwise(k_spans.host), strict=True):
+            scores = torch.einsum("qhd,khd->hqk", q[slice(*i)], k[slice(*j)]) / math.sqrt(width)
+            if causal:
+                scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+            outputs.append(torch.einsum("hqk,khd->qhd", scores.softmax(-1), v[slice(*j)]))
+        return torch.cat(outputs)
+
+    expected = gradients(equation, [x.double() for x in inputs], weights)
+    assert_close(gradients(kernel, inputs, weights), expected)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_attention_inside_short_sentences_in_half_types(kind: torch.dtype) -> None:
+    if kind == torch.bfloat16 and DEVICE == "cpu":
+        pytest.skip("triton's interpreter multiplies no bfloat16")
+    torch.manual_seed(0)
+    of = spans([9, 17, 4])
+    qkv = torch.randn(of.num_tokens, 3, 2, 32).to(kind)
+    weights = torch.randn(of.num_tokens, 2, 32)
+    found = gradients(
+        lambda x: short_attention(*x.unbind(1), there(of), there(of), causal=True), [qkv.to(DEVICE)], weights
+    )
+    expected = gradients(lambda x: packed_attention(*x.unbind(1), of, of, causal=True), [qkv.double()], weights)
+    assert_close(found, expected, 0.03)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize(("rows", "width"), [(70, 24), (1, 8), (130, 40)])
+def test_residual_norm(rows: int, width: int, dropout: float) -> None:
+    torch.manual_seed(0)
+    x, added, to_sum, to_norm = torch.randn(4, rows, width)
+    norm = nn.LayerNorm(width)
+    nn.init.normal_(norm.weight)
+    nn.init.normal_(norm.bias)
+    ones = torch.ones(rows, width, device=DEVICE)
+    torch.manual_seed(1)
+    mask = residual_norm(0 * ones, ones, None, dropout)[0].cpu().double()
+    assert dropout or (mask == 1).all()
+
+    def run(x: Tensor, added: Tensor, gain: Tensor, shift: Tensor, eager: bool) -> Tensor:
+        if eager:
+            left = x + added * mask
+            read = nn.functional.layer_norm(left, (width,), gain, shift, norm.eps)
+        else:
+            layer = nn.LayerNorm(width, device=DEVICE)
+            layer.weight, layer.bias = None, None
+            layer.__dict__.update(weight=gain, bias=shift)
+            torch.manual_seed(1)
+            left, read = residual_norm(x, added, layer, dropout)
+        return torch.cat([left * to_sum.to(left), read * to_norm.to(left)])
+
+    inputs = [x, added, norm.weight, norm.bias]
+    weights = torch.ones(2 * rows, width)
+    found = gradients(lambda *given: run(*given, eager=False), [each.to(DEVICE) for each in inputs], weights)
+    expected = gradients(lambda *given: run(*given, eager=True), [each.double() for each in inputs], weights)
+    assert_close(found, expected, 2e-5)
+
+
+def test_what_dropout_drops_follows_from_the_seed_alone() -> None:
+    x = torch.ones(40, 16, device=DEVICE)
+
+    def drawn(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return residual_norm(0 * x, x, None, 0.25)[0]
+
+    assert torch.equal(drawn(1), drawn(1))
+    assert not torch.equal(drawn(1), drawn(2))
+    assert abs(float((drawn(3) == 0).float().mean()) - 0.25) < 0.06
+    assert drawn(4).unique().tolist() == pytest.approx([0, 4 / 3])
+
+    torch.manual_seed(5)
+    given = x.clone().requires_grad_()
+    once = torch.utils.checkpoint.checkpoint(
+        lambda y: residual_norm(y, y, None, 0.5)[0] ** 2, given, use_reentrant=False
+    )
+    once.sum().backward()  # the pass that is computed again drops the same
+    torch.manual_seed(5)
+    mask = residual_norm(0 * x, x, None, 0.5)[0]
+    assert torch.equal(given.grad, 2 * (1 + mask) ** 2)
+
+
+def test_a_norm_alone_and_a_sum_alone() -> None:
+    torch.manual_seed(0)
+    x, norm = torch.randn(5, 16, device=DEVICE), nn.LayerNorm(16, device=DEVICE)
+    left, read = residual_norm(x, None, norm)
+    assert torch.equal(left, x)
+    assert_close([read.detach()], [norm(x).detach()])
+    half, none = residual_norm(x.bfloat16(), x, None)
+    assert none is None
+    assert half.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), {"relu": torch.relu, "gelu": nn.functional.gelu, "swish": nn.functional.silu}.items()
+)
+def test_bias_and_activation(name: str, function: Callable[[Tensor], Tensor]) -> None:
+    torch.manual_seed(0)
+    for rows, columns in ((300, 10), (3, 140)):
+        inputs, weights = [torch.randn(rows, columns), torch.randn(columns)], torch.randn(rows, columns)
+        on_card = [x.to(DEVICE) for x in inputs]
+        found = gradients(lambda product, bias: bias_activation(product, bias, name), on_card, weights)
+        expected = gradients(lambda product, bias: function(product + bias), [x.double() for x in inputs], weights)
+        assert_close(found, expected, 3e-5)
+
+
+LAYOUTS = [[[3, 0, 5, 1, 2], [4], [0], [], [2, 2, 6, 1, 1, 1]], [[1] * 70, [2, 3]], [[1]], [[0, 2], [11]]]
+
+
+@pytest.mark.parametrize("lengths", LAYOUTS)
+@pytest.mark.parametrize("t", [1, 3, 9])
+@pytest.mark.parametrize("visible", ["document", "earlier"])
+def test_the_same_sentences_are_chosen_also_among_equal_ones(lengths: list[list[int]], t: int, visible: str) -> None:
+    torch.manual_seed(0)
+    layout = DocumentLayout.from_lengths(lengths)
+    q, keys = (torch.randint(-2, 3, (rows, 2, 16)).float() for rows in (layout.num_tokens, layout.num_sentences))
+    if t == 3:
+        keys[0, 0, 3], keys[-1] = torch.nan, torch.inf
+    expected = top_sentences(Queries(q, q, layout), Keys(q, q, keys, layout), SelectionPolicy(t, visible))
+    on_card = layout.to(DEVICE)
+    kept, scores = choose_sentences(q.to(DEVICE), keys.to(DEVICE), on_card, on_card, t, earlier=visible == "earlier")
+    values, order = torch.sort(expected.relevance, dim=-1, descending=True, stable=True)
+    assert torch.equal(scores.cpu(), values)
+    live = values != -torch.inf
+    assert torch.equal(kept.cpu()[live], expected.sentences.gather(-1, order)[live])
+    documents = layout.document_of_token[None, :, None].expand_as(kept)
+    assert torch.equal(layout.document_of_sentence[kept.cpu()], documents)
+
+
+def test_a_query_that_is_not_finite_keeps_nothing_and_disturbs_nobody() -> None:
+    layout = DocumentLayout.from_lengths([[1, 1], [1, 1]]).to(DEVICE)
+    q = torch.ones(4, 1, 16, device=DEVICE)
+    q[1] = torch.nan
+    kept, scores = choose_sentences(q, q.nan_to_num(1), layout, layout, 2, earlier=False)
+    assert kept[0].tolist() == [[0, 1], [0, 0], [2, 3], [2, 3]]
+    assert torch.isneginf(scores[0, 1]).all()
+
+
+def test_gathered_rows_are_summed_and_multiplied() -> None:
+    torch.manual_seed(0)
+    rows, x, weights = torch.randn(30, 24), torch.randn(11, 2, 24), torch.randn(2, 11, 3)
+    place, nothing = torch.randint(0, 30, (2, 11, 3)), torch.rand(2, 11, 3) < 0.3
+    weights[nothing] = 0
+    place[nothing] = 29
+    rows[29] = torch.nan
+    place[~nothing & (place == 29)] = 0
+    found = [
+        gathered_sum(*(each.to(DEVICE) for each in (rows, place, weights)), torch.float32),
+        gathered_dot(*(each.to(DEVICE) for each in (rows, place, nothing, x))),
+    ]
+    picked = rows[place].masked_fill(nothing[..., None], 0)  # (h, q, t, d)
+    summed = torch.einsum("hqt,hqtd->qhd", weights, picked)
+    assert_close([each.double().cpu() for each in found], [summed, torch.einsum("qhd,hqtd->hqt", x, picked)])
+
+
+def test_weights_cast_at_once_have_the_gradients_of_autocast() -> None:
+    torch.manual_seed(0)
+    used = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 4))
+    one, other = nn.Linear(8, 8), nn.Linear(8, 8)
+    other.weight = one.weight
+    model = nn.ModuleDict({"used": used, "unused": nn.Linear(3, 3), "one": one, "other": other})
+    x = torch.randn(5, 8)
+    parameters = dict(model.named_parameters())
+
+    def of(halves: HalfWeights | None) -> list[Tensor | None]:
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            if halves is None:
+                loss = used(x).float().square().sum()
+            else:
+                with halves.in_place():
+                    assert used[0].weight.dtype == used[2].bias.dtype == torch.bfloat16
+                    assert one.weight.dtype == torch.float32
+                    loss = used(x).float().square().sum()
+        loss.backward()
+        return [loss.detach(), *(parameter.grad for parameter in model.parameters())]
+
+    for ours, theirs in zip(of(HalfWeights(model, [model])), of(None), strict=True):
+        assert (ours is None and theirs is None) or torch.equal(ours, theirs)
+    assert all(parameter is parameters[name] for name, parameter in model.named_parameters())
+
+
+def test_kernels_are_for_cards_alone() -> None:
+    assert not takes_kernels(torch.zeros(2, 2))
