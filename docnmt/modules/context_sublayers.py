@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from docnmt.functional.attend_rows import FEW, Choices
 from docnmt.functional.selection import SelectionPolicy
-from docnmt.modules.context_attention import ContextAttention
+from docnmt.modules.context_attention import ConditionalAttention, ContextAttention
 from docnmt.modules.document_store import ContextKeys, DocumentStore
 from docnmt.modules.sublayer import (
     CacheT,
@@ -91,14 +93,18 @@ class SourceKeys:
     def __init__(self, keys: OfMemories[ContextKeys]) -> None:
         self.keys = keys
         self._joined: tuple[list[ContextKeys], ContextKeys, Tensor] | None = None
+        self._choices: tuple[ContextKeys, Choices, Tensor] | None = None
+        self._chosen = False
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """As `Cache.keep`."""
         self.keys.keep(slots)
+        self._chosen = self._chosen and slots is None
 
     def append(self, other: SourceKeys) -> None:
         """As `Cache.append`."""
         self.keys.append(other.keys)
+        self._chosen = False
 
     def joined(self, policy: SelectionPolicy | None) -> tuple[ContextKeys, Tensor] | None:
         """All parts in one, and the number there of each part's first sentence; None where they stay apart."""
@@ -110,6 +116,29 @@ class SourceKeys:
             sentences = torch.tensor([0, *(part.layout.num_sentences for part in parts)], device=self.keys.of.device)
             self._joined = parts, ContextKeys.joined(parts, policy), sentences.cumsum(0)
         return None if self._joined is None else self._joined[1:]
+
+    def choices(self, policy: SelectionPolicy, sentences: Tensor) -> tuple[ContextKeys, Choices, Tensor] | None:
+        """What slots that write these sentences (N,) choose from, made once for them, and the place there of their own
+        sentences; None where documents are too long for that, or searched down a tree."""
+        if not self._chosen:
+            self._choices, self._chosen = self._choose(policy, sentences), True
+        return self._choices
+
+    def _choose(self, policy: SelectionPolicy, sentences: Tensor) -> tuple[ContextKeys, Choices, Tensor] | None:
+        joined = self.joined(policy)
+        if joined is None and len(self.keys.parts) > 1:
+            return None
+        keys, begins = (self.keys.parts[0], None) if joined is None else joined
+        own = sentences if begins is None else sentences + begins[self.keys.of]
+        document = keys.layout.document_of_sentence[own]
+        bounds = keys.layout.document_sentences.host
+        slots = [np.arange(bounds[n], bounds[n + 1]) for n in document.tolist()]
+        longest = max(map(len, slots))
+        if longest > FEW or (keys.tree is not None and longest > policy.top_t):
+            return None
+        layout = keys.layout.sentences
+        choices = Choices.of(slots, keys.selectable().sentences, layout.host[:-1], layout.lengths)
+        return None if choices is None else (keys, choices, own - keys.layout.document_offsets[document])
 
 
 class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
@@ -129,6 +158,12 @@ class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
 
     def step(self, x: Tensor, cache: SourceKeys, at: Step) -> Tensor:
         """One query a row: x (R, d) → (R, d)."""
+        if isinstance(self.attention, ConditionalAttention):
+            beam = len(x) // len(cache.keys.of)
+            chosen = cache.choices(self.attention.policy, at.sentences[::beam])
+            if chosen is not None:
+                keys, choices, own = chosen
+                return self.attention.step_among(x, keys.keys, keys.values, choices, own.repeat_interleave(beam))
         joined = cache.joined(self.attention.policy)
         if joined is None:
             return cache.keys.read(x, [at.sentences], self._of)
@@ -154,6 +189,9 @@ class EarlierContext(ContextSublayer[None, EarlierText]):
 
     def step(self, x: Tensor, cache: EarlierText, at: Step) -> Tensor:
         """One query a row: x (R, d) → (R, d); 0 where no slot has earlier sentences."""
+        if isinstance(self.attention, ConditionalAttention) and cache.longest <= FEW:
+            chosen = cache.choices()
+            return torch.zeros_like(x) if chosen is None else self.attention.step_among(x, *chosen)
         keys = cache.keys()
         if keys is None:
             return torch.zeros_like(x)
