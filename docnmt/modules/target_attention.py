@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.functional.attend_padded import document_groups
-from docnmt.functional.attend_rows import FEW, Choices
+from docnmt.functional.attend_rows import Choices
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_attention import ConditionalAttention, SummaryAttention
 from docnmt.modules.document_store import ContextKeys
 from docnmt.modules.record_reads import attended
+from docnmt.modules.shelf import Shelf
 
 
 class EarlierSummaries(SummaryAttention):
@@ -86,8 +87,8 @@ class EarlierText:
 
     def __init__(self, slots: Sequence[Sequence[ContextKeys]]) -> None:
         self._texts = list(slots)
-        self._numbers: list[np.ndarray | None] = [None] * len(slots)
-        self._shelf: _Shelf | None = None
+        self._numbers: list[np.ndarray | None] = [None] * len(slots)  # on the shelf
+        self._shelf = Shelf()
         self._changed()
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
@@ -103,13 +104,9 @@ class EarlierText:
         self._changed()
 
     def _changed(self) -> None:
+        self.longest = max(map(len, self._texts), default=0)  # sentences of the slot that has most
         self._packed: ContextKeys | None = None
         self._choices: Choices | None = None
-
-    @property
-    def longest(self) -> int:
-        """Sentences of the slot that has most."""
-        return max(map(len, self._texts), default=0)
 
     def keys(self) -> ContextKeys | None:
         """Packed, a text a document; None where no slot has any."""
@@ -117,75 +114,19 @@ class EarlierText:
             self._packed = _packed(self._texts, parts)
         return self._packed
 
-    def choices(self) -> tuple[Tensor, Tensor, Choices] | None:
-        """Words (T, h, d_k), values (T, h, d_v), and what the slots choose of them; None where no slot has any text."""
-        if not self.longest:
-            return None
-        if self._shelf is None or self._shelf.mostly_left(self._texts):
-            self._shelf, self._numbers = _Shelf(), [None] * len(self._texts)
-        if self._choices is None:
-            self._numbers = [
-                self._shelf.put(text) if known is None else known
-                for text, known in zip(self._texts, self._numbers, strict=True)
-            ]
-            self._choices = self._shelf.choices([known for known in self._numbers if known is not None])
-        return self._shelf.keys, self._shelf.values, self._choices
+    def choices(self) -> tuple[Shelf, Choices] | None:
+        """What the slots choose from, and the shelf where it stands; None where no slot has any text."""
+        if self._choices is None and self.longest:
+            if self._shelf.mostly_left(sum(map(len, self._texts))):
+                self._shelf, self._numbers = Shelf(), [None] * len(self._texts)
+            texts = zip(self._texts, self._numbers, strict=True)
+            numbers = [self._shelf.put([(part, 0) for part in text]) if n is None else n for text, n in texts]
+            self._numbers, self._choices = [*numbers], self._shelf.choices(numbers)
+        return None if self._choices is None else (self._shelf, self._choices)
 
     def document_of_row(self, rows: int, device: torch.device) -> Tensor:
         """(R,) the document of `keys` that each row reads, for as many rows a slot."""
         return torch.arange(len(self._texts), device=device).repeat_interleave(rows // max(len(self._texts), 1))
-
-
-class _Shelf:
-    """Written sentences of a layer, each in the place where it was put first.
-
-    Attributes:
-        keys, values: (T, h, d_k), (T, h, d_v), words; there is room behind them.
-    """
-
-    def __init__(self) -> None:
-        self._place: dict[int, int] = {}
-        self._parts: list[ContextKeys] = []  # whose `id` is known must live
-        self._ends = [0]
-        self.keys = self.values = self._relevance = torch.empty(0)
-
-    def put(self, text: Sequence[ContextKeys]) -> np.ndarray:
-        """The numbers of these sentences, of which the new ones are put behind the others."""
-        new = [part for part in text if id(part) not in self._place]
-        if new:
-            words, sentences = self._ends[-1], len(self._parts)
-            for part in new:
-                self._place[id(part)] = len(self._parts)
-                self._parts.append(part)
-                self._ends.append(self._ends[-1] + part.layout.num_tokens)
-            self.keys = _written(self.keys, words, [part.keys for part in new])
-            self.values = _written(self.values, words, [part.values for part in new])
-            relevance = [part.relevance for part in new if part.relevance is not None]
-            self._relevance = _written(self._relevance, sentences, relevance)
-        return np.array([self._place[id(part)] for part in text], dtype=np.int64)
-
-    def choices(self, slots: Sequence[np.ndarray]) -> Choices:
-        """Of slots with sentences of these numbers."""
-        ends = np.array(self._ends)
-        choices = Choices.of(slots, self._relevance, ends[:-1], np.diff(ends))
-        assert choices is not None  # a slot has some
-        return choices
-
-    def mostly_left(self, texts: Sequence[Sequence[ContextKeys]]) -> bool:
-        """Most of what stands here is of slots that have gone."""
-        return len(self._parts) > 2 * sum(map(len, texts)) + FEW
-
-
-def _written(table: Tensor, begin: int, parts: Sequence[Tensor]) -> Tensor:
-    """The rows of `parts` from row `begin` on, in a larger table where this one is full."""
-    rows = torch.cat(list(parts))
-    if begin + len(rows) > len(table):
-        wider = rows.new_zeros(2 * (begin + len(rows)), *rows.shape[1:])
-        if begin:
-            wider[:begin] = table[:begin]
-        table = wider
-    table[begin : begin + len(rows)] = rows
-    return table
 
 
 def _packed(texts: Sequence[Sequence[ContextKeys]], parts: Sequence[ContextKeys]) -> ContextKeys:
