@@ -121,10 +121,11 @@ class SourceKeys:
             self._joined = parts, ContextKeys.joined(parts, policy), sentences.cumsum(0)
         return None if self._joined is None else self._joined[1:]
 
-    def choices(self, policy: SelectionPolicy, sentences: Tensor) -> SourceChoices | None:
-        """What slots that write these sentences (N,) choose from, made once for them; None where a document is too long
-        for that, or searched down a tree."""
+    def choices(self, policy: SelectionPolicy, at: Step) -> SourceChoices | None:
+        """What the slots choose from, made once for them; None where a document is too long for that, or searched down
+        a tree."""
         if not self._chosen:
+            sentences = at.sentences[:: len(at.sentences) // len(self.keys.of)]
             self._choices, self._chosen = self._choose(policy, sentences), True
         return self._choices
 
@@ -172,11 +173,9 @@ class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
     def step(self, x: Tensor, cache: SourceKeys, at: Step) -> Tensor:
         """One query a row: x (R, d) → (R, d)."""
         if isinstance(self.attention, ConditionalAttention):
-            beam = len(x) // len(cache.keys.of)
-            chosen = cache.choices(self.attention.policy, at.sentences[::beam])
+            chosen = cache.choices(self.attention.policy, at)
             if chosen is not None:
-                words, values, choices, own = chosen
-                return self.attention.step_among(x, words, values, choices, own.repeat_interleave(beam))
+                return self.attention.step_among(x, *chosen)
         joined = cache.joined(self.attention.policy)
         if joined is None:
             return cache.keys.read(x, [at.sentences], self._of)
