@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from docnmt.functional import build_tree, packed_attention
+from docnmt.functional.attend_rows import Choices, attend_rows
 from docnmt.functional.select_and_attend import selective_attention, selective_attention_step
 from docnmt.functional.selection import Queries, SelectionPolicy, in_float32
 from docnmt.functional.tree import TreeIndex, cumulative_keys
@@ -244,6 +245,13 @@ class ConditionalAttention(ContextAttention, Scheduled):
     def step(self, x: Tensor, keys: ContextKeys, sentence_of_row: Tensor) -> Tensor:
         """As `forward`, one query a row, x (R, d) → (R, d)."""
         return self._step(x, keys, keys.layout.document_of_sentence[sentence_of_row], sentence_of_row)
+
+    def step_among(
+        self, x: Tensor, words: Tensor, values: Tensor, choices: Choices, own: Tensor | None = None
+    ) -> Tensor:
+        """As `step`, over the sentences that each row's slot chooses from; arguments as of `attend_rows`."""
+        q, sentence_q = self._pair(self.query(x))
+        return self._join(attend_rows(q, sentence_q, words, values, choices, self.policy, own=own))
 
     def _step(self, x: Tensor, keys: ContextKeys, document_of_row: Tensor, own: Tensor | None) -> Tensor:
         q, sentence_q = self._pair(self.query(x))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from docnmt.functional.attend_rows import FEW, Choices
 from docnmt.functional.selection import SelectionPolicy
-from docnmt.modules.context_attention import ContextAttention
+from docnmt.modules.context_attention import ConditionalAttention, ContextAttention
 from docnmt.modules.document_store import ContextKeys, DocumentStore
+from docnmt.modules.shelf import Document, Shelf
 from docnmt.modules.sublayer import (
     CacheT,
     DocumentPart,
@@ -24,6 +27,8 @@ from docnmt.modules.target_attention import EarlierText
 #: Words of several memories up to which decoding joins them: this bounds what is copied, and how far documents beside
 #: the longest are padded.
 _JOINED = 1 << 13
+#: Words and values of documents, what slots choose from there, and the place among it of each slot's own sentence (N,).
+SourceChoices = tuple[Tensor, Tensor, Choices, Tensor]
 
 
 class ContextSublayer(Sublayer[RememberedT, CacheT], DocumentPart):
@@ -91,14 +96,19 @@ class SourceKeys:
     def __init__(self, keys: OfMemories[ContextKeys]) -> None:
         self.keys = keys
         self._joined: tuple[list[ContextKeys], ContextKeys, Tensor] | None = None
+        self._shelf = Shelf()
+        self._choices: SourceChoices | None = None
+        self._chosen = False
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """As `Cache.keep`."""
         self.keys.keep(slots)
+        self._chosen = self._chosen and slots is None
 
     def append(self, other: SourceKeys) -> None:
         """As `Cache.append`."""
         self.keys.append(other.keys)
+        self._chosen = False
 
     def joined(self, policy: SelectionPolicy | None) -> tuple[ContextKeys, Tensor] | None:
         """All parts in one, and the number there of each part's first sentence; None where they stay apart."""
@@ -110,6 +120,39 @@ class SourceKeys:
             sentences = torch.tensor([0, *(part.layout.num_sentences for part in parts)], device=self.keys.of.device)
             self._joined = parts, ContextKeys.joined(parts, policy), sentences.cumsum(0)
         return None if self._joined is None else self._joined[1:]
+
+    def choices(self, policy: SelectionPolicy, at: Step) -> SourceChoices | None:
+        """What the slots choose from, made once for them; None where a document is too long for that, or searched down
+        a tree."""
+        if not self._chosen:
+            sentences = at.sentences[:: len(at.sentences) // len(self.keys.of)]
+            self._choices, self._chosen = self._choose(policy, sentences), True
+        return self._choices
+
+    def _choose(self, policy: SelectionPolicy, sentences: Tensor) -> SourceChoices | None:
+        documents: list[Document] = []
+        places = []
+        for part, sentence in zip(self.keys.of.tolist(), sentences.tolist(), strict=True):
+            keys = self.keys.parts[part]
+            bounds = keys.layout.document_sentences.host
+            number = int(np.searchsorted(bounds, sentence, side="right")) - 1
+            count = int(bounds[number + 1] - bounds[number])
+            if count > FEW or (keys.tree is not None and count > policy.top_t):
+                return None
+            documents.append((keys, number))
+            places.append(sentence - int(bounds[number]))
+        own, parts = torch.tensor(places, device=sentences.device), self.keys.parts
+        if len(parts) == 1:  # as it stands
+            layout, bounds = parts[0].layout.sentences, parts[0].layout.document_sentences.host
+            slots = [np.arange(bounds[number], bounds[number + 1]) for _, number in documents]
+            choices = Choices.of(slots, parts[0].selectable().sentences, layout.host[:-1], layout.lengths)
+            return None if choices is None else (parts[0].keys, parts[0].values, choices, own)
+        numbers = [self._shelf.put([document]) for document in documents]
+        if self._shelf.mostly_left(len(set(np.concatenate(numbers).tolist()))):
+            self._shelf = Shelf()
+            numbers = [self._shelf.put([document]) for document in documents]
+        choices = self._shelf.choices(numbers)
+        return None if choices is None else (self._shelf.words, self._shelf.values, choices, own)
 
 
 class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
@@ -129,6 +172,10 @@ class DecoderContext(ContextSublayer[ContextKeys, SourceKeys]):
 
     def step(self, x: Tensor, cache: SourceKeys, at: Step) -> Tensor:
         """One query a row: x (R, d) → (R, d)."""
+        if isinstance(self.attention, ConditionalAttention):
+            chosen = cache.choices(self.attention.policy, at)
+            if chosen is not None:
+                return self.attention.step_among(x, *chosen)
         joined = cache.joined(self.attention.policy)
         if joined is None:
             return cache.keys.read(x, [at.sentences], self._of)
@@ -154,6 +201,12 @@ class EarlierContext(ContextSublayer[None, EarlierText]):
 
     def step(self, x: Tensor, cache: EarlierText, at: Step) -> Tensor:
         """One query a row: x (R, d) → (R, d); 0 where no slot has earlier sentences."""
+        if isinstance(self.attention, ConditionalAttention) and cache.longest <= FEW:
+            chosen = cache.choices()
+            if chosen is None:
+                return torch.zeros_like(x)
+            shelf, choices = chosen
+            return self.attention.step_among(x, shelf.words, shelf.values, choices)
         keys = cache.keys()
         if keys is None:
             return torch.zeros_like(x)

@@ -70,7 +70,7 @@ class Residual(nn.Module):
 
     def leave(self, x: Tensor, added: Tensor) -> Tensor:
         """x (T, d) and what the block made of it, (T, d) → (T, d)."""
-        x = x + self.dropout(added)
+        x = x + (self.dropout(added) if self.training else added)
         normed: Tensor = x if self.pre else self.norm(x)
         return normed
 

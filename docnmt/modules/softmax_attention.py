@@ -41,9 +41,9 @@ class KeyValueCache:
     def put(self, key: Tensor, value: Tensor, lengths: Tensor, longest: int) -> None:
         """Write each row's new key and value (R, h, d_h) behind its `lengths[r]` tokens; `longest` = lengths.max()."""
         self.keys, self.values = (_as_long(x, round_up(longest + 1)) for x in (self.keys, self.values))
-        rows = torch.arange(len(lengths), device=lengths.device)
-        self.keys[rows, :, lengths] = key.to(self.keys.dtype)
-        self.values[rows, :, lengths] = value.to(self.values.dtype)
+        place = lengths[:, None, None, None].expand(*key.shape[:2], 1, -1)
+        self.keys.scatter_(2, place.expand(-1, -1, -1, key.shape[2]), key[:, :, None].to(self.keys.dtype))
+        self.values.scatter_(2, place.expand(-1, -1, -1, value.shape[2]), value[:, :, None].to(self.values.dtype))
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """As `Cache.keep`."""

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from docnmt.functional.attend_padded import document_groups
+from docnmt.functional.attend_rows import Choices
 from docnmt.functional.selection import SelectionPolicy
 from docnmt.layout import DocumentLayout
 from docnmt.modules.context_attention import ConditionalAttention, SummaryAttention
 from docnmt.modules.document_store import ContextKeys
 from docnmt.modules.record_reads import attended
+from docnmt.modules.shelf import Shelf
 
 
 class EarlierSummaries(SummaryAttention):
@@ -76,8 +79,6 @@ def attend_earlier(q: Tensor, k: Tensor, v: Tensor, layout: DocumentLayout) -> T
 class EarlierText:
     """What the slots have of the translations before their sentences, as one layer reads them.
 
-    All of it is packed where slots enter, not where they leave: packing takes time in proportion to whole documents.
-
     Args:
         slots: for each slot, the keys of each of its earlier sentences in order, every one a document of its own.
     """
@@ -85,18 +86,27 @@ class EarlierText:
     any_memory = True
 
     def __init__(self, slots: Sequence[Sequence[ContextKeys]]) -> None:
-        self._texts, self._of = list(slots), torch.arange(len(slots))
-        self._packed: ContextKeys | None = None
+        self._texts = list(slots)
+        self._numbers: list[np.ndarray | None] = [None] * len(slots)  # on the shelf
+        self._shelf = Shelf()
+        self._changed()
 
     def keep(self, rows: Tensor, slots: Tensor | None) -> None:
         """Only these slots stay, in that order."""
         if slots is not None:
-            self._of = self._of.to(slots.device)[slots]
+            stay = slots.tolist()
+            self._texts, self._numbers = [self._texts[n] for n in stay], [self._numbers[n] for n in stay]
+            self._changed()
 
     def append(self, other: EarlierText) -> None:
         """Put the other slots behind."""
-        self._texts = [*self._slots(), *other._slots()]
-        self._of, self._packed = torch.arange(len(self._texts)), None
+        self._texts, self._numbers = [*self._texts, *other._texts], [*self._numbers, *[None] * len(other._texts)]
+        self._changed()
+
+    def _changed(self) -> None:
+        self.longest = max(map(len, self._texts), default=0)  # sentences of the slot that has most
+        self._packed: ContextKeys | None = None
+        self._choices: Choices | None = None
 
     def keys(self) -> ContextKeys | None:
         """Packed, a text a document; None where no slot has any."""
@@ -104,13 +114,19 @@ class EarlierText:
             self._packed = _packed(self._texts, parts)
         return self._packed
 
+    def choices(self) -> tuple[Shelf, Choices] | None:
+        """What the slots choose from, and the shelf where it stands; None where no slot has any text."""
+        if self._choices is None and self.longest:
+            if self._shelf.mostly_left(sum(map(len, self._texts))):
+                self._shelf, self._numbers = Shelf(), [None] * len(self._texts)
+            texts = zip(self._texts, self._numbers, strict=True)
+            numbers = [self._shelf.put([(part, 0) for part in text]) if n is None else n for text, n in texts]
+            self._numbers, self._choices = [*numbers], self._shelf.choices(numbers)
+        return None if self._choices is None else (self._shelf, self._choices)
+
     def document_of_row(self, rows: int, device: torch.device) -> Tensor:
         """(R,) the document of `keys` that each row reads, for as many rows a slot."""
-        self._of = self._of.to(device)  # once, not at every step
-        return self._of.repeat_interleave(rows // max(len(self._of), 1))
-
-    def _slots(self) -> list[Sequence[ContextKeys]]:
-        return [self._texts[text] for text in self._of.tolist()]
+        return torch.arange(len(self._texts), device=device).repeat_interleave(rows // max(len(self._texts), 1))
 
 
 def _packed(texts: Sequence[Sequence[ContextKeys]], parts: Sequence[ContextKeys]) -> ContextKeys:

@@ -7,7 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from docnmt.modules.reduced_precision import BFloat16Linear, EightBitLinear, multiplies_eight_bits, replace_linear
+from docnmt.modules.reduced_precision import (
+    BFloat16Linear,
+    EightBitLinear,
+    PackedLinear,
+    multiplies_eight_bits,
+    packs,
+    replace_linear,
+)
 from docnmt.modules.sentence_summary import Source2Token
 
 whole_numbers = pytest.mark.skipif(not multiplies_eight_bits(), reason="no products of whole numbers here")
@@ -96,3 +103,20 @@ def test_layers_whose_weights_are_read_stay() -> None:
     replace_linear(layer, BFloat16Linear)
     kinds = [type(part) for part in (layer.key, layer.value, layer.output)]
     assert kinds == [nn.Linear, nn.Linear, BFloat16Linear]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("width", "outputs"), [(64, 48), (33, 40), (256, 1000)])
+def test_packed_weights_give_the_same_bits(width: int, outputs: int, bias: bool) -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        if not packs():
+            pytest.skip("other bits here, so it is not used")
+        layer = nn.Linear(width, outputs, bias=bias)
+        packed, x = PackedLinear(layer), torch.randn(70, 2 * width)[:, width:]
+        with torch.inference_mode():
+            for rows in (x, x[:4], x[:9], x[:0], x[:6].view(2, 3, width)):
+                assert torch.equal(packed(rows), layer(rows))
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -24,8 +24,10 @@ from docnmt.core.training.load_model import load_model
 from docnmt.modules.reduced_precision import (
     BFloat16Linear,
     EightBitLinear,
+    PackedLinear,
     multiplies_bfloat16,
     multiplies_eight_bits,
+    packs,
     replace_linear,
 )
 from docnmt.runtime.errors import UsageError, UserError
@@ -110,10 +112,11 @@ def load_models(config: ModelsConfig) -> LoadedModels:
     loaded = open_models(paths, device).between(config.source_lang, config.target_lang)
     if config.fp16:
         in_half_precision(loaded)
-    if config.int8 or config.bf16:
+    if device.type == "cpu" and (config.int8 or config.bf16 or packs()):
+        kind = EightBitLinear if config.int8 else BFloat16Linear if config.bf16 else PackedLinear
         for model in loaded.models:
-            assert isinstance(model, nn.Module)
-            replace_linear(model, EightBitLinear if config.int8 else BFloat16Linear)
+            if isinstance(model, nn.Module):  # else a plug-in's own
+                replace_linear(model, kind)
     if config.context_window and not loaded.reads_context:
         raise UsageError(f"--context-window has no effect: {config.path} reads every sentence by itself")
     return loaded

@@ -112,8 +112,10 @@ class Generator(ABC):
         follow, with probability 1; likewise for the tag that a sentence begins with.
         """
         log_probs = torch.log_softmax(logits.float(), dim=-1)
-        log_probs[:, UNK] -= self._config.unkpen
-        log_probs[:, [BOS, MASK]] = -torch.inf
+        if self._config.unkpen:
+            log_probs[:, UNK] -= self._config.unkpen
+        for never in (BOS, MASK):
+            log_probs[:, never].fill_(-torch.inf)
         rows = self.rows
         is_last = rows.sentence == rows.sentences - 1
         end = torch.where(is_last, EOS, BRK)[:, None]

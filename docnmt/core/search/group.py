@@ -46,10 +46,12 @@ class Group:
     Attributes:
         ready: the slots that can be written now, in the order in which they should be.
         left: the number of texts that have not ended.
+        cost: the number of source subwords that were read.
     """
 
     def __init__(self, job: Job, first: int, last: int, encoding: Encoding, name: int) -> None:
         self.job, self._last, self.encoding = job, last, encoding
+        self.cost = int(job.costs[first:last].sum())
         self.memories, self.places, self._read = encoding.memories, encoding.places, encoding.read
         self._ensemble, self._given, self._own_text = job.ensemble, job.given, job.own_text
         texts = job.texts[slice(*np.searchsorted(job.texts[:, 1], [first, last]))]

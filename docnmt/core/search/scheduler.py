@@ -22,6 +22,8 @@ ENCODE_EVERY = 8
 #: New slots enter only when one row in this many is free: each refill copies the state, and new rows among old ones are
 #: padded.
 REFILL = 4
+#: So many times `--max-tokens` source subwords of documents are held at once, where each writes one sentence at a time.
+LIVE = 4
 
 
 class Scheduler:
@@ -79,7 +81,7 @@ class Scheduler:
         self._since += 1
         filled = any(job.ready for job in self.jobs)
         due = len(self.jobs) > 1 and self._since >= ENCODE_EVERY * (3 if filled else 1)  # a single job need not wait
-        if due or not self.busy:
+        if due or not self.busy or self._rows_wait():
             self._encode()
         entering = self._entering()
         if not entering and not self.busy:
@@ -175,6 +177,16 @@ class Scheduler:
             if group.left:  # it is no group of given sentences alone, that later ones read
                 self._groups[name] = group
                 group.job.ready.extend(group.ready)
+
+    def _rows_wait(self) -> bool:
+        """Rows are free, and no document that is encoded has a sentence for them: each of a model that reads its own
+        text is written by one row after the other. So many subwords are encoded that most rows have a document."""
+        room = self._capacity - len(self._generator.slots)
+        chains = [job for job in self.jobs if job.own_text is not None and job.encodable]
+        if not chains or room < -(-self._capacity // REFILL):
+            return False
+        held = sum(group.cost for group in self._groups.values())
+        return held + min(job.cost for job in chains) <= LIVE * self._options.max_tokens
 
     def _entering(self) -> list[Slot]:
         """Return the slots that enter now, sorted by memory; each is taken from the job with the fewest live slots.

@@ -1,0 +1,131 @@
+"""Conditional attention of few queries to texts of few sentences: a step of decoding, row by row.
+
+Every slot compares its queries with the sentences of its text, and copies the words of those that are kept behind each
+other. This takes a few products whatever the documents' lengths are. A row's numbers depend neither on the other rows
+nor on their number, as those of `docnmt.modules.softmax_attention.attend` (`docnmt.runtime.row_invariant`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from docnmt.functional.selection import SelectionPolicy, in_float32
+from docnmt.runtime.transfer import to_device
+from docnmt.runtime.tuning import INVARIANT_KEYS, new_shapes
+
+#: Sentences of a text up to which all are compared here; their keys are copied for each slot.
+FEW = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """The sentences that N slots choose from, head by head and side by side: S of each, behind them padding.
+
+    Attributes:
+        keys: (N·h, d_k, S), by which they are compared, in float32 at least.
+        hidden: (N·h, 1, S), -inf for padding and for sentences without a word, else 0.
+        begins: (N·h, S) int64, the row of a (T·h, d) table of words where a sentence begins for a head.
+        lengths: (N·h, S) int64, its words; 0 where `hidden`.
+        heads: h. most: sentences of the slot that has most.
+    """
+
+    keys: Tensor
+    hidden: Tensor
+    begins: Tensor
+    lengths: Tensor
+    heads: int
+    most: int
+
+    @classmethod
+    def of(
+        cls, slots: Sequence[np.ndarray], relevance: Tensor, begins: np.ndarray, lengths: np.ndarray
+    ) -> Choices | None:
+        """Of each slot the numbers of its sentences, at most `FEW`; None where no slot has any.
+
+        Args:
+            relevance: (Sk, h, d_k), the keys of all sentences. begins, lengths: (Sk,), their words.
+        """
+        counts, heads = np.array([len(slot) for slot in slots]), relevance.shape[1]
+        most = int(counts.max(initial=0))
+        if most == 0:
+            return None
+        width = -(-most // INVARIANT_KEYS) * INVARIANT_KEYS
+        number, real = np.zeros((len(slots), width), np.int64), np.arange(width) < counts[:, None]
+        number[real] = np.concatenate(slots)
+        length = np.where(real, lengths[number], 0)
+        rows, first = ((x[:, None] * heads + np.arange(heads)[:, None]).reshape(-1, width) for x in (number, begins[number]))
+        arrays = (rows, first, length.repeat(heads, 0))
+        at, begin, length_of = to_device(arrays, relevance.device)  # (N·h, S) each
+        keys = in_float32(relevance.flatten(0, 1).index_select(0, at.flatten())).view(*at.shape, -1)
+        empty = length_of == 0
+        hidden = keys.new_zeros(empty.shape).masked_fill_(empty, -torch.inf)[:, None]
+        return cls(keys.masked_fill_(empty[..., None], 0).mT, hidden, begin, length_of, heads, most)
+
+
+def attend_rows(
+    q: Tensor, sentence_q: Tensor, words: Tensor, values: Tensor, choices: Choices, policy: SelectionPolicy, *,
+    own: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Softmax[q·k/√d_k + kept relevance of the word's sentence] v (equation 7), one query a row; without gradient.
+
+    Args:
+        q, sentence_q: (R, h, d_k), slot by slot, as many of each.
+        words, values: (Tk, h, d_k), (Tk, h, d_v), contiguous.
+        policy: of a search without a tree and without blocks.
+        own: (N,) int64, the place of each slot's own sentence among its choices, for `always_own`.
+
+    Returns:
+        (R, h, d_v), in the type of `values`; 0 for a row without a word to read.
+    """
+    both, heads, d_k, t = len(choices.keys), choices.heads, q.shape[-1], min(policy.top_t, choices.most)
+    beam, scale = len(q) * heads // both, d_k**-0.5
+    asked, query = (x.view(-1, beam, heads, d_k).transpose(1, 2).reshape(both, beam, d_k) for x in (sentence_q, q))
+    with new_shapes(attention=True):
+        scores = torch.baddbmm(choices.hidden, in_float32(asked), choices.keys, alpha=scale)  # (N·h, b, S)
+        relevance, place = scores.topk(t, dim=-1)  # (N·h, b, t)
+        if policy.always_own and own is not None:
+            _read_own(scores, relevance, place, own)
+        place = place.view(both, -1)
+        length = choices.lengths.gather(1, place).view(-1, t)  # (N·h·b, t), as all that follows
+        ends = length.cumsum(1)  # the kept sentences of a row stand behind each other
+        fewest, most = (int(x) for x in ends[:, -1].aminmax())
+        if most == 0:
+            return values.new_zeros(len(q), heads, values.shape[-1])
+        column, step = _columns(-(-most // INVARIANT_KEYS) * INVARIANT_KEYS, heads, q.device)
+        of = (column >= ends[..., None]).sum(1)  # the sentence that stands at a column; t behind the last
+        begin = choices.begins.gather(1, place).view(-1, t).sub_(ends - length, alpha=heads)
+        rows = functional.pad(begin, (0, 1)).gather(1, of).add_(step).clamp_(max=len(words) * heads - 1).flatten()
+        k, v = (x.flatten(0, 1).index_select(0, rows).view(*of.shape, -1) for x in (words, values))
+        added = functional.pad(relevance.view(-1, t), (0, 1), value=-torch.inf).gather(1, of)[:, None]
+        if k.dtype == added.dtype:
+            read = torch.baddbmm(added, query.view(-1, 1, d_k), k.mT, alpha=scale)  # (N·h·b, 1, columns)
+        else:
+            read = torch.bmm(query.view(-1, 1, d_k), k.mT).to(added.dtype) * scale + added
+        weights = read.softmax(-1)
+        if fewest == 0:
+            weights = weights.masked_fill(ends[:, -1:, None] == 0, 0)
+        mixed = torch.bmm(weights.to(v.dtype), v)
+    return mixed.view(-1, heads, beam, v.shape[-1]).transpose(1, 2).reshape(len(q), heads, -1)
+
+
+@lru_cache(maxsize=256)
+def _columns(number: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """0, 1 … and 0, step …, so many."""
+    column = torch.arange(number, device=device)
+    return column, column * step
+
+
+def _read_own(scores: Tensor, relevance: Tensor, place: Tensor, own: Tensor) -> None:
+    """The least relevant sentence, which stands last, gives way to the slot's own one (N,), if this is not kept."""
+    own = own.repeat_interleave(len(scores) // len(own))[:, None, None].expand(*scores.shape[:-1], 1)
+    value = scores.gather(-1, own)
+    missing = ~(place == own).any(-1, keepdim=True) & (value > -torch.inf)
+    place[..., -1:] = torch.where(missing, own, place[..., -1:])
+    relevance[..., -1:] = torch.where(missing, value, relevance[..., -1:])

@@ -1,0 +1,71 @@
+"""Documents as steps of decoding read them: each stays where it was put first, whoever comes and goes beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from docnmt.functional.attend_rows import FEW, Choices
+from docnmt.modules.document_store import ContextKeys
+
+#: A document: the keys that hold it, and its number there.
+Document = tuple[ContextKeys, int]
+
+
+class Shelf:
+    """The words of documents behind each other, and the keys of their sentences.
+
+    Attributes:
+        words, values: (T, h, d_k), (T, h, d_v), with room behind the last one.
+    """
+
+    def __init__(self) -> None:
+        self.words = self.values = self._relevance = torch.empty(0)
+        self._numbers: dict[tuple[int, int], range] = {}
+        self._owners: list[ContextKeys] = []  # an `id` is known as long as its owner lives
+        self._ends = [0]  # of the sentences, in words
+
+    def put(self, documents: Sequence[Document]) -> np.ndarray:
+        """The numbers of all sentences of these documents in order; those that are new are put behind the others."""
+        new = [(keys, number) for keys, number in documents if (id(keys), number) not in self._numbers]
+        if new:
+            words, sentences = self._ends[-1], len(self._ends) - 1
+            parts = [self._enter(*document) for document in new]
+            tables = zip((self.words, self.values, self._relevance), (words, words, sentences), zip(*parts, strict=True))
+            self.words, self.values, self._relevance = (_written(table, at, rows) for table, at, rows in tables)
+        return np.concatenate([np.arange(0), *(self._numbers[id(keys), number] for keys, number in documents)])
+
+    def _enter(self, keys: ContextKeys, document: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The words, values and sentence keys of a new document, whose sentences get numbers."""
+        spans, known = keys.layout.document_sentences.host, len(self._ends) - 1
+        first, last = int(spans[document]), int(spans[document + 1])
+        bounds = keys.layout.sentences.host[first : last + 1]
+        self._ends += (bounds[1:] - bounds[0] + self._ends[-1]).tolist()
+        self._numbers[id(keys), document] = range(known, known + last - first)
+        self._owners.append(keys)
+        words = slice(int(bounds[0]), int(bounds[-1]))
+        return keys.keys[words], keys.values[words], keys.selectable().sentences[first:last]
+
+    def choices(self, slots: Sequence[np.ndarray]) -> Choices | None:
+        """Of slots that choose from sentences of these numbers."""
+        ends = np.array(self._ends)
+        return Choices.of(slots, self._relevance, ends[:-1], np.diff(ends))
+
+    def mostly_left(self, sentences: int) -> bool:
+        """Most of what stands here is read by nobody, if the slots read so many sentences."""
+        return len(self._ends) > 2 * sentences + FEW
+
+
+def _written(table: Tensor, begin: int, parts: Sequence[Tensor]) -> Tensor:
+    """The rows of `parts` from row `begin` on, in a larger table where this one is full."""
+    rows = torch.cat(list(parts))
+    if begin + len(rows) > len(table):
+        wider = rows.new_zeros(2 * (begin + len(rows)), *rows.shape[1:])  # finite, as a weight of 0 is multiplied by it
+        if begin:
+            wider[:begin] = table[:begin]
+        table = wider
+    table[begin : begin + len(rows)] = rows
+    return table
