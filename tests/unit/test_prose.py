@@ -35,7 +35,7 @@ fenced output is code, too
 def test_prose_is_everything_but_code_and_headings() -> None:
     found = [(paragraph.line, paragraph.text) for paragraph in prose.paragraphs(PAGE)]
     whole = "Two lines of one paragraph with CODE and a link. A second sentence."
-    cells = [(17, " one "), (19, " two words "), (19, " CODE ")]
+    cells = [(16, " one "), (18, " two words "), (18, " CODE ")]
     assert found == [(3, whole), (12, "an item goes on"), (14, "another"), *cells]
     assert prose.sentences(whole) == [whole[:48], whole[49:]]
     assert prose.words("CODE − 7 of a kind") == 5
