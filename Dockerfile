@@ -1,4 +1,4 @@
-# docnmt-serve on CPUs: no root, nothing to write. docs/guide/serve.md says how it is used.
+# docnmt-serve on CPUs: no root, nothing to write. docs/reference/service.md says how it is used.
 # PyTorch keeps its wheels without CUDA in an index of its own: docker build --build-arg TORCH_INDEX=URL makes a small image.
 FROM python:3.12-slim AS build
 ARG TORCH_INDEX

@@ -57,7 +57,7 @@ class Main(Protocol):
 
 @dataclass(frozen=True)
 class Command:
-    """A command's name, its description in a sentence or two, and examples, one per line, shown at the end of `--help`.
+    """A command's name, its description in a sentence or two, and examples, one per line, at the beginning of `--help`.
 
     `flags` are words that its body handles itself, each with its help.
     """
@@ -148,14 +148,15 @@ class Command:
     def help(self, sections: Sequence[Section], epilog: str = "", *, basic: bool) -> str:
         """Return the text of `--help`, or with `basic=False` of `--help-all`."""
         positional = [f" [{s.option.metavar}]" for section in sections for s in section.settings if s.option.positional]
-        parser = Parser(self.prog, usage=f"%(prog)s{''.join(positional)} [OPTION ...]", description=self.description)
+        examples = "examples:\n" + textwrap.indent(self.examples.strip(), "  ")
+        about = f"{self.description}\n\n{examples}"
+        parser = Parser(self.prog, usage=f"%(prog)s{''.join(positional)} [OPTION ...]", description=about)
         left = add_options(parser, sections, basic=basic)
         common = add_common(parser)
         for name, help in self.flags.items():
             common.add_argument(name, help=help, action="store_true")
         more = [f"{left} more options: --help-all"] if left else []
-        examples = "examples:\n" + textwrap.indent(self.examples.strip(), "  ")
-        parser.epilog = "\n\n".join(filter(None, [*more, examples, epilog]))
+        parser.epilog = "\n\n".join(filter(None, [*more, epilog]))
         return parser.format_help().rstrip("\n")
 
 

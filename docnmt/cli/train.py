@@ -28,16 +28,20 @@ COMMAND = Command(
 checkpoint in --save-dir is, bit for bit as if it had never stopped; only the options of the group "run" may change.
 SIGTERM, SIGHUP and Ctrl-C save first. --arch NAME --help shows the options of that architecture, too.""",
     """
-docnmt-train data-bin/bible --arch hier_cond_transformer_small --save-dir runs/bible --max-update 20000
-docnmt-train data-bin/bible --arch transformer --save-dir runs/base --max-tokens 8192 --update-freq 4 --bf16
-docnmt-train data-bin/bible --arch transformer --save-dir runs/bleu --best-checkpoint-metric bleu --patience 10
-docnmt-train data-bin/bible --arch cond_transformer --save-dir runs/doc --finetune-from-model runs/base
-docnmt-train data-bin/bible --arch doc_transformer --save-dir runs/mixed --resolutions 1 2 4 0
-docnmt-train data-bin/bible --arch transformer --save-dir runs/base --dry-run
+docnmt-train data-bin --arch transformer_small --save-dir runs/sentence --max-update 20000
+docnmt-train data-bin --arch transformer_small --save-dir runs/sentence --max-update 20000 --dry-run
+docnmt-train data-bin --arch cond_transformer_small --save-dir runs/document --finetune-from-model runs/sentence
+docnmt-train data-bin --arch transformer --save-dir runs/large --max-tokens 8192 --update-freq 4 --bf16
+docnmt-train data-bin --arch transformer_small --save-dir runs/bleu --best-checkpoint-metric bleu --patience 10
+docnmt-train data-bin --arch doc_transformer_small --save-dir runs/mixed --resolutions 1 2 4 0
 docnmt-train --list
 """,
     {"--list": "show every task, architecture, criterion, position ... by name"},
 )
+
+#: What `--help` says before the names of the models.
+SIZES = """--arch NAME takes one of these, most of them with a size, too: NAME_tiny, NAME_small, NAME_big (see --list).
+--arch NAME --help shows the options of one:"""
 
 #: The options that choose parts with options of their own.
 CHOSEN: dict[str, Registry[Any]] = {"arch": MODELS, "task": TASKS, "criterion": CRITERIA, **PARTS}
@@ -141,7 +145,7 @@ def resolve(given: Given) -> dict[str, Any]:
         if given.help is None:
             given.parse([*general, *every])
             raise UsageError([*no_data(given), f"--arch is required: {bases()} (--list shows all)"])
-        names = f"architectures (--arch NAME --help shows the options of one):\n{lines_of(ARCHITECTURES)}"
+        names = f"{SIZES}\n{lines_of(MODELS)}"
         return COMMAND.resolve(given, general, epilog=names)
     arch = known(ARCHITECTURES, "--arch", str(given.get("arch")))
     architecture = ARCHITECTURES.get(arch)

@@ -16,9 +16,9 @@ COMMAND = Command(
     """Translate documents (text, Markdown, HTML, DOCX, PPTX, XLSX, ODT, EPUB, XLIFF, PO, TMX, JSON, YAML, SRT, VTT …)
 into documents of the same kind: structure, inline formats, code, links and placeholders stay, and so do the
 translations that XLIFF, PO and TMX have. Without FILE, translate stdin to stdout. stdin is one document of raw
-text in UTF-8: each line is split into
-sentences, the translation of a line is a line, and blank lines stay. With --input-format corpus a line is a sentence
-and an empty line separates documents; with jsonl or tsv each row comes back with its translation.
+text in UTF-8: each line is split into sentences, the translation of a line is a line, and blank lines stay. With
+--input-format corpus a line is a sentence and an empty line separates documents; with jsonl or tsv each row comes back
+with its translation.
 With --given FILE, lines that have a translation keep it.""",
     """
 docnmt-translate letter.docx -o brief.docx --path runs/bible

@@ -3,7 +3,7 @@
 # command goes on.
 #   DATA=folder recipes/inferlite/run.sh [figure2] [hash] [baselines] [ablation] [evaluate] [tables]    # all without an argument
 # DATA holds nli/ (or SNLI's and MultiNLI's .jsonl, see TRAIN and VALID), vectors/ and imdb/ with the files named below, and
-# senteval/ as docs/guide/sentence-vectors.md has it.
+# senteval/ as docs/reference/sentence-vectors.md has it.
 set -eu
 DATA=${DATA:?folder with nli, vectors, senteval and imdb}
 WORK=${WORK:-inferlite}

@@ -57,14 +57,15 @@ def shown() -> list[Shown]:
 
 def commands(page: str) -> Iterator[Shown]:
     """The commands of one page."""
-    fence, begun, parts = False, 0, ""
+    fence: str | None = None  # the language of the fenced block around a line
+    begun, parts = 0, ""
     for number, line in enumerate((ROOT / page).read_text(encoding="utf-8").splitlines(), 1):
         if line.startswith("```"):
-            fence = not fence and line.strip("`") in ("", "sh", "bash")
+            fence = line.strip("`") if fence is None else None
             continue
         if cell := re.search(r"\| `((?:docnmt-|python )[^`]+)` \|", line):
             yield Shown(page, number, cell[1])
-        if not (fence or line.startswith("    ")):
+        if not (line.startswith("    ") if fence is None else fence in ("", "sh", "bash")):
             continue
         words = re.sub(r"\s+#( .*|$)", "", line.strip())
         if not parts and not START.match(words):
@@ -94,7 +95,7 @@ def run(words: list[str]) -> int:
         else:
             arguments.append(word)
     main = getattr(importlib.import_module(module), function)
-    out, kept = io.StringIO(), sys.stdin
+    out, kept = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True), sys.stdin
     sys.stdin = io.TextIOWrapper(io.BytesIO(files["<"].read_bytes() if "<" in files else b""), encoding="utf-8")
     try:
         with contextlib.redirect_stdout(out):
@@ -102,7 +103,7 @@ def run(words: list[str]) -> int:
     finally:
         sys.stdin = kept
     if ">" in files:
-        files[">"].write_text(out.getvalue(), encoding="utf-8")
+        files[">"].write_bytes(out.buffer.getvalue())  # type: ignore[attr-defined]
     return int(status)
 
 

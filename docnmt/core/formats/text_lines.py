@@ -1,4 +1,4 @@
-"""Lines of a UTF-8 text file, checked while they are read (`docs/guide/your-data.md` says what a corpus is).
+"""Lines of a UTF-8 text file, checked while they are read (`docs/reference/data.md` says what a corpus is).
 
 Lines end at `\\n` only, so U+2028, U+0085 and form feeds are ordinary text. CRLF is stripped and counted, a byte order
 mark at the beginning is removed and noted; a lone `\\r`, NUL or a byte that is not UTF-8 is an error that names the

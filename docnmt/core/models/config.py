@@ -28,7 +28,7 @@ class TransformerConfig:
 
     default_task: ClassVar[str] = "document_translation"
 
-    #: Options that do not change the meaning of weights: a model may start from weights trained with other values.
+    #: Options that do not change the meaning of weights. A model may start from weights trained with other values.
     free: ClassVar[tuple[str, ...]] = ("checkpoint_activations",)
 
     encoder_layers: int = option(6, "layers of the encoder", between=(1, 1000))
