@@ -1,4 +1,6 @@
-"""The drawings of reference/architecture.md, from the package's imports and files: `python docs/drawings.py` writes them anew.
+"""The drawings of reference/architecture.md, from the package's imports and files.
+
+`python docs/drawings.py` writes them anew.
 
 `packages.svg` is a matrix: the packages in the order of the table in architecture.md, a dot where one imports the
 other, the larger the more often. `batch.svg` is the way of a batch and of a document; a file that is not there is an

@@ -34,7 +34,9 @@ class Shelf:
         if new:
             words, sentences = self._ends[-1], len(self._ends) - 1
             parts = [self._enter(*document) for document in new]
-            tables = zip((self.words, self.values, self._relevance), (words, words, sentences), zip(*parts, strict=True))
+            places = (words, words, sentences)
+            held = (self.words, self.values, self._relevance)
+            tables = zip(held, places, zip(*parts, strict=True), strict=True)
             self.words, self.values, self._relevance = (_written(table, at, rows) for table, at, rows in tables)
         return np.concatenate([np.arange(0), *(self._numbers[id(keys), number] for keys, number in documents)])
 

@@ -1,6 +1,6 @@
 """Table 1 of Trankova and Rykunov, measured, and what conditional attention and the tree cost against other ways.
 
-    OMP_NUM_THREADS=1 python recipes/attention/attention.py [--what table1 conditional tree step layer …] [--plot docs/pictures]
+    OMP_NUM_THREADS=1 python recipes/attention/attention.py [--what table1 conditional …] [--plot docs/pictures]
 
 One document of n sentences of 25 words, eight heads of width 64, t = 4, float32. All ways run with the same settings of
 `docnmt.runtime.tune` and take turns; medians of forward + backward, and of the forward pass alone. A way is left out

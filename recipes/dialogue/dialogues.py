@@ -107,9 +107,7 @@ def lines(path: str) -> list[str]:
 def rest(args: argparse.Namespace) -> None:
     """The lines of a translation that were not given."""
     sys.stdout.writelines(
-        f"{line}\n"
-        for line, there in zip(lines(args.translation), lines(args.given), strict=True)
-        if not there.strip()
+        f"{line}\n" for line, there in zip(lines(args.translation), lines(args.given), strict=True) if not there.strip()
     )
 
 

@@ -30,9 +30,7 @@ print(status)
 """
 
 
-def test_a_folder_for_the_hub_is_loaded_from_its_cache(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_for_the_hub_is_loaded_from_its_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A document model, whole: card, settings of the search, checkpoint without optimizer."""
     own = small_system.random_checkpoint(tmp_path / "own.safetensors")
     folder = tmp_path / "cache/models--some--model/snapshots/0123"

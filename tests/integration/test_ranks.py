@@ -133,9 +133,7 @@ def jobs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     for case in dict.fromkeys(case for _, case in trainings):
         assert train.main([*words[case], "--update-freq", "2", "--save-dir", str(folder / "one" / case)]) == 0, case
     more = {"two": [], "sharded": ["--shard"]}
-    shared = [
-        ["train", *words[case], *more[kind], "--save-dir", str(folder / kind / case)] for kind, case in trainings
-    ]
+    shared = [["train", *words[case], *more[kind], "--save-dir", str(folder / kind / case)] for kind, case in trainings]
     results = iter(run_jobs(folder, 2, [*shared, *uses(folder, "two").values()]))
     trained = {f"{kind}/{case}": next(results) for kind, case in trainings}
     return Jobs(folder, trained, {case: next(results) for case in uses(folder, "")})

@@ -20,9 +20,7 @@ SENTENCES = ["The dog sees a tree.", "A cat finds it.", "The <b>old</b> house & 
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Of a model that reads what is confirmed."""
     folder = tmp_path_factory.mktemp("desk")
-    checkpoint = small_system.save(
-        folder / "m.safetensors", "hier_cond_transformer_tiny", target_context="conditional"
-    )
+    checkpoint = small_system.save(folder / "m.safetensors", "hier_cond_transformer_tiny", target_context="conditional")
     with serve(folder / "log", "--path", str(checkpoint), "--beam", "2") as served:
         yield served
         assert "Traceback" not in (folder / "log").read_text()

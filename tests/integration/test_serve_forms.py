@@ -65,9 +65,7 @@ def shaped(lines: list[str], texts: list[str]) -> list[str]:
     return ["\n".join(next(waiting) for _ in text.split("\n")) for text in texts]
 
 
-def test_deepls_own_client(
-    service: Served, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deepls_own_client(service: Served, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deepl = pytest.importorskip("deepl", reason="needs the package deepl")
     client = deepl.Translator("any key", server_url=service.address)
     lines = "\n".join(TEXTS) + "\n"
@@ -146,9 +144,7 @@ def test_libretranslates_own_client(service: Served, checkpoint: Path, monkeypat
         assert plain.get(address).status_code == 404  # once
 
 
-def test_openais_own_client(
-    service: Served, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openais_own_client(service: Served, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     openai = pytest.importorskip("openai", reason="needs the package openai")
     client = openai.OpenAI(api_key="any", base_url=f"{service.address}/v1", max_retries=0)
     (model,) = client.models.list().data

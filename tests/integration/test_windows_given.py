@@ -104,9 +104,7 @@ def test_what_must_be_translated_in_order_is_one_chain() -> None:
     options, corpus = GenerationConfig(generator="greedy", max_tokens=1), small_system.corpus(DOCUMENTS)
     chains = {}
     for system, network in (("own text", models("own text")), ("given text", models("given text"))):
-        work = Job(
-            network, small_system.task(), corpus, options, GREEDY, given={}, window=1, deliver=lambda *_: None
-        )
+        work = Job(network, small_system.task(), corpus, options, GREEDY, given={}, window=1, deliver=lambda *_: None)
         assert [each for chain in work.chains() for each in chain] == list(work.ranges())
         chains[system] = [(chain[0][0], chain[-1][1]) for chain in work.chains()]
     ends = corpus.document_offsets.tolist()

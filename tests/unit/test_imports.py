@@ -74,4 +74,5 @@ def top_level_imports(path: Path) -> set[str]:
 
 def test_the_drawings_are_up_to_date() -> None:
     for file, content in drawings.drawings().items():
-        assert (ROOT / "docs" / "pictures" / file).read_text(encoding="utf-8") == content, "run: python docs/drawings.py"
+        kept = (ROOT / "docs" / "pictures" / file).read_text(encoding="utf-8")
+        assert kept == content, "run: python docs/drawings.py"

@@ -102,8 +102,9 @@ def test_the_folder_holds_every_pair(
     assert "without a vector: dreams (2)" in report  # in the training and in the validation pairs
     assert "warning: 2 pairs of valid stand in the training data, too" in report
     task = Nli.load(NliConfig(), tmp_path / "data")
-    embeddings, stored = task.embeddings, PairDataset.open(
-        tmp_path / "data", "train", read_meta(tmp_path / "data")["files"]
+    embeddings, stored = (
+        task.embeddings,
+        PairDataset.open(tmp_path / "data", "train", read_meta(tmp_path / "data")["files"]),
     )
     gold = [row for row in PAIRS if row[0] != "-"]
     assert [NLI_LABELS[label] for label in stored.labels] == [row[0] for row in gold]

@@ -44,9 +44,7 @@ class Entries:
     kinds: Mapping[str, int] = field(default_factory=dict)
 
 
-def entries(
-    table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Collection[str] = ()
-) -> Entries:
+def entries(table: Mapping[str, int], *, unk: str, eos: str, pad: int, added: Collection[str] = ()) -> Entries:
     """docnmt's numbers for the entries of a table: the special ones first, the others in its order.
 
     `<s>` is the row `pad`, with which the decoder begins. Those that were `added` to a vocabulary stand for words: they

@@ -103,7 +103,6 @@ class Docx(Office):
         inline = _read(ops, base)
         segment = inline.segment(units=units)
 
-
         def filled(found: Translated) -> None:
             _fill(paragraph, segment, inline, looks.get(base), found)
             turned(paragraph, self.languages)

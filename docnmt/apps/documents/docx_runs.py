@@ -51,9 +51,7 @@ class Op:
 def flat(parent: Element) -> list[Op]:
     """What stands in a paragraph, or in an element around runs, step by step."""
     ops: list[Op] = []
-    children = [
-        each for child in parent if local(child) not in _PROPERTIES | _PASSING for each in _divided(child)
-    ]
+    children = [each for child in parent if local(child) not in _PROPERTIES | _PASSING for each in _divided(child)]
     ends = _field_ends(children)
     place = 0
     while place < len(children):

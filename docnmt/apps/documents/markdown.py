@@ -140,9 +140,7 @@ class Markdown(Spliced):
             left.append(self._line(begin))
         sections.paragraph()
 
-    def _html(
-        self, token: Token, begin: int, end: int, sections: Sections, left: list[int | str]
-    ) -> Iterator[Place]:
+    def _html(self, token: Token, begin: int, end: int, sections: Sections, left: list[int | str]) -> Iterator[Place]:
         lines = [line.strip() for line in token.content.strip().split("\n")]
         begin = self.source.index(lines[0], begin, end)  # behind the mark of a list or quotation
         part = self.source[begin:end]

@@ -111,9 +111,7 @@ def _units(unit: Element, source: Element, units: tuple[str, str]) -> Iterator[U
         yield _unit(part, hard_space(part, unit), known, units, partial(segments.target, part.get("mid")))
 
 
-def _unit(
-    source: Element, hard: Hard, known: str | None, units: tuple[str, str], place: Callable[[], Element]
-) -> Unit:
+def _unit(source: Element, hard: Hard, known: str | None, units: tuple[str, str], place: Callable[[], Element]) -> Unit:
     """A source, its translation if it is `known`, and where that goes."""
     inline = read(deepcopy(source), role, hard)  # its marks move into the target
     segment = inline.segment(translation=known or None, units=units)

@@ -77,9 +77,7 @@ class SharedModel:
             places = self._open(sentences)
         if all(sentence.given is not None for sentence in sentences):
             return  # nothing would ever answer
-        order = Order(
-            corpus, given, self._events.put, self._deadline, terms=self._terms, formality=self._formality
-        )
+        order = Order(corpus, given, self._events.put, self._deadline, terms=self._terms, formality=self._formality)
         self._service.submit(order)
         found: dict[int, Translation] = {}
         try:

@@ -29,6 +29,7 @@ from docnmt.core.search.translate_corpus import Translation
 #: What becomes another status: of too much at a time OpenAI's clients know this one.
 STATUSES = {"queue_full": 429}
 
+
 class Message(msgspec.Struct):
     """A turn of the chat."""
 

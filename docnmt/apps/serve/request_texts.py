@@ -195,7 +195,13 @@ async def _with_tags(service: Service, request: Request, texts: Texts, tags: Tag
         return document.write(translated(document, model, split=split, split_target=split_target, align=model.align))
 
     events = document_events(
-        service, request.state.log, opened, written, deadline, receive=request.receive, terms=texts.terms,
+        service,
+        request.state.log,
+        opened,
+        written,
+        deadline,
+        receive=request.receive,
+        terms=texts.terms,
         formality=texts.formality,
     )
     async with contextlib.aclosing(events):

@@ -230,4 +230,3 @@ def _segments(asked: list[str | NewSegment]) -> list[SessionSegment]:
         confirmed = segment.translation is not None if segment.confirmed is None else segment.confirmed
         found.append(SessionSegment(segment.source, segment.translation, confirmed))
     return found
-
