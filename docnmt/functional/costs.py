@@ -75,8 +75,8 @@ TREE_DOTS = 1 << 18
 
 # --- Softmax attention between spans (`packed`, `buckets`)
 
-#: Queries × keys of a span from which a CPU computes it without keeping the scores. 0.99, 0.32 in spans of 128 words: with
-#: double the value they are kept, which was three times as fast there, and 1.6 times at 400 words.
+#: Queries × keys of a span from which a CPU computes it without keeping the scores. 0.99, 0.32 in spans of 128 words:
+#: with double the value they are kept, which was three times as fast there, and 1.6 times at 400 words.
 SPAN_FUSED = 128 * 128
 #: Queries × keys above which a span is computed alone and keeps no scores, 1 MB a head in float32. 1.01, 1.03 at 512
 #: words.
