@@ -16,8 +16,8 @@ from docnmt.functional.autograd import Context
 class HalfWeights:
     """What autocast makes of the weights and biases of linear layers, and the same gradients, in a few launches.
 
-    Parameters that several modules share stay as they are: an output layer's weights are embeddings, too. So do those of
-    modules that a plug-in brings, which may switch autocast off.
+    Parameters that several modules share stay as they are: an output layer's weights are embeddings, too. So do those
+    of modules that a plug-in brings, which may switch autocast off.
 
     Args:
         parts: of the model, whose linear layers are all used under autocast.
