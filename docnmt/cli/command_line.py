@@ -120,15 +120,15 @@ def add_options(parser: Parser, sections: Sequence[Section], *, basic: bool = Fa
         group = parser.add_argument_group(section.name)
         for setting in sorted(shown, key=lambda setting: not setting.required):
             if setting.name not in seen:  # an option that two sections share is added once and reaches both
-                _add_option(group, setting, section.values.get(setting.name, setting.default))
+                _add_option(group, setting, section.values.get(setting.name, setting.default), section.use)
             seen.add(setting.name)
     return left
 
 
-def _add_option(group: argparse._ArgumentGroup, setting: Setting, default: object) -> None:
+def _add_option(group: argparse._ArgumentGroup, setting: Setting, default: object, use: str) -> None:
     about = setting.option
     shown = "" if setting.required or default in (None, "", (), False) else f" [{default}]"
-    required = " (required)" if setting.required and not about.positional else ""
+    required = f" (required{use and ' '}{use})" if setting.required and not about.positional else ""
     rules = "".join(f"; {rule}" for rule in about.rules())
     help = (about.help + rules + shown + required).replace("%", "%%")
     if about.positional:

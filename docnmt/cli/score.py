@@ -37,8 +37,7 @@ COMMAND = Command(
 document, with sacreBLEU's signatures. Files hold a sentence a line and empty lines between documents; the reference
 says which empty line of --sys is a break and which a missing translation. With --resegment, --sys has the translation
 of a document in any lines. Or have a model (--path) choose between right and wrong translations (--contrastive). Or
-look for expected words in translations (--generative, with --sys or --path). "(required)" is said of the use that an
-option belongs to.""",
+look for expected words in translations (--generative, with --sys or --path).""",
     """
 docnmt-score --ref test.de --sys results/hypotheses.txt
 docnmt-score --ref test.de0 test.de1 --sys hypotheses.txt --src test.en --paired other.txt --by position
@@ -49,10 +48,12 @@ docnmt-score --generative questions.tsv --sys answers.txt
 docnmt-score --generative questions.tsv --path runs/bible --beam 5
 """,
 )
-TRANSLATION = (Section("translation", ScoreConfig), Section("report", ReportConfig))
-QUESTIONS = (Section("questions", QuestionsConfig), Section("models", ModelsConfig))
-CONTRASTIVE = (Section("contrastive", ContrastiveConfig), *QUESTIONS)
-GENERATIVE = (Section("generative", GenerativeConfig), Section("answers", AnswersConfig))
+TRANSLATION = (Section("translation", ScoreConfig, use="to score a translation"), Section("report", ReportConfig))
+QUESTIONS = (Section("questions", QuestionsConfig), Section("models", ModelsConfig, use="with --contrastive"))
+CONTRASTIVE = (Section("contrastive", ContrastiveConfig, use="for contrastive scoring"), *QUESTIONS)
+GENERATIVE = (
+    Section("generative", GenerativeConfig, use="to look for expected words"), Section("answers", AnswersConfig)
+)  # fmt: skip
 SEARCH = (Section("generation", GenerationConfig), Section("search", BeamSearchConfig))
 
 

@@ -55,7 +55,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     lock = -1
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         _sweep(path)
         lock = _lock(temporary, os.O_CREAT | os.O_RDWR)
         yield temporary
@@ -70,6 +70,17 @@ def replacing(path: Path) -> Iterator[Path]:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             os.close(lock)
+
+
+def make_folder(path: Path) -> None:
+    """A folder for output; it is said on stderr if it is new, as a name may have been mistyped.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if not path.exists():
+        path.mkdir(parents=True, exist_ok=True)
+        print(f"note: {path}: is a new folder", file=sys.stderr)
 
 
 def _lock(path: Path, flags: int) -> int:
@@ -140,7 +151,7 @@ def replacing_folder(path: Path, *, marker: str, overwrite: bool) -> Iterator[Pa
     """
     path = Path(os.path.realpath(path))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         _sweep(path)
         check_folder(path, marker=marker, overwrite=overwrite)
         temporary, lock = _locked_folder(path)

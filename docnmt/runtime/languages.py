@@ -29,6 +29,30 @@ _SHORT = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], strict=True))
 #: Languages and scripts that are written from right to left.
 _RTL = "ar arc azb bal ckb dv fa glk he ks lrc mzn nqo pnb ps sd skr syr ug ur yi arab hebr thaa syrc nkoo adlm rohg"
 _FROM_THE_RIGHT = frozenset(_RTL.split())
+#: The categories of plural forms in the order in which CLDR names them; every language has the last one.
+PLURALS = ("zero", "one", "two", "few", "many", "other")
+#: Beside `other`, by language (CLDR 46, cardinal numbers). Without `many` of Romance languages, which is for millions.
+_PLURAL_RULES = {
+    "": "bo dz id ig ja jv km ko lo ms my su th to wo yo yue zh",
+    "one": (
+        "af am an as az bg bn ca da de el en eo es et eu fa ff fi fo fr fy gl gu ha hi hu hy ia io is it ka kk kl kn "
+        "ku ky lb ln mg mk ml mn mr nb ne nl nn no om or os pa ps pt rm sc sd si sn so sq ss st sv sw ta te ti tk tl "
+        "tn tr ts ug ur uz ve xh zu"
+    ),
+    "one few": "bs hr mo ro sr", "one few many": "be cs lt pl ru sk uk", "one two": "he iu se",
+    "one two few": "dsb gd hsb sl", "one two few many": "br ga gv mt", "zero one": "lv",
+    "zero one two few many": "ar cy kw",
+}  # fmt: skip
+_PLURALS = {code: names.split() for names, codes in _PLURAL_RULES.items() for code in codes.split()}
+
+
+def plural_change(source: str, target: str) -> tuple[list[str], list[str]]:
+    """Plural categories that a target language has and the source has not, in CLDR's order, and those of the source
+    that it lacks; none where one of both languages is not in the table."""
+    theirs, ours = (_PLURALS.get(base(language)) for language in (source, target))
+    if theirs is None or ours is None:
+        return [], []
+    return [name for name in ours if name not in theirs], [name for name in theirs if name not in ours]
 
 
 def base(language: str) -> str:

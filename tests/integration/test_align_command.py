@@ -83,6 +83,21 @@ def test_languages_are_found_where_nothing_says_them(tmp_path: Path) -> None:
     assert pairs_of(tmp_path / "out.tmx") == PAIRS
 
 
+@pytest.mark.parametrize(("given", "missing"), [
+    ((), ("--source-lang", "--target-lang")), (("-s", "en"), ("--target-lang",)), (("-s", "en", "-t", "en"), ()),
+])  # fmt: skip
+def test_only_a_language_that_nobody_said_is_asked_for(
+    tmp_path: Path, capsys: Capture, given: tuple[str, ...], missing: tuple[str, ...]
+) -> None:
+    pytest.importorskip("py3langid")
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("The old dog walks in the river. The cat sleeps under the tree.\n")
+    words = [str(tmp_path / "a.txt"), str(tmp_path / "b.txt"), "-o", str(tmp_path / "out.tmx")]
+    assert main([*words, *given]) == 2
+    said = capsys.readouterr().err
+    assert tuple(each for each in ("--source-lang", "--target-lang") if each in said) == missing
+
+
 def test_a_corpus_becomes_a_corpus(tmp_path: Path, capsys: Capture) -> None:
     """Documents stay documents; a line is a sentence."""
     for language, texts in (("en", ["One two three four.", "Five six.\n\nSeven eight nine."]),

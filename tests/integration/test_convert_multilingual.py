@@ -296,3 +296,11 @@ def test_what_is_missing_or_wrong_is_one_line(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "m/sentencepiece.bpe.model").write_bytes(b"no")
     (tmp_path / "m/model.safetensors").write_bytes(b"no")
     assert "sentencepiece.bpe.model" in refused()
+
+
+def test_marian_is_refused_before_weights_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    models.write(tmp_path / "theirs", family="nllb")
+    (tmp_path / "theirs" / "model.safetensors").write_bytes(b"never opened")
+    assert convert([str(tmp_path / "theirs"), str(tmp_path / "out"), "--to", "hf-marian"]) == 2
+    assert "--to hf-marian" in one_line(capsys)
+    assert not (tmp_path / "out").exists()

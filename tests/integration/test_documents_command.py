@@ -55,6 +55,39 @@ def test_what_would_be_lost_is_refused_before_any_work(
     assert not (folder / "o.html").exists()
 
 
+def test_names_of_folders_and_documents_are_not_taken_for_each_other(
+    folder: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "texts").mkdir()
+    assert main(["texts", "--path", model]) == 1
+    assert "texts: is a folder" in capsys.readouterr().err
+    assert main(["x.txt", "x.md", "-o", "out.md", "--path", model]) == 2
+    assert "-o out.md" in capsys.readouterr().err
+    assert not (folder / "out.md").exists()
+    for place in ("out.md/", "texts"):  # a folder by its slash, and one that is there
+        assert main(["x.txt", "x.md", "-o", place, "--path", model, "--beam", "1"]) == 0
+        assert (folder / place / "x.md").is_file()
+        assert ("note: out.md: is a new folder" in capsys.readouterr().err) == (place == "out.md/")
+
+
+def test_nothing_becomes_nothing_or_is_refused(
+    folder: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A text may be empty, from stdin as in a file; what has a frame, and a table, may not."""
+    command = [sys.executable, "-m", "docnmt.cli.translate", "--path", model]
+    told = subprocess.run(command, input=b"", capture_output=True, check=False)
+    assert (told.returncode, told.stdout) == (0, b"")
+    (folder / "e.txt").write_bytes(b"")
+    assert main(["e.txt", "-o", "f.txt", "--path", model]) == 0
+    assert (folder / "f.txt").read_bytes() == b""
+    (folder / "e.json").write_bytes(b"")
+    assert main(["e.json", "-o", "f.json", "--path", model]) == 1
+    assert "e.json: is empty" in capsys.readouterr().err
+    table = subprocess.run([*command, "--input-format", "jsonl"], input=b"", capture_output=True, check=False)
+    assert table.returncode == 1
+    assert b"stdin: is empty" in table.stderr
+
+
 def test_a_glossary_from_a_pipe_is_read_once(folder: Path, model: str) -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, b"cat\tfinds\n")
@@ -160,11 +193,22 @@ def test_parts_that_stay_and_unknown_text_are_named(
 ) -> None:
     with zipfile.ZipFile(folder / "x.docx", "a") as package:
         package.writestr("word/charts/chart1.xml", "<c><v>Sales</v></c>")
-    (folder / "snow.txt").write_text("a ☃ cat.\n", encoding="utf-8")
+    (folder / "snow.txt").write_text("a 漢 cat.\n", encoding="utf-8")
     assert main(["snow.txt", "x.docx", "-o", "out", "--path", model, "--beam", "1"]) == 0
     told = capsys.readouterr().err
     assert "x.docx: stays as it is: word/charts/chart1.xml" in told
-    assert "unknown to the model (☃)" in told
+    assert "unknown to the model (漢)" in told
+
+
+def test_what_is_kept_is_not_called_unknown(
+    folder: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The vocabulary has neither braces nor snowmen; both come through, as placeholders and signs."""
+    (folder / "kept.md").write_text("a {漢} ☃ cat.\n\n漢字 `漢`\n\n`漢` 12 ☃\n", encoding="utf-8")
+    assert main(["kept.md", "-o", "out.md", "--path", model, "--beam", "1"]) == 0
+    told = capsys.readouterr().err
+    assert "in 1 of 2 sentences" in told  # the line of signs is not translated at all
+    assert "(漢 字)" in told
 
 
 def test_sentences_translated_again_in_parts_are_explained_once(folder: Path, model: str) -> None:

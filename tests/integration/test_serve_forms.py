@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,7 +28,7 @@ from docnmt.apps.serve.openai import prompted
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.worker import Models
 from docnmt.cli.translate import main as translate_command
-from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
+from docnmt.core.search.config import BeamSearchConfig, GenerationConfig, SamplingConfig
 from docnmt.core.search.translate_corpus import translate_corpus
 
 TEXTS = ["The dog sees. A cat finds it.", "the old house.", "", "It walks\nin the river."]
@@ -288,7 +289,9 @@ HOSTILE: list[tuple[str, Any, int]] = [
         {"messages": [{"role": "user", "content": "a\0"}]},
     )),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": "dog " * 300}]}, 413), ("/v1/nothing", {}, 404),
-
+    ("/v3/glossaries", None, 404), ("/v2", {}, 404), ("/v2/translate", None, 405), ("/v1/chat/completions", None, 405),
+    ("/v1", None, 404), ("/suggest", LIBRE, 404), ("/languages/x", None, 404), ("/detect", None, 405),
+    ("/v1/chat/completions", {"messages": [{"role": "poet", "content": "a"}]}, 400),
 ]  # fmt: skip
 
 
@@ -299,7 +302,8 @@ def test_what_is_wrong_is_told_in_the_form_of_the_request(path: str, body: Any, 
     answer = open_client.get(path) if body is None else open_client.post(path, **sent, headers=headers)
     assert answer.status_code == status, answer.text
     told = answer.json()
-    if path.startswith("/v2"):
+    assert "--" not in answer.text.replace("--max-", "")  # options are the service's, not the client's
+    if path.startswith(("/v2", "/v3")):
         assert list(told) == ["message"]
         assert isinstance(told["message"], str)
     elif path.startswith("/v1"):
@@ -307,6 +311,39 @@ def test_what_is_wrong_is_told_in_the_form_of_the_request(path: str, body: Any, 
     else:
         assert list(told) == ["error"]
         assert isinstance(told["error"], str)
+
+
+@pytest.mark.parametrize("more", [
+    {"target_lang": "fr"}, {"source_lang": "fr"}, {"formality": "polite"}, {"formality": "formal"},
+])  # fmt: skip
+def test_the_own_form_names_fields_and_no_options(more: dict[str, str], open_client: Any) -> None:
+    answer = open_client.post("/translate", json={**OWN, **more})
+    (name,) = more
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith(f"{name}: ")
+    assert "--" not in answer.text
+
+
+def test_glossaries_name_fields_and_no_options(small: Models, open_client: Any) -> None:
+    asked = {"glossary": {"a": "\u4e16"}}
+    assert open_client.post("/sessions", json=asked).json()["error"]["message"].startswith("glossary: ")
+    answer = open_client.post("/v2/glossaries", json={**GLOSSARY, "entries": "a\t\u4e16"})
+    assert answer.json()["message"].startswith("entries: ")
+    drawn = started(replace(small, options=GenerationConfig(generator="sampling"), search=SamplingConfig()))
+    told = drawn.post("/sessions", json={"glossary": {"a": "b"}}).json()["error"]
+    drawn.service.worker.stop()
+    assert told["message"].startswith("glossary: ")
+    assert "--" not in told["message"]
+
+
+def test_a_pdf_is_refused_with_advice_in_every_form(open_client: Any) -> None:
+    file = {"file": ("a.pdf", b"%PDF-1.7")}
+    own = open_client.post("/translate/file?name=a.pdf", content=b"%PDF-1.7")
+    kind = open_client.post("/translate/file?kind=pdf", content=b"%PDF-1.7")
+    deepl = open_client.post("/v2/document", data={"target_lang": "DE"}, files=file)
+    libre = open_client.post("/translate_file", data={"source": "en", "target": "de"}, files=file)
+    assert [each.status_code for each in (own, kind, deepl, libre)] == [415, 415, 415, 400]
+    assert all("convert it" in each.text and "?kind=" not in each.text for each in (own, kind, deepl, libre))
 
 
 def test_an_error_in_a_stream_of_events_is_told(small: Models) -> None:

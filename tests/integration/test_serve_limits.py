@@ -22,9 +22,9 @@ from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
 from docnmt.apps.serve.app import build
 from docnmt.apps.serve.config import ServeConfig
-from docnmt.apps.serve.file_route import PAIRS, SharedModel
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.service import Service
+from docnmt.apps.serve.shared_model import PAIRS, SharedModel
 from docnmt.apps.serve.worker import Models
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 

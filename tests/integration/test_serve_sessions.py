@@ -40,6 +40,17 @@ def client() -> Iterator[Any]:
     found.service.worker.stop()
 
 
+def test_a_body_that_says_nothing_may_be_left_out() -> None:
+    client = started(models())
+    made = client.post("/sessions")
+    assert (made.status_code, made.json()["segments"]) == (201, [])
+    address = f"/sessions/{made.json()['session']}"
+    assert client.post(f"{address}/translate").json() == {"segments": []}
+    assert client.post(f"{address}/segments").status_code == 400  # it must say which
+    assert client.post("/sessions", content=b"a").status_code == 415
+    client.service.worker.stop()
+
+
 @pytest.mark.parametrize(("arch", "options"), ARCHITECTURES, ids=[arch for arch, _ in ARCHITECTURES])
 def test_what_is_confirmed_is_read_before_and_after(arch: str, options: dict[str, Any]) -> None:
     used = models(arch, **options)

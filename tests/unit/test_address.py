@@ -12,7 +12,7 @@ import pytest
 
 from docnmt.cli.score import main as score
 from docnmt.core.formats.address import ADDRESS_WORDS, AddressRule, language_pair, second_person
-from docnmt.core.scoring.address import score_address
+from docnmt.core.scoring.address import address_doubt, score_address
 from docnmt.runtime.errors import UserError
 
 F, I = "formal", "informal"  # noqa: E741
@@ -114,3 +114,32 @@ def test_the_command_reports_compares_and_refuses(tmp_path: Path, capsys: pytest
     assert "--src" in capsys.readouterr().err
     assert score([*words, "xx", "--src", str(tmp_path / "s")]) == 2
     assert "--address" in capsys.readouterr().err
+
+
+FRENCH = ["Comment vas-tu ?", "C'est ton chien.", "Où est votre chat ?", "Il te voit.", "Vous venez."] * 4
+GERMAN = ["Wie geht es dir?", "Das ist dein Hund.", "Wo ist Ihre Katze?", "Er sieht dich.", "Kommen Sie."] * 4
+
+
+@pytest.mark.parametrize(("texts", "own"), [(FRENCH, "fr"), (GERMAN, "de")])
+def test_another_language_than_the_text_has_is_doubted(texts: list[str], own: str) -> None:
+    sources = ["How are you?"] * len(texts)
+    assert address_doubt(sources, texts, own) is None
+    for other in ADDRESS_WORDS.keys() - {own}:
+        assert f"in '{own}'?" in (address_doubt(sources, texts, other) or "")
+    assert address_doubt(sources[:2], texts[:2], own) is None
+    assert address_doubt(sources[:2], ["Non.", "Oui."], own) is not None  # nothing to count
+    assert address_doubt(["A dog."], texts[:1], own) is not None
+
+
+def test_the_command_doubts_and_says_none_where_nothing_repeats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fr").write_text("\n".join(FRENCH) + "\n", encoding="utf-8")
+    (tmp_path / "en").write_text("How are you?\n" * len(FRENCH), encoding="utf-8")
+    words = ["--ref", str(tmp_path / "fr"), "--sys", str(tmp_path / "fr"), "--src", str(tmp_path / "en")]
+    assert score([*words, "--address", "de"]) == 0
+    said = capsys.readouterr()
+    assert "warning: --address de: " in said.err
+    assert "nan" not in said.out
+    assert score([*words, "--address", "fr"]) == 0
+    assert "--address" not in capsys.readouterr().err

@@ -11,8 +11,9 @@ from translate.lang import data
 from docnmt.apps.documents import read
 from docnmt.core.formats.split_sentences import splitter
 from docnmt.core.scoring.metrics import bleu_tokenizer
+from docnmt.runtime import languages
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.languages import base, check_language, right_to_left, tag
+from docnmt.runtime.languages import base, check_language, plural_change, right_to_left, tag
 
 #: Where langcodes keeps a member of a group apart, or takes another member for the group.
 _APART = {"bih": "bho", "fuv": "fuv", "hbs": "sr", "nb": "nb", "nob": "nb", "pbt": "pbt", "prs": "fa", "quy": "quy",
@@ -66,3 +67,23 @@ def test_three_letters_divide_sentences_and_cut_words_as_two_do() -> None:
     for code in ("de", "deu", "ger-AT"):
         assert len(splitter("rules", code)("Am 3. Mai kam Dr. Maier. Er ging.")) == 2
     assert [bleu_tokenizer(code) for code in ("zho_Hans", "jpn", "kor", "deu")] == ["zh", "ja-mecab", "ko-mecab", "13a"]
+
+
+@pytest.mark.parametrize("language", sorted(languages._PLURALS))
+def test_plural_categories_are_those_of_cldr(language: str) -> None:
+    """By Babel, which has CLDR's data; of Romance languages without `many`, which is for millions."""
+    babel = pytest.importorskip("babel")
+    try:
+        expected = set(babel.Locale(language).plural_form.tags)
+    except babel.UnknownLocaleError:
+        pytest.skip("Babel does not know it")
+    found = set(languages._PLURALS[language])
+    assert found in (expected, expected - {"many"} if "few" not in expected else expected)
+
+
+def test_plural_categories_that_come_and_go() -> None:
+    assert plural_change("en", "pl_PL") == (["few", "many"], [])
+    assert plural_change("en", "ar") == (["zero", "two", "few", "many"], [])
+    assert plural_change("rus_Cyrl", "en") == ([], ["few", "many"])
+    assert plural_change("en", "ja") == ([], ["one"])
+    assert plural_change("en", "tlh") == plural_change("en", "de") == ([], [])

@@ -399,3 +399,49 @@ def test_damaged_and_hostile_files_are_refused_in_a_line(kind: str, content: str
         document(kind, content)
     assert str(caught.value).startswith(f"x.{kind}")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"), [(b'{"a": "b"\n\n\n', 1), (b'{"a": "b",\n', 1), (b'{\n"a": "b",,\n}\n', 2)]
+)
+def test_a_mistake_is_in_a_line_that_the_file_has(content: bytes, line: int) -> None:
+    with pytest.raises(UserError, match=rf"^x\.json:{line}: "):
+        read(content, "json", name="x.json", source_lang="en", target_lang="de")
+
+
+PLURAL = "{n, plural, =0 {no dog} one {# dog} other {# dogs}} of {m, selectordinal, one {#st} other {#th}}"
+QUANTITIES = """<resources>
+  <plurals name="dogs">
+    <item quantity="one">%d dog</item>
+    <item quantity="other">%d dogs</item>
+  </plurals>
+  <plurals name="same" translatable="false"><item quantity="one">a</item><item quantity="other">b</item></plurals>
+</resources>
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        ("de", ["one", "other"]), ("pl", ["one", "few", "many", "other"]), ("ru", ["one", "few", "many", "other"]),
+        ("ar", ["one", "zero", "two", "few", "many", "other"]), ("ja", ["other"]), ("xx", ["one", "other"]),
+    ],
+)  # fmt: skip
+def test_plural_forms_are_those_of_the_target(target: str, names: list[str]) -> None:
+    """What the source has not says what `other` says; numbers of their own, ordinals and protected texts stay."""
+    texts = {name: "# DOG" if name == "one" else "# DOGS" for name in names}
+    found = read(json.dumps({"a": PLURAL}).encode(), "json", name="x.json", source_lang="en", target_lang=target)
+    branches = " ".join(f"{name} {{{text}}}" for name, text in texts.items())
+    expected = f"{{n, plural, =0 {{NO DOG}} {branches}}} OF {{m, selectordinal, one {{#ST}} other {{#TH}}}}"
+    assert json.loads(translate(found, Model())) == {"a": expected}
+    android = read(QUANTITIES.encode(), "xml", name="x.xml", source_lang="en", target_lang=target)
+    first, second = ElementTree.fromstring(translate(android, Model())).findall("plurals")
+    assert {item.get("quantity"): item.text for item in first} == {n: t.replace("#", "%d") for n, t in texts.items()}
+    assert [item.get("quantity") for item in first] == names
+    assert [item.get("quantity") for item in second] == ["one", "other"]
+
+
+def test_plural_forms_go_where_the_target_has_fewer() -> None:
+    message = "{n, plural, one {# pes} few {# psi} many {# psa} other {# psov}}"
+    found = read(json.dumps({"a": message}).encode(), "json", name="x.json", source_lang="sk", target_lang="en")
+    assert json.loads(translate(found, Model())) == {"a": "{n, plural, one {# PES} other {# PSOV}}"}

@@ -18,7 +18,7 @@ import pytest
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools" / "bench"))
-    for name in ("serve", "service"):
+    for name in ("serve", "service", "clients"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return importlib.import_module("serve")
 

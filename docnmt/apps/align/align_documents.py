@@ -44,7 +44,11 @@ def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
         name or detected(side, path, flag) for name, side, path, flag in zip(named, sides, paths, flags, strict=True)
     )
     if source == target:
-        raise UsageError(f"{paths[0]} and {paths[1]} both seem to be '{source}'; give --source-lang and --target-lang")
+        given = config.source_lang, config.target_lang
+        unsaid = [flag for flag, name in zip(flags, given, strict=True) if name is None]
+        if not unsaid:
+            raise UsageError(f"{paths[0]} and {paths[1]} are both called '{source}'; expected two languages")
+        raise UsageError(f"{paths[0]} and {paths[1]} both seem to be '{source}'; give {' and '.join(unsaid)}")
     output = Path(config.output)
     for file in files_of(output, (source, target)):
         check_new(file, overwrite=config.overwrite)

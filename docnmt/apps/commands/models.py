@@ -16,6 +16,7 @@ from torch import nn
 from docnmt.apps.commands.config import ModelsConfig
 from docnmt.core.batching.formality import in_form
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.directions import UnknownLanguage
 from docnmt.core.data.meta import read_meta
 from docnmt.core.formats.address import Form
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask, is_translation_model
@@ -86,13 +87,14 @@ def between(task: TranslationTask, source_lang: str | None, target_lang: str | N
     """Return a task for other languages, of models that know several; None keeps a language.
 
     Raises:
-        UsageError: the models lack a language.
+        UnknownLanguage: the models lack a language.
     """
-    if (source_lang or task.source_lang, target_lang or task.target_lang) == task.languages:
-        return task
-    if not isinstance(task, DocumentTranslation):  # a plug-in's
-        raise UsageError(f"--source-lang, --target-lang: expected {_direction(task)}, the only direction")
-    return task.between(source_lang, target_lang)
+    if isinstance(task, DocumentTranslation):
+        return task.between(source_lang, target_lang)
+    for side, wanted, own in zip(("source", "target"), (source_lang, target_lang), task.languages, strict=True):
+        if wanted not in (None, own):  # a plug-in's task is of one direction
+            raise UnknownLanguage(side, str(wanted), f"'{own}', the only one that this model has")
+    return task
 
 
 def load_models(config: ModelsConfig) -> LoadedModels:

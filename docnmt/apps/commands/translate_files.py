@@ -13,10 +13,10 @@ from docnmt.apps.commands.explain_output import check_explain, explained, write_
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, load_models
 from docnmt.apps.commands.output import progress_of
-from docnmt.apps.documents import Document, kind_of, read
+from docnmt.apps.documents import ENDINGS, Document, kind_of, read
 from docnmt.apps.documents.document_sentences import Sentence, Translate, translated
 from docnmt.apps.documents.project_marks import Span
-from docnmt.apps.documents.segment import BREAK
+from docnmt.apps.documents.segment_parts import changing_text
 from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
 from docnmt.apps.explain.explain_page import ExplainedSentence
 from docnmt.core.data.corpus import ParallelCorpus
@@ -93,8 +93,8 @@ def _tell_left(document: Document, path: Path) -> None:
 
 
 def source_text(document: Document, task: TranslationTask) -> ParallelCorpus:
-    """Return the text of a document to be translated, one segment per line."""
-    texts = [segment.text.replace(BREAK, " ") for segment in document.segments if segment.translation is None]
+    """Return the text of a document that a translation can lose, one segment per line; fixed text comes through."""
+    texts = [text for text in map(changing_text, document.segments) if text]
     return ParallelCorpus.from_lines([texts], task.source_tokenizer)
 
 
@@ -106,6 +106,8 @@ def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
     """
     sources = [Path(name) for name in config.files]
     for source in sources:
+        if source.is_dir():
+            raise UserError(f"{source}: is a folder; give the documents in it: {source}/*.docx")
         kind_of(source.name)
         check_readable(source)
     if config.output is None:
@@ -114,6 +116,8 @@ def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
     if len(sources) > 1 or out.is_dir() or config.output.endswith("/"):
         if out.exists() and not out.is_dir():
             raise UserError(f"{out}: is a file; several documents go into a folder, choose another name")
+        if out.suffix.lower() in ENDINGS and not out.is_dir() and not config.output.endswith("/"):
+            raise UsageError(f"-o {out}: is named like one document; several go into a folder, for one give {out}/")
         targets = [out / source.name for source in sources]
     else:
         targets = [out]

@@ -17,11 +17,13 @@ from docnmt.apps.convert.pretrained_folder import CONFIG
 from docnmt.apps.convert.sentence_model import OPTIONS, SentenceModel, read_checkpoint, write_checkpoint
 from docnmt.core.training.checkpoint import load_checkpoint, read_header, save_checkpoint
 from docnmt.runtime.errors import UsageError, UserError
-from docnmt.runtime.files import BEST, check_folder, find_checkpoint, replacing_folder, write_json
+from docnmt.runtime.files import BEST, LAST, check_folder, find_checkpoint, replacing_folder, write_json
 from docnmt.runtime.version import __version__
 
 #: The file by which a folder is known to be ours.
 MARKER = "converted.json"
+#: Our own kind, beside the `model_type`s of transformers.
+_DOCNMT = "docnmt"
 _WRITE: dict[str, Callable[[SentenceModel, Path], None]] = {
     "docnmt": write_checkpoint, "hf-marian": write_marian, "ctranslate2": write_ctranslate2,
     "hub-folder": write_checkpoint,
@@ -35,14 +37,8 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
         UserError: IN cannot be read or expressed in the other form, or OUT is there and may not be replaced.
     """
     source, folder = Path(config.input), Path(config.output)
-    if not source.exists():
-        raise UserError(f"{source}: no such file or folder")
-    check_folder(folder, marker=MARKER, overwrite=config.overwrite)
-    if source.resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{folder}: would take the place of {source}, which is read; give another folder")
-    if config.to == "ctranslate2":
-        require_ctranslate2()
-    what, write = _read(source, config, say)
+    kind = _all_of(lambda: _kind(source, config), lambda: _check_output(source, folder, config))
+    what, write = _read(source, kind, config, say)
     with replacing_folder(folder, marker=MARKER, overwrite=config.overwrite) as temporary:
         write(temporary)
         if config.to == "hub-folder":
@@ -56,22 +52,83 @@ def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:
         )
 
 
-def _read(source: Path, config: ConvertConfig, say: Callable[[str], None]) -> tuple[str, Callable[[Path], None]]:
-    """What is converted, in words, and what writes it into a folder."""
+def _all_of(first: Callable[[], str], *others: Callable[[], None]) -> str:
+    """What the first says; every problem that one of them has is told, not the first one only."""
+    found, problems = "", list[UserError]()
+    for check in (first, *others):
+        try:
+            found = check() or found
+        except UserError as error:
+            problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise UsageError([text for each in problems for text in getattr(each, "problems", [str(each)])])
+    return found
+
+
+def _check_output(source: Path, folder: Path, config: ConvertConfig) -> None:
+    """
+    Raises:
+        UserError: OUT may not be written, or a package is missing that writes it.
+    """
+    check_folder(folder, marker=MARKER, overwrite=config.overwrite)
+    if source.resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{folder}: would take the place of {source}, which is read; give another folder")
+    if config.to == "ctranslate2":
+        require_ctranslate2()
+
+
+def _kind(source: Path, config: ConvertConfig) -> str:
+    """What IN is: a `model_type` of transformers, or docnmt's. No weights are read.
+
+    Raises:
+        UserError: it is none of what can be read, or cannot become what is wanted; or options do not fit it.
+    """
+    if not source.exists():
+        raise UserError(f"{source}: no such file or folder")
+    if source.is_file() and (source.suffix == ".json" or (source.parent / CONFIG).is_file()):
+        raise UserError(f"{source}: is one file of a folder; give the folder, {source.resolve().parent}")
     is_folder = (source / CONFIG).is_file()
     for name, model in (("source.spm", "a Marian"), ("sentencepiece.bpe.model", "an M2M100 or NLLB")):
         if not is_folder and (source / name).is_file():
             raise UserError(f"{source / CONFIG}: no such file; a folder of {model} model has one")
-    kind = JsonFile(source / CONFIG).values.get("model_type") if is_folder else "docnmt"
-    if config.to == {"marian": "hf-marian"}.get(str(kind), kind):
-        if not is_folder:
-            read_header(find_checkpoint(source))  # says so where it is no checkpoint at all
-        raise UsageError(f"--to {config.to}: {source} is in this form already")
+    kind = str(JsonFile(source / CONFIG).values.get("model_type")) if is_folder else _DOCNMT
+    if not is_folder:
+        read_header(_checkpoint(source))
+    problems = []
+    if config.to == {"marian": "hf-marian"}.get(kind, kind):
+        problems.append(f"--to {config.to}: {source} is in this form already")
+    if config.to == "hf-marian" and kind == MULTILINGUAL:
+        why = "norms its layers before and counts positions otherwise"
+        problems.append(f"--to hf-marian: {source} is M2M100 or NLLB, which {why}; take docnmt or ctranslate2")
     if config.languages and kind != MULTILINGUAL:
-        raise UsageError(f"--languages is for M2M100 and NLLB; {source} is none")
+        problems.append(f"--languages is for M2M100 and NLLB; {source} is none")
     given = {"--source-lang": config.source_lang, "--target-lang": config.target_lang}
-    if not is_folder and (useless := [name for name, value in given.items() if value is not None]):
-        raise UsageError([f"{name} has no effect: the checkpoint {source} has its languages" for name in useless])
+    useless = [name for name, value in given.items() if value is not None and not is_folder]
+    problems += [f"{name} has no effect: the checkpoint {source} has its languages" for name in useless]
+    if problems:
+        raise UsageError(problems)
+    return kind
+
+
+def _checkpoint(source: Path) -> Path:
+    """The checkpoint that IN is or holds.
+
+    Raises:
+        UserError: it holds none, and is no folder of another toolkit either.
+    """
+    if source.is_dir() and not any((source / name).is_file() for name in (BEST, LAST)):
+        expected = f"a folder of transformers with {CONFIG}, or a --save-dir with {BEST} or {LAST}"
+        raise UserError(f"{source}: holds no model; expected {expected}")
+    return find_checkpoint(source)
+
+
+def _read(
+    source: Path, kind: str, config: ConvertConfig, say: Callable[[str], None]
+) -> tuple[str, Callable[[Path], None]]:
+    """What is converted, in words, and what writes it into a folder."""
+    is_folder = kind != _DOCNMT
     if not is_folder and config.to == "hub-folder":
         file = find_checkpoint(source)
         checkpoint = load_checkpoint(file, optimizer=False)

@@ -28,16 +28,20 @@ def check_files(folder: Path, settings: JsonFile, kind: str, needed: Sequence[st
     found = settings.values.get("model_type")
     if found != kind:
         raise UserError(f"{settings.path}: 'model_type' is {found!r}, expected 'marian' or 'm2m_100'")
+    problems = []
     missing = [name for name in needed if not (folder / name).is_file()]
     if not any((folder / name).is_file() for name in (WEIGHTS, _INDEX)):
         if any((folder / name).is_file() for name in _PICKLES):
-            raise UserError(
+            problems.append(
                 f"{folder}: {_PICKLES[0]} is a pickle, which docnmt does not open; have transformers write "
                 f"{WEIGHTS}: AutoModelForSeq2SeqLM.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})"
             )
-        missing = [WEIGHTS, *missing]
+        else:
+            missing = [WEIGHTS, *missing]
     if missing:
-        raise UserError(f"{folder}: {', '.join(missing)} missing; expected the files of {noun}")
+        problems.append(f"{folder}: {', '.join(missing)} missing; expected the files of {noun}")
+    if problems:
+        raise UserError("; and ".join(problems))
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:

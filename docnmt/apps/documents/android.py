@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 
@@ -15,6 +15,7 @@ from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, parse, shown_in, text_in, written
 from docnmt.apps.documents.xml_tree import Tree, Unit
 from docnmt.runtime.errors import UserError
+from docnmt.runtime.languages import plural_change
 
 _REFERENCE = re.compile(r"\s*[@?](?:\+?[\w.]+:)?[\w.]+/[\w.]+\s*")
 #: Space at the ends that counts: by its number, or between quotes.
@@ -40,7 +41,28 @@ class Android(Tree):
                         yield _unit(text, ("0", str(number)))
 
     def _saved(self, parts: set[str]) -> bytes:
+        change = plural_change(*self.languages)
+        for plurals in self._root.iterchildren("plurals"):
+            if plurals.get("translatable") != "false":
+                _change_quantities(plurals, change)
         return written(self._root, self.content)
+
+
+def _change_quantities(plurals: Element, change: tuple[Sequence[str], Sequence[str]]) -> None:
+    """Gives plural forms the quantities of the target language; what is new says what `other` says."""
+    items = {item.get("quantity"): item for item in plurals.findall("item")}
+    other, (added, dropped) = items.get("other"), change
+    if other is None:
+        return
+    for name in added:
+        if name not in items:
+            item, before = deepcopy(other), other.getprevious()
+            item.set("quantity", name)
+            item.tail = other.tail if before is None else before.tail
+            other.addprevious(item)
+    for name in dropped:
+        if name in items:
+            plurals.remove(items[name])
 
 
 def _unit(element: Element, units: tuple[str, str]) -> Unit:

@@ -14,7 +14,7 @@ from docnmt.apps.documents.splice import Place, Spliced
 from docnmt.apps.documents.tagged import read
 from docnmt.apps.documents.text_file import replaced
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.languages import base, tag
+from docnmt.runtime.languages import base, plural_change, tag
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ class Catalogue(Spliced):
             place = self.places[number]
             assert isinstance(place, _Text)
             texts.setdefault(place.entry, {})[id(place.branch)] = self._render(place, text)
-        changes = [*self._settings()]
+        changes, change = [*self._settings()], plural_change(*self.languages)
         for number, found in texts.items():
             entry = self._entries[number]
-            changes.append((entry.begin, entry.end, self._written(entry, self._roots[number].written(found))))
+            changes.append((entry.begin, entry.end, self._written(entry, self._roots[number].written(found, change))))
         return self._encoded(replaced(self.source, sorted(changes)))
 
     def _line(self, place: int) -> int:
@@ -71,6 +71,7 @@ class Catalogue(Spliced):
         return bisect_right(self._ends, place) + 1
 
     def _wrong(self, place: int, message: str) -> UserError:
+        place = min(place, len(self.source.rstrip()))  # what is missing at the end is missing in the last line
         return UserError(f"{self.name}:{self._line(place)}: {message}")
 
     def _renamed(self, name: str) -> str | None:

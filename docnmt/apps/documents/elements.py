@@ -151,15 +151,17 @@ def _step(role: Role) -> tuple[int, str]:
 def fill(parent: Element, marks: Sequence[Mark], payloads: Sequence[Payload], found: Translated) -> None:
     """Puts a translation into an element, in place of all that is in it."""
     empty(parent)
-    stack = [parent]
+    stack, waiting = [parent], list[str]()  # text grows here, where that does not copy it each time
     for piece in pieces(marks, found):
         if isinstance(piece, str):
-            _append_text(stack[-1], piece)
+            waiting.append(piece)
             continue
         payload = payloads[piece.number]
         if payload.element is None:
-            _append_text(stack[-1], payload.space)
-        elif isinstance(piece, Close):
+            waiting.append(payload.space)
+            continue
+        _append_text(stack[-1], waiting)
+        if isinstance(piece, Close):
             if payload.end is None:
                 stack.pop()
             else:
@@ -169,6 +171,7 @@ def fill(parent: Element, marks: Sequence[Mark], payloads: Sequence[Payload], fo
             if isinstance(piece, Open) and payload.end is None:
                 empty(payload.element)
                 stack.append(payload.element)
+    _append_text(stack[-1], waiting)
 
 
 def empty(element: Element) -> None:
@@ -183,7 +186,11 @@ def _append(parent: Element, child: Element) -> None:
     parent.append(child)
 
 
-def _append_text(parent: Element, text: str) -> None:
+def _append_text(parent: Element, waiting: list[str]) -> None:
+    text = "".join(waiting)
+    waiting.clear()
+    if not text:
+        return
     last = next(parent.iterchildren(reversed=True), None)  # len() would count them all
     if last is None:
         parent.text = (parent.text or "") + text

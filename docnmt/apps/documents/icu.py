@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -14,6 +14,8 @@ _QUOTED = re.compile(r"'(?:'|(?=[{}#|])(?:[^']|'')*(?:'|\Z))")
 _SIMPLE = re.compile(r"\{\s*[\w.-]+\s*(?:,(?:[^{}']|'[^']*')*)?\}")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 _STOP = re.compile(r"['{}#]")
+#: Plural categories that are added, and those that are dropped.
+PluralChange = tuple[Sequence[str], Sequence[str]]
 #: Arguments inside of each other; no message has so many.
 _DEEPEST = 20
 
@@ -23,29 +25,67 @@ class NoMessage(ValueError):
 
 
 @dataclass
+class Argument:
+    """An argument with branches.
+
+    Attributes:
+        head: `{n, plural,`. branches: what chooses each, with the brace and the space around, and the branch.
+        tail: what ends it. plural: whether numbers choose, by the categories of a language.
+    """
+
+    head: str
+    branches: list[tuple[str, Branch]]
+    tail: str
+    plural: bool = False
+
+    def pieces(self) -> Iterator[str | Branch]:
+        """The branches in order, and between them what is around them in the source."""
+        before = self.head
+        for selector, branch in self.branches:
+            yield before + selector
+            yield branch
+            before = "}"
+        yield before + self.tail
+
+    def written(self, texts: Mapping[int, str], change: PluralChange) -> str:
+        """As `Branch.written`; categories that the target has, too, say what `other` says."""
+        parts = [self.head]
+        added, dropped = change if self.plural else ((), ())
+        names = [selector.strip(" \t\r\n{") for selector, _ in self.branches]
+        for name, (selector, branch) in zip(names, self.branches, strict=True):
+            text = branch.written(texts, change)
+            new = [each for each in added if each not in names] if name == "other" else []
+            if "other" not in names or name not in dropped:
+                parts += [f"{selector.replace('other', each)}{text}}}" for each in new] + [f"{selector}{text}}}"]
+        return "".join([*parts, self.tail])
+
+
+@dataclass
 class Branch:
     """A text, with placeholders for the arguments that have branches of their own.
 
     Attributes:
-        text: what is translated. inside: for each placeholder of `text` what it stands for: as it is written, or pieces
-            of that and branches. quotes: whether apostrophes quote in it; doubled: whether it doubles all others.
+        text: what is translated. inside: for each placeholder of `text` what it stands for: as it is written, or an
+            argument with branches. quotes: whether apostrophes quote in it; doubled: whether it doubles all others.
     """
 
     text: str = ""
-    inside: dict[str, list[str | Branch]] = field(default_factory=dict)
+    inside: dict[str, str | Argument] = field(default_factory=dict)
     quotes: bool = False
     doubled: bool = False
 
     def all(self) -> Iterator[Branch]:
         """This one and those inside of it, in order."""
         yield self
-        for pieces in self.inside.values():
-            for piece in pieces:
-                if isinstance(piece, Branch):
-                    yield from piece.all()
+        for found in self.inside.values():
+            for _, branch in found.branches if isinstance(found, Argument) else ():
+                yield from branch.all()
 
-    def written(self, texts: dict[int, str]) -> str:
+    def written(self, texts: Mapping[int, str], change: PluralChange = ((), ())) -> str:
         """The message, in which branches, by their `id`, have another text.
+
+        Args:
+            change: plural categories that are new, and those that go, as `plural_change` says of two languages.
 
         Raises:
             ValueError: a text has lost a placeholder.
@@ -59,7 +99,8 @@ class Branch:
         parts, place = list[str](), 0
         for match in found:
             parts.append(self._quoted(text[place : match.start()] + "{")[:-1])
-            parts += (piece if isinstance(piece, str) else piece.written(texts) for piece in self.inside[match[0]])
+            inside = self.inside[match[0]]
+            parts.append(inside if isinstance(inside, str) else inside.written(texts, change))
             place = match.end()
         return "".join([*parts, self._quoted(text[place:])])
 
@@ -97,13 +138,13 @@ class _Reader:
         found, parts = Branch(quotes=True, doubled="''" in self._source), list[str]()
         while place < len(self._source) and self._source[place] != "}":
             if match := _QUOTED.match(self._source, place):
-                parts.append("'" if match[0] == "''" else self._name(found, "text", [match[0]]))
+                parts.append("'" if match[0] == "''" else self._name(found, "text", match[0]))
                 place = match.end()
             elif match := _COMPLEX.match(self._source, place):
-                pieces, place = self._argument(match, number, depth)
-                parts.append(self._name(found, match[1], pieces))
+                argument, place = self._argument(match, number, depth)
+                parts.append(self._name(found, match[1], argument))
             elif self._source[place] == "#" and number:
-                parts.append(self._name(found, number, ["#"]))
+                parts.append(self._name(found, number, "#"))
                 place += 1
             elif match := _SIMPLE.match(self._source, place):
                 parts.append(match[0])
@@ -118,26 +159,24 @@ class _Reader:
         found.text = "".join(parts)
         return found, place
 
-    def _argument(self, match: re.Match[str], number: str, depth: int) -> tuple[list[str | Branch], int]:
-        """An argument as pieces and branches, and where it ends."""
+    def _argument(self, match: re.Match[str], number: str, depth: int) -> tuple[Argument, int]:
+        """An argument, and where it ends."""
         number = number if match[2] == "select" else match[1]
-        begin, place = match.start(), match.end()
-        pieces: list[str | Branch] = []
+        place, branches = match.end(), list[tuple[str, Branch]]()
         while selector := _SELECTOR.match(self._source, place):
             branch, end = self.branch(selector.end(), number, depth + 1)
-            pieces += [self._source[begin : selector.end()], branch]
-            begin = place = end
-            if not self._source.startswith("}", place):
+            branches.append((selector[0], branch))
+            if not self._source.startswith("}", end):
                 raise NoMessage("a branch does not end")
-            place += 1
+            place = end + 1
         last = _END.match(self._source, place)
-        if last is None or not pieces:
+        if last is None or not branches:
             raise NoMessage(f"the argument '{match[1]}' does not end")
-        return [*pieces, self._source[begin : last.end()]], last.end()
+        return Argument(match[0], branches, last[0], match[2] == "plural"), last.end()
 
-    def _name(self, branch: Branch, name: str, pieces: list[str | Branch]) -> str:
-        """A placeholder for these, which stands nowhere else in the branch."""
+    def _name(self, branch: Branch, name: str, written: str | Argument) -> str:
+        """A placeholder for this, which stands nowhere else in the branch."""
         numbers = self._numbers.setdefault((id(branch), name), count())
         free = next(each for number in numbers if (each := f"{{{name}{number or ''}}}") not in self._taken)
-        branch.inside[free] = pieces
+        branch.inside[free] = written
         return free

@@ -38,6 +38,8 @@ _KINDS: dict[str, tuple[str, str, str]] = {
     "odp": ("docnmt.apps.documents.odt", "Odt", "lxml"),
     "mdx": ("docnmt.apps.documents.mdx", "Mdx", "markdown_it"),
 }
+#: Kinds whose files may have nothing in them; those of all others have a frame.
+_FRAMELESS = frozenset({"txt", "md", "mdx", "html", "po", "srt", "yaml", "properties", "strings"})
 #: The kind of each ending of a file's name.
 ENDINGS: dict[str, str] = {
     **{f".{kind}": kind for kind in _KINDS},
@@ -71,7 +73,8 @@ def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang:
             languages say which is which.
 
     Raises:
-        UserError: it is damaged, not of this kind, or not in these languages; or a package is missing.
+        UserError: it is empty and no text is a document of this kind; it is damaged, not of this kind, or not in these
+            languages; or a package is missing.
     """
     module, title, package = _KINDS[kind]
     try:
@@ -80,5 +83,7 @@ def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang:
         found = getattr(importlib.import_module(module), title)
     except ImportError as error:
         raise UserError(f"{name}: .{kind} needs an extra: pip install 'docnmt[documents]'") from error
+    if not content and kind not in _FRAMELESS:
+        raise UserError(f"{name}: is empty, expected a .{kind} document")
     document: Document = found(content, name=name, languages=(source_lang, target_lang))
     return document

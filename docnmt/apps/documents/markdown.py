@@ -7,7 +7,8 @@ in order (`markdown_inline`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from markdown_it.token import Token
@@ -29,6 +30,10 @@ _SECTIONS = frozenset({"bullet_list", "ordered_list", "tr", "dl", "line_block"})
 #: Blocks that may have a title in their first line.
 _TITLED = frozenset({"container_colons", "container_slashes", "indented"})
 _NUMBERED = re.compile(r"\{\d+\}")
+
+
+#: A sign that nothing requires to be escaped, and is.
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 def _escaped(piece: str) -> str:
@@ -156,17 +161,28 @@ class Markdown(Spliced):
     def _render(self, place: Place, text: Translated) -> str:
         if not isinstance(place, _Written):
             return render(place, text, web.escape)
-        out = render(place, text, str)
+        always = self._always_escaped(place)
+        out = render(place, text, always)
         if not self._reads(out, place, text):
-            out = render(place, text, _escaped)
+            out = render(place, text, lambda piece: always(_escaped(piece)))
             bare = replace(place, raws=[raw if not raw[1].startswith(raw[0]) else ("", "") for raw in place.raws])
             if bare.raws != place.raws and not self._reads(out, place, text):  # signs of emphasis would be text
-                out = render(bare, text, _escaped)
+                out = render(bare, text, lambda piece: always(_escaped(piece)))
         if place.block == "title":
             out = out.replace('"', "'")
         if place.block == "heading":
             out = _CLOSING.sub(r"\\\g<0>", out)
         return out.replace("|", "\\|") if place.cell else out
+
+    def _always_escaped(self, place: _Written) -> Callable[[str], str]:
+        """What escapes the signs of a text that its author escapes wherever they stand in it, needed or not."""
+        written = Counter(_ESCAPE.findall(self.source[place.begin : place.end]))
+        text = place.segment.text
+        signs = {sign for sign, count in written.items() if sign not in "\\|" and text.count(sign) == count}
+        if not signs:
+            return str
+        wanted = re.compile(f"(?<!\\\\)[{re.escape(''.join(sorted(signs)))}]")
+        return lambda piece: wanted.sub(r"\\\g<0>", piece)
 
     def _reads(self, out: str, place: _Written, text: Translated) -> bool:
         """Whether what is written is read again as what was meant."""

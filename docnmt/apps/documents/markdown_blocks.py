@@ -12,6 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.helpers import parseLinkLabel
 from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
+from markdown_it.rules_core import StateCore, inline
 from markdown_it.rules_inline import StateInline, image, link
 from mdit_py_plugins.container import container_plugin
 from mdit_py_plugins.deflist import deflist_plugin
@@ -55,6 +56,11 @@ _FORMULA = re.compile(r"\\\((.{1,1000}?)\\\)", re.DOTALL)
 _NOTE = re.compile(r"\[\^[^\s\]]{1,200}\]")
 #: Lines of a formula, at most.
 _LINES = 500
+#: Links and notes inside of each other, as in CommonMark's preset.
+_DEEPEST = 20
+#: Where a paragraph has its last `]`, in the parser's notes.
+_LAST = "docnmt_last_bracket"
+_Rule = Callable[[StateInline, bool], bool]
 _ALWAYS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
 
 
@@ -70,9 +76,10 @@ def parser() -> MarkdownIt:
     for name, rule in rules.items():
         made.block.ruler.before("fence", name, rule, _ALWAYS)
     made.block.ruler.after("table", "line_block", _line_block)
-    made.inline.ruler.before("link", "note", _note)
-    made.inline.ruler.at("link", _noting(link))
-    made.inline.ruler.at("image", _noting(image))
+    made.core.ruler.at("inline", _inline)
+    made.inline.ruler.before("link", "note", _ending(_note))
+    made.inline.ruler.at("link", _ending(_noting(link)))
+    made.inline.ruler.at("image", _ending(_noting(image)))
     made.inline.ruler.at("footnote_ref", _noting(_reference))
     dollars = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
     for name, formula in (("math_inline", dollars), ("math_brackets", _formula)):
@@ -84,7 +91,29 @@ def _has_name(params: str, markup: str) -> bool:
     return bool(params.strip())
 
 
-def _noting(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+def _inline(state: StateCore) -> None:
+    """All paragraphs. What is inside of each other is bounded closer than blocks are: each `[` looks through it."""
+    options = state.md.options
+    blocks, options["maxNesting"] = options["maxNesting"], _DEEPEST
+    try:
+        inline(state)
+    finally:
+        options["maxNesting"] = blocks
+
+
+def _ending(rule: _Rule) -> _Rule:
+    """A rule of something that ends with `]`; where none follows, it need not look for one at every `[`."""
+
+    def ending(state: StateInline, silent: bool) -> bool:
+        lasts = state.env.setdefault(_LAST, {})
+        if state.src not in lasts:
+            lasts[state.src] = state.src.rfind("]")
+        return state.pos < lasts[state.src] and rule(state, silent)
+
+    return ending
+
+
+def _noting(rule: _Rule) -> _Rule:
     """A rule that also notes where what it has read ends."""
 
     def noting(state: StateInline, silent: bool) -> bool:

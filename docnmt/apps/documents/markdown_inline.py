@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, MutableMapping, Sequence
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import Any, NamedTuple
 
 from markdown_it.token import Token
@@ -65,6 +65,7 @@ class _Reader:
         self.closing = set(self.tags.values())
         self.ended = _ended(self.children)
         self.raws = self._raws()
+        self.begins = [*accumulate(map(len, self.raws), initial=0)]
         number = 0
         while number < len(self.children):
             number = self._child(number)
@@ -136,10 +137,12 @@ class _Reader:
             shown = "".join(self.raws[number + 1 : after - 1])
             self.inline.fixed((f"<{shown}>", ""), shown)
         elif child.type in ("note_open", "note_close"):  # a text in the text
-            around = sum(map(len, self.raws[:number])), sum(map(len, self.raws[: number + 1]))
-            before, behind = self.content[: around[0]], self.content[around[1] :]
-            spaces = before[len(before.rstrip()) :], behind[: len(behind) - len(behind.lstrip())]
-            self.inline.hard((f"{spaces[0]}{raw}{spaces[1]}".replace("\n", " "), ""))
+            begin, end = self.begins[number], self.begins[after]
+            while begin and self.content[begin - 1].isspace():
+                begin -= 1
+            while end < len(self.content) and self.content[end].isspace():
+                end += 1
+            self.inline.hard((self.content[begin:end].replace("\n", " "), ""))
         elif child.nesting > 0:
             if self.inline.depth >= DEEPEST:
                 raise Lost("formats inside of each other without end")

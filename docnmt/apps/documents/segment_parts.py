@@ -41,7 +41,7 @@ class Part:
 
 def parts_of(segment: Segment, split: Split, split_target: Split) -> list[Part]:
     """The sentences of a segment."""
-    whole = Part(segment, 0, len(segment.text), _fixed(segment))
+    whole = Part(segment, 0, len(segment.text), fixed_in(segment))
     if segment.translation is not None:
         return _given(segment, split, split_target)
     if not segment.text.strip():
@@ -92,7 +92,7 @@ def _given(segment: Segment, split: Split, split_target: Split) -> list[Part]:
     return parts
 
 
-def _fixed(segment: Segment) -> list[Span]:
+def fixed_in(segment: Segment) -> list[Span]:
     """What does not change in a segment: what its format says, and what is found between."""
     marked = sorted({(m.begin, m.end) for m in segment.marks if m.fixed and m.begin < m.end})
     spans, place = [], 0
@@ -102,3 +102,11 @@ def _fixed(segment: Segment) -> list[Span]:
             spans.append(mark)
             place = mark[1]
     return [(begin, end) for begin, end in spans if segment.text[begin:end] != BREAK]
+
+
+def changing_text(segment: Segment) -> str:
+    """What a translation may lose of a segment: its text without what is fixed; empty if no model writes it anew."""
+    fixed = fixed_in(segment)
+    if segment.translation is not None or not has_words(segment.text, fixed):
+        return ""
+    return " ".join(" ".join(between(segment.text, fixed)).split())

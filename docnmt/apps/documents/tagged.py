@@ -84,8 +84,8 @@ def branches(source: str) -> list[tuple[int, int]]:
 
 def _codes(branch: icu.Branch) -> Iterator[str]:
     """What is no text in a message, in order."""
-    for pieces in branch.inside.values():
-        for piece in pieces:
+    for inside in branch.inside.values():
+        for piece in (inside,) if isinstance(inside, str) else inside.pieces():
             if isinstance(piece, str):
                 yield piece
             else:

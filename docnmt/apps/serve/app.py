@@ -35,11 +35,11 @@ from docnmt.core.search.translate_corpus import Translation
 
 #: The fields of the own form of POST /translate.
 OWN_FIELDS = frozenset({"documents", "text"})
-#: How errors are told, by how paths begin.
+#: How errors are told, by how paths begin, also where nothing answers.
 FORMS: dict[str, Told] = {
-    "/v2/": deepl.told, "/v1/": openai.told,
+    **dict.fromkeys(("/v2", "/v3"), deepl.told), "/v1": openai.told,
     **dict.fromkeys(
-        ("/languages", "/detect", "/translate_file", "/download_file/", "/frontend/settings"), libretranslate.told
+        ("/languages", "/detect", "/translate_file", "/download_file", "/frontend", "/suggest"), libretranslate.told
     ),
 }  # fmt: skip
 
@@ -68,7 +68,7 @@ class Translate:
                 return
             asked = await self._asked(request, body)
             log = request.state.log
-            service.accept(log, asked.corpus, explain=asked.explain, formality=asked.formality)
+            service.accept(log, asked.corpus, explain=asked.explain)
             if wanted(request):
                 await self._stream(asked, request, Stream(send, deadline), deadline)
             else:
@@ -104,8 +104,8 @@ class Translate:
     async def _asked(self, request: Request, body: bytes) -> Asked:
         if (kind := media_type(request)) != "application/json":
             raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{kind[:80]}'")
-        config = self._service.config
-        return await asyncio.to_thread(parse, body, config.splitter, self._service.task, most=config.max_request_tokens)
+        config, loaded = self._service.config, self._service.worker.loaded
+        return await asyncio.to_thread(parse, body, config.splitter, loaded, most=config.max_request_tokens)
 
     async def _stream(self, asked: Asked, request: Request, stream: Stream, deadline: float) -> None:
         await stream.begin(await asyncio.to_thread(self._told, asked))
@@ -129,9 +129,7 @@ class Translate:
 async def _refuse(request: Request, error: Exception) -> Response:
     """Every error as JSON."""
     if isinstance(error, HTTPException):  # Starlette's own
-        codes = {404: ("not_found", "there is nothing here; GET /openapi.json says what there is")}
-        code, message = codes.get(error.status_code, ("refused", error.detail))
-        error = Refused(error.status_code, code, message, error.headers)
+        error = Refused.of_routing(error.status_code, error.detail, error.headers)
     elif not isinstance(error, Refused):
         error = Refused(500, "internal", "something went wrong in the service; its log says more")
     request.state.log["error"] = error.code

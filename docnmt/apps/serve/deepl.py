@@ -15,22 +15,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from docnmt.apps.documents import ENDINGS, kind_of
-from docnmt.apps.serve.file_route import TYPES, file_events, form_file
+from docnmt.apps.documents import ENDINGS
+from docnmt.apps.serve.document_events import file_events
+from docnmt.apps.serve.file_form import form_file, kind_of_upload
 from docnmt.apps.serve.glossaries import Glossaries, GlossaryRequest, Kept
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.jobs import FileJob, FileJobs
 from docnmt.apps.serve.json_response import JsonResponse
+from docnmt.apps.serve.media_types import TYPES
 from docnmt.apps.serve.offered_languages import name_of, same
+from docnmt.apps.serve.order import Wishes
 from docnmt.apps.serve.registers import register_of
 from docnmt.apps.serve.request_body import FORM, as_request, fields, media_type
 from docnmt.apps.serve.request_texts import Passage, Splits, Tags, Texts, translate
 from docnmt.apps.serve.service import Service
-from docnmt.core.search.terms import TermFinder
-from docnmt.runtime.errors import UserError
 
 #: What becomes another status: DeepL's clients know those of a wrong key and of too much at a time.
 STATUSES = {"unauthorized": 403, "queue_full": 429}
+#: What is said in other words than in the service's own form.
+WORDS = {
+    "unauthorized": "Authorization failed: give the service's token, Authorization: DeepL-Auth-Key TOKEN",
+    "not_found": "this service has nothing here; of DeepL's API it has /v2/translate, /v2/document, /v2/languages, "
+    "/v2/usage and /v2/glossaries",
+}
 _SPLITS: dict[str, Splits] = {"1": "lines", "nonewlines": "sentences", "0": "none"}
 _LISTS = ("text", "ignore_tags", "splitting_tags", "non_splitting_tags", "glossary_ids", "custom_instructions")
 #: What changes a translation at DeepL and cannot here.
@@ -80,7 +87,7 @@ class DocumentKey(msgspec.Struct):
 
 def told(refused: Refused) -> tuple[int, dict[str, Any]]:
     """An error as DeepL's clients know it."""
-    return STATUSES.get(refused.code, refused.status), {"message": refused.message}
+    return STATUSES.get(refused.code, refused.status), {"message": WORDS.get(refused.code, refused.message)}
 
 
 class DeepL:
@@ -128,11 +135,10 @@ class DeepL:
                 if splits not in _SPLITS:
                     raise _invalid("split_sentences", " or ".join(_SPLITS), splits)
                 splits = _SPLITS[splits]
-            formality = register_of(asked.formality, service.worker.loaded)
             passages = [Passage(asked.context)] if asked.context else []
             passages += [Passage(text, wanted=True) for text in texts]
-            terms = self._terms([asked.glossary_id, *_list(asked.glossary_ids)], asked.source_lang)
-            wanted = Texts(passages=passages, splits=cast(Splits, splits), tags=tags, terms=terms, formality=formality)
+            wishes = self._wishes(asked)
+            wanted = Texts(passages=passages, splits=cast(Splits, splits), tags=tags, wishes=wishes)
             answers = await translate(service, request, wanted, deadline)
         source = service.task.source_lang.upper()
         found = {"translations": [{"detected_source_language": source, "text": answer} for answer in answers]}
@@ -151,21 +157,15 @@ class DeepL:
         asked = as_request(found, UploadDocument)
         self._check(asked)
         name = PurePath((asked.filename or name).replace("\\", "/")).name
-        try:
-            kind = kind_of(name)
-        except UserError as error:
-            raise Refused(400, "unknown_kind", str(error)) from None
+        kind = kind_of_upload(name)
         if asked.output_format and ENDINGS.get(f".{asked.output_format.lower()}") != kind:
             raise _invalid("output_format", f"'{kind}', as a document keeps its kind", asked.output_format)
-        terms = self._terms([asked.glossary_id, *_list(asked.glossary_ids)], asked.source_lang)
-        formality = register_of(asked.formality, service.worker.loaded)
+        wishes = self._wishes(asked)
 
         async def work(job: FileJob) -> None:
             """Translate it as POST /translate/file does."""
             with service.place() as deadline:
-                async for event in file_events(
-                    service, {}, name, kind, content, deadline, terms=terms, formality=formality
-                ):
+                async for event in file_events(service, {}, name, kind, content, deadline, wishes=wishes):
                     if "source" in event:
                         job.characters = sum(len(sentence) for line in event["source"] for sentence in line)
                     job.content = event.get("content", b"")
@@ -258,20 +258,20 @@ class DeepL:
             if getattr(asked, name):
                 raise Refused(400, "unable", f"{name}: this service has no such thing; leave it out")
 
-    def _terms(self, names: Sequence[str | None], source: str | None) -> TermFinder | None:
-        """What finds the terms of the one glossary that is asked for.
+    def _wishes(self, asked: TranslateTexts | UploadDocument) -> Wishes:
+        """The form of address and the one glossary that are asked for.
 
         Raises:
-            Refused: there is no such glossary, there are several, or the source language is not said, as DeepL wants.
+            Refused: there is no such form or glossary, there are several glossaries, or the source language is not said
+                with one, as DeepL wants.
         """
-        asked = [name for name in names if name]
-        if not asked:
-            return None
-        if len(asked) > 1:
-            raise Refused(400, "unable", f"glossary_ids: expected one glossary at a time, got {len(asked)}")
-        if not source:
+        formality = register_of(asked.formality, self._service.worker.loaded)
+        names = list(filter(None, [asked.glossary_id, *_list(asked.glossary_ids)]))
+        if len(names) > 1:
+            raise Refused(400, "unable", f"glossary_ids: expected one glossary at a time, got {len(names)}")
+        if names and not asked.source_lang:
             raise Refused(400, "invalid_request", "source_lang: must be said with a glossary")
-        return self._glossaries.get(asked[0]).terms
+        return Wishes(terms=self._glossaries.get(names[0]).terms if names else None, formality=formality)
 
     def _tags(self, asked: TranslateTexts) -> Tags | None:
         """How tags are read, if they are."""

@@ -16,7 +16,7 @@ from docnmt.apps.serve.offered_languages import same
 from docnmt.apps.serve.request_texts import check_text
 from docnmt.apps.serve.service import Service
 from docnmt.core.formats.glossary import Glossary
-from docnmt.core.search.terms import TermFinder, asked_terms
+from docnmt.core.search.terms import TermFinder, takes_terms
 from docnmt.runtime.errors import UserError
 
 #: Glossaries at a time, and terms of one.
@@ -104,19 +104,30 @@ class Glossaries:
         check_text(asked.name + asked.entries, "glossary")
         if len(self._kept) >= MOST:
             raise Refused(456, "quota", f"there are {MOST} glossaries already; delete one")
-        models = self._service.worker.models
-        try:
-            glossary = Glossary.of(_entries(asked))
-            terms = asked_terms(models.options, models.loaded.task.target_tokenizer, glossary)
-        except UserError as error:
-            raise Refused(400, "invalid_glossary", str(error)) from None
-        assert glossary is not None
-        assert terms is not None
+        glossary, terms = wished_terms(self._service, _entries(asked), "entries")
         created = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         pair = asked.source_lang.lower(), asked.target_lang.lower()
         kept = Kept(str(uuid.uuid4()), asked.name, glossary, terms, pair, created)
         self._kept[kept.id] = kept
         return kept
+
+
+def wished_terms(service: Service, entries: dict[str, str], name: str) -> tuple[Glossary, TermFinder]:
+    """A request's own glossary, and what finds its terms; `name` is the request's for it.
+
+    Raises:
+        Refused: a term cannot be written, or the search keeps to none.
+    """
+    models = service.worker.models
+    if not takes_terms(models.options):
+        message = f"{name}: this service searches by {models.options.generator}, which cannot keep to terms"
+        raise Refused(400, "invalid_glossary", message)
+    try:
+        glossary = Glossary.of(entries)
+        assert glossary is not None  # there are entries
+        return glossary, TermFinder(glossary, models.loaded.task.target_tokenizer, name)
+    except UserError as error:
+        raise Refused(400, "invalid_glossary", str(error)) from None
 
 
 def _entries(asked: GlossaryRequest) -> dict[str, str]:

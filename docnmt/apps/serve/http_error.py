@@ -10,6 +10,8 @@ from starlette.types import Scope
 
 #: What another service's clients are told instead: a status and a body.
 Told = Callable[["Refused"], tuple[int, dict[str, Any]]]
+#: What there is in this service's own form.
+_NOTHING = "there is nothing here; GET /openapi.json says what there is"
 
 
 class Refused(Exception):
@@ -19,6 +21,15 @@ class Refused(Exception):
         super().__init__(message)
         self.status, self.code, self.headers = status, code, dict(headers or {})
         self.message = message.encode(errors="replace").decode()  # halves of characters that a client sent
+
+    @classmethod
+    def of_routing(cls, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Refused:
+        """No route answers an address, or none does by this method."""
+        if status == 405:
+            allowed = (headers or {}).get("Allow") or (headers or {}).get("allow", "")
+            return cls(status, "wrong_method", f"this address answers {allowed or 'other methods'} only", headers)
+        code, message = ("not_found", _NOTHING) if status == 404 else ("refused", detail)
+        return cls(status, code, message, headers)
 
     @property
     def content(self) -> dict[str, Any]:

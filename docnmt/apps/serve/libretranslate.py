@@ -12,20 +12,27 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from docnmt.apps.documents import ENDINGS, kind_of
-from docnmt.apps.serve.file_route import TYPES, file_events, form_file
+from docnmt.apps.documents import ENDINGS
+from docnmt.apps.serve.document_events import file_events
+from docnmt.apps.serve.file_form import form_file, kind_of_upload
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.jobs import FileJobs
 from docnmt.apps.serve.json_response import JsonResponse
+from docnmt.apps.serve.media_types import TYPES
 from docnmt.apps.serve.offered_languages import name_of, same
 from docnmt.apps.serve.request_body import as_request, fields, media_type
 from docnmt.apps.serve.request_texts import Passage, Splits, Tags, Texts, translate
 from docnmt.apps.serve.service import Service
-from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base
 
 #: What becomes another status than 400, which all other faults of a request have.
 STATUSES = {"unauthorized": 403, "queue_full": 429}
+#: What is said in other words than in the service's own form.
+WORDS = {
+    "unauthorized": "Invalid API key: give the service's token as api_key",
+    "not_found": "this service has nothing here; of LibreTranslate's API it has /translate, /translate_file, /detect, "
+    "/languages and /frontend/settings",
+}
 #: Fields by which POST /translate is of this form.
 FIELDS = frozenset({"q", "source", "target"})
 _TEXT = "text"
@@ -57,7 +64,7 @@ class DetectQuery(msgspec.Struct):
 def told(refused: Refused) -> tuple[int, dict[str, Any]]:
     """An error as LibreTranslate's clients know it."""
     status = 400 if refused.status in (408, 413, 415) else refused.status
-    return STATUSES.get(refused.code, status), {"error": refused.message}
+    return STATUSES.get(refused.code, status), {"error": WORDS.get(refused.code, refused.message)}
 
 
 async def api_key(request: Request, body: bytes) -> str:
@@ -100,7 +107,7 @@ class LibreTranslate:
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         tags, splits = (None, "lines") if asked.format == _TEXT else (Tags("html"), "sentences")
         passages = [Passage(text, wanted=True) for text in texts]
-        wanted = Texts(passages=passages, tags=tags, splits=cast(Splits, splits))
+        wanted = Texts(passages=passages, tags=tags, splits=cast(Splits, splits), name="q")
         answers = await translate(self._service, request, wanted, deadline)
         single = isinstance(asked.q, str)
         answer: dict[str, Any] = {"translatedText": answers[0] if single else answers}
@@ -143,10 +150,7 @@ class LibreTranslate:
             name, content, found = await form_file(request, await service.body(request), most=20)
             asked = as_request(found, TranslateUpload)
             self._check(asked.source, asked.target)
-            try:
-                kind = kind_of(PurePath(name.replace("\\", "/")).name)
-            except UserError as error:
-                raise Refused(400, "unknown_kind", str(error)) from None
+            kind = kind_of_upload(PurePath(name.replace("\\", "/")).name)
             log = request.state.log
             events = file_events(service, log, name, kind, content, deadline, receive=request.receive)
             *_, last = [event async for event in events]

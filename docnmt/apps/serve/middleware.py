@@ -65,8 +65,7 @@ class Guard:
         if scope["type"] != "http":
             return
         number, begun, status = next(self._numbers), time.monotonic(), 0
-        told = next((told for begin, told in self._forms.items() if scope["path"].startswith(begin)), None)
-        scope["state"] = {"log": {}, "told": told}
+        scope["state"] = {"log": {}, "told": self._told(scope["path"])}
 
         async def guarded(message: Message) -> None:
             """Send, with the headers that every answer has."""
@@ -89,6 +88,10 @@ class Guard:
             traceback.print_exc(file=sys.stderr)
         finally:
             self._note(scope, number, status, time.monotonic() - begun)
+
+    def _told(self, path: str) -> Told | None:
+        """How errors are told below a path; None: in this service's own form."""
+        return next((told for begin, told in self._forms.items() if f"{path}/".startswith(f"{begin}/")), None)
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)

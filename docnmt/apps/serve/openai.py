@@ -28,6 +28,14 @@ from docnmt.core.search.translate_corpus import Translation
 
 #: What becomes another status: of too much at a time OpenAI's clients know this one.
 STATUSES = {"queue_full": 429}
+#: What is said in other words than in the service's own form.
+WORDS = {
+    "unauthorized": "Incorrect API key provided: give the service's token as the API key",
+    "not_found": "Unknown request URL: this service has /v1/models and /v1/chat/completions",
+}
+#: What is called otherwise.
+CODES = {"unauthorized": "invalid_api_key", "not_found": "unknown_url"}
+
 
 
 class Message(msgspec.Struct):
@@ -59,8 +67,8 @@ def told(refused: Refused) -> tuple[int, dict[str, Any]]:
     """An error as OpenAI's clients know it."""
     status = STATUSES.get(refused.code, refused.status)
     kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
-    code = "invalid_api_key" if status == 401 else refused.code
-    return status, {"error": {"message": refused.message, "type": kind, "param": None, "code": code}}
+    message, code = WORDS.get(refused.code, refused.message), CODES.get(refused.code, refused.code)
+    return status, {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 class OpenAI:
@@ -146,10 +154,12 @@ class Chat:
         Raises:
             Refused: it is no such chat, or wants other languages or what this service cannot do.
         """
+        if asked.n not in (None, 1):
+            raise Refused(400, "unable", f"n: expected 1, as this service has one translation of a text, got {asked.n}")
         for name, unable in (
-            ("n", asked.n not in (None, 1)), ("tools", bool(asked.tools)),
+            ("tools", bool(asked.tools)),
             ("response_format", (asked.response_format or {}).get("type", "text") != "text"),
-        ):  # fmt: skip
+        ):
             if unable:
                 raise Refused(400, "unable", f"{name}: this service translates, and has no such thing; leave it out")
         passages: list[Passage] = []
@@ -163,12 +173,15 @@ class Chat:
                 passages.append(Passage(text))
             elif role == "assistant" and passages and passages[-1].translation is None:
                 passages[-1] = Passage(passages[-1].source, content)
+            elif role == "assistant":
+                missing = "an assistant's translates the user's before it, and there is none"
+                raise Refused(400, "invalid_request", f"messages: message {number}: {missing}")
             else:
-                expected = f"expected system, developer, user or, behind one of user, assistant, got '{role[:40]}'"
+                expected = f"role: expected system, developer, user or assistant, got '{role[:40]}'"
                 raise Refused(400, "invalid_request", f"messages: message {number}: {expected}")
         if not asked.messages or asked.messages[-1].role != "user":
             raise Refused(400, "invalid_request", "messages: the last one must be of user: it is what is translated")
-        return Texts(passages=[*passages[:-1], Passage(passages[-1].source, wanted=True)])
+        return Texts(passages=[*passages[:-1], Passage(passages[-1].source, wanted=True)], name="messages")
 
     def _check(self, source: str | None, target: str | None) -> None:
         """

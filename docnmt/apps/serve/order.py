@@ -38,6 +38,24 @@ class KeptEncoding:
         return self._ranges
 
 
+@dataclass(frozen=True, eq=False)
+class Wishes:
+    """How a request wants its text to be translated; what is None is as the service does it.
+
+    Attributes:
+        task: between the languages that were asked for. terms: finds those that it wants, in place of `--glossary`.
+        formality: the form of address that is wanted.
+    """
+
+    task: TranslationTask | None = None
+    terms: TermFinder | None = None
+    formality: Form | None = None
+
+
+#: Translate it as the service does.
+NO_WISHES = Wishes()
+
+
 @dataclass(eq=False)
 class Order:
     """A request as its client knows it.
@@ -46,10 +64,7 @@ class Order:
         tell: called in the worker's thread, of each event. deadline: by `time.monotonic`.
         explain: what each sentence is called in its document, where what was read is wanted, too: when all is
             translated, each sentence is told once more with it.
-        task: between the languages that were asked for; None: the models' own.
-        terms: finds those that it wants; None: those of `--glossary`, if any. kept: what was encoded of the same
-            document, if it is asked for again and again.
-        formality: the form of address that is wanted; None: the service's own.
+        kept: what was encoded of the same document, if it is asked for again and again.
         found: what was told. job: its sentences on their way. entered: they are in the search, or were.
     """
 
@@ -58,10 +73,8 @@ class Order:
     tell: Callable[[Event], None]
     deadline: float
     explain: Sequence[int] | None = None
-    task: TranslationTask | None = None
-    terms: TermFinder | None = None
+    wishes: Wishes = NO_WISHES
     kept: KeptEncoding | None = None
-    formality: Form | None = None
     found: dict[int, Translation] = field(default_factory=dict, init=False)
     job: Job | None = field(default=None, init=False)
     entered: bool = field(default=False, init=False)

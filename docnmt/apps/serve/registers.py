@@ -1,6 +1,8 @@
-"""Forms of address: which one a request of DeepL's form wants."""
+"""Forms of address: which one a request wants."""
 
 from __future__ import annotations
+
+from typing import get_args
 
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.serve.http_error import Refused
@@ -13,15 +15,33 @@ FORMALITIES: dict[str, tuple[Form | None, bool]] = {
 }  # fmt: skip
 
 
+def form_of(formality: str | None, loaded: LoadedModels) -> Form | None:
+    """The form of address that a request of the service's own form asks for; None: it asks for none.
+
+    Raises:
+        Refused: there is no such form, or the models know none.
+    """
+    forms: dict[str, Form] = {form: form for form in get_args(Form)}
+    if formality is None:
+        return None
+    if formality not in forms:
+        expected = " or ".join(forms)
+        raise Refused(400, "invalid_request", f"formality: expected {expected}, got '{formality[:40]}'")
+    if not loaded.knows_formality:
+        raise Refused(400, "no_formality", "formality: this model knows no forms of address; leave it out")
+    return forms[formality]
+
+
 def register_of(formality: str, loaded: LoadedModels) -> Form | None:
-    """The form of address that a `formality` asks for, None if it asks for none.
+    """The form of address that DeepL's `formality` asks for, None if it asks for none.
 
     Raises:
         Refused: there is no such formality, or it must be kept to and the models know no forms of address.
     """
     if formality not in FORMALITIES:
         expected = ", ".join(FORMALITIES)
-        raise Refused(400, "invalid_request", f"formality: expected one of {expected}, got '{formality[:40]}'")
+        message = f"Value for 'formality' not supported: expected one of {expected}, got '{formality[:40]}'"
+        raise Refused(400, "invalid_request", message)
     form, may_go = FORMALITIES[formality]
     if form is None or loaded.knows_formality:
         return form

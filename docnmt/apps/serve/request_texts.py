@@ -20,14 +20,14 @@ from docnmt.apps.documents.document_sentences import translated
 from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
 from docnmt.apps.documents.plain import PlainText
 from docnmt.apps.documents.segment import Document
-from docnmt.apps.serve.file_route import SharedModel, document_events
+from docnmt.apps.serve.document_events import document_events
 from docnmt.apps.serve.http_error import Refused
+from docnmt.apps.serve.order import NO_WISHES, Wishes
 from docnmt.apps.serve.requests import AskedSentences
 from docnmt.apps.serve.service import Service
-from docnmt.core.formats.address import Form
+from docnmt.apps.serve.shared_model import SharedModel
 from docnmt.core.formats.split_sentences import splitter, whole_lines
 from docnmt.core.formats.text_lines import half_character, is_blank
-from docnmt.core.search.terms import TermFinder
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
 
@@ -61,15 +61,15 @@ class Texts:
     """Texts that are one document.
 
     Attributes:
-        passages: in order. tags: None: there are none, and what looks like one is text.
-        terms: finds those that are wanted. formality: the form of address that is wanted.
+        passages: in order. tags: None: there are none, and what looks like one is text. wishes: how they are wanted.
+        name: what the client calls its texts.
     """
 
     passages: Sequence[Passage]
     splits: Splits = "lines"
     tags: Tags | None = None
-    terms: TermFinder | None = None
-    formality: Form | None = None
+    wishes: Wishes = NO_WISHES
+    name: str = "text"
 
     def check(self, most: int) -> None:
         """
@@ -77,10 +77,10 @@ class Texts:
             Refused: a text is not clean, or there are more than `most`.
         """
         if (count := len(self.passages)) > most:
-            message = f"{count:,} texts; expected at most {most:,} (--max-request-tokens): send them in parts"
-            raise Refused(413, "too_long", message)
+            message = f"{self.name}: {count:,} are too many; expected at most {most:,} (--max-request-tokens)"
+            raise Refused(413, "too_long", f"{message}: send them in parts")
         for passage in self.passages:
-            check_text(passage.source, "text")
+            check_text(passage.source, self.name)
             check_text(passage.translation or "", "translation")
 
 
@@ -99,7 +99,7 @@ class AskedTexts(AskedSentences):
         lines = [line for passage in apart for line in passage]
         read = read_document(
             "".join(f"{line}\n" for line, _ in lines).encode(), [given for _, given in lines],
-            service.config.splitter, service.task, name="text", whole=texts.splits == "none",
+            service.config.splitter, service.task, name=texts.name, whole=texts.splits == "none",
         )  # fmt: skip
         counts = [sum(row) for row in read.form.rows]
         numbers = iter([range(a, a + n) for a, n in zip(accumulate(counts, initial=0), counts, strict=False)])
@@ -107,7 +107,7 @@ class AskedTexts(AskedSentences):
         self._texts = [own for own, passage in zip(found, texts.passages, strict=True) if passage.wanted]
         self.text_of = {n: place for place, text in enumerate(self._texts) for line in text for n in line}
         self.corpus, self.numbers = read.corpus, range(read.corpus.num_sentences)
-        self.terms, self.formality = texts.terms, texts.formality
+        self.wishes = texts.wishes
         self.given = list(read.given)
         if not service.reads_translations:  # what nobody would read need not be written
             self.given = [each if n in self.text_of else each or "" for n, each in enumerate(self.given)]
@@ -185,8 +185,9 @@ async def _with_tags(service: Service, request: Request, texts: Texts, tags: Tag
     texts.check(service.config.max_request_tokens)
 
     def opened() -> Document:
-        parts = [_fragment(each, number, tags, texts.splits) for number, each in enumerate(texts.passages, 1)]
-        return Fragments(parts or [PlainText(b"", name="text", languages=("", ""))])
+        numbered = enumerate(texts.passages, 1)
+        parts = [_fragment(each, f"{texts.name} {number}", tags, texts.splits) for number, each in numbered]
+        return Fragments(parts or [PlainText(b"", name=texts.name, languages=("", ""))])
 
     def written(document: Document, model: SharedModel) -> bytes:
         whole = texts.splits == "none"
@@ -195,14 +196,7 @@ async def _with_tags(service: Service, request: Request, texts: Texts, tags: Tag
         return document.write(translated(document, model, split=split, split_target=split_target, align=model.align))
 
     events = document_events(
-        service,
-        request.state.log,
-        opened,
-        written,
-        deadline,
-        receive=request.receive,
-        terms=texts.terms,
-        formality=texts.formality,
+        service, request.state.log, opened, written, deadline, receive=request.receive, wishes=texts.wishes
     )
     async with contextlib.aclosing(events):
         *_, last = [event async for event in events]
@@ -210,9 +204,8 @@ async def _with_tags(service: Service, request: Request, texts: Texts, tags: Tag
     return [text for text, passage in zip(found, texts.passages, strict=False) if passage.wanted]
 
 
-def _fragment(passage: Passage, number: int, tags: Tags, splits: Splits) -> Document:
+def _fragment(passage: Passage, name: str, tags: Tags, splits: Splits) -> Document:
     """A text with its tags; what is only read has none."""
-    name = f"text {number}"
     if not passage.wanted:
         return PlainText(passage.source.encode(), name=name, languages=("", ""))
     if tags.kind == "html":

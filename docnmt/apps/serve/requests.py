@@ -5,21 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 import msgspec
 
-from docnmt.apps.commands.models import between
+from docnmt.apps.commands.models import LoadedModels, between
 from docnmt.apps.commands.stdin_text import Text, read_document
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.apps.serve.http_error import Refused
-from docnmt.apps.serve.order import KeptEncoding
+from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes
+from docnmt.apps.serve.registers import form_of
 from docnmt.core.data.corpus import ParallelCorpus
+from docnmt.core.data.directions import UnknownLanguage
 from docnmt.core.formats.address import Form
 from docnmt.core.formats.text_lines import half_character, is_blank
 from docnmt.core.models.translation_model import TranslationTask
-from docnmt.core.search.terms import TermFinder
 from docnmt.runtime.errors import UserError
+
+_Formality = Annotated[str, msgspec.Meta(extra_json_schema={"enum": get_args(Form)})]
 
 
 class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -30,7 +33,7 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
     explain: bool = False
     source_lang: str | None = None
     target_lang: str | None = None
-    formality: Form | None = None
+    formality: _Formality | None = None
 
 
 class AskedSentences:
@@ -39,19 +42,14 @@ class AskedSentences:
     Attributes:
         corpus: the sentences that have text. given: their translations where there are some.
         numbers: what each sentence is called in its document. explain: what was read is wanted, too.
-        task: between the languages that were asked for; None: the models' own.
-        terms: finds those that this request wants; None: those of `--glossary`, if any. kept: what was encoded of the
-            same document, if it is asked for again and again.
-        formality: the form of address that is wanted, if one is.
+        wishes: how. kept: what was encoded of the same document, if it is asked for again and again.
     """
 
     corpus: ParallelCorpus
     numbers: Sequence[int]
     explain: bool = False
-    formality: Form | None = None
     given: Sequence[str | None] | None = None
-    task: TranslationTask | None = None
-    terms: TermFinder | None = None
+    wishes: Wishes = NO_WISHES
     kept: KeptEncoding | None = None
 
 
@@ -146,14 +144,15 @@ class AskedText(Asked):
         return {"text": joined if self._ends else joined[:-1]}
 
 
-def parse(body: bytes, rules: str, task: TranslationTask, *, most: int) -> Asked:
+def parse(body: bytes, rules: str, loaded: LoadedModels, *, most: int) -> Asked:
     """The request in a JSON body.
 
     Args:
         most: documents and sentences together, which are at most as many as their subwords.
 
     Raises:
-        Refused: it is no JSON, not of this form, too much, or a text is not clean.
+        Refused: it is no JSON, not of this form, too much, a text is not clean, or the models have no such language or
+            form of address.
     """
     try:
         wanted = msgspec.json.decode(body, type=TranslateRequest)
@@ -168,15 +167,17 @@ def parse(body: bytes, rules: str, task: TranslationTask, *, most: int) -> Asked
     try:
         if (wanted.documents is None) == (wanted.text is None):
             raise UserError('the body must have either "documents" or "text"')
-        if wanted.source_lang or wanted.target_lang:
-            task = between(task, wanted.source_lang, wanted.target_lang)
+        task = between(loaded.task, wanted.source_lang, wanted.target_lang)
         asked: Asked
         if wanted.documents is not None:
             asked = AskedDocuments(wanted.documents, task)
         else:
             asked = AskedText(wanted.text or "", rules, task)
-        asked.explain, asked.task, asked.formality = wanted.explain, task, wanted.formality
+        asked.explain, asked.wishes = wanted.explain, Wishes(task=task, formality=form_of(wanted.formality, loaded))
         return asked
+    except UnknownLanguage as error:
+        message = f"{error.side}_lang: expected {error.expected}, got '{error.wanted[:40]}'"
+        raise Refused(400, "wrong_language", message) from None
     except UserError as error:
         raise Refused(400, "invalid_text", str(error)) from None
 

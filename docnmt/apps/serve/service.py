@@ -21,7 +21,6 @@ from docnmt.apps.serve.request_body import read_body
 from docnmt.apps.serve.requests import AskedSentences
 from docnmt.apps.serve.worker import Models, Worker
 from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.formats.address import Form
 from docnmt.core.models.translation_model import TranslationTask
 from docnmt.core.search.translate_corpus import Translation
 from docnmt.runtime.errors import UserError
@@ -106,16 +105,12 @@ class Service:
         with self.place():
             return await self.body(request)
 
-    def accept(
-        self, log: dict[str, Any], corpus: ParallelCorpus, *, explain: bool = False, formality: Form | None = None
-    ) -> None:
+    def accept(self, log: dict[str, Any], corpus: ParallelCorpus, *, explain: bool = False) -> None:
         """Put what is asked for into the log, and count it.
 
         Raises:
-            Refused: it is too much, or the models know no forms of address.
+            Refused: it is too much.
         """
-        if formality is not None and not self.worker.loaded.knows_formality:
-            raise Refused(400, "no_formality", "formality: this model knows no forms of address; leave it out")
         sentences, tokens = corpus.num_sentences, len(corpus.source.tokens) + corpus.num_sentences
         log.update(sentences=sentences, tokens=tokens)
         if tokens > self.config.max_request_tokens:
@@ -169,9 +164,7 @@ class Service:
             queue.put_nowait("gone")
 
         explain = asked.numbers if asked.explain else None
-        order = Order(
-            asked.corpus, asked.given, tell, deadline, explain, asked.task, asked.terms, asked.kept, asked.formality
-        )
+        order = Order(asked.corpus, asked.given, tell, deadline, explain, asked.wishes, asked.kept)
         watching = asyncio.ensure_future(watch())
         try:
             await asyncio.to_thread(self.submit, order)

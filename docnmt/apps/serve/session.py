@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docnmt.apps.serve.http_error import Refused
-from docnmt.apps.serve.order import KeptEncoding
+from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes
 from docnmt.apps.serve.request_texts import Passage, check_text
-from docnmt.core.search.terms import TermFinder
 
 
 @dataclass
@@ -38,11 +37,11 @@ class Session:
     """An open document.
 
     Attributes:
-        terms: finds those of its glossary. touched: by `time.monotonic`, when it was last used.
+        wishes: its glossary. touched: by `time.monotonic`, when it was last used.
     """
 
     id: str
-    terms: TermFinder | None = None
+    wishes: Wishes = NO_WISHES
     segments: list[SessionSegment] = field(default_factory=list)
     touched: float = field(default_factory=time.monotonic)
 
@@ -101,7 +100,7 @@ class OpenSessions:
         self._forget()
         return len(self._open)
 
-    def open(self, segments: Sequence[SessionSegment], terms: TermFinder | None) -> Session:
+    def open(self, segments: Sequence[SessionSegment], wishes: Wishes) -> Session:
         """A new one.
 
         Raises:
@@ -110,7 +109,7 @@ class OpenSessions:
         if len(self) >= self.most:
             message = f"{self.most} documents are open, as many as --max-sessions allows; delete one"
             raise Refused(503, "too_many_sessions", message, {"retry-after": "60"})
-        session = Session(secrets.token_urlsafe(24), terms)
+        session = Session(secrets.token_urlsafe(24), wishes)
         self.add(session, segments, 0)
         self._open[session.id] = session
         if not self._armed:

@@ -11,17 +11,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from docnmt.apps.serve.glossaries import wished_terms
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.json_lines import Stream, wanted
 from docnmt.apps.serve.json_response import JsonResponse
+from docnmt.apps.serve.order import NO_WISHES, Wishes
 from docnmt.apps.serve.request_body import as_request, fields, media_type
 from docnmt.apps.serve.request_texts import AskedTexts, Texts, asked_texts, check_text, translations
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.session import OpenSessions, Session, SessionSegment
-from docnmt.core.formats.glossary import Glossary
-from docnmt.core.search.terms import TermFinder, asked_terms
 from docnmt.core.search.translate_corpus import Translation
-from docnmt.runtime.errors import UserError
 
 
 class NewSegment(msgspec.Struct, forbid_unknown_fields=True):
@@ -87,7 +86,7 @@ class Sessions:
     async def create(self, request: Request) -> Response:
         """POST /sessions."""
         asked = await self.asked(request, OpenSession)
-        return JsonResponse(self._content(self.open.open(_segments(asked.segments), self._terms(asked.glossary))), 201)
+        return JsonResponse(self._content(self.open.open(_segments(asked.segments), self._wishes(asked.glossary))), 201)
 
     async def about(self, request: Request) -> Response:
         """GET /sessions: how many there are; whose they are and what they are called is nobody else's business."""
@@ -129,33 +128,30 @@ class Sessions:
         return self.open.get(request.path_params["session"])
 
     async def asked(self, request: Request, kind: type[Any]) -> Any:  # what `kind` is
-        """The body of a request, in JSON.
+        """The body of a request, in JSON; none says nothing, as `{}` does.
 
         Raises:
             Refused: it is not as expected.
         """
-        if (said := media_type(request)) != "application/json":
+        body, said = await self.service.small_body(request), media_type(request)
+        if body and said != "application/json":
             raise Refused(415, "wrong_type", f"expected Content-Type: application/json, got '{said[:80]}'")
-        return as_request(fields(said, await self.service.small_body(request)), kind)
+        return as_request(fields(said, body) if body else {}, kind)
 
     def _content(self, session: Session) -> dict[str, Any]:
         segments = [segment.content for segment in session.segments]
         return {"session": session.id, "idle_seconds": self.open.idle, "segments": segments}
 
-    def _terms(self, glossary: dict[str, str]) -> TermFinder | None:
+    def _wishes(self, glossary: dict[str, str]) -> Wishes:
         """
         Raises:
             Refused: a term cannot be written, or the search takes none.
         """
         if not glossary:
-            return None
+            return NO_WISHES
         for term in (*glossary, *glossary.values()):
             check_text(term, "glossary")
-        models = self.service.worker.models
-        try:
-            return asked_terms(models.options, models.loaded.task.target_tokenizer, Glossary.of(glossary))
-        except UserError as error:
-            raise Refused(400, "invalid_glossary", str(error)) from None
+        return Wishes(terms=wished_terms(self.service, glossary, "glossary")[1])
 
 
 class TranslateSession:
@@ -175,7 +171,7 @@ class TranslateSession:
             else:
                 numbers = sorted({number for number in asked.segments if session.segment(number)})
             passages = session.passages(set(numbers), drafts=service.reads_own_text)
-            texts = await asked_texts(service, Texts(passages=passages, terms=session.terms))
+            texts = await asked_texts(service, Texts(passages=passages, wishes=session.wishes, name="segments"))
             texts.kept = self._sessions.open.encoding(session)
             chosen = [session.segments[number] for number in numbers]
             events = self._events(request, texts, numbers, chosen, deadline)

@@ -73,7 +73,7 @@ class Worker:
 
     def submit(self, order: Order) -> None:
         """Take a request in; any thread may call this. It can take a moment: call it from no event loop."""
-        order.corpus = self.loaded.told(order.corpus, order.formality or self._models.options.formality)
+        order.corpus = self.loaded.told(order.corpus, order.wishes.formality or self._models.options.formality)
         order.job = self._job(order)
         with self._changed:
             self._new.append(order)
@@ -115,7 +115,7 @@ class Worker:
 
     def _job(self, order: Order) -> Job:
         models = self._models
-        task = order.task or models.loaded.task
+        task = order.wishes.task or models.loaded.task
 
         def deliver(number: int, found: list[Hypothesis]) -> None:
             """The best translation of a sentence."""
@@ -125,8 +125,9 @@ class Worker:
                 order.tell((own, best))
 
         job, own_numbers = job_of(
-            models.loaded.models, task, order.corpus, models.options, models.search, finder=order.terms or self._terms,
-            given=order.given, memory=models.memory, window=models.window, deliver=deliver,
+            models.loaded.models, task, order.corpus, models.options, models.search,
+            finder=order.wishes.terms or self._terms, given=order.given, memory=models.memory, window=models.window,
+            deliver=deliver,
         )  # fmt: skip
         if order.kept is not None:
             job.kept = order.kept.of(order.corpus)
@@ -196,7 +197,7 @@ class Worker:
         """Tell what was read for each sentence; everybody else waits."""
         if order.explain is None or not order.found or (order.job and order.job.left):
             return
-        models, corpus, task = self._models, order.corpus, order.task or self._models.loaded.task
+        models, corpus, task = self._models, order.corpus, order.wishes.task or self._models.loaded.task
         pieces = [order.found[n].pieces if n in order.found else () for n in range(corpus.num_sentences)]
         explanations = explain_translations(
             models.loaded.models, task, corpus, pieces, numbers=np.asarray(order.explain), given=order.given,

@@ -16,6 +16,18 @@ def known_languages(tokenizers: Pair, side: str) -> list[str]:
     return next((list(each.tags) for each in found if each.tags), [])
 
 
+class UnknownLanguage(UsageError):
+    """A language that a model does not have.
+
+    Attributes:
+        side: `source` or `target`. wanted: what was asked for. expected: what there is, in words.
+    """
+
+    def __init__(self, side: str, wanted: str, expected: str) -> None:
+        super().__init__(f"--{side}-lang {wanted}: expected {expected}")
+        self.side, self.wanted, self.expected = side, wanted, expected
+
+
 def directed(tokenizers: Pair, own: tuple[str, str], languages: tuple[str, str]) -> Pair:
     """Return the tokenizers of both sides with the tags of these languages.
 
@@ -23,13 +35,13 @@ def directed(tokenizers: Pair, own: tuple[str, str], languages: tuple[str, str])
         own: the languages of the given tokenizers.
 
     Raises:
-        UsageError: the vocabulary has no tag for a language.
+        UnknownLanguage: the vocabulary has no tag for a language.
     """
     for side, before, wanted in zip(("source", "target"), own, languages, strict=True):
         known = known_languages(tokenizers, side)
         if wanted != before and wanted not in known:
             there = f"one of {', '.join(known)}" if known else f"'{before}', the only one that this model has"
-            raise UsageError(f"--{side}-lang {wanted}: expected {there}")
+            raise UnknownLanguage(side, wanted, there)
     named = dict(zip(("source", "target"), languages, strict=True))
     source, target = (_tagged(each, named) for each in tokenizers)
     return source, source if tokenizers[0] is tokenizers[1] else target

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.core.formats.address import AddressRule, Form, second_person
+from docnmt.core.formats.address import ADDRESS_WORDS, AddressRule, Form, address_language, second_person
 from docnmt.core.scoring.bootstrap import FEW_DOCUMENTS, interval
 from docnmt.core.scoring.evaluation import Evaluation, sum_documents
 
@@ -147,6 +147,26 @@ def score_address(
         _evaluation(rule.language, document_offsets, agreement=agreement, consistency=consistency),
         _evaluation(rule.language, document_offsets, consistency=of_reference),
         np.where([each is not None for each in ours], distances, -1),
+    )
+
+
+def address_doubt(
+    sources: Sequence[str], reference: Sequence[str], language: str, source_language: str = "en"
+) -> str | None:
+    """What speaks against `language` being that of the reference, or that nothing is counted.
+
+    The words of another language's rule must stand in at least twice as many of the lines that speak to somebody, and
+    in ten at least. Rules share words (`te`, `tu`), so that they find some in each other's languages.
+    """
+    speaks = second_person(source_language)
+    lines = [text for source, text in zip(sources, reference, strict=True) if speaks(source)]
+    counts = {name: sum(map(AddressRule(name).speaks, lines)) for name in ADDRESS_WORDS}
+    own, likely = counts[address_language(language)], max(counts, key=lambda name: counts[name])
+    if counts[likely] < max(2 * own, 10):
+        return None if own else f"no line has words of address in '{language}' where its source speaks to somebody"
+    return (
+        f"{counts[likely]:,} of {len(lines):,} lines that speak to somebody have words of address in '{likely}', and "
+        f"{own:,} in '{language}'; is the translation in '{likely}'?"
     )
 
 

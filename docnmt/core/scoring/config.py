@@ -78,7 +78,9 @@ class ScoreConfig:
         "--src also a table (.tsv, .jsonl or .parquet)", metavar="FILE",
     )  # fmt: skip
     sys: str = option(dataclasses.MISSING, "the translation: the reference's lines, line by line", metavar="FILE")
-    src: str | None = option(None, "the source, for lexical consistency and COMET", metavar="FILE", basic=True)
+    src: str | None = option(
+        None, "the source, for lexical consistency, --address and --comet", metavar="FILE", basic=True
+    )
     resegment: bool = option(
         False,
         "--sys (and --paired) has each document in as many or few lines as it likes, an empty line between documents "

@@ -36,6 +36,8 @@ class Consistency:
         return 100 * self.agreeing / self.pairs if self.pairs else float("nan")
 
     def __str__(self) -> str:
+        if not self.pairs:
+            return "none, as no document repeats a term"
         return f"{self.ratio:.1f} % of {self.pairs:,} pairs of occurrences of {self.terms:,} repeated terms"
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from docnmt.core.formats.address import language_pair
-from docnmt.core.scoring.address import Address, score_address
+from docnmt.core.scoring.address import Address, address_doubt, score_address
 from docnmt.core.scoring.align_lines import LineLayout, with_partners
 from docnmt.core.scoring.bootstrap import Comparison, format_comparisons, paired_bootstrap, reservations
 from docnmt.core.scoring.comet import Comet, require_comet
@@ -163,6 +164,8 @@ def _addresses(
 ) -> list[Address]:
     """Score the forms of address of each system."""
     source, target = language_pair(wanted)
+    if doubt := address_doubt(layout.sentences, reference, target, source):
+        print(f"warning: --address {wanted}: {doubt}", file=sys.stderr)
     return [
         score_address(
             layout.sentences, texts, reference, layout.document_offsets, language=target, source_language=source

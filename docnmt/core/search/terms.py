@@ -232,18 +232,21 @@ class TermRows:
 class TermFinder:
     """Finds the glossary terms that apply to source sentences, as tokens of a vocabulary.
 
+    Args:
+        name: what messages call the glossary.
+
     Raises:
         UserError: the vocabulary cannot write a term.
     """
 
-    def __init__(self, glossary: Glossary, tokenizer: Tokenizer) -> None:
+    def __init__(self, glossary: Glossary, tokenizer: Tokenizer, name: str = "--glossary") -> None:
         self._glossary = glossary
         targets = sorted(set(glossary.terms.values()))
         begin = 0 if tag_of(tokenizer) is None else 1  # a term is no text, which would begin with a tag
         self._tokens = {term: tuple(ids[begin:]) for term, ids in zip(targets, tokenizer.encode(targets), strict=True)}
         if wrong := [target for target, tokens in self._tokens.items() if UNK in tokens or not tokens]:
             shown = ", ".join(f"'{target}'" for target in wrong[:5]) + (", …" if len(wrong) > 5 else "")
-            raise UserError(f"--glossary: the model's vocabulary cannot write {shown}; change or remove these terms")
+            raise UserError(f"{name}: the model's vocabulary cannot write {shown}; change or remove these terms")
         joins = [piece[:1].isalnum() and not unspaced(piece[0]) for piece in tokenizer.vocabulary()]
         self._joins = torch.tensor(joins)
 
@@ -263,6 +266,11 @@ def opened_glossary(options: GenerationConfig) -> Glossary | None:
     return None if options.glossary is None else Glossary.read(Path(options.glossary))
 
 
+def takes_terms(options: GenerationConfig) -> bool:
+    """Whether the search can keep to terms."""
+    return bool(getattr(GENERATORS.get(options.generator), "takes_terms", False))
+
+
 def asked_terms(options: GenerationConfig, tokenizer: Tokenizer, glossary: Glossary | None = None) -> TermFinder | None:
     """Return the term finder for `glossary`, or else for the file of `--glossary`; None without either.
 
@@ -272,6 +280,6 @@ def asked_terms(options: GenerationConfig, tokenizer: Tokenizer, glossary: Gloss
     glossary = opened_glossary(options) if glossary is None else glossary
     if glossary is None:
         return None
-    if not getattr(GENERATORS.get(options.generator), "takes_terms", False):
+    if not takes_terms(options):
         raise UsageError(f"--glossary: --generator {options.generator} cannot keep to it; take beam_search or greedy")
     return TermFinder(glossary, tokenizer)

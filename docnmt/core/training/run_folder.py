@@ -13,7 +13,7 @@ from typing import Any
 from docnmt.core.training.folder_lock import LOCK, SIGN, FolderLock
 from docnmt.registry.options import settings, to_dict
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.files import BEST, LAST, write_text
+from docnmt.runtime.files import BEST, LAST, make_folder, write_text
 
 #: The file that identifies a folder as a run's, which is also a `--config` that repeats the run; and the log.
 CONFIG, LOG = "config.yaml", "train.jsonl"
@@ -81,7 +81,8 @@ class RunFolder:
         """
         new, stack = not self.path.exists(), contextlib.ExitStack()
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
+            self.path.mkdir(exist_ok=True)
             stack.enter_context(self.lock.held())
         except OSError as error:
             raise UserError(f"--save-dir {self.path}: cannot be written: {error.strerror or error}") from error

@@ -13,11 +13,16 @@ from docnmt.runtime.errors import UsageError
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a command's configuration: `values` are the architecture's, between the defaults and the file's."""
+    """A part of a command's configuration: `values` are the architecture's, between the defaults and the file's.
+
+    Attributes:
+        use: what its required options are required for, where that is not all that the command does.
+    """
 
     name: str
     config: type
     values: Mapping[str, Any] = field(default_factory=dict)
+    use: str = ""
 
     @property
     def settings(self) -> list[Setting]:

@@ -1,0 +1,107 @@
+"""The search that all requests share, as the model of one document."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from docnmt.apps.commands.translate_files import corpus_of
+from docnmt.apps.documents.document_sentences import Sentence
+from docnmt.apps.documents.project_marks import Span
+from docnmt.apps.explain.attention_alignment import ReadPair, aligned, beginnings, read_pairs
+from docnmt.apps.serve.order import NO_WISHES, Event, Order, Wishes
+from docnmt.apps.serve.service import PATIENCE, Service
+from docnmt.core.search.translate_corpus import Translation
+
+#: Sentences that are aligned before the search goes on.
+PAIRS = 8
+#: What is told of a document on its way; None: there is nothing more.
+Told = Callable[[dict[str, Any] | None], None]
+
+
+class SharedModel:
+    """What translates the sentences of one document in the search that all share; used by a thread of its own.
+
+    Args:
+        accept: refuses what is too long. told: hears the sentences, and each translation as it is ready.
+    """
+
+    def __init__(
+        self, service: Service, deadline: float, accept: Callable[[Any], None], told: Told,
+        wishes: Wishes = NO_WISHES,
+    ) -> None:  # fmt: skip
+        self._service, self._deadline, self._accept, self._told = service, deadline, accept, told
+        self._wishes = wishes
+        self._events: queue.SimpleQueue[Event | str] = queue.SimpleQueue()
+        self._begun = self._gone = False
+        self.languages: tuple[str, str] = service.task.languages
+
+    def leave(self) -> None:
+        """Nobody waits any more."""
+        self._gone = True
+        self._events.put("gone")
+
+    def __call__(self, sentences: Sequence[Sentence]) -> Iterator[str]:
+        """The translation of each sentence that is not given, in order."""
+        corpus, given = corpus_of(sentences, self._service.task), [sentence.given for sentence in sentences]
+        first, self._begun = not self._begun, True
+        if first:  # what cannot be translated so is translated once more in parts
+            self._accept(corpus)
+            places = self._open(sentences)
+        if all(sentence.given is not None for sentence in sentences):
+            return  # nothing would ever answer
+        order = Order(corpus, given, self._events.put, self._deadline, wishes=self._wishes)
+        self._service.submit(order)
+        found: dict[int, Translation] = {}
+        try:
+            for number, sentence in enumerate(sentences):
+                while sentence.given is None and number not in found:
+                    ready, translation = self._next()
+                    found[ready] = translation
+                    if first:
+                        self._told({**places[ready], "text": translation.text, "score": translation.score})
+                if sentence.given is None:
+                    yield found[number].text
+        finally:
+            self._service.worker.cancel(order)
+        event = self._wait()
+        if event != "done":
+            raise self._service.refused(event) if isinstance(event, str) else AssertionError("a sentence too many")
+
+    def align(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
+        """As `DocumentModel.align`, in the thread that owns the model, which goes on for others between a few pairs."""
+        worker, found = self._service.worker, list[ReadPair]()
+        for first in range(0, len(pairs), PAIRS):
+            if self._gone:
+                raise self._service.refused("gone")
+            if time.monotonic() > self._deadline:
+                raise self._service.refused("late")
+            few = partial(read_pairs, worker.loaded.models[0], worker.loaded.task, pairs[first : first + PAIRS])
+            found += worker.call(few).result()
+        return [*map(beginnings, aligned(found))]
+
+    def _open(self, sentences: Sequence[Sentence]) -> list[dict[str, int]]:
+        """Tell what is read, by segments; where each sentence stands."""
+        lines = [list(group) for _, group in groupby(sentences, lambda sentence: sentence.segment)]
+        self._told({"source": [[sentence.text for sentence in line] for line in lines]})
+        places = [{"line": n, "sentence": m} for n, line in enumerate(lines) for m in range(len(line))]
+        for sentence, place in zip(sentences, places, strict=True):
+            if sentence.given is not None:
+                self._told({**place, "text": sentence.given})
+        return places
+
+    def _next(self) -> tuple[int, Translation]:
+        event = self._wait()
+        if self._gone or not isinstance(event, tuple):
+            raise self._service.refused("gone" if self._gone else str(event))
+        return event
+
+    def _wait(self) -> Event | str:
+        try:
+            return self._events.get(timeout=max(self._deadline + PATIENCE - time.monotonic(), 0))
+        except queue.Empty:
+            return "late"
