@@ -109,7 +109,7 @@ CLAIMS: list[tuple[str, str, Callable[[], str], str, str, str]] = [
     ("discourse", "one or two sentences a word: right, %", lambda: f"{right('t-1', 'true-context', 'ablation'):.1f}; {right('t-2', 'true-context', 'ablation'):.1f}", "1", "recipes/ablation/run.sh", "ablation.jsonl"),
     ("discourse", "a tenth of the boundaries moved or merged at test", lambda: "; ".join(f"{right('right', name, 'boundaries'):.1f}" for name in ("move-0.1", "merge-0.1")), "1", "recipes/discourse/boundaries.sh", "boundaries.jsonl"),
     ("docmix", "document − sentence model after an hour: s-BLEU", docmix, "1", "recipes/docmix/run.sh", "docmix.jsonl"),
-    ("dialogue", "*tu* or *vous* as the reference, first third given: document, sentence model, %", lambda: "; ".join(f"{dialogue(s, 'third', 'agreement'):.1f}" for s in ("both", "sentence")), "1", "recipes/dialogue/run.sh", "dialogue.jsonl"),
+    ("dialogue", "*tu* or *vous* as the reference, first third given: document, sentence model, %", lambda: "; ".join(f"{dialogue(s, 'third', 'agreement'):.2f}" for s in ("both", "sentence")), "1", "recipes/dialogue/run.sh", "dialogue.jsonl"),
     ("fusion", "`gate_scalar` − `add`, AG News: points", lambda: delta(FUSION, 1, "`gate_scalar`", 2), "10", "recipes/fusion_matters/run.sh", "fusion.jsonl.xz"),
     ("fusion", "… IMDB", lambda: delta(FUSION, 1, "`gate_scalar`", 4), "5", "recipes/fusion_matters/run.sh", "fusion.jsonl.xz"),
     ("fusion", "no position − `add`, AG News", lambda: delta(FUSION, 1, "no position (", 2), "10", "recipes/fusion_matters/run.sh", "fusion.jsonl.xz"),
