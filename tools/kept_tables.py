@@ -13,7 +13,7 @@ A page shows the command that makes its tables and, below it, marks where they s
 The second and the first table of the command's output belong between these marks; `<!-- tables -->` takes all of them
 and `<!-- output -->` everything that is printed. A command with several marks runs once. It is run without a shell, at
 the root of the clone. `<!-- kept real.jsonl NAME -->` is a table that was copied from the output of a run, when the
-output itself was not kept: docs/measured/real.jsonl has its columns and rows under NAME.json.
+output itself was not kept: docs/measured/real.jsonl has its columns and rows as NAME.json. NAME.md is taken as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from difflib import unified_diff
 from functools import cache
 from pathlib import Path
 
-from measured import read_json
+from measured import read_json, read_text
 
 from docnmt.cli import command as cli
 from docnmt.runtime.errors import UserError
@@ -69,17 +69,21 @@ def printed(command: str) -> str:
 
 
 def copied(file: str, name: str) -> str:
-    """A table of which columns and rows are kept.
+    """A table of which columns and rows are kept as NAME.json, or the text of NAME.md.
 
     Raises:
         UserError: there is none of this name.
     """
+    kept = ROOT / "docs" / "measured" / file
     try:
-        kept = read_json(ROOT / "docs" / "measured" / file / f"{name}.json")
+        if name.endswith(".md"):
+            return read_text(kept / name).strip()
+        table = read_json(kept / f"{name}.json")
     except OSError as error:
-        raise UserError(f"docs/measured/{file}: has no {name}.json") from error
-    rule = ["---:" if right else "---" for right in kept["right"]]
-    return "\n".join(f"| {' | '.join(row)} |".replace("|  |", "| |").replace("|  |", "| |") for row in [kept["columns"], rule, *kept["rows"]])
+        raise UserError(f"{kept.relative_to(ROOT)}: has no {name}") from error
+    rule = ["---:" if right else "---" for right in table["right"]]
+    rows = [table["columns"], rule, *table["rows"]]
+    return "\n".join("|" + "".join(f" {cell} |" if cell else " |" for cell in row) for row in rows)
 
 
 def filled(page: str, name: str, run: Callable[[str], str] = printed) -> str:
