@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/environment.sh
 if [ "${1:-}" = --check ]; then
-    environment study
+    environment test
     exec python tools/kept_tables.py "$@"
 fi
 environment docs

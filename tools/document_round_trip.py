@@ -51,13 +51,28 @@ MODELS: dict[str, Callable[[str], str]] = {
 #: Kinds that are text in themselves, so that swapped case changes nothing else; those that are packages of XML.
 TEXTS = ("txt", "md", "html", "srt", "vtt", "strings", "mdx")
 PACKAGES = ("docx", "odt", "docm", "dotx", "odp", "pptx", "xlsx")
-PLACEHOLDER = re.compile(
-    r"%\([\w.]+\)[a-z]|%[A-Za-z_]\w+%(?!\w)|%\d*\.?\d*[sdfr]|%\{\w+\}|\{\w*\}|\{\{[^{}]*\}\}"
-)
+PLACEHOLDER = re.compile(r"%\([\w.]+\)[a-z]|%[A-Za-z_]\w+%(?!\w)|%\d*\.?\d*[sdfr]|%\{\w+\}|\{\w*\}|\{\{[^{}]*\}\}")
 #: What a translation may change in XML: runs, targets, languages, directions, the pieces of white space.
 NAMES = frozenset(
-    {"r", "t", "rPr", "lang", "rtl", "bidi", "proofErr", "lastRenderedPageBreak", "softHyphen", "tab", "br", "s", "pPr",
-     "noBreakHyphen", "calcPr", "rPh", "phoneticPr"}
+    {
+        "r",
+        "t",
+        "rPr",
+        "lang",
+        "rtl",
+        "bidi",
+        "proofErr",
+        "lastRenderedPageBreak",
+        "softHyphen",
+        "tab",
+        "br",
+        "s",
+        "pPr",
+        "noBreakHyphen",
+        "calcPr",
+        "rPh",
+        "phoneticPr",
+    }
 ) | {"target", "tuv", "seg"}
 SPOKEN = re.compile(r"lang|trgLang|language|country|writing-mode|space$")
 

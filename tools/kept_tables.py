@@ -142,12 +142,16 @@ def body(argv: list[str]) -> None:
             continue
         different.append(path.name)
         if options.check:
-            sys.stderr.writelines(f"{line}\n" for line in unified_diff(text.splitlines(), made.splitlines(), lineterm="", n=0))
+            sys.stderr.writelines(
+                f"{line}\n" for line in unified_diff(text.splitlines(), made.splitlines(), lineterm="", n=0)
+            )
         else:
             write_text(path, made)
     if options.check and different:
         raise UserError(f"{', '.join(different)}: other tables than docs/measured has; run tools/kept_tables.py")
-    print(f"{marks} places for tables; {len(different)} pages {'differ' if options.check else 'written'}", file=sys.stderr)
+    print(
+        f"{marks} places for tables; {len(different)} pages {'differ' if options.check else 'written'}", file=sys.stderr
+    )
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -5,7 +5,7 @@
 
 The most similar sentence shares the words of the largest summed inverse document frequency with the source sentence; of
 equals the nearest is taken. `found` is the share of questions for which it is the deciding one. The answer is then
-chosen by counts: in the training text, how often each target word stands in a sentence whose looked-up sentence has a
+chosen by counts: in the training text, how often each target word is in a sentence whose looked-up sentence has a
 word v. The score of an answer is the sum over its words, those that all answers share left out, of the largest
 log P(word | v). The nearest sentence is asked in the same way, for comparison, and so are all earlier sentences at once.
 """
@@ -75,7 +75,8 @@ class Table:
     def score(self, context: set[str], answer: set[str]) -> float:
         """The sum over an answer's words of the largest log P(word | word of the context)."""
         ratio = (
-            max(((self.pairs[w][v] + 0.1) / (self.context[v] + 10) for v in context), default=1.0) for w in sorted(answer)
+            max(((self.pairs[w][v] + 0.1) / (self.context[v] + 10) for v in context), default=1.0)
+            for w in sorted(answer)
         )
         return sum(map(math.log, ratio))
 

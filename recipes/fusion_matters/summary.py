@@ -1,6 +1,6 @@
 """The short tables of docs/results/fusion.md, from what was kept of the studies.
 
-    python recipes/fusion_matters/summary.py docs/measured/fusion.jsonl.xz
+python recipes/fusion_matters/summary.py docs/measured/fusion.jsonl.xz
 """
 
 from __future__ import annotations

@@ -52,7 +52,10 @@ def main() -> None:
         offsets = [0, *np.cumsum([len(span) for span in spans if len(span)]).tolist()]
         chosen = np.flatnonzero(part)
         scores = evaluate(
-            [translations[i] for i in chosen], [[references[i] for i in chosen]], offsets, tokenize=bleu_tokenizer(target)
+            [translations[i] for i in chosen],
+            [[references[i] for i in chosen]],
+            offsets,
+            tokenize=bleu_tokenizer(target),
         ).scores
         return {"lines": len(chosen), **{metric: round(scores[metric], 2) for metric in METRICS}}
 

@@ -130,7 +130,9 @@ def body(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--train", type=Path, nargs="+", required=True, metavar="FILE", help="training text, its source")
+    parser.add_argument(
+        "--train", type=Path, nargs="+", required=True, metavar="FILE", help="training text, its source"
+    )
     parser.add_argument("--parts", nargs="+", required=True, metavar="NAME=FILE", help="evaluated texts")
     parser.add_argument("--corpus", required=True, metavar="NAME", help="under which the counts are kept")
     parser.add_argument("--keep", type=Path, metavar="FILE.jsonl", help="of tools/measured.py; is written")

@@ -1,7 +1,7 @@
 """Tables of what seen.py or memory_alone.py kept.
 
-    python recipes/manual/seen_tables.py docs/measured/seen.jsonl
-    python recipes/manual/seen_tables.py docs/measured/memory.jsonl
+python recipes/manual/seen_tables.py docs/measured/seen.jsonl
+python recipes/manual/seen_tables.py docs/measured/memory.jsonl
 """
 
 from __future__ import annotations
@@ -42,7 +42,15 @@ def seen(found: Rows) -> Iterator[str]:
            share(row, "documents below a tenth seen", "documents")]
         for name, row in found.items()
     ])  # fmt: skip
-    titles = ["training", "part", "documents below a half by runs", "their lines", "verbatim", "seen", "no line verbatim"]
+    titles = [
+        "training",
+        "part",
+        "documents below a half by runs",
+        "their lines",
+        "verbatim",
+        "seen",
+        "no line verbatim",
+    ]
     own = "by runs: their lines"
     yield from table(titles, [
         [*name.removesuffix(".json").split("/"), f"{row['by runs: documents below a half']:,}", f"{row[own]:,}"]
