@@ -5,9 +5,9 @@
 
 The most similar sentence shares the words of the largest summed inverse document frequency with the source sentence; of
 equals the nearest is taken. `found` is the share of questions for which it is the deciding one. The answer is then
-chosen by counts: in the training text, how often each target word is in a sentence whose looked-up sentence has a
-word v. The score of an answer is the sum over its words, those that all answers share left out, of the largest
-log P(word | v). The nearest sentence is asked in the same way, for comparison, and so are all earlier sentences at once.
+chosen by counts: how often, in the training text, each target word is in a sentence whose looked-up sentence has a word
+v. The score of an answer is the sum over its words, those that all answers share left out, of the largest
+log P(word | v). For comparison the nearest sentence is asked in the same way, and so are all earlier ones at once.
 """
 
 from __future__ import annotations
