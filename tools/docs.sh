@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
 # The docs as a site, in build/docs; a warning is an error, and so is prose that breaks a rule of CONTRIBUTING.md.
 # Other options go to sphinx-build.
+#   tools/docs.sh --check   make every table of the results pages again from docs/measured, and fail where one differs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/environment.sh
+if [ "${1:-}" = --check ]; then
+    environment test
+    exec python tools/kept_tables.py "$@"
+fi
 environment docs
 python tools/prose.py
 python -m sphinx -W --keep-going -q -b html -d build/doctrees "$@" docs build/docs

@@ -3,8 +3,8 @@
     docnmt-generate data-bin --path runs/sentence --prefix-references 0.5 --results-path results/half
     python tools/translation_memory.py corpora/manual/test results/half --languages en fr --threshold 0.7 0.8 0.9 1
 
-RESULTS is a folder of docnmt-generate --prefix-references, PREFIX the text of its split. The memory of a document is
-its first part, which was given with its references, and with --train the training text besides. A sentence whose source
+RESULTS is a folder of docnmt-generate, PREFIX the text of its split. The memory of a document is its first part, if
+--prefix-references gave that with its references, and with --train the training text besides. A sentence whose source
 is like one of the memory takes that one's translation instead of the system's. The similarity is the share of words
 that stay: 1 - (words to insert, delete or replace) / (words of the longer one). Of equally similar sentences the
 nearest before it wins, those of its document first. The best of several thresholds is to be chosen on another text than
@@ -101,14 +101,16 @@ class Desk:
         source = read_layout(side(prefix, languages[0]))
         target = source.align(side(prefix, languages[1]))
         try:
-            share = json.loads((results / "scores.json").read_text(encoding="utf-8"))["prefix_references"]
-        except (OSError, KeyError, json.JSONDecodeError) as error:
-            raise UserError(f"{results}: no results of docnmt-generate --prefix-references") from error
+            share = json.loads((results / "scores.json").read_text(encoding="utf-8")).get("prefix_references", 0)
+        except (OSError, AttributeError, json.JSONDecodeError) as error:
+            raise UserError(f"{results}: no results of docnmt-generate") from error
         given = first_of_documents(target, source.document_offsets, share)
         documents, sentences = [], source.sentences
         for begin, end in pairwise(source.document_offsets):
             first = begin + sum(text is not None for text in given[begin:end])
             documents.append((sentences[begin:first], target[begin:first], sentences[first:end]))
+        if not share:
+            return cls(documents, source, target, source.align(results / "hypotheses.txt"))
         layout = read_layout(results / "source.txt")
         if layout.sentences != [sentence for *_, rest in documents for sentence in rest]:
             raise UserError(f"{layout.path}: expected what --prefix-references {share} leaves of {source.path}")

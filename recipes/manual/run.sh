@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Manuals and their like, documents with sections and paragraphs. A sentence model is trained, its rate falls
-# to nothing, and then it gets a pointer to earlier translations (copy_transformer) while it stays as it is. Asked: does a
+# to nothing, and then it gets a pointer to earlier translations (copy_transformer) while it stays as it is. Does a
 # document model translate pages better by itself, with a memory of the training pages, and where people have translated the
 # first quarter, half or three quarters of a page (the translator's desk)?
 #   DATA=~/corpora recipes/manual/run.sh
@@ -18,7 +18,7 @@ DATA=$(realpath -- "${DATA:?give DATA=DIR, the folder of the corpora}")
 cd "$(dirname "$0")/../.."
 . tools/environment.sh
 . tools/experiment.sh
-environment plot
+environment test
 
 . recipes/manual/corpus.sh
 epochs=${EPOCHS:-7} beam=${BEAM:-4}
@@ -46,12 +46,25 @@ for system in "${systems[@]}"; do
     [ "$system" = sentence ] && continue
     translate "$data" test "$work/$system" foreign-memory --beam "$beam" "${memory[@]}" --memory-context foreign
 done
+# A translation memory over the sentence model: exact matches, and matches of the similarity that is best on dev.
+translate "$data" valid "$work/sentence" dev --beam "$beam"
+replaced() { # PREFIX RESULTS OPTION …: a table over thresholds, none first
+    python tools/translation_memory.py "$1" "$2" --languages en "$target" --train "$text/train" "${@:3}"
+}
+say "a translation memory: its threshold on dev"
+replaced "$valid" "$work/sentence/dev" --threshold 0.6 0.7 0.8 0.9 1 | tee "$work/memory-dev.tsv"
+best=$(awk -F'\t' 'NR > 2 && $3 > most { most = $3; best = $1 } END { print best }' "$work/memory-dev.tsv")
+for memory in exact=1 fuzzy="$best"; do
+    mkdir -p "$work/${memory%=*}/test"
+    replaced "$test" "$work/sentence/test" --threshold "${memory#*=}" --out "$work/${memory%=*}/test/hypotheses.txt"
+done
 compared() { # OUT OF REFERENCE NAME …: what is new of the sentence model's OF and of the copying models' NAMEs, against the sentence model
     local out=$1 name_of_sentence=$2 reference=$3 system name part files=("$work/sentence/$2/hypotheses.txt")
     shift 3
     for system in "${systems[@]:1}"; do
         for name; do files+=("$work/$system/$name/hypotheses.txt"); done
     done
+    [ "$name_of_sentence" != test ] || files+=("$work"/{exact,fuzzy}/test/hypotheses.txt)
     python recipes/manual/unseen.py "$data" --reference "$reference" --out "$out" --files "${files[@]}"
     for part in documents lines; do
         [ -e "$out/$part" ] || continue
@@ -61,6 +74,14 @@ compared() { # OUT OF REFERENCE NAME …: what is new of the sentence model's OF
                 docnmt-score --ref "$out/$part/reference.txt" --sys "$out/$part/$system-$name.txt" \
                     --paired "$out/$part/sentence-$name_of_sentence.txt"
             done
+        done
+        for memory in exact fuzzy; do
+            [ -e "$out/$part/$memory-test.txt" ] || continue
+            say "the memory, $memory, against the sentence model, and ${systems[1]} against the memory: $part that are new"
+            docnmt-score --ref "$out/$part/reference.txt" --sys "$out/$part/$memory-test.txt" \
+                --paired "$out/$part/sentence-test.txt"
+            docnmt-score --ref "$out/$part/reference.txt" --sys "$out/$part/${systems[1]}-test.txt" \
+                --paired "$out/$part/$memory-test.txt"
         done
     done
 }

@@ -1,11 +1,11 @@
-"""The part of a test set that does not stand in the training data: documents without overlap, or unseen sentences.
+"""The part of a test set that is not in the training data: unseen sentences, and documents that have few seen ones.
 
     python recipes/manual/unseen.py runs/manual/data-bin --reference test.fr --out runs/manual/new \\
         --files runs/manual/copy/test/hypotheses.txt runs/manual/sentence/test/hypotheses.txt
 
-Writes, for each file (documents as the split's, an empty line between them), OUT/documents/NAME with the documents of
-which less than half stands there (the rule of docnmt-preprocess), and OUT/lines/NAME with sentences that do not occur
-there at all; `reference.txt` beside them. The NAME of runs/manual/copy/test/hypotheses.txt is copy-test.txt. Files of
+Writes, for each file (documents as the split's, an empty line between them), OUT/lines/NAME with the sentences that are
+not seen there (seen.py), and OUT/documents/NAME with the documents of which less than a tenth is seen; `reference.txt`
+beside them. The NAME of runs/manual/copy/test/hypotheses.txt is copy-test.txt. Files of
 --prefix-references have the rest of each document; of these there are documents only.
 """
 
@@ -16,11 +16,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from seen import new_documents, seen_lines
 
 from docnmt.core.data.corpus import ParallelCorpus
-from docnmt.core.data.meta import read_meta
-from docnmt.core.data.overlap import HALF, shares_in_training
-from docnmt.core.data.split_folder import SplitFolder
 
 
 def read_documents(path: Path) -> list[list[str]]:
@@ -35,13 +33,10 @@ def read_documents(path: Path) -> list[list[str]]:
 
 
 def unseen(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """(D,) bool, documents without overlap, and (S,) bool, sentences that are new."""
-    meta = read_meta(folder)
-    held_out, training = (SplitFolder(folder, name, meta["files"]) for name in (split, "train"))
-    share = shares_in_training(held_out, training, meta["source_lang"])
-    seen = set(ParallelCorpus.open(folder, "train").source_text)
-    text = ParallelCorpus.open(folder, split).source_text
-    return share < HALF, np.array([sentence not in seen for sentence in text])
+    """(D,) bool, documents with less than a tenth seen, and (S,) bool, sentences that are new."""
+    held_out, training = (ParallelCorpus.open(folder, name) for name in (split, "train"))
+    seen = seen_lines(list(held_out.source_text), list(training.source_text))
+    return new_documents(seen, held_out.document_offsets.tolist()), ~seen
 
 
 def write(path: Path, documents: Iterable[list[str]]) -> None:

@@ -1,39 +1,81 @@
-"""The tables of the pages are made again from what was measured and kept."""
+"""The tables of the results pages are made again from what was measured and kept."""
 
 from __future__ import annotations
 
-import contextlib
-import runpy
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+import kept_tables
+from measured import rows
+
+from docnmt.runtime.errors import UserError
+
 ROOT = Path(__file__).parents[2]
-FUSION = "recipes/fusion_matters/report.py recipes/fusion_matters/order_first.yaml --runs docs/measured/fusion.jsonl.xz"
-INFERLITE = "--results docs/measured/inferlite.jsonl.xz/results --runs docs/measured/inferlite.jsonl.xz/runs"
-DOCMIX = "sentence concat document start start-wide"
-#: What makes the tables of a page, and how many rows it makes at least.
-TABLES = {
-    "fusion-order": (FUSION, 80),
-    "inferlite": (f"recipes/inferlite/tables.py {INFERLITE}", 150),
-    "attention": ("recipes/scaleformer/lengths.py docs/measured/scaleformer.json", 10),
-    "index": (f"tools/results_table.py docs/measured/docmix.jsonl --systems {DOCMIX}", 80),
-}  # fmt: skip
+PAGES = ROOT / "docs" / "results"
+COMMAND = "    python tools/any.py \\\n        FILE   # a note"
+OUTPUT = "## A\n\n| a |\n| --- |\n| 1 |\n\nb\n\n| c |\n| --- |\n| 2 |\n"
 
 
-@pytest.mark.parametrize("page", TABLES)
-def test_every_row_stands_on_the_page(
-    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("scipy")
-    words, least = TABLES[page][0].split(), TABLES[page][1]
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, "argv", words)
-    monkeypatch.syspath_prepend(str(ROOT / Path(words[0]).parent))
-    with contextlib.suppress(SystemExit):
-        runpy.run_path(words[0], run_name="__main__")
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ") and "---" not in line]
-    assert len(rows) >= least
-    shown = set((ROOT / "docs" / "results" / f"{page}.md").read_text(encoding="utf-8").splitlines())
-    assert [row for row in rows if row not in shown] == []
+@pytest.mark.parametrize("page", ["docmix", "scale"])
+def test_a_page_has_what_is_kept_and_a_changed_digit_is_found(page: str, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(PAGES / f"{page}.md", tmp_path))
+    text = copy.read_text(encoding="utf-8")
+    assert kept_tables.main(["--check", str(copy)]) == 0
+    row = next(n for n, line in enumerate(text.splitlines()) if line.startswith("| ") and any(map(str.isdigit, line)))
+    lines = text.splitlines()
+    lines[row] = lines[row].translate(str.maketrans("123456789", "234567891"))
+    copy.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert kept_tables.main(["--check", str(copy)]) == 1
+    assert copy.read_text(encoding="utf-8") != text  # a check mends nothing
+    assert kept_tables.main([str(copy)]) == 0
+    assert copy.read_text(encoding="utf-8") == text
+
+
+def test_marks_take_the_tables_that_they_name() -> None:
+    page = f"{COMMAND}\n\n<!-- tables 2 1 -->\nold\n<!-- end -->\nx\n<!-- tables -->\n<!-- end -->\n"
+    page += "<!-- output -->\n<!-- end -->\n"
+    asked = []
+
+    def run(command: str) -> str:
+        asked.append(command)
+        return OUTPUT.strip()
+
+    made = kept_tables.filled(page, "page.md", run)
+    first, second = kept_tables.tables(OUTPUT)
+    assert [part.strip("\n") for part in made.split("<!-- end -->")] == [
+        f"{COMMAND}\n\n<!-- tables 2 1 -->\n\n{second}\n\n{first}",
+        f"x\n<!-- tables -->\n\n{first}\n\n{second}",
+        f"<!-- output -->\n\n{OUTPUT.strip()}",
+        "",
+    ]
+    assert kept_tables.filled(made, "page.md", run) == made
+    assert set(asked) == {"python tools/any.py FILE   # a note"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!-- tables -->\n<!-- end -->",
+        f"{COMMAND}\n<!-- tables -->",
+        f"{COMMAND}\n<!-- tables 3 -->\n<!-- end -->",
+        "<!-- kept scale.jsonl absent -->\n<!-- end -->",
+    ],
+)
+def test_marks_that_cannot_be_filled_are_named(page: str) -> None:
+    with pytest.raises(UserError, match=r"page\.md|scale\.jsonl"):
+        kept_tables.filled(page, "page.md", lambda command: OUTPUT)
+
+
+def test_every_kept_table_stands_on_a_page() -> None:
+    marks = {mark for page in PAGES.glob("*.md") for mark in page.read_text(encoding="utf-8").splitlines()}
+    for path in sorted((ROOT / "docs" / "measured").glob("*.jsonl")):
+        if path.name == "dialogue.jsonl":  # a line is a translation that was scored
+            continue
+        for name, row in rows(path).items():
+            if isinstance(row.get("json"), dict) and set(row["json"]) == {"columns", "right", "rows"}:
+                assert f"<!-- kept {path.name} {name.removesuffix('.json')} -->" in marks

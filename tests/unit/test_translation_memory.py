@@ -82,7 +82,16 @@ def test_results_of_another_share_are_refused(tmp_path: Path, capsys: pytest.Cap
     with pytest.raises(SystemExit):
         tool.main([*options, "--threshold", "0.5"])
     assert "expected what --prefix-references 0.25 leaves of" in capsys.readouterr().err
-    (tmp_path / "r" / "scores.json").write_text("{}")
+    (tmp_path / "r" / "scores.json").write_text("[]")
     with pytest.raises(SystemExit):
         tool.main([*options, "--threshold", "0.5"])
-    assert "no results of docnmt-generate --prefix-references" in capsys.readouterr().err
+    assert "no results of docnmt-generate" in capsys.readouterr().err
+
+
+def test_a_whole_text_takes_what_training_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options, out = desk(tmp_path), tmp_path / "out.txt"
+    (tmp_path / "r" / "scores.json").write_text("{}")  # nothing was given
+    (tmp_path / "r" / "hypotheses.txt").write_text("1\n2\n3\n4\n\n5\n6\n")
+    tool.main([*options, "--train", str(tmp_path / "train"), "--threshold", "0.75", "--out", str(out)])
+    assert out.read_text() == "1\nE F G Y\n3\n4\n\n5\nE F G Y\n"
+    assert capsys.readouterr().out.splitlines()[2].split("\t")[:2] == ["0.75", "2"]

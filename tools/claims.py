@@ -1,0 +1,162 @@
+"""The table of docs/results/index.md: each claim with its number, read or computed from docs/measured.
+
+python tools/claims.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kept_tables import printed, tables
+from measured import read_json
+
+KEPT = Path(__file__).parents[1] / "docs" / "measured"
+FUSION = "python recipes/fusion_matters/summary.py docs/measured/fusion.jsonl.xz"
+TRANSLATION = "python recipes/fusion_translation/fusion_translation.py docs/measured/fusion-translation.json"
+LENGTHS = "python recipes/scaleformer/lengths.py docs/measured/scaleformer.json"
+LEARNING = "python recipes/discourse/learning_time.py docs/measured/learning.json --most 3000"
+INFERLITE = "python recipes/inferlite/differences.py --results docs/measured/inferlite.jsonl.xz/stopped/results"
+DOCMIX = "python tools/results_table.py docs/measured/docmix.jsonl --systems sentence concat document"
+
+
+class Claim(NamedTuple):
+    """A row: what is claimed, its number, over how many seeds, and of which study."""
+
+    claim: str
+    number: str
+    seeds: str
+    study: str
+
+
+#: Of each study its page, the command that measures, and the kept file.
+STUDIES = {
+    "seen": ("real", "recipes/manual/seen.py", "seen.jsonl"),
+    "memory": ("real", "recipes/manual/memory_alone.py", "memory.jsonl"),
+    "real": ("real", "recipes/manual/run.sh", "real.jsonl"),
+    "discourse": ("discourse", "recipes/discourse/run.sh", "discourse.jsonl"),
+    "retrieval": ("discourse", "recipes/discourse/retrieval.py", "retrieval.jsonl"),
+    "learning": ("discourse", "recipes/discourse/learning.sh", "learning.json"),
+    "ablation": ("discourse", "recipes/ablation/run.sh", "ablation.jsonl"),
+    "boundaries": ("discourse", "recipes/discourse/boundaries.sh", "boundaries.jsonl"),
+    "docmix": ("docmix", "recipes/docmix/run.sh", "docmix.jsonl"),
+    "dialogue": ("dialogue", "recipes/dialogue/run.sh", "dialogue.jsonl"),
+    "fusion": ("fusion", "recipes/fusion_matters/run.sh", "fusion.jsonl.xz"),
+    "translation": ("fusion", "recipes/fusion_translation/run.sh", "fusion-translation.json"),
+    "lengths": ("attention", "recipes/scaleformer/run.sh", "scaleformer.json"),
+    "inferlite": ("inferlite", "recipes/inferlite/run.sh", "inferlite.jsonl.xz"),
+}
+
+
+@cache
+def read(path: str) -> Any:  # whatever the study wrote there
+    """A JSON file inside a kept file."""
+    return read_json(KEPT / path)
+
+
+def cell(command: str, table: int, row: str, column: int) -> str:
+    """A cell of a table that a command prints, by the beginning of its row and the number of its column."""
+    line = next(line for line in tables(printed(command))[table - 1].splitlines() if line.startswith(f"| {row}"))
+    return line.split("|")[column + 1].strip().replace("-", "−")
+
+
+def copied(table: str, row: str, column: int) -> str:
+    """A cell of a table that was copied from the output of a run."""
+    found: list[list[str]] = read(f"real.jsonl/{table}.json")["rows"]
+    return next(line[column] for line in found if line[0].startswith(row)).replace("**", "")
+
+
+def right(*systems: str, questions: str = "true-context", study: str = "discourse") -> str:
+    """Right answers in percent: of one system, or the least and the most of several."""
+    values = [read(f"{study}.jsonl/{name}.json")["contrastive"][questions]["accuracy"] for name in systems]
+    return " to ".join(dict.fromkeys(f"{value:.1f}" for value in (min(values), max(values))))
+
+
+def real() -> Iterator[Claim]:
+    """Real text: what repeats, what a memory does, what the pointer adds."""
+    for name, corpus in (("manual", "PHP manual"), ("help", "LibreOffice's help")):
+        row = read(f"seen.jsonl/{name}/test.json")
+        lines, below = f"{100 * row['lines seen'] / row['lines']:.0f} %", row["documents below a tenth seen"]
+        number = f"{lines}; {below} of {row['documents']} documents below a tenth"
+        yield Claim(f"{corpus}: test lines that are in training", number, "–", "seen")
+    for name, corpus in (("manual", "PHP manual"), ("help", "LibreOffice's help")):
+        found = (read(f"memory.jsonl/{name}/{part}.json")["s-BLEU"] for part in ("all lines", "unseen lines"))
+        number = "all {:.1f}; unseen {:.1f}".format(*found)
+        yield Claim(f"{corpus}: a memory without a model, s-BLEU", number, "–", "memory")
+    for corpus in ("manual", "help"):
+        number = "; ".join(copied("unseen", corpus, n) for n in (3, 4))
+        yield Claim(f"{corpus}, unseen lines: pointer − sentence model, s-BLEU", number, "2", "real")
+    number = "; ".join(copied("help-memory", row, 1) for row in ("matches of .8", "copy"))
+    yield Claim("help, 53 pages: fuzzy memory over the sentence model; pointer", number, "1", "real")
+    yield Claim("manual, half of each page given: pointer", copied("desk-manual", "50 %", 3), "2", "real")
+
+
+def discourse() -> Iterator[Claim]:
+    """Documents in which an earlier sentence decides; chance is 41.7 %."""
+    seeds = ("hier_cond", "hier_cond-2", "hier_cond-3")
+    yield Claim("models that select sentences: right, %", right(*seeds), "3", "discourse")
+    number = right(*seeds, questions="2048-sentences")
+    yield Claim("… behind 2,048 sentences (90 questions)", number, "3", "discourse")
+    number = right(*seeds, questions="foreign-context")
+    yield Claim("… with another document's context; chance 41.7", number, "3", "discourse")
+    number = f"{read('retrieval.jsonl/similar/contrastive.json')['right']:.1f}"
+    yield Claim("look-up of the most similar sentence, nothing trained", number, "–", "retrieval")
+    number = right("doc", "doc-sinusoidal", "scaleformer", "scaleformer-relative")
+    yield Claim("attention to all words, four models, untuned", number, "1", "discourse")
+    number = "{} ({})".format(*(cell(LEARNING, 2, "random : equal", n) for n in (1, 2)))
+    yield Claim("a random start needs so many times the updates of an equal one", number, "3", "learning")
+    number = "; ".join(right(name, study="ablation") for name in ("t-1", "t-2"))
+    yield Claim("one sentence a word, two: right, %", number, "1", "ablation")
+    number = "; ".join(right("right", questions=f"{how}-0.1", study="boundaries") for how in ("move", "merge"))
+    yield Claim("a tenth of the boundaries moved, merged: right, %", number, "1", "boundaries")
+
+
+def others() -> Iterator[Claim]:
+    """Documents of docmix and dialogue, longer texts, sentence vectors."""
+    rows = [line for line in tables(printed(DOCMIX))[3].splitlines() if "| document | sentence |" in line]
+    found = [line.split(" | ")[3].split(" ")[0] for line in rows]
+    number = f"{min(found, key=float)} to {max(found, key=float)} on {len(found)} sets".replace("-", "−")
+    yield Claim("document − sentence model after an hour, s-BLEU", number, "1", "docmix")
+    lines = map(json.loads, (KEPT / "dialogue.jsonl").read_text(encoding="utf-8").splitlines())
+    third = {row["system"]: row for row in lines if (row.get("set"), row.get("given")) == ("diabla", "third")}
+    number = "; ".join(f"{third[name]['agreement']:.2f}" for name in ("both", "sentence"))
+    yield Claim("*tu* or *vous*, first third given: document, sentence model, %", number, "1", "dialogue")
+    for row, name in (("r-4 ", "relative positions, horizon 4"), ("absolute", "absolute positions")):
+        number = "; ".join(cell(LENGTHS, 1, row, n) for n in (3, 4))
+        yield Claim(f"{name}: right at twice and four times the length, %", number, "3", "lengths")
+    for table, name in ((2, "similarity"), (1, "classification")):
+        number = "{} ({})".format(*(cell(INFERLITE, table, "glove,1 − untrained,1", n) for n in (2, 3)))
+        yield Claim(f"sentence vectors: training − untrained, {name}", number, "3", "inferlite")
+
+
+def fusion() -> Iterator[Claim]:
+    """How positions join embeddings; differences to `add` in points."""
+    yield Claim("AG News: `gate_scalar` − `add`", cell(FUSION, 1, "`gate_scalar`", 2), "10", "fusion")
+    yield Claim("IMDB: `gate_scalar` − `add`", cell(FUSION, 1, "`gate_scalar`", 4), "5", "fusion")
+    yield Claim("AG News: no position − `add`", cell(FUSION, 1, "no position (", 2), "10", "fusion")
+    number = cell(FUSION, 2, "`gate_vector`", 2)
+    yield Claim("AG News, the notebooks' setting: `gate_vector` − `add`", number, "10", "fusion")
+    number = cell(FUSION, 2, "control: `gate_content`", 2)
+    yield Claim("… a gate that sees no position − `add`", number, "10", "fusion")
+    number = cell(FUSION, 3, "which of two", 1)
+    yield Claim("which mark is first: relative positions − `add`", number, "3", "fusion")
+    number = cell(TRANSLATION, 1, "multi_level.concat", 5)
+    yield Claim("translation: `concat` − `add`, nats", number, "3", "translation")
+
+
+def main() -> None:
+    """Print the table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    print("| claim | number (95 %) | seeds | measured by | kept in |\n| --- | --- | ---: | --- | --- |")
+    for study in (real, discourse, others, fusion):
+        for row in study():
+            page, command, kept = STUDIES[row.study]
+            print(f"| [{row.claim}]({page}.md) | {row.number} | {row.seeds} | `{command}` | `{kept}` |")
+
+
+if __name__ == "__main__":
+    main()
