@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docnmt.apps.align.align_documents import aligner_of
-from docnmt.apps.align.aligned_side import Side
+from docnmt.apps.align.aligned_side import AlignedSide
 from docnmt.apps.align.beads import Bead, align
 from docnmt.apps.align.config import AlignConfig
 
@@ -85,7 +85,10 @@ def expected(sides: tuple[list[Piece], list[Piece]]) -> set[Bead]:
 
 
 def measure(
-    corpus: list[list[tuple[str, str, Unit]]], share: float, seed: int, aligned: Callable[[Side, Side], list[Bead]]
+    corpus: list[list[tuple[str, str, Unit]]],
+    share: float,
+    seed: int,
+    aligned: Callable[[AlignedSide, AlignedSide], list[Bead]],
 ) -> str:
     """Precision, recall and F1 over all documents."""
     draw, both, there, here = random.Random(seed), 0, 0, 0
@@ -93,7 +96,7 @@ def measure(
         sides = tuple([Piece(each[side], each[2], {n}) for n, each in enumerate(document)] for side in (0, 1))
         for number in [n for n in range(len(document)) if draw.random() < share]:
             change(draw.choice(sides), number, draw.choice(["merge", "divide", "delete"]), draw)
-        one, other = (Side([piece.text for piece in side], [piece.unit for piece in side]) for side in sides)
+        one, other = (AlignedSide([piece.text for piece in side], [piece.unit for piece in side]) for side in sides)
         wanted = {bead for bead in expected((sides[0], sides[1])) if bead.source and bead.target}
         found = {bead for bead in aligned(one, other) if bead.source and bead.target}
         both, there, here = both + len(wanted & found), there + len(wanted), here + len(found)

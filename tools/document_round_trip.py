@@ -37,8 +37,8 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
-from docnmt.apps.documents import ENDINGS, Document, Translated, read
-from docnmt.apps.documents.document_sentences import Sentence, translated
+from docnmt.apps.documents import ENDINGS, DocumentFile, Translated, read
+from docnmt.apps.documents.document_sentences import SegmentSentence, translated
 from docnmt.core.formats.split_sentences import split_sentences
 from docnmt.runtime.errors import UserError
 
@@ -130,7 +130,7 @@ def check(path: Path, kind: str, row: Counter[str], *, office: bool) -> Iterator
 
 
 def compared(
-    document: Document,
+    document: DocumentFile,
     kind: str,
     path: Path,
     before: object,
@@ -142,7 +142,7 @@ def compared(
     """What is wrong with a translation."""
     split = partial(split_sentences, language="en")
 
-    def model(sentences: Sequence[Sentence]) -> Iterator[str]:
+    def model(sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         return (function(sentence.text) for sentence in sentences if sentence.given is None)
 
     texts = translated(document, model, split=split, split_target=split)
@@ -162,7 +162,7 @@ def compared(
         yield "LibreOffice shows other pages"
 
 
-def different(document: Document, wanted: Translated, old: str, new: str) -> Iterator[str]:
+def different(document: DocumentFile, wanted: Translated, old: str, new: str) -> Iterator[str]:
     """Text or placeholders that are not what was written; white space and placeholders of ours do not count."""
     same = [re.sub(r"\{\d+\}", "", text).split() for text in (wanted.text, new)]
     if same[0] != same[1] and not document.bilingual:
@@ -345,7 +345,7 @@ def pages(content: bytes, kind: str) -> int:
         return len(re.findall(rb"/Type\s*/Page\b", made.read_bytes())) if made.exists() else 0
 
 
-def opened(content: bytes, kind: str, path: Path) -> Document:
+def opened(content: bytes, kind: str, path: Path) -> DocumentFile:
     """A document, in whatever language it is."""
     said = re.search(rb"Language: *(\w+)|target-language=\"(\w+)|trgLang=\"(\w+)", content)
     source = re.search(rb"source-language=\"(\w+)|srcLang=\"(\w+)|srclang=\"(\w+)", content)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from docnmt.cli.command_line import Given, Parser, add_common, add_options
-from docnmt.registry.migrate import elsewhere, gone, migrate_file
+from docnmt.registry.migrate import gone, migrate_file, moved_to
 from docnmt.registry.options import Section, build, flag, underscored
 from docnmt.registry.registry import Registry
 from docnmt.registry.user_dir import import_plugins
@@ -99,7 +99,7 @@ class Command:
             close = difflib.get_close_matches(flag(name), flags, n=1) if len(name) > 2 else []
             meant = f"; did you mean {close[0]}?" if close else ""
             of_others = (choice.explain(name) for choice in choices)
-            said = (explain(name) if explain else "", *of_others, gone(name), elsewhere(name), meant)
+            said = (explain(name) if explain else "", *of_others, gone(name), moved_to(name), meant)
             return next(filter(None, said), "")
 
         problems = self._unknown(given, known, _reason)

@@ -112,7 +112,7 @@ def _contrastive(given: Given) -> None:
     asked, models, path = config["questions"], config["models"], Path(config["contrastive"].contrastive)
     documents = _documents(asked, models, path)
     from docnmt.apps.commands.contrastive_scorer import scorer
-    from docnmt.core.scoring.contrastive import judge, with_contexts
+    from docnmt.core.scoring.contrastive import contrastive_report, with_contexts
     from docnmt.core.scoring.contrastive_files import read_contrastive
 
     groups = read_contrastive(path, documents=documents)
@@ -123,7 +123,7 @@ def _contrastive(given: Given) -> None:
         )  # fmt: skip
     changed = with_contexts(groups, asked.context, seed=_seed(asked))
     _note_unchanged(asked, groups, changed)
-    _show(judge(changed, scorer(models)), asked.json)
+    _show(contrastive_report(changed, scorer(models)), asked.json)
 
 
 def _answers(given: Given) -> None:

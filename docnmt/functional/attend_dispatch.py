@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from docnmt.functional.assignments import query_rows
-from docnmt.functional.autograd import Context
+from docnmt.functional.autograd import PassContext
 from docnmt.functional.dispatch_plan import DispatchPlan, TileBatch, plan_dispatch
 from docnmt.functional.selection import Keys, Queries, Selection, subtract_largest
 
@@ -47,7 +47,7 @@ class _Output(NamedTuple):
     lse: Tensor
 
 
-class _Context(Context, Protocol):
+class _Context(PassContext, Protocol):
     """What the passes of `_Dispatch` share."""
 
     selection: Selection

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from docnmt.functional.autograd import Context
+from docnmt.functional.autograd import PassContext
 from docnmt.functional.kernels import takes_kernels
 from docnmt.functional.selection import Keys, Queries, Selection, in_float32, subtract_largest
-from docnmt.functional.varlen import FLASH, Calls, Read, takes_varlen
+from docnmt.functional.varlen import FLASH, Calls, VarlenOutput, takes_varlen
 from docnmt.functional.varlen_plan import VarlenPlan, heads_at_once, plan_varlen
 
 
@@ -42,7 +42,7 @@ def varlen_attention(queries: Queries, keys: Keys, selection: Selection, calls: 
     return torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0]
 
 
-class _VarlenContext(Context, Protocol):
+class _VarlenContext(PassContext, Protocol):
     """What the passes of `_Varlen` share."""
 
     selection: Selection
@@ -84,7 +84,7 @@ class _Varlen(torch.autograd.Function):
         with torch.autocast(grad.device.type, enabled=False):
             weighed_by = _pick((lse.unsqueeze(-1) - relevance).flatten(), plan.order).unsqueeze(0)
             rows = (_rows(q, plan.query), _rows(k, plan.key), _rows(v, plan.key))
-            merged = Read(_rows(out, plan.query), weighed_by)
+            merged = VarlenOutput(_rows(out, plan.query), weighed_by)
             dq, dk, dv = ctx.calls.backward(_rows(grad, plan.query), *rows, merged, plan.sequences, False)
             of_relevance = _relevance_gradient(grad, out, partial, merge, ctx.selection, plan)
             return (

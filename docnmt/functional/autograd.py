@@ -7,7 +7,7 @@ from typing import Protocol
 from torch import Tensor
 
 
-class Context(Protocol):
+class PassContext(Protocol):
     """What the forward pass leaves to the backward pass. A function that attaches more names it in a subclass."""
 
     @property

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from docnmt.functional import costs
-from docnmt.functional.autograd import Context
+from docnmt.functional.autograd import PassContext
 from docnmt.functional.buckets import bucket_plan
 from docnmt.functional.linear_kernel import windowed_attention
 from docnmt.layout import Spans
@@ -100,7 +100,7 @@ def feature_map(x: Tensor) -> Tensor:
 
 class _FeatureMap(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Context, x: Tensor) -> Tensor:
+    def forward(ctx: PassContext, x: Tensor) -> Tensor:
         """φ(x), piece by piece."""
         mapped = torch.empty_like(x)
         for part, out in _pieces(x, mapped):
@@ -110,7 +110,7 @@ class _FeatureMap(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Context, grad: Tensor) -> Tensor:
+    def backward(ctx: PassContext, grad: Tensor) -> Tensor:
         """φ'(x) is min(φ(x), 1)."""
         (mapped,) = ctx.saved_tensors
         gradient = torch.empty_like(mapped)
@@ -123,7 +123,7 @@ class _Normalise(torch.autograd.Function):
     """Rows (…, e + 1): the first e columns divided by the last; 0 where that is 0."""
 
     @staticmethod
-    def forward(ctx: Context, mixed: Tensor) -> Tensor:
+    def forward(ctx: PassContext, mixed: Tensor) -> Tensor:
         """(…, e + 1) → (…, e)."""
         total = mixed[..., -1:]
         total = total.masked_fill(total == 0, 1)  # then all else is 0, too
@@ -133,7 +133,7 @@ class _Normalise(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Context, grad: Tensor) -> Tensor:
+    def backward(ctx: PassContext, grad: Tensor) -> Tensor:
         """(…, e) → (…, e + 1)."""
         output, total = ctx.saved_tensors
         width = output.shape[-1]

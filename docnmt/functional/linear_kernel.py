@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from docnmt.functional import costs
-from docnmt.functional.autograd import Context
+from docnmt.functional.autograd import PassContext
 from docnmt.functional.linear_windows import Geometry, add_windows, band_of, far_sums, outside_band, rows_at, windows_of
 
 
@@ -122,7 +122,7 @@ def _relative_gradients(
     d_q.view(n, -1, rel.shape[2]).baddbmm_(d_weights, rel[:, :seen])
 
 
-class _Context(Context, Protocol):
+class _Context(PassContext, Protocol):
     """What the passes of `_Windowed` share."""
 
     geometry: Geometry

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from docnmt.functional.autograd import Context
+from docnmt.functional.autograd import PassContext
 
 # Tokens at a time; on a card scores, as every chunk costs some 20 calls there.
 _CHUNK, _CARD_SCORES = 1024, 1 << 27
@@ -126,7 +126,7 @@ def _mixture(alone: Tensor, copied: Copied) -> tuple[Tensor, Tensor, Tensor, Ten
     return mixed, own, own_ratio - copy_ratio, -copied.share * copy_ratio
 
 
-class _Context(Context, Protocol):
+class _Context(PassContext, Protocol):
     """What the passes of `_ChunkedCrossEntropy` share; the gradients are those of features, weight and bias."""
 
     dtypes: tuple[torch.dtype, torch.dtype | None]

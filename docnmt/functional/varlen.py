@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from docnmt.functional.autograd import Context
+from docnmt.functional.autograd import PassContext
 from docnmt.layout import Spans
 
 
@@ -25,7 +25,7 @@ class Sequences(NamedTuple):
     max_k: int
 
 
-class Read(NamedTuple):
+class VarlenOutput(NamedTuple):
     """What a forward call gives: the output (rows, h, d), the log-sum-exp of the scores (h, rows), at least float32."""
 
     out: Tensor
@@ -37,23 +37,23 @@ class Calls(NamedTuple):
 
     Rows behind the last sequence are neither read nor written: what stands there is arbitrary.
 
-    Fields, in this order: `forward` is (q, k, v, sequences, causal) → `Read`; q (Tq, h, d), k and v (Tk, h, d); scores
-    are q·k/√d.
+    Fields, in this order: `forward` is (q, k, v, sequences, causal) → `VarlenOutput`; q (Tq, h, d), k and v (Tk, h, d);
+    scores are q·k/√d.
     `backward` is (gradient of the output, q, k, v, read, sequences, causal) → gradients of q, k and v; it takes weights
     as exp(score − `read.lse`) and the sum of an output's gradient times its value from `read.out`.
     """
 
-    forward: Callable[[Tensor, Tensor, Tensor, Sequences, bool], Read]
-    backward: Callable[[Tensor, Tensor, Tensor, Tensor, Read, Sequences, bool], tuple[Tensor, Tensor, Tensor]]
+    forward: Callable[[Tensor, Tensor, Tensor, Sequences, bool], VarlenOutput]
+    backward: Callable[[Tensor, Tensor, Tensor, Tensor, VarlenOutput, Sequences, bool], tuple[Tensor, Tensor, Tensor]]
 
 
-def _flash_forward(q: Tensor, k: Tensor, v: Tensor, at: Sequences, causal: bool) -> Read:
+def _flash_forward(q: Tensor, k: Tensor, v: Tensor, at: Sequences, causal: bool) -> VarlenOutput:
     flash = torch.ops.aten._flash_attention_forward
-    return Read(*flash(q, k, v, *at, 0.0, causal, False, scale=q.shape[-1] ** -0.5)[:2])
+    return VarlenOutput(*flash(q, k, v, *at, 0.0, causal, False, scale=q.shape[-1] ** -0.5)[:2])
 
 
 def _flash_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, read: Read, at: Sequences, causal: bool
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, read: VarlenOutput, at: Sequences, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     flash, scale = torch.ops.aten._flash_attention_backward, q.shape[-1] ** -0.5
     seed, unused = q.new_zeros(2, dtype=torch.uint64), q.new_empty(0)  # of dropout, which there is none of
@@ -107,7 +107,7 @@ def _short_offsets(spans: Spans) -> Tensor:
     return spans.derive(_short_offsets, spans.offsets.int)
 
 
-class _PackedContext(Context, Protocol):
+class _PackedContext(PassContext, Protocol):
     """What the passes of `_Packed` share."""
 
     sequences: Sequences
@@ -131,5 +131,5 @@ class _Packed(torch.autograd.Function):
     def backward(ctx: _PackedContext, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of q, k and v."""
         q, k, v, *read = ctx.saved_tensors
-        gradients = ctx.calls.backward(grad.contiguous(), q, k, v, Read(*read), ctx.sequences, ctx.causal)
+        gradients = ctx.calls.backward(grad.contiguous(), q, k, v, VarlenOutput(*read), ctx.sequences, ctx.causal)
         return (*gradients, None, None, None)

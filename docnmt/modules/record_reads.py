@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 #: Attention as a function of its values alone, in which it is linear: (keys, h, d) → (queries, h, d). The weight of a
 #: key, or the sum of those of some keys, is what it gives where their values are 1 and all others 0.
-Read = Callable[[Tensor], Tensor]
+ReadFunction = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Note:
     """
 
     module: nn.Module
-    read: Read
+    read: ReadFunction
     values: Tensor
     sentences: bool = False
     tree: bool = False
@@ -54,7 +54,9 @@ def taking_notes() -> list[Note] | None:
     return _NOTES.get()
 
 
-def attended(module: nn.Module, read: Read, values: Tensor, *, sentences: bool = False, tree: bool = False) -> Tensor:
+def attended(
+    module: nn.Module, read: ReadFunction, values: Tensor, *, sentences: bool = False, tree: bool = False
+) -> Tensor:
     """`read(values)`; the other arguments are for the `Note` of it."""
     notes = taking_notes()
     if notes is not None:

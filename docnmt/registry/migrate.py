@@ -160,7 +160,7 @@ _FAIRSEQ = {
 }
 
 
-def elsewhere(name: str) -> str:
+def moved_to(name: str) -> str:
     """Return an explanation for an option of fairseq that has another name in docnmt; else ""."""
     return f": {_FAIRSEQ[name]}" if name in _FAIRSEQ else ""
 

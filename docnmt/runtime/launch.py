@@ -19,7 +19,7 @@ _PORTS = 20_000
 
 
 @dataclass(frozen=True)
-class Place:
+class JobProcess:
     """The place of one process in a job.
 
     Attributes:
@@ -34,7 +34,7 @@ class Place:
     port: int = 0
 
 
-def place_in(environment: Mapping[str, str]) -> Place:
+def place_in(environment: Mapping[str, str]) -> JobProcess:
     """Return the place from torchrun's variables, or from those of a SLURM step (`srun`) of several tasks.
 
     Raises:
@@ -47,10 +47,10 @@ def place_in(environment: Mapping[str, str]) -> Place:
         names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")
         rank, world, local = (_number(environment, name) for name in names)
     else:
-        return Place()
+        return JobProcess()
     address = get("MASTER_ADDR") or first_host(get("SLURM_STEP_NODELIST", "localhost"))
     port = _number(environment, "MASTER_PORT") or _PORTS + _number(environment, "SLURM_JOB_ID") % 20_000
-    return Place(rank, world, local, address, port)
+    return JobProcess(rank, world, local, address, port)
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:
@@ -67,7 +67,7 @@ def first_host(nodes: str) -> str:
 
 
 @cache
-def place() -> Place:
+def place() -> JobProcess:
     """Return this process's place, which is 0 of 1 if it was started by itself."""
     return place_in(os.environ)
 

@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 28
 MOST_YAML = 1 << 17
 
 
-class Open(msgspec.Struct):
+class OpenObject(msgspec.Struct):
     """The base of schemas for objects that may have further keys."""
 
 

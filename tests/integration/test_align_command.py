@@ -9,7 +9,7 @@ import pytest
 import small_system
 from docx import Document
 
-from docnmt.apps.align.aligned_side import Side
+from docnmt.apps.align.aligned_side import AlignedSide
 from docnmt.apps.align.beads import Bead, align
 from docnmt.apps.align.model_evidence import model_evidence
 from docnmt.apps.documents import read
@@ -154,7 +154,7 @@ def test_evidence_of_a_model_moves_sentences() -> None:
     units = [("0", "0")] * 20
     rest = "begins a sentence that goes on and on for a hundred characters or so, like all others"
     texts = [f"{n:02} {rest}" for n in range(20)]
-    source, target = Side(texts, units), Side(texts[:7] + texts[8:], units[1:])
+    source, target = AlignedSide(texts, units), AlignedSide(texts[:7] + texts[8:], units[1:])
 
     def score(sources: list[str], targets: list[str]) -> list[float]:
         return [-2.0 if one == other else -30.0 for one, other in zip(sources, targets, strict=True)]

@@ -18,8 +18,8 @@ import torch
 from docnmt.apps.commands import translate_files as documents
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.apps.commands.translate_files import DocumentModel
-from docnmt.apps.documents import Document, read
-from docnmt.apps.documents.document_sentences import Sentence
+from docnmt.apps.documents import DocumentFile, read
+from docnmt.apps.documents.document_sentences import SegmentSentence
 from docnmt.cli.translate import main
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
@@ -70,9 +70,7 @@ def test_names_of_folders_and_documents_are_not_taken_for_each_other(
         assert ("note: out.md: is a new folder" in capsys.readouterr().err) == (place == "out.md/")
 
 
-def test_nothing_becomes_nothing_or_is_refused(
-    folder: Path, model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_becomes_nothing_or_is_refused(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A text may be empty, from stdin as in a file; what has a frame, and a table, may not."""
     command = [sys.executable, "-m", "docnmt.cli.translate", "--path", model]
     told = subprocess.run(command, input=b"", capture_output=True, check=False)
@@ -174,7 +172,7 @@ def test_what_is_no_text_on_stdin_gets_advice(model: str, content: bytes, advice
 
 def test_what_stands_there_stays_if_writing_fails(folder: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "there.md").write_text("mine", encoding="utf-8")
-    monkeypatch.setattr(Document, "write", lambda self, texts: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr(DocumentFile, "write", lambda self, texts: (_ for _ in ()).throw(OSError(28, "No space left")))
     before = sorted(folder.iterdir())
     assert main(["x.md", "-o", "there.md", "--overwrite", "--path", model, "--beam", "1"]) == 1
     assert (folder / "there.md").read_text(encoding="utf-8") == "mine"
@@ -200,9 +198,7 @@ def test_parts_that_stay_and_unknown_text_are_named(
     assert "unknown to the model (漢)" in told
 
 
-def test_what_is_kept_is_not_called_unknown(
-    folder: Path, model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_kept_is_not_called_unknown(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The vocabulary has neither braces nor snowmen; both come through, as placeholders and signs."""
     (folder / "kept.md").write_text("a {漢} ☃ cat.\n\n漢字 `漢`\n\n`漢` 12 ☃\n", encoding="utf-8")
     assert main(["kept.md", "-o", "out.md", "--path", model, "--beam", "1"]) == 0
@@ -236,7 +232,7 @@ def test_models_that_know_levels_get_them(known: int, monkeypatch: pytest.Monkey
     loaded = LoadedModels((), (small_system.model(),), restored)
     model = DocumentModel(loaded, None, None, GenerationConfig(), BeamSearchConfig())
     found = sample_documents.document("md", "# A\n\none. Two.\n\n- x\n- y\n\n## B\n\nthree\n")
-    sentences = [Sentence(each.text, None, each.units) for each in found.segments]
+    sentences = [SegmentSentence(each.text, None, each.units) for each in found.segments]
     assert list(model(sentences)) == []
     expected = {0: [[]] * 6, 1: [[0], [1], [2], [2], [3], [4]], 2: [[0, 0], [0, 1], [0, 2], [0, 2], [1, 0], [1, 1]]}
     assert seen[0].levels.tolist() == expected[known]

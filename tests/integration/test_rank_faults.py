@@ -26,7 +26,7 @@ from docnmt.core.training.checkpoint import load_checkpoint
 from docnmt.core.training.run_folder import RunFolder
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.ranks import lost_ranks as gone
-from docnmt.runtime.ranks.rank import Job
+from docnmt.runtime.ranks.rank import RankState
 
 LAST = "checkpoint_last.safetensors"
 OFTEN = ("--save-interval-updates", "10", "--disable-validation", "--log-interval", "1")
@@ -132,7 +132,7 @@ def test_out_of_memory_names_rank_and_batch(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("afterwards", ["the last checkpoint goes on", "run the command again"])
 def test_only_a_training_speaks_of_checkpoints(afterwards: str) -> None:
-    job = Job(HashStore(), afterwards)
+    job = RankState(HashStore(), afterwards)
     job.store.set("name/1", "elsewhere, process 7")
     job.store.add("told", 0)
     with mock.patch.object(gone, "world", return_value=2), mock.patch.object(gone, "_PATIENCE", 0):

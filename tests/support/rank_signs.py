@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from docnmt.runtime import ranks
 from docnmt.runtime.ranks import lost_ranks as gone
-from docnmt.runtime.ranks.rank import Job
+from docnmt.runtime.ranks.rank import RankState
 
 
-def slow(job: Job, own: int) -> None:
+def slow(job: RankState, own: int) -> None:
     """A sign of life that is in native code when the job ends, and a second later still."""
     job.store.add(f"beat/{own}", 1)
     job.ended.wait()

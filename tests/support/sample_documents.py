@@ -9,8 +9,8 @@ from functools import partial
 from sample_catalogues import CATALOGUES
 from sample_packages import PACKAGES, package
 
-from docnmt.apps.documents import Document, read
-from docnmt.apps.documents.document_sentences import Sentence, translated
+from docnmt.apps.documents import DocumentFile, read
+from docnmt.apps.documents.document_sentences import SegmentSentence, translated
 from docnmt.core.formats.split_sentences import split_sentences
 
 TXT = "The dog sees %s. The cat walks.\tA tab.\n\n  See http://a.b/c, then {name}.\n42\n"
@@ -170,7 +170,7 @@ def content(kind: str) -> bytes:
     return MADE[kind]() if kind in MADE else TEXTS[kind].encode()
 
 
-def document(kind: str, source: str | bytes | None = None) -> Document:
+def document(kind: str, source: str | bytes | None = None) -> DocumentFile:
     """The same, or another one, read."""
     found = content(kind) if source is None else source.encode() if isinstance(source, str) else source
     return read(found, kind, name=f"x.{kind}", source_lang="en", target_lang="de")
@@ -181,16 +181,16 @@ class Model:
 
     def __init__(self, function: Callable[[str], str] = str.upper) -> None:
         self.function = function
-        self.asked: list[Sequence[Sentence]] = []
+        self.asked: list[Sequence[SegmentSentence]] = []
 
-    def __call__(self, sentences: Sequence[Sentence]) -> Iterator[str]:
+    def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         self.asked.append(sentences)
         for sentence in sentences:
             if sentence.given is None:
                 yield self.function(sentence.text)
 
 
-def translate(found: Document, model: Model) -> bytes:
+def translate(found: DocumentFile, model: Model) -> bytes:
     """A document's translation by such a model."""
     split = [partial(split_sentences, language=language) for language in ("en", "de")]
     return found.write(translated(found, model, split=split[0], split_target=split[1]))

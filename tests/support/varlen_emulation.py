@@ -17,7 +17,7 @@ from torch import Tensor
 
 from docnmt.functional.attend_varlen import varlen_attention
 from docnmt.functional.selection import Keys, Queries, Selection
-from docnmt.functional.varlen import Calls, Read, Sequences, varlen_packed_attention
+from docnmt.functional.varlen import Calls, Sequences, VarlenOutput, varlen_packed_attention
 from docnmt.layout import Spans
 
 
@@ -43,17 +43,17 @@ def scores_of(q: Tensor, k: Tensor, causal: bool) -> Tensor:
     return scores.masked_fill(hidden, -torch.inf) if causal else scores
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, at: Sequences, causal: bool) -> Read:
+def forward(q: Tensor, k: Tensor, v: Tensor, at: Sequences, causal: bool) -> VarlenOutput:
     out, lse = torch.full_like(q, torch.nan), precise(q).new_full(q.shape[1::-1], torch.nan)
     for i, j in spans(at):
         scores = scores_of(q[i], k[j], causal)
         out[i] = torch.einsum("hqk,khd->qhd", scores.softmax(-1), precise(v[j])).to(out.dtype)
         lse[:, i] = scores.logsumexp(-1) if j.stop > j.start else torch.inf
-    return Read(out, lse)
+    return VarlenOutput(out, lse)
 
 
 def backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, read: Read, at: Sequences, causal: bool
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, read: VarlenOutput, at: Sequences, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     dq, dk, dv = (torch.full_like(x, torch.nan) for x in (q, k, v))
     grad, q, k, v, out = (precise(x) for x in (grad, q, k, v, read.out))

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from docnmt.apps.align.aligned_side import Side
+from docnmt.apps.align.aligned_side import AlignedSide
 from docnmt.apps.align.beads import BEADS, BOUNDARY, VARIANCE, Bead, align, length_cost, log_tail
 from docnmt.apps.align.word_evidence import word_evidence
 
 
-def side(lengths: list[int], paragraphs: str = "") -> Side:
-    return Side(["x" * n for n in lengths], [("0", each) for each in paragraphs or "a" * len(lengths)])
+def side(lengths: list[int], paragraphs: str = "") -> AlignedSide:
+    return AlignedSide(["x" * n for n in lengths], [("0", each) for each in paragraphs or "a" * len(lengths)])
 
 
 @pytest.mark.parametrize("z", [0.0, 0.5, 1.0, 2.5, 5.0])
@@ -37,7 +37,7 @@ def paths(n: int, m: int) -> Iterator[list[Bead]]:
                 yield [*rest, Bead(tuple(range(n - s, n)), tuple(range(m - t, m)))]
 
 
-def cost(beads: list[Bead], source: Side, target: Side, evidence: np.ndarray) -> float:
+def cost(beads: list[Bead], source: AlignedSide, target: AlignedSide, evidence: np.ndarray) -> float:
     """The same sum, bead by bead."""
     ratio, total = target.lengths.sum() / source.lengths.sum(), 0.0
     for bead in beads:
@@ -76,8 +76,8 @@ def test_a_cost_is_the_same_in_both_directions() -> None:
 
 
 def test_words_that_are_alike_speak_for_a_pair() -> None:
-    source = Side(["The Panorama filter of 2003.", "He came home."], [("0", "0")] * 2)
-    target = Side(["Er kam nach Hause.", "Der Panorama-Filter von 2003."], [("0", "0")] * 2)
+    source = AlignedSide(["The Panorama filter of 2003.", "He came home."], [("0", "0")] * 2)
+    target = AlignedSide(["Er kam nach Hause.", "Der Panorama-Filter von 2003."], [("0", "0")] * 2)
     found = word_evidence(source, target)
     assert found[0, 1] > found[0, 0]
     assert found[0, 1] > found[1, 1]

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from docnmt.core.scoring.contrastive import ContrastiveGroup, ForcedExample, judge, with_contexts
+from docnmt.core.scoring.contrastive import ContrastiveGroup, ForcedExample, contrastive_report, with_contexts
 from docnmt.core.scoring.contrastive_files import read_contrastive
 from docnmt.runtime.errors import UserError
 
@@ -154,7 +154,7 @@ def test_report_counts_by_label_and_knows_chance():
     def score(examples):
         return [float((example.source, example.target) in right) for example in examples]
 
-    report = judge(all_groups, score)
+    report = contrastive_report(all_groups, score)
     assert (report.overall.solved, report.overall.groups) == (sum(report.solved), 8)
     assert report.overall.chance == pytest.approx(100 * (6 / 3 + 2 / 2) / 8)
     by = report.by("parity")
@@ -170,9 +170,9 @@ def test_report_counts_by_label_and_knows_chance():
 
 def test_judging_wants_one_score_an_example():
     with pytest.raises(ValueError, match="2 scores for 18 examples"):
-        judge(groups(), lambda examples: [0.0, 1.0])
+        contrastive_report(groups(), lambda examples: [0.0, 1.0])
     with pytest.raises(ValueError, match="no contrastive group"):
-        judge([], lambda examples: [])
+        contrastive_report([], lambda examples: [])
 
 
 def test_contexts_put_in_others_place():
@@ -224,7 +224,10 @@ def test_a_model_that_ignores_context_stays_at_chance_on_balanced_groups():
     rng = random.Random(1)
     for _ in range(5):
         preference = {target: rng.random() for target in ("Er.", "Sie.", "Es.")}
-        assert judge(block, lambda examples, p=preference: [p[e.target] for e in examples]).overall.solved == 1
+        assert (
+            contrastive_report(block, lambda examples, p=preference: [p[e.target] for e in examples]).overall.solved
+            == 1
+        )
 
 
 def test_command_reads_changes_contexts_and_reports(tmp_path, monkeypatch, capsys):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sample_documents import KINDS, Model, document, translate
 
 from docnmt.apps.documents import Mark, Segment, Translated, kind_of
-from docnmt.apps.documents.inline import Close, Fixed, Inline, Open, pieces
+from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, pieces
 from docnmt.apps.documents.project_marks import project
 from docnmt.runtime.errors import UserError
 
@@ -368,7 +368,7 @@ def test_pieces_nest_as_before() -> None:
     segment = inline.segment()
     assert segment == Segment("one two three", (Mark(4, 7), Mark(7, 7, fixed=True, parent=0)))
     found = Translated("zwei eins drei", ((0, 4), (4, 4)))
-    assert list(pieces(segment.marks, found)) == [Open(0), "zwei", Fixed(1), Close(0), " eins drei"]
+    assert list(pieces(segment.marks, found)) == [OpenMark(0), "zwei", FixedMark(1), CloseMark(0), " eins drei"]
 
 
 def test_kinds() -> None:
@@ -501,11 +501,11 @@ def test_projected_marks_nest_and_lose_nothing(words: list[str], data: st.DataOb
     opened: list[int] = []
     seen = []
     for piece in written:
-        if isinstance(piece, Open):
+        if isinstance(piece, OpenMark):
             assert segment.marks[piece.number].parent == (opened[-1] if opened else -1)
             opened.append(piece.number)
-        elif isinstance(piece, Close):
+        elif isinstance(piece, CloseMark):
             assert opened.pop() == piece.number
-        if isinstance(piece, (Open, Fixed)):
+        if isinstance(piece, (OpenMark, FixedMark)):
             seen.append(piece.number)
     assert sorted(seen) == list(range(len(segment.marks)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from docnmt.apps.documents.document_sentences import translated
 from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
 from docnmt.apps.documents.plain import PlainText
-from docnmt.apps.documents.segment import Document, Translated
+from docnmt.apps.documents.segment import DocumentFile, Translated
 from docnmt.runtime.errors import UserError
 
 PIECES = ("dog ", "cat", " &amp; ", "ä", "日 ", ". ", "\n", "&#65;", "%s", "<!-- c -->", "<![CDATA[<x>]]>")
@@ -25,7 +25,7 @@ XML = st.recursive(
 )  # fmt: skip
 
 
-def small(document: Document) -> list[Translated]:
+def small(document: DocumentFile) -> list[Translated]:
     """What a model would make of a document that turns words around."""
 
     def translate(sentences):  # type: ignore[no-untyped-def]

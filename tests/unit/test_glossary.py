@@ -16,7 +16,7 @@ from docnmt.core.formats.glossary import Glossary
 from docnmt.core.search.beam_search import BeamSearch
 from docnmt.core.search.config import BeamSearchConfig, GenerationConfig
 from docnmt.core.search.hypothesis import Slot
-from docnmt.core.search.terms import Progress, TermFinder, Terms, asked_terms
+from docnmt.core.search.terms import TermFinder, TermProgress, Terms, asked_terms
 from docnmt.runtime.errors import UserError
 
 WORDS = 12
@@ -149,7 +149,7 @@ def test_a_term_may_begin_inside_of_one_that_was_broken_off() -> None:
     """Of a a a b the last three are the term a a b."""
     a, b = FIRST, FIRST + 1
     terms = Terms({0: ((a, a, b),)}, torch.zeros(FIRST + WORDS, dtype=torch.bool))
-    progress = Progress(0, terms.wanted[0])
+    progress = TermProgress(0, terms.wanted[0])
     for number, token in enumerate((a, a, a, b)):
         progress = progress.after(token, terms)
         assert progress.begun == ((a,), (a, a), (a, a), ())[number]

@@ -45,7 +45,7 @@ HOSTILE: list[tuple[str, str | bytes]] = [
     *(("md", f"{repeated(each)}]") for each in ("[a", "^[a")),
     ("md", "[a" * (N // 3) + "]" * (N // 3)),
     *((kind, "a\u200e" * (N // 4)) for kind in ("txt", "md", "html")),
-    ("xlf", XLF.format(f"<trans-unit><source>{('a' + chr(0x200e)) * (N // 4)}</source></trans-unit>")),
+    ("xlf", XLF.format(f"<trans-unit><source>{('a' + chr(0x200E)) * (N // 4)}</source></trans-unit>")),
     ("md", "<b><i>" * (N // 12) + "</u>" * (N // 8)),
     *(("md", repeated(each)) for each in ("\\(a ", "{{< code >}}\n", "$$a\n", ":::a\n", "a\n: b\n")),
     ("txt", "".join(map(repeated, ("%(a", "{{a", "<%a", "B<E<a>", ":a:`b", "``a", "%a%")))[:N]),

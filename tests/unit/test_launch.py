@@ -16,9 +16,11 @@ STEP = {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "0", 
 
 
 def test_torchrun_and_slurm_say_which_process_this_is() -> None:
-    assert launch.place_in(TORCHRUN) == launch.Place(3, 8, 1, "node1", 29500)
-    assert launch.place_in({**STEP, "SLURM_STEP_NODELIST": "node[03-07,9]"}) == launch.Place(2, 4, 0, "node03", 30_001)
-    assert launch.place_in({"SLURM_JOB_ID": "5", "SLURM_STEP_NUM_TASKS": "1"}) == launch.Place()
+    assert launch.place_in(TORCHRUN) == launch.JobProcess(3, 8, 1, "node1", 29500)
+    assert launch.place_in({**STEP, "SLURM_STEP_NODELIST": "node[03-07,9]"}) == launch.JobProcess(
+        2, 4, 0, "node03", 30_001
+    )
+    assert launch.place_in({"SLURM_JOB_ID": "5", "SLURM_STEP_NUM_TASKS": "1"}) == launch.JobProcess()
     with pytest.raises(UsageError, match="WORLD_SIZE=many in the environment: expected a number"):
         launch.place_in({**TORCHRUN, "WORLD_SIZE": "many"})
 
@@ -34,7 +36,7 @@ def test_torchrun_and_slurm_say_which_process_this_is() -> None:
 def test_a_signal_before_the_ranks_met_may_be_their_launcher(
     world: int, met: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(launch, "place", lambda: launch.Place(0, world))
+    monkeypatch.setattr(launch, "place", lambda: launch.JobProcess(0, world))
     monkeypatch.setattr(launch, "_met", False)
     if met:
         launch.meet()

@@ -10,7 +10,7 @@ import pytest
 from docnmt.cli import score
 from docnmt.core.formats.columns import Columns
 from docnmt.core.formats.corpus_side import side_lines
-from docnmt.core.formats.structure import Mark
+from docnmt.core.formats.structure import DocumentStart
 from docnmt.runtime.errors import UserError
 
 ROWS = [
@@ -143,14 +143,14 @@ def test_a_list_is_a_document(capsys: pytest.CaptureFixture[str], folder: Path) 
     table = written(folder / "lists.jsonl", lists)
     assert scores(capsys, folder, ref=table, sys=table, src=table) == plain
     assert list(side_lines(folder / written(folder / "e.jsonl", [{"hyp": []}]), Columns(), "hypothesis")) == [
-        Mark(),
+        DocumentStart(),
         "",
     ]
 
 
 def test_columns_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     named = Columns(document=("document_id",), target=("hypothesis",))
-    lines = [Mark("a"), "A B C D X F", "G H I J Y", Mark("b"), "", "Q R S T U V"]
+    lines = [DocumentStart("a"), "A B C D X F", "G H I J Y", DocumentStart("b"), "", "Q R S T U V"]
     assert list(side_lines(folder / "all.tsv", named, "target")) == lines
     with pytest.raises(UserError, match="expected one column, got target=target,source"):
         side_lines(folder / "all.tsv", Columns(target=("target", "source")), "target")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from docnmt.core.data import overlap, store
 from docnmt.core.data.data_report import counted, percentiles
 from docnmt.core.data.overlap import shares_seen
-from docnmt.core.data.store import RaggedWriter, TextArray, let_go, map_array
+from docnmt.core.data.store import RaggedWriter, TextArray, map_array, release_pages
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=200)
 
@@ -78,10 +78,10 @@ def test_pages_that_were_read_leave_the_process(tmp_path: Path) -> None:
     before = mapped()
     assert array.sum() == 0
     assert mapped() > before + 0.9 * size
-    let_go(array[5:9])  # a part stands for the whole
+    release_pages(array[5:9])  # a part stands for the whole
     assert mapped() < before + 0.1 * size
     assert array[-1] == 0  # and it can be read again
-    let_go(np.zeros(3))
+    release_pages(np.zeros(3))
 
 
 def mapped() -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from docnmt.registry.options import read_yaml
 from docnmt.runtime.errors import UsageError, UserError, printable, shortened
-from docnmt.runtime.structured import Count, Open, checked, parse_json, read_json
+from docnmt.runtime.structured import Count, OpenObject, checked, parse_json, read_json
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
@@ -59,7 +59,7 @@ def test_yaml_that_people_write(tmp_path: Path) -> None:
     assert read_yaml(file) == {}
 
 
-class Entry(Open):
+class Entry(OpenObject):
     count: Count
 
 

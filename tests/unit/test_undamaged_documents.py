@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sample_documents import Model, document, translate
 
-from docnmt.apps.documents import Document, read
+from docnmt.apps.documents import DocumentFile, read
 from docnmt.runtime.errors import UserError
 
 HEAD = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -195,7 +195,7 @@ def test_fields_ruby_and_spaces_of_word(body: str, stays: list[str], seen: str) 
     assert written.count("fldChar") == body.count("fldChar")
 
 
-def _left() -> list[tuple[Document, list[str]]]:
+def _left() -> list[tuple[DocumentFile, list[str]]]:
     chart = "<c><t>Sales</t></c>"
     body = "<w:altChunk/>" + paragraph(text("One."))
     content = word(body, charts__chart1=chart, diagrams__data1=chart, comments=chart)

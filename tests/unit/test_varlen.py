@@ -118,7 +118,7 @@ def test_heads_are_divided_where_a_call_takes_fewer_sequences(monkeypatch: pytes
     whole = read(emulated, policy, LAYOUT, LAYOUT, tree=False)
     calls: list[int] = []
 
-    def counting(q: Tensor, k: Tensor, v: Tensor, at: Sequences, causal: bool) -> varlen.Read:
+    def counting(q: Tensor, k: Tensor, v: Tensor, at: Sequences, causal: bool) -> varlen.VarlenOutput:
         calls.append(len(at.q) - 1)
         return EMULATED.forward(q, k, v, at, causal)
 
@@ -296,7 +296,7 @@ def test_a_query_whose_sentence_is_empty_reads_nothing() -> None:
 def test_the_gradient_without_the_relevance_would_be_another() -> None:
     """What the tests above would see: called with the log-sum-exp alone, the backward call weighs words wrongly."""
 
-    def unaware(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, of: varlen.Read, at: Sequences, causal: bool):
+    def unaware(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, of: varlen.VarlenOutput, at: Sequences, causal: bool):
         scores = [EMULATED.forward(q, k, v, at, causal).lse, of.lse]
         return EMULATED.backward(grad, q, k, v, of._replace(lse=scores[0]), at, causal)
 

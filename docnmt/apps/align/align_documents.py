@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from docnmt.apps.align.aligned_side import Side
+from docnmt.apps.align.aligned_side import AlignedSide
 from docnmt.apps.align.beads import Bead, align
 from docnmt.apps.align.config import AlignConfig
 from docnmt.apps.align.read_sides import detected, is_document, language_of, sides_of
@@ -18,7 +18,7 @@ from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_new
 
 #: A function that aligns two sides.
-Aligner = Callable[[Side, Side], list[Bead]]
+Aligner = Callable[[AlignedSide, AlignedSide], list[Bead]]
 
 
 def align_files(config: AlignConfig, say: Callable[[str], None]) -> None:
@@ -65,7 +65,7 @@ def aligner_of(
 ) -> tuple[Aligner, tuple[str | None, str | None]]:
     """Return the aligner, and the languages, which default to those of the model."""
 
-    def by_words(source: Side, target: Side) -> list[Bead]:
+    def by_words(source: AlignedSide, target: AlignedSide) -> list[Bead]:
         return align(source, target, word_evidence(source, target))
 
     if config.path is None:
@@ -79,7 +79,7 @@ def aligner_of(
     loaded = loaded.between(*chosen)
     score = scorer(loaded)
 
-    def by_model(source: Side, target: Side) -> list[Bead]:
+    def by_model(source: AlignedSide, target: AlignedSide) -> list[Bead]:
         beads = by_words(source, target)
         words = word_evidence(source, target)
         return align(source, target, words + model_evidence(source, target, beads, score))
@@ -87,7 +87,7 @@ def aligner_of(
     return by_model, chosen
 
 
-def _pairs(source: Side, target: Side, beads: Sequence[Bead]) -> list[tuple[str, str]]:
+def _pairs(source: AlignedSide, target: AlignedSide, beads: Sequence[Bead]) -> list[tuple[str, str]]:
     """Return the texts of beads that have both sides; several sentences are joined by a space."""
     return [
         (" ".join(source.texts[n] for n in bead.source), " ".join(target.texts[n] for n in bead.target))
@@ -97,7 +97,7 @@ def _pairs(source: Side, target: Side, beads: Sequence[Bead]) -> list[tuple[str,
 
 
 def _report(
-    paths: tuple[Path, Path], found: Sequence[tuple[Side, Side, list[Bead]]], say: Callable[[str], None]
+    paths: tuple[Path, Path], found: Sequence[tuple[AlignedSide, AlignedSide, list[Bead]]], say: Callable[[str], None]
 ) -> None:
     """Report every sentence without a counterpart, and the number of beads of each kind."""
     kinds: Counter[str] = Counter()

@@ -13,7 +13,7 @@ NOTHING, PARAGRAPH, SECTION = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Side:
+class AlignedSide:
     """The sentences of a document, as one side of an alignment.
 
     Attributes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from docnmt.apps.align.aligned_side import Side
+from docnmt.apps.align.aligned_side import AlignedSide
 from docnmt.runtime.errors import UserError
 
 #: The probability of a bead by its sentences of source and target: the paper's numbers, halved between directions.
@@ -53,7 +53,7 @@ def log_tail(z: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(np.log(2 * series) - z * z / 2 - 0.5 * np.log(2 * np.pi), 0.0))
 
 
-def align(source: Side, target: Side, evidence: np.ndarray | None = None) -> list[Bead]:
+def align(source: AlignedSide, target: AlignedSide, evidence: np.ndarray | None = None) -> list[Bead]:
     """Return beads of all sentences of both sides, in order.
 
     Args:
@@ -105,7 +105,7 @@ def _path(chosen: np.ndarray, kinds: list[tuple[int, int]]) -> list[Bead]:
 class _Costs:
     """Computes the costs of beads."""
 
-    def __init__(self, source: Side, target: Side, evidence: np.ndarray) -> None:
+    def __init__(self, source: AlignedSide, target: AlignedSide, evidence: np.ndarray) -> None:
         self._sides, self._evidence = (source, target), evidence
         whole = [max(side.lengths.sum(), 1.0) for side in (source, target)]
         self._ratio = whole[1] / whole[0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from docnmt.apps.align.aligned_side import Side
+from docnmt.apps.align.aligned_side import AlignedSide
 from docnmt.apps.align.beads import Bead
 from docnmt.apps.commands.models import LoadedModels
 from docnmt.core.data.corpus import ParallelCorpus
@@ -23,7 +23,7 @@ _MOST = 10.0
 Score = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 
 
-def model_evidence(source: Side, target: Side, beads: Sequence[Bead], score: Score) -> np.ndarray:
+def model_evidence(source: AlignedSide, target: AlignedSide, beads: Sequence[Bead], score: Score) -> np.ndarray:
     """Return evidence (n, m), float32, for `align`: for the source that explains a target sentence best of all near
     it in `beads`, a first alignment, its lead over the second best. Other pairs get no evidence:
     unrelated sentences differ by chance, and a path through many of them would accumulate it.

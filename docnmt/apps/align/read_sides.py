@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path, PurePath
 
-from docnmt.apps.align.aligned_side import Side
+from docnmt.apps.align.aligned_side import AlignedSide
 from docnmt.apps.documents import ENDINGS, kind_of, read
 from docnmt.core.formats.plain_text import read_text
 from docnmt.core.formats.structure import Facts, Sentence
@@ -31,7 +31,7 @@ def language_of(path: Path) -> str | None:
     return parts[-1] if parts and _LANGUAGE.fullmatch(parts[-1]) else None
 
 
-def detected(side: list[Side], path: Path, name: str) -> str:
+def detected(side: list[AlignedSide], path: Path, name: str) -> str:
     """Identify the language of a text.
 
     Raises:
@@ -48,7 +48,7 @@ def detected(side: list[Side], path: Path, name: str) -> str:
     return str(classify(text)[0])
 
 
-def sides_of(path: Path, split: Split) -> list[Side]:
+def sides_of(path: Path, split: Split) -> list[AlignedSide]:
     """Read the documents of a file that have at least one sentence.
 
     Raises:
@@ -61,7 +61,7 @@ def sides_of(path: Path, split: Split) -> list[Side]:
     return found
 
 
-def _document(path: Path, split: Split) -> Side:
+def _document(path: Path, split: Split) -> AlignedSide:
     document = read(path.read_bytes(), kind_of(path.name), name=str(path), source_lang="", target_lang="")
     if document.bilingual:
         raise UserError(f"{path}: a file of both languages is aligned already; docnmt-translate reads it as it is")
@@ -70,14 +70,18 @@ def _document(path: Path, split: Split) -> Side:
         own = [sentence for line in segment.text.split("\n") for sentence in split(line)]
         texts += own
         units += [segment.units] * len(own)
-    return Side(texts, units)
+    return AlignedSide(texts, units)
 
 
-def _corpus(path: Path) -> list[Side]:
+def _corpus(path: Path) -> list[AlignedSide]:
     documents: list[list[Sentence]] = [[]]
     for event in read_text([TextLines(path)], Facts()):
         if isinstance(event, Sentence):
             documents[-1].append(event)
         elif documents[-1]:
             documents.append([])
-    return [Side([each.texts[0] for each in own], [("0", each.units[-1]) for each in own]) for own in documents if own]
+    return [
+        AlignedSide([each.texts[0] for each in own], [("0", each.units[-1]) for each in own])
+        for own in documents
+        if own
+    ]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from docnmt.apps.align.aligned_side import Side
+from docnmt.apps.align.aligned_side import AlignedSide
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 #: Number of equal initial letters of similar words (Simard et al. 1992 take four). This and the next number
@@ -29,7 +29,7 @@ def words_of(texts: Sequence[str]) -> list[Counter[str]]:
     return [Counter(word[:_ALIKE] for word in _WORD.findall(text.casefold())) for text in texts]
 
 
-def word_evidence(source: Side, target: Side) -> np.ndarray:
+def word_evidence(source: AlignedSide, target: AlignedSide) -> np.ndarray:
     """Return evidence (n, m), float32, for `docnmt.apps.align.beads.align`."""
     here, there = words_of(source.texts), words_of(target.texts)
     counts = sum(there, Counter[str]())

@@ -20,7 +20,7 @@ STDIN = "stdin"
 
 
 @dataclass(frozen=True, eq=False)
-class Text:
+class StdinText:
     """Running text as a corpus.
 
     Attributes:
@@ -64,7 +64,7 @@ def _lines(content: bytes, name: str = STDIN) -> TextLines:
 def read_document(
     content: bytes, given: Sequence[str] | None, rules: str, task: TranslationTask, *, name: str = STDIN,
     whole: bool = False,
-) -> Text:  # fmt: skip
+) -> StdinText:  # fmt: skip
     """Read one document, its lines split into sentences; with `whole`, each line is one.
 
     A line with a given translation is split if both have equally many sentences, else it is read as one sentence.
@@ -94,10 +94,10 @@ def read_document(
         sentences += found
         counts.append(len(found))
     corpus = ParallelCorpus.from_lines([sentences], task.source_tokenizer)
-    return Text(corpus, RunningText.of(counts), texts, printed)
+    return StdinText(corpus, RunningText.of(counts), texts, printed)
 
 
-def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTask) -> Text:
+def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTask) -> StdinText:
     """Read the plain form of a corpus: one sentence per line, empty lines between documents."""
     texts: list[str] = []
     if given is not None:
@@ -117,4 +117,4 @@ def read_corpus(content: bytes, given: Sequence[str] | None, task: TranslationTa
 
     form = RunningText.together(of_sentences(_lines(content), split))
     corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
-    return Text(corpus, form, translations, translations)
+    return StdinText(corpus, form, translations, translations)

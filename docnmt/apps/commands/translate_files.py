@@ -13,8 +13,8 @@ from docnmt.apps.commands.explain_output import check_explain, explained, write_
 from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, load_models
 from docnmt.apps.commands.output import progress_of
-from docnmt.apps.documents import ENDINGS, Document, kind_of, read
-from docnmt.apps.documents.document_sentences import Sentence, Translate, translated
+from docnmt.apps.documents import ENDINGS, DocumentFile, kind_of, read
+from docnmt.apps.documents.document_sentences import SegmentSentence, TranslateSentences, translated
 from docnmt.apps.documents.project_marks import Span
 from docnmt.apps.documents.segment_parts import changing_text
 from docnmt.apps.explain.attention_alignment import aligned, beginnings, read_pairs
@@ -81,7 +81,7 @@ def translate_files(
         write_explained(config.explain, loaded, pages)
 
 
-def _tell_left(document: Document, path: Path) -> None:
+def _tell_left(document: DocumentFile, path: Path) -> None:
     """Print the places of a document that are left untranslated."""
     lines = ", ".join(str(place) for place in document.left if isinstance(place, int))
     if lines:
@@ -92,7 +92,7 @@ def _tell_left(document: Document, path: Path) -> None:
         print(f"note: {path}: stays as it is: {parts}", file=sys.stderr)
 
 
-def source_text(document: Document, task: TranslationTask) -> ParallelCorpus:
+def source_text(document: DocumentFile, task: TranslationTask) -> ParallelCorpus:
     """Return the text of a document that a translation can lose, one segment per line; fixed text comes through."""
     texts = [text for text in map(changing_text, document.segments) if text]
     return ParallelCorpus.from_lines([texts], task.source_tokenizer)
@@ -131,7 +131,7 @@ def _jobs(config: TranslateConfig) -> list[tuple[Path, Path | None]]:
     return list(zip(sources, targets, strict=True))
 
 
-def _document(path: Path, loaded: LoadedModels) -> Document:
+def _document(path: Path, loaded: LoadedModels) -> DocumentFile:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -140,7 +140,7 @@ def _document(path: Path, loaded: LoadedModels) -> Document:
     return read(content, kind_of(path.name), name=str(path), source_lang=task.source_lang, target_lang=task.target_lang)
 
 
-class Model(Translate, Protocol):
+class SegmentTranslator(TranslateSentences, Protocol):
     """A translator of sentences, with its source and target language."""
 
     @property
@@ -174,7 +174,7 @@ class DocumentModel:
         """The source and the target language."""
         return self.loaded.task.languages
 
-    def __call__(self, sentences: Sequence[Sentence]) -> Iterator[str]:
+    def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """Yield the translation of each sentence without a given one, in order; given translations are read."""
         task = self.loaded.task
         corpus = self.loaded.told(corpus_of(sentences, task), self.options.formality)
@@ -201,7 +201,7 @@ class DocumentModel:
         return [*map(beginnings, aligned(read_pairs(self.loaded.models[0], self.loaded.task, pairs)))]
 
 
-def corpus_of(sentences: Sequence[Sentence], task: TranslationTask) -> ParallelCorpus:
+def corpus_of(sentences: Sequence[SegmentSentence], task: TranslationTask) -> ParallelCorpus:
     """Return the sentences of one document, with the levels that the task's models know."""
     corpus = ParallelCorpus.from_lines([[sentence.text for sentence in sentences]], task.source_tokenizer)
     known = getattr(task, "known_levels", 0)  # a plug-in's task may lack it
@@ -210,7 +210,7 @@ def corpus_of(sentences: Sequence[Sentence], task: TranslationTask) -> ParallelC
     return corpus
 
 
-def _structure(sentences: Sequence[Sentence], known: int) -> Structure:
+def _structure(sentences: Sequence[SegmentSentence], known: int) -> Structure:
     """Return the `known` innermost levels above the sentences, each counted inside the one around it."""
     builder = StructureBuilder()
     for sentence in sentences:
@@ -218,7 +218,7 @@ def _structure(sentences: Sequence[Sentence], known: int) -> Structure:
     return builder.build()
 
 
-def translate_document(document: Document, model: Model, *, rules: str = "rules") -> bytes:
+def translate_document(document: DocumentFile, model: SegmentTranslator, *, rules: str = "rules") -> bytes:
     """Translate a document; return its content.
 
     Args:

@@ -14,7 +14,7 @@ from docnmt.apps.commands.memory_option import open_memory
 from docnmt.apps.commands.models import LoadedModels, load_models
 from docnmt.apps.commands.output import stream_progress
 from docnmt.apps.commands.print_alignment import aligned_lines, with_alignments
-from docnmt.apps.commands.stdin_text import STDIN, Text, beside, read_corpus, read_document
+from docnmt.apps.commands.stdin_text import STDIN, StdinText, beside, read_corpus, read_document
 from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.unknown_text import UnknownText
 from docnmt.core.formats.columns import parse_columns
@@ -95,7 +95,7 @@ class _Translating:
         self.unknown = UnknownText(loaded.task.source_tokenizer)
         self.pages: list[list[ExplainedSentence]] = []
 
-    def translate(self, text: Text, *, ends: bool, share: float | None = None) -> None:
+    def translate(self, text: StdinText, *, ends: bool, share: float | None = None) -> None:
         """Translate and write a part.
 
         Args:
@@ -125,7 +125,7 @@ class _Translating:
         if self._explain:
             self.pages += explained(loaded, corpus, results, **read)
 
-    def _lines(self, text: Text, found: Iterator[SentenceResult]) -> Iterator[str]:
+    def _lines(self, text: StdinText, found: Iterator[SentenceResult]) -> Iterator[str]:
         """Return the lines of a part of the stream, with their alignments if requested."""
         if not self._align:
             return text.form.joined(text.written(found))
@@ -142,7 +142,7 @@ def _translate_arriving(
         corpus = ParallelCorpus.from_documents(form.documents, task.source_tokenizer)
         nothing = [None] * corpus.num_sentences
         share = None if not arriving.size else arriving.read / arriving.size
-        translating.translate(Text(corpus, form, nothing, nothing), ends=arriving.ended, share=share)
+        translating.translate(StdinText(corpus, form, nothing, nothing), ends=arriving.ended, share=share)
 
     gathered = Gathered(translate, most=most)
     arriving = Arriving(source, name=STDIN, idle=gathered.idle)

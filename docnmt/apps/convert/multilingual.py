@@ -13,7 +13,7 @@ from pathlib import Path
 from docnmt.apps.convert.config import ConvertConfig
 from docnmt.apps.convert.json_file import JsonFile
 from docnmt.apps.convert.marian_config import read_layers
-from docnmt.apps.convert.multilingual_vocabulary import PIECES, Vocabulary, read_vocabulary
+from docnmt.apps.convert.multilingual_vocabulary import PIECES, MultilingualVocabulary, read_vocabulary
 from docnmt.apps.convert.pretrained_folder import CONFIG, TOKENIZER, check_files, read_tensors
 from docnmt.apps.convert.sentence_model import SentenceModel, built
 from docnmt.core.data.directions import directed
@@ -67,7 +67,7 @@ def _config(settings: JsonFile) -> TransformerConfig:
 
 
 def _languages(
-    wanted: ConvertConfig, tokens: JsonFile, vocabulary: Vocabulary, say: Callable[[str], None]
+    wanted: ConvertConfig, tokens: JsonFile, vocabulary: MultilingualVocabulary, say: Callable[[str], None]
 ) -> tuple[str, str]:
     """From which to which, if nobody says otherwise later: as asked for, as --languages begins and ends, as
     tokenizer_config.json says, or English and the first other language.
@@ -92,7 +92,7 @@ def _languages(
     return source, target
 
 
-def _tokenizers(vocabulary: Vocabulary, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]:
+def _tokenizers(vocabulary: MultilingualVocabulary, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]:
     """Those of both sides, whose tags name these languages."""
     bare = vocabulary.tokenizer
     source = bare.prepared(Preparation(tags=vocabulary.tags, tag_of="source"))

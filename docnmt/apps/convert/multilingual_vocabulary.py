@@ -37,7 +37,7 @@ _LISTS = {
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class MultilingualVocabulary:
     """docnmt's vocabulary of such a model.
 
     Attributes:
@@ -53,7 +53,7 @@ class Vocabulary:
 
 def read_vocabulary(
     folder: Path, settings: JsonFile, tokens: JsonFile, languages: Sequence[str], say: Callable[[str], None]
-) -> Vocabulary:
+) -> MultilingualVocabulary:
     """The vocabulary of a folder.
 
     Args:
@@ -92,7 +92,7 @@ def read_vocabulary(
     found = replace(found, kinds=dict.fromkeys(_controls(found.names, pieces), CONTROL) | dict(found.kinds))
     tokenizer, _ = of_language(folder / PIECES, found)
     say(f"{len({*found.rows} - {-1}):,} of {whole:,} entries of the vocabulary are kept, {len(tags):,} are languages")
-    return Vocabulary(found, tokenizer, kept, {name: codes[code] for name, code in kept.items()})
+    return MultilingualVocabulary(found, tokenizer, kept, {name: codes[code] for name, code in kept.items()})
 
 
 def _pieces(folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
-from docnmt.apps.documents.catalogue import Catalogue, Entry
+from docnmt.apps.documents.catalogue import Catalogue, CatalogueMessage
 
 #: Each alternative matches in one way only, so that what does not fit is known at once.
 _SPACE = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|//[^\r\n]*(?![^\r\n]))"
@@ -36,18 +36,18 @@ class AppleStrings(Catalogue):
             return False  # refused as any text is
         return True
 
-    def _messages(self) -> Iterator[Entry]:
+    def _messages(self) -> Iterator[CatalogueMessage]:
         place = len(self.source) - len(self.source.lstrip("\ufeff"))
         while match := _PAIR.match(self.source, place):
             if (value := match["value"]) is not None and value[0] == '"':
-                yield Entry(_read(value[1:-1]), match.start("value") + 1, match.end("value") - 1)
+                yield CatalogueMessage(_read(value[1:-1]), match.start("value") + 1, match.end("value") - 1)
             place = match.end()
         rest = _REST.match(self.source, place)
         end = rest.end() if rest else place
         if end < len(self.source):
             raise self._wrong(end, 'expected "key" = "value"; was it cut off?')
 
-    def _written(self, entry: Entry, text: str) -> str:
+    def _written(self, entry: CatalogueMessage, text: str) -> str:
         return text.translate(_WRITTEN)
 
 

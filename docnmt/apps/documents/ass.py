@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from docnmt.apps.documents.segment import Translated
-from docnmt.apps.documents.splice import Place
+from docnmt.apps.documents.splice import SegmentPlace
 from docnmt.apps.documents.subtitles import Subtitles, besides
 
 _LINE = re.compile(r"[^\r\n]+")
@@ -49,5 +49,5 @@ class Ass(Subtitles):
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         return besides(super()._unseen(text), _CODE, text)
 
-    def _render(self, place: Place, text: Translated) -> str:
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
         return re.sub(r"[ \t]*\n", r"\\N", super()._render(place, text))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from docnmt.apps.documents import icu
 from docnmt.apps.documents.segment import Translated
-from docnmt.apps.documents.splice import Place, Spliced
+from docnmt.apps.documents.splice import SegmentPlace, Spliced
 from docnmt.apps.documents.tagged import read
 from docnmt.apps.documents.text_file import replaced
 from docnmt.runtime.errors import UserError
@@ -18,7 +18,7 @@ from docnmt.runtime.languages import base, plural_change, tag
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueMessage:
     """A message, and where it stands as it is written: `source[begin:end]`."""
 
     text: str
@@ -27,7 +27,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class _Text(Place):
+class _Text(SegmentPlace):
     """A message or a branch of one, and the number of its entry."""
 
     branch: icu.Branch = field(default_factory=icu.Branch)
@@ -37,7 +37,7 @@ class _Text(Place):
 class Catalogue(Spliced):
     """A file of messages; what else changes with the language is written when a message has changed."""
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[SegmentPlace]:
         self._ends: list[int] | None = None
         self._entries = list(self._messages())
         self._roots: dict[int, icu.Branch] = {}
@@ -86,11 +86,11 @@ class Catalogue(Spliced):
         return ()
 
     @abstractmethod
-    def _messages(self) -> Iterable[Entry]:
+    def _messages(self) -> Iterable[CatalogueMessage]:
         """The messages in order."""
 
     @abstractmethod
-    def _written(self, entry: Entry, text: str) -> str:
+    def _written(self, entry: CatalogueMessage, text: str) -> str:
         """A message as the file has it."""
 
 

@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 from docnmt.apps.documents.placeholders import ordered, placeholders, without_placeholders
 from docnmt.apps.documents.project_marks import Span, project
-from docnmt.apps.documents.segment import BREAK, Document, Segment, Translated
-from docnmt.apps.documents.segment_parts import Part, Split, parts_of
+from docnmt.apps.documents.segment import BREAK, DocumentFile, Segment, Translated
+from docnmt.apps.documents.segment_parts import SegmentPart, Split, parts_of
 from docnmt.apps.documents.spaces import no_break
 from docnmt.apps.documents.untranslatable import between, has_words, places_of
 from docnmt.apps.documents.word_pairs import equal_and_near, words
@@ -23,7 +23,7 @@ from docnmt.apps.documents.word_pairs import equal_and_near, words
 MOST = 200
 
 
-class Sentence(NamedTuple):
+class SegmentSentence(NamedTuple):
     """What a model reads: `given` is its translation if there is one; `units` and `segment`, the number, say where it
     stands."""
 
@@ -33,10 +33,10 @@ class Sentence(NamedTuple):
     segment: int = 0
 
 
-class Translate(Protocol):
+class TranslateSentences(Protocol):
     """A model: the translation of each sentence that is not given, in order."""
 
-    def __call__(self, sentences: Sequence[Sentence], /) -> Iterator[str]: ...
+    def __call__(self, sentences: Sequence[SegmentSentence], /) -> Iterator[str]: ...
 
 
 #: For pairs of a sentence and its translation, pairs of characters of both that belong together.
@@ -44,7 +44,12 @@ Align = Callable[[Sequence[tuple[str, str]]], Sequence[Sequence[Span]]]
 
 
 def translated(
-    document: Document, translate: Translate, *, split: Split, split_target: Split, align: Align | None = None
+    document: DocumentFile,
+    translate: TranslateSentences,
+    *,
+    split: Split,
+    split_target: Split,
+    align: Align | None = None,
 ) -> list[Translated]:
     """A translation for each of the document's segments, in order.
 
@@ -74,7 +79,7 @@ def _has_formats(segment: Segment) -> bool:
     return any(not mark.fixed or mark.begin == mark.end for mark in segment.marks)
 
 
-def _aligned(parts: Sequence[Part], align: Align | None) -> None:
+def _aligned(parts: Sequence[SegmentPart], align: Align | None) -> None:
     """Finds the pairs of sentences that are not translated in pieces, for which they are known."""
     wanted = [part for part in parts if not part.pairs]
     if align is None:
@@ -90,11 +95,13 @@ def _end(answers: Iterator[str]) -> None:
         raise ValueError("more translations than sentences")
 
 
-def _sentence(part: Part) -> Sentence:
-    return Sentence(part.source, part.text if part.given is None else part.given, part.segment.units, part.number)
+def _sentence(part: SegmentPart) -> SegmentSentence:
+    return SegmentSentence(
+        part.source, part.text if part.given is None else part.given, part.segment.units, part.number
+    )
 
 
-def _accept(part: Part, answer: str) -> bool:
+def _accept(part: SegmentPart, answer: str) -> bool:
     """Takes a translation, if all that is fixed came through."""
     text = no_break(part.source, answer.replace(BREAK, " "))
     placed = _places(part.source, part.fixed, text)
@@ -132,14 +139,14 @@ def _places(source: str, fixed: Sequence[Span], target: str) -> list[Span] | Non
     return [partner[span] for span in fixed]
 
 
-def _in_pieces(parts: Sequence[Part], again: Sequence[Part], translate: Translate) -> None:
+def _in_pieces(parts: Sequence[SegmentPart], again: Sequence[SegmentPart], translate: TranslateSentences) -> None:
     """Translates some sentences between what is fixed in them; all others are given."""
     wanted = {id(part) for part in again}
-    sentences: list[Sentence] = []
+    sentences: list[SegmentSentence] = []
     for part in parts:
         if id(part) in wanted:
             texts = (text.strip() for text in between(part.source, part.fixed) if has_words(text, ()))
-            sentences += [Sentence(text, None, part.segment.units, part.number) for text in texts]
+            sentences += [SegmentSentence(text, None, part.segment.units, part.number) for text in texts]
         else:
             sentences.append(_sentence(part))
     answers = translate(sentences)
@@ -148,7 +155,7 @@ def _in_pieces(parts: Sequence[Part], again: Sequence[Part], translate: Translat
     _end(answers)
 
 
-def _piece_by_piece(part: Part, answers: Iterator[str]) -> None:
+def _piece_by_piece(part: SegmentPart, answers: Iterator[str]) -> None:
     """The translation of a sentence from those of its pieces, with what is fixed between them."""
     out, source = "", part.source
     place = 0
@@ -173,7 +180,7 @@ def _piece_by_piece(part: Part, answers: Iterator[str]) -> None:
     part.text = out
 
 
-def _joined(document: Document, number: int, parts: Sequence[Part]) -> Translated:
+def _joined(document: DocumentFile, number: int, parts: Sequence[SegmentPart]) -> Translated:
     """A segment's translation from those of its sentences."""
     segment = document.segments[number]
     if all(part.given is not None for part in parts):
@@ -182,7 +189,7 @@ def _joined(document: Document, number: int, parts: Sequence[Part]) -> Translate
     pairs: list[Span] = []
     places: dict[Span, Span] = {}  # what is fixed → where it is now
     breaks: dict[Span, Span] = {}  # likewise what stands between sentences
-    for part in [*parts, Part(segment, len(segment.text), len(segment.text), given="")]:
+    for part in [*parts, SegmentPart(segment, len(segment.text), len(segment.text), given="")]:
         for k in range(place, part.begin):
             breaks[k, k + 1] = len(out) + k - place, len(out) + k - place + 1
         out += segment.text[place : part.begin]

@@ -19,7 +19,7 @@ from docnmt.apps.documents.docx_language import renamed, turned
 from docnmt.apps.documents.docx_left import left_in
 from docnmt.apps.documents.docx_runs import Op, flat, value, weight
 from docnmt.apps.documents.elements import empty
-from docnmt.apps.documents.inline import Close, Fixed, Inline, Open, pieces
+from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, pieces
 from docnmt.apps.documents.office import Office
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Segment, Translated
@@ -194,16 +194,16 @@ def _fill(
         payload = inline.payloads[piece.number]
         if payload.space:
             parents[-1].append(_run(payload.space, looks[-1], prefix))
-        elif isinstance(piece, Fixed):
+        elif isinstance(piece, FixedMark):
             parents[-1].extend(payload.before if payload.run is None else [_alone(payload)])
-        elif isinstance(piece, Open):
+        elif isinstance(piece, OpenMark):
             parents[-1].extend(payload.before)
             if payload.shell is not None and payload.inner is not None:
                 empty(payload.inner)
                 parents[-1].append(payload.shell)
                 parents.append(payload.inner)
             looks.append(payload.look if payload.look is not None else looks[-1])
-        elif isinstance(piece, Close):
+        elif isinstance(piece, CloseMark):
             looks.pop()
             if payload.shell is not None:
                 parents.pop()

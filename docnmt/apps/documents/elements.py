@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from docnmt.apps.documents.begin_and_end import matched
-from docnmt.apps.documents.inline import Close, Inline, Open, pieces
+from docnmt.apps.documents.inline import CloseMark, Inline, OpenMark, pieces
 from docnmt.apps.documents.segment import Mark, Translated
 from docnmt.apps.documents.tagged import branches
 from docnmt.apps.documents.xml_file import Element
@@ -161,14 +161,14 @@ def fill(parent: Element, marks: Sequence[Mark], payloads: Sequence[Payload], fo
             waiting.append(payload.space)
             continue
         _append_text(stack[-1], waiting)
-        if isinstance(piece, Close):
+        if isinstance(piece, CloseMark):
             if payload.end is None:
                 stack.pop()
             else:
                 _append(stack[-1], payload.end)
         else:
             _append(stack[-1], payload.element)
-            if isinstance(piece, Open) and payload.end is None:
+            if isinstance(piece, OpenMark) and payload.end is None:
                 empty(payload.element)
                 stack.append(payload.element)
     _append_text(stack[-1], waiting)

@@ -11,18 +11,18 @@ from docnmt.apps.documents.html import Html, escape, segments
 from docnmt.apps.documents.html_tokens import tokens
 from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.sections import Sections
-from docnmt.apps.documents.segment import Document, Translated
-from docnmt.apps.documents.splice import Place, Raw, Spliced, render
+from docnmt.apps.documents.segment import DocumentFile, Translated
+from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
 from docnmt.runtime.errors import UserError
 
 _WRAP = "docnmt"
 _LINES = re.compile(r"(\s*\n\s*)")
 
 
-class Fragments(Document):
+class Fragments(DocumentFile):
     """Several documents as one, whose segments are read in order. Its content is theirs, parted by NULs."""
 
-    def __init__(self, parts: Sequence[Document]) -> None:
+    def __init__(self, parts: Sequence[DocumentFile]) -> None:
         super().__init__(self._together([part.content for part in parts]), name=parts[0].name, languages=("", ""))
         self._parts = parts
         self.segments = [
@@ -59,7 +59,7 @@ class HtmlFragment(Html):
     def _decoded(self) -> str:
         return Spliced._decoded(self)  # what it says of its encoding was of other bytes
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[SegmentPlace]:
         self._tokens = [
             replace(token, kept=True) if token.kind == "start" and token.tag in self._kept else token
             for token in tokens(self.source)
@@ -98,7 +98,7 @@ class XmlFragment(Spliced):
         self._parting, self._kept, self._lines = frozenset(parting), frozenset(kept), lines
         super().__init__(text.encode(), name=name, languages=("", ""))
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[SegmentPlace]:
         pieces = _pieces(self.source, self.name)
         parts = self._parts(pieces)
         begin = place = paragraph = 0
@@ -140,7 +140,7 @@ class XmlFragment(Spliced):
             tags |= {outer, pieces[outer].partner}
         return tags
 
-    def _segment(self, pieces: Sequence[_Piece], first: int, last: int, paragraph: int) -> Iterator[Place]:
+    def _segment(self, pieces: Sequence[_Piece], first: int, last: int, paragraph: int) -> Iterator[SegmentPlace]:
         """What stands between two tags that part the text."""
         inline: Inline[Raw] = Inline()
         place = first
@@ -162,7 +162,7 @@ class XmlFragment(Spliced):
                 inline.fixed((raw, ""))
             place += 1
         bare = self._bare(pieces, first, last)
-        yield Place(inline.segment(units=("0", str(paragraph))), *bare, inline.payloads)
+        yield SegmentPlace(inline.segment(units=("0", str(paragraph))), *bare, inline.payloads)
 
     def _bare(self, pieces: Sequence[_Piece], first: int, last: int) -> tuple[int, int]:
         """Where a segment begins and ends, without the white space around it."""
@@ -187,7 +187,7 @@ class XmlFragment(Spliced):
             else:
                 inline.text(part)
 
-    def _render(self, place: Place, text: Translated) -> str:
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
         return render(place, text, escape)
 
 

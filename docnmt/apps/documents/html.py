@@ -15,7 +15,7 @@ from docnmt.apps.documents.html_tokens import Token, tokens
 from docnmt.apps.documents.inline import Inline
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
-from docnmt.apps.documents.splice import Place, Raw, Spliced, render
+from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced, render
 
 _STEPS = {"start": 1, "end": -1}
 _CHARSET = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
@@ -32,14 +32,14 @@ class Html(Spliced):
                 self.encoding = "cp1252"  # as browsers do
         return super()._decoded()
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[SegmentPlace]:
         self._tokens = list(tokens(self.source))
         return segments(self.source, self._tokens, Sections())
 
     def _settings(self) -> Iterator[tuple[int, int, str]]:
         return renamed(self.source, self._tokens, self.languages)
 
-    def _render(self, place: Place, text: Translated) -> str:
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
         return render(place, text, escape)
 
     def _encoded(self, text: str) -> bytes:
@@ -51,7 +51,7 @@ def escape(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterator[Place]:
+def segments(source: str, found: Sequence[Token], sections: Sections) -> Iterator[SegmentPlace]:
     """The segments of a page or of a part of it."""
     line: list[Token] = []
     ends = _ends(found)
@@ -103,7 +103,7 @@ def _left_open(found: Sequence[Token], start: int, ends: Mapping[int, int]) -> i
     return place - 1
 
 
-def _line(source: str, line: Sequence[Token], sections: Sections) -> Iterator[Place]:
+def _line(source: str, line: Sequence[Token], sections: Sections) -> Iterator[SegmentPlace]:
     """What stands between two block elements: a segment, but buttons beside each other are one each."""
     controls, last = list[tuple[int, int]](), -1
     for begin, end in sorted(_matched(line).items()):
@@ -118,7 +118,7 @@ def _line(source: str, line: Sequence[Token], sections: Sections) -> Iterator[Pl
         yield from _segment(source, list(line[begin:end]), sections)
 
 
-def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Place]:
+def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[SegmentPlace]:
     """A segment, if there is text in a line."""
     line = _trimmed(source, _with_icons(source, line))
     if not line:
@@ -141,7 +141,7 @@ def _segment(source: str, line: list[Token], sections: Sections) -> Iterator[Pla
             inline.close()
         else:
             inline.fixed((raw, ""), seen="picture" if token.tag in PICTURES else "")
-    yield Place(inline.segment(units=sections.units), line[0].begin, line[-1].end, inline.payloads)
+    yield SegmentPlace(inline.segment(units=sections.units), line[0].begin, line[-1].end, inline.payloads)
     sections.paragraph()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from docnmt.apps.documents.segment import BREAK, Mark, Segment, Translated
-from docnmt.apps.documents.steps import Build, Step, with_placeholders
+from docnmt.apps.documents.steps import Build, SegmentStep, with_placeholders
 
 P = TypeVar("P")
 #: White space that may become another one; a no-break space is a sign of its own.
@@ -34,7 +34,7 @@ class Inline(Generic[P]):
     def __init__(self, sign: Callable[[str], P] | None = None) -> None:
         self.payloads: list[P] = []
         self._sign = sign
-        self._steps: list[Step] = []
+        self._steps: list[SegmentStep] = []
         self._parents: list[int] = []
         self._open: list[int] = []
         self._begun = False  # whether there is text, or something that stands for it
@@ -60,11 +60,11 @@ class Inline(Generic[P]):
                     self.sign(piece)
                 elif piece:
                     self._begun = self._begun or not place % 2
-                    self._steps.append(Step("space" if place % 2 else "word", piece))
+                    self._steps.append(SegmentStep("space" if place % 2 else "word", piece))
 
     def wide(self) -> None:
         """Two spaces that stay two, as some type behind a sentence."""
-        self._steps.append(Step("space", "  ", seen="wide"))
+        self._steps.append(SegmentStep("space", "  ", seen="wide"))
 
     def sign(self, text: str) -> None:
         """Characters that no model sees; without a payload for them they are left out."""
@@ -77,7 +77,7 @@ class Inline(Generic[P]):
 
     def close(self) -> None:
         """The format that was opened last ends."""
-        self._steps.append(Step("close", number=self._open.pop()))
+        self._steps.append(SegmentStep("close", number=self._open.pop()))
 
     def fixed(self, payload: P, shown: str = "", seen: str = "") -> None:
         """Something that comes through as it is; `shown` is what a model sees of it, in one line.
@@ -108,32 +108,32 @@ class Inline(Generic[P]):
         number = len(self.payloads)
         self.payloads.append(payload)
         self._parents.append(self._open[-1] if self._open else -1)
-        self._steps.append(Step(kind, text, number, seen))
+        self._steps.append(SegmentStep(kind, text, number, seen))
         return number
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenMark:
     """Mark `number` begins."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Close:
+class CloseMark:
     """Mark `number` ends."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedMark:
     """Mark `number`, which is fixed, stands here with all it covers."""
 
     number: int
 
 
-Piece = Open | Close | Fixed | str
+Piece = OpenMark | CloseMark | FixedMark | str
 
 
 def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
@@ -159,16 +159,16 @@ def pieces(marks: Sequence[Mark], found: Translated) -> Iterator[Piece]:
         if number is None:
             stack.pop()
             if around >= 0:
-                yield Close(around)
+                yield CloseMark(around)
             continue
         if _stands_apart(number, marks, inside) and (owed or (last and not last.isspace())):
             yield " "
             last, owed = " ", False
         if not marks[number].fixed:
-            yield Open(number)
+            yield OpenMark(number)
             stack.append((number, iter(inside.get(number, ()))))
             continue
-        yield Fixed(number)
+        yield FixedMark(number)
         before, behind = found.text[max(place - 1, 0) : place], found.text[place : place + 1]
         if marks[number].apart and behind and not behind.isspace() and (before.isspace() or not before):
             owed = True

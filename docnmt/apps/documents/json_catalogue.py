@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from docnmt.apps.documents.catalogue import Catalogue, Entry
+from docnmt.apps.documents.catalogue import Catalogue, CatalogueMessage
 from docnmt.runtime.errors import UserError
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
@@ -22,7 +22,7 @@ _MESSAGES = ("message", "defaultMessage")
 class JsonCatalogue(Catalogue):
     """A catalogue in JSON; with `message` or `defaultMessage` in every entry, only these are messages."""
 
-    def _messages(self) -> Iterator[Entry]:
+    def _messages(self) -> Iterator[CatalogueMessage]:
         self._changes: list[tuple[int, int, str]] = []
         self._begin = len(self.source) - len(self.source.lstrip("\ufeff"))
         found = self._parsed()
@@ -39,7 +39,7 @@ class JsonCatalogue(Catalogue):
                 if code := self._renamed(name):
                     self._changes.append((match.start() + 1, match.end() - 1, code))
             elif not any(key[:1] in ("@", "$") for key in path) and (only is None or path[1:] == (only,)):
-                yield Entry(json.loads(match[0], strict=False), *match.span())
+                yield CatalogueMessage(json.loads(match[0], strict=False), *match.span())
 
     def _parsed(self) -> Any:  # whatever JSON may hold
         try:
@@ -73,7 +73,7 @@ class JsonCatalogue(Catalogue):
     def _settings(self) -> Iterable[tuple[int, int, str]]:
         return self._changes
 
-    def _written(self, entry: Entry, text: str) -> str:
+    def _written(self, entry: CatalogueMessage, text: str) -> str:
         out = json.dumps(text, ensure_ascii=self._ascii)
         raw = self.source[entry.begin : entry.end]
         return out.replace("/", "\\/") if 0 < raw.count("/") == raw.count("\\/") else out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import PurePath
 
-from docnmt.apps.documents.segment import Document
+from docnmt.apps.documents.segment import DocumentFile
 from docnmt.runtime.errors import UserError
 
 #: For each ending the kind, its class, and the package that it needs.
@@ -65,7 +65,7 @@ def kind_of(name: str) -> str:
     return kind
 
 
-def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang: str) -> Document:
+def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang: str) -> DocumentFile:
     """A document.
 
     Args:
@@ -85,5 +85,5 @@ def read(content: bytes, kind: str, *, name: str, source_lang: str, target_lang:
         raise UserError(f"{name}: .{kind} needs an extra: pip install 'docnmt[documents]'") from error
     if not content and kind not in _FRAMELESS:
         raise UserError(f"{name}: is empty, expected a .{kind} document")
-    document: Document = found(content, name=name, languages=(source_lang, target_lang))
+    document: DocumentFile = found(content, name=name, languages=(source_lang, target_lang))
     return document

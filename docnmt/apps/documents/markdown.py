@@ -19,7 +19,7 @@ from docnmt.apps.documents.markdown_blocks import ALERT, FRONT_MATTER, PROSE, TI
 from docnmt.apps.documents.markdown_inline import Env, Line, Lost, reading
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.segment import Translated
-from docnmt.apps.documents.splice import Place, Spliced, render
+from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
 
 _END = re.compile(r"\r\n?|\n")
 _RISKY = re.compile(r"([\\`*_\[\]<>&~$])")
@@ -42,7 +42,7 @@ def _escaped(piece: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Written(Place):
+class _Written(SegmentPlace):
     """A segment of Markdown and the block that it stands in: in a cell `|` is escaped, in a heading `#` at the end."""
 
     block: str = ""
@@ -56,7 +56,7 @@ class _Written(Place):
 class Markdown(Spliced):
     """A text in Markdown, with HTML between and front matter, which is left alone."""
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[SegmentPlace]:
         begin = FRONT_MATTER.match(self.source).end()  # type: ignore[union-attr]  # it matches nothing, too
         self.parser, sections = parser(), Sections()
         self.left = left = list[int | str]()
@@ -124,14 +124,14 @@ class Markdown(Spliced):
             found.append(Line(at, at + len(text)))
         return found
 
-    def _place(self, token: Token, lines: Sequence[Line], sections: Sections, block: str) -> Place:
+    def _place(self, token: Token, lines: Sequence[Line], sections: Sections, block: str) -> SegmentPlace:
         if not lines:
             raise Lost("its lines are not in the file")
         inline = reading(token, self.env, self.source, lines)
         begin, end = lines[0].begin, lines[-1].end
         return _Written(inline.segment(units=sections.units), begin, end, inline.payloads, block)
 
-    def _title(self, begin: int, sections: Sections, left: list[int | str]) -> Iterator[Place]:
+    def _title(self, begin: int, sections: Sections, left: list[int | str]) -> Iterator[SegmentPlace]:
         """The title in a block's first line."""
         line = self.source.find("\n", begin)
         match = TITLE.search(self.source, begin, len(self.source) if line < 0 else line)
@@ -145,7 +145,9 @@ class Markdown(Spliced):
             left.append(self._line(begin))
         sections.paragraph()
 
-    def _html(self, token: Token, begin: int, end: int, sections: Sections, left: list[int | str]) -> Iterator[Place]:
+    def _html(
+        self, token: Token, begin: int, end: int, sections: Sections, left: list[int | str]
+    ) -> Iterator[SegmentPlace]:
         lines = [line.strip() for line in token.content.strip().split("\n")]
         begin = self.source.index(lines[0], begin, end)  # behind the mark of a list or quotation
         part = self.source[begin:end]
@@ -158,7 +160,7 @@ class Markdown(Spliced):
     def _line(self, place: int) -> int:
         return len(_END.findall(self.source, 0, place)) + 1
 
-    def _render(self, place: Place, text: Translated) -> str:
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
         if not isinstance(place, _Written):
             return render(place, text, web.escape)
         always = self._always_escaped(place)

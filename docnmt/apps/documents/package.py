@@ -8,14 +8,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 
-from docnmt.apps.documents.segment import Document
+from docnmt.apps.documents.segment import DocumentFile
 from docnmt.runtime.errors import UserError
 
 #: A package that unpacks to more than this, pictures included, is not read.
 MAX_BYTES = 256 << 20
 
 
-class Package(Document):
+class Package(DocumentFile):
     """A document that is a ZIP file."""
 
     def _opened(self) -> zipfile.ZipFile:

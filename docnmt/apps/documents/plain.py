@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from docnmt.apps.documents.inline import Inline
-from docnmt.apps.documents.splice import Place, Raw, Spliced
+from docnmt.apps.documents.splice import Raw, SegmentPlace, Spliced
 from docnmt.apps.documents.tagged import add
 
 _LINE = re.compile(r"[^\r\n]+")
@@ -16,7 +16,7 @@ _END = re.compile(r"\r\n|\r|\n")
 class PlainText(Spliced):
     """A text file in UTF-8, each of whose lines keeps its place."""
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[SegmentPlace]:
         paragraph, last = 0, 0
         for match in _LINE.finditer(self.source):
             text = match[0].strip("\ufeff")
@@ -28,4 +28,4 @@ class PlainText(Spliced):
             inline: Inline[Raw] = Inline(lambda text: (text, ""))
             add(inline, text.strip(), lambda space: "\t" in space[0] or len(space[0]) > 2)
             segment = inline.segment(units=("0", str(paragraph)))
-            yield Place(segment, begin, begin + len(text.strip()), inline.payloads)
+            yield SegmentPlace(segment, begin, begin + len(text.strip()), inline.payloads)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from translate.storage import pypo
 
-from docnmt.apps.documents.po_header import Header
+from docnmt.apps.documents.po_header import PoHeader
 from docnmt.apps.documents.segment import Translated
-from docnmt.apps.documents.splice import Place, Spliced, render
+from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
 from docnmt.apps.documents.tagged import branches, read, wrapped
 from docnmt.apps.documents.untranslatable import fixed_spans
 from docnmt.runtime.errors import UserError
@@ -29,7 +29,7 @@ _SENTENCE_END = ".!?:;…"
 
 
 @dataclass(frozen=True)
-class _Message(Place):
+class _Message(SegmentPlace):
     """A message; `width` is that of its lines, if some of its line breaks only fill lines; `before` is written before
     it, where the file has no such plural form."""
 
@@ -48,7 +48,7 @@ class Po(Spliced):
             self.encoding = said[1].decode("ascii")
         return super()._decoded()
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[SegmentPlace]:
         places = list(self._translations())
         self.left = left = list[int | str]()
         units = self._units()
@@ -56,7 +56,7 @@ class Po(Spliced):
             raise UserError(f"{self.name}: {len(units)} messages, but {len(places)} with a msgstr; was it cut off?")
         headers = [(unit, forms) for unit, forms in zip(units, places, strict=True) if unit.isheader() and 0 in forms]
         text, (begin, end) = (str(headers[0][0].target), headers[0][1][0]) if headers else ("", (0, 0))
-        self._header = Header(self.source, begin, end, text, self.languages[1])
+        self._header = PoHeader(self.source, begin, end, text, self.languages[1])
         check_language(self._header.language, self.languages[1], file=self.name, what="Language")
         for number, (unit, forms) in enumerate(zip(units, places, strict=True)):
             if not forms:  # as with two strings in a line
@@ -128,7 +128,7 @@ class Po(Spliced):
         except UnicodeEncodeError:
             return text.replace(f"charset={self.encoding}", "charset=UTF-8", 1).encode()
 
-    def _render(self, place: Place, text: Translated) -> str:
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
         before = ""
         if isinstance(place, _Message):
             before = place.before

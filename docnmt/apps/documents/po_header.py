@@ -15,7 +15,7 @@ from docnmt.runtime.languages import base, tag
 _TRIED = 201
 
 
-class Header:
+class PoHeader:
     """A header whose text stands at `source[begin:end]`, quoted; `text` is what it says.
 
     Args:

@@ -8,7 +8,7 @@ from functools import partial
 from lxml import etree
 
 from docnmt.apps.documents.relations import Related
-from docnmt.apps.documents.runs import Room, Runs
+from docnmt.apps.documents.runs import CopyLimit, Runs
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.xml_file import Element, local
 from docnmt.apps.documents.xml_tree import Unit
@@ -24,7 +24,7 @@ class Pptx(Related):
 
     def _units(self) -> Iterator[Unit]:
         self._load()
-        self._sections, self._room = Sections(), Room(self.name)
+        self._sections, self._room = Sections(), CopyLimit(self.name)
         left: list[str] = []
         slides = list(dict.fromkeys(part for _, part in self._listed(_MAIN, "sldIdLst")))
         seen = set[str]()
@@ -62,7 +62,7 @@ class Pptx(Related):
                 yield paragraph(element, part, self._sections, self.languages, self._room)
 
 
-def paragraph(element: Element, part: str, sections: Sections, languages: tuple[str, str], room: Room) -> Unit:
+def paragraph(element: Element, part: str, sections: Sections, languages: tuple[str, str], room: CopyLimit) -> Unit:
     """A paragraph of a slide or a shape."""
     changed = partial(_speak, languages=languages)
     runs = Runs(element, units=sections.units, changed=changed, spaced=False, room=room)

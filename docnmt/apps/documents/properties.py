@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from docnmt.apps.documents.catalogue import Catalogue, Entry
+from docnmt.apps.documents.catalogue import Catalogue, CatalogueMessage
 
 _LINE = re.compile(
     r"""\ufeff?[ \t\f]*(?:
@@ -24,7 +24,7 @@ _ARGUMENT = re.compile(r"\{\d+[},]")
 
 
 @dataclass(frozen=True)
-class _Value(Entry):
+class _Value(CatalogueMessage):
     """A value; `doubled` if Java reads it as a format, in which apostrophes are doubled."""
 
     doubled: bool = False
@@ -40,7 +40,7 @@ class Properties(Catalogue):
             self.encoding = "latin-1"
         return super()._decoded()
 
-    def _messages(self) -> Iterator[Entry]:
+    def _messages(self) -> Iterator[CatalogueMessage]:
         place = 0
         while place < len(self.source):
             match = _LINE.match(self.source, place)
@@ -68,7 +68,7 @@ class Properties(Catalogue):
         except UnicodeDecodeError as error:
             raise self._wrong(begin, "half of a character: a \\ud… without its second half") from error
 
-    def _written(self, entry: Entry, text: str) -> str:
+    def _written(self, entry: CatalogueMessage, text: str) -> str:
         assert isinstance(entry, _Value)
         out = (text.replace("'", "''") if entry.doubled else text).translate(_WRITTEN)
         if out[:1].isspace():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from docnmt.apps.documents.elements import empty
-from docnmt.apps.documents.inline import Close, Fixed, Inline, Open, pieces
+from docnmt.apps.documents.inline import CloseMark, FixedMark, Inline, OpenMark, pieces
 from docnmt.apps.documents.segment import Segment, Translated
 from docnmt.apps.documents.xml_file import Element, local, shown_in
 from docnmt.runtime.errors import UserError
@@ -35,7 +35,7 @@ class _Payload:
     look: Element | None = None
 
 
-class Room:
+class CopyLimit:
     """Refuses a document whose looks would fill the memory: a translation may have a copy for each of its pieces."""
 
     def __init__(self, name: str) -> None:
@@ -68,7 +68,7 @@ class Runs:
         units: tuple[str, str],
         changed: Callable[[Element], None],
         spaced: bool,
-        room: Room,
+        room: CopyLimit,
     ) -> None:
         self._element, self._changed, self._spaced = element, changed, spaced
         self._looks: dict[str, Element | None] = {}
@@ -120,11 +120,11 @@ class Runs:
                 out.text(piece, looks[-1])
                 continue
             payload = self._inline.payloads[piece.number]
-            if isinstance(piece, Open):
+            if isinstance(piece, OpenMark):
                 looks.append(payload.look)
-            elif isinstance(piece, Close):
+            elif isinstance(piece, CloseMark):
                 looks.pop()
-            elif isinstance(piece, Fixed) and payload.element is not None:
+            elif isinstance(piece, FixedMark) and payload.element is not None:
                 out.element(payload.element)
             else:
                 out.text(payload.space, looks[-1])

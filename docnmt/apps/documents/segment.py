@@ -58,7 +58,7 @@ class Translated:
     spans: tuple[tuple[int, int], ...] = ()
 
 
-class Document(ABC):
+class DocumentFile(ABC):
     """A file that can be written again with other text.
 
     Attributes:

@@ -14,7 +14,7 @@ Split = Callable[[str], list[str]]
 
 
 @dataclass
-class Part:
+class SegmentPart:
     """A sentence of a segment: `segment.text[begin:end]`.
 
     Attributes:
@@ -39,17 +39,17 @@ class Part:
         return self.segment.text[self.begin : self.end]
 
 
-def parts_of(segment: Segment, split: Split, split_target: Split) -> list[Part]:
+def parts_of(segment: Segment, split: Split, split_target: Split) -> list[SegmentPart]:
     """The sentences of a segment."""
-    whole = Part(segment, 0, len(segment.text), fixed_in(segment))
+    whole = SegmentPart(segment, 0, len(segment.text), fixed_in(segment))
     if segment.translation is not None:
         return _given(segment, split, split_target)
     if not segment.text.strip():
         return []
     if not has_words(segment.text, whole.fixed):
         line = " ".join(segment.text.split())
-        return [Part(Segment(line, units=segment.units), 0, len(line), given=line)]
-    found: list[Part] = []
+        return [SegmentPart(Segment(line, units=segment.units), 0, len(line), given=line)]
+    found: list[SegmentPart] = []
     begins = [begin for begin, _ in whole.fixed]
     line_begin = 0
     for line in segment.text.split(BREAK):
@@ -64,7 +64,7 @@ def parts_of(segment: Segment, split: Split, split_target: Split) -> list[Part]:
             if found and around >= 0 and found[-1].end < whole.fixed[around][1]:  # it does not end inside of it
                 found[-1].end = begin
             else:
-                found.append(Part(segment, place, begin))
+                found.append(SegmentPart(segment, place, begin))
         line_begin += len(line) + 1
     for part in found:
         inside = whole.fixed[bisect_left(begins, part.begin) : bisect_left(begins, part.end)]
@@ -74,7 +74,7 @@ def parts_of(segment: Segment, split: Split, split_target: Split) -> list[Part]:
     return found
 
 
-def _given(segment: Segment, split: Split, split_target: Split) -> list[Part]:
+def _given(segment: Segment, split: Split, split_target: Split) -> list[SegmentPart]:
     """A segment with its translation: as sentences if both have equally many, else as one."""
     target = segment.translation or ""
     sources, targets = (
@@ -88,7 +88,7 @@ def _given(segment: Segment, split: Split, split_target: Split) -> list[Part]:
     parts = []
     for source, given in zip(sources, targets, strict=True):
         alone = Segment(source, units=segment.units)
-        parts.append(Part(alone, 0, len(source), given=given))
+        parts.append(SegmentPart(alone, 0, len(source), given=given))
     return parts
 
 

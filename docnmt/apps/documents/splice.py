@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from docnmt.apps.documents.inline import Close, pieces
-from docnmt.apps.documents.segment import Document, Segment, Translated
+from docnmt.apps.documents.inline import CloseMark, pieces
+from docnmt.apps.documents.segment import DocumentFile, Segment, Translated
 from docnmt.apps.documents.text_file import decode, replaced
 from docnmt.runtime.errors import UserError
 
@@ -16,7 +16,7 @@ Raw = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Place:
+class SegmentPlace:
     """A segment and where it stands: `source[begin:end]`; `raws` are its marks as they are written."""
 
     segment: Segment
@@ -25,7 +25,7 @@ class Place:
     raws: Sequence[Raw] = ()
 
 
-class Spliced(Document):
+class Spliced(DocumentFile):
     """A text whose segments are replaced where they stand."""
 
     encoding = "utf-8"
@@ -40,10 +40,10 @@ class Spliced(Document):
         return decode(self.content, self.name, encoding=self.encoding)
 
     @abstractmethod
-    def _places(self) -> Iterable[Place]:
+    def _places(self) -> Iterable[SegmentPlace]:
         """The segments in order."""
 
-    def _render(self, place: Place, text: Translated) -> str:
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
         """What is written for a segment."""
         return render(place, text, str)
 
@@ -68,7 +68,7 @@ class Spliced(Document):
             ) from error
 
 
-def render(place: Place, text: Translated, escape: Callable[[str], str]) -> str:
+def render(place: SegmentPlace, text: Translated, escape: Callable[[str], str]) -> str:
     """A translation with its marks as they are written; signs of emphasis around nothing would be text, and so would
     code right behind code, and formulas of TeX beside digits."""
     out, formula = [""], False
@@ -79,7 +79,7 @@ def render(place: Place, text: Translated, escape: Callable[[str], str]) -> str:
             out.append(f" {escape(piece)}" if formula and piece[0].isdigit() else escape(piece))
             formula = False
         elif piece.number not in nothing:
-            raw = place.raws[piece.number][isinstance(piece, Close)]
+            raw = place.raws[piece.number][isinstance(piece, CloseMark)]
             torn = raw[:1] == "`" == out[-1][-1:] or (raw[:1] == "$" and out[-1][-1:].isdigit())
             out.append(f" {raw}" if torn else raw)
             formula = raw[-1:] == "$"

@@ -14,7 +14,7 @@ TEXT = ("word", "shown")
 _NUMBERED = re.compile(r"\{(\d{1,9})\}")
 
 
-class Step(NamedTuple):
+class SegmentStep(NamedTuple):
     """What was added: a `word`, a `space`, or what mark `number` is: `open`, `close`, `shown`, `empty`, `break`."""
 
     kind: str
@@ -23,7 +23,7 @@ class Step(NamedTuple):
     seen: str = ""
 
 
-def with_placeholders(steps: Sequence[Step]) -> list[Step]:
+def with_placeholders(steps: Sequence[SegmentStep]) -> list[SegmentStep]:
     """The same with placeholders for what readers see and models would not."""
     found = list(steps)
     there = {int(name) for step in steps for name in _NUMBERED.findall(step.text)}
@@ -42,10 +42,10 @@ def with_placeholders(steps: Sequence[Step]) -> list[Step]:
     return found
 
 
-def _sides(steps: Sequence[Step]) -> list[tuple[Step, Step]]:
+def _sides(steps: Sequence[SegmentStep]) -> list[tuple[SegmentStep, SegmentStep]]:
     """For each step the text, space or break before and behind it, through what covers nothing."""
-    edge = Step("edge")
-    around: list[list[Step]] = []
+    edge = SegmentStep("edge")
+    around: list[list[SegmentStep]] = []
     for order in (range(len(steps)), range(len(steps) - 1, -1, -1)):
         last, near = edge, [edge] * len(steps)
         for number in order:
@@ -59,7 +59,7 @@ def _sides(steps: Sequence[Step]) -> list[tuple[Step, Step]]:
 class Build:
     """Writes the text and finds where the marks stand in it."""
 
-    def __init__(self, steps: Sequence[Step], parents: Sequence[int]) -> None:
+    def __init__(self, steps: Sequence[SegmentStep], parents: Sequence[int]) -> None:
         self.parts: list[str] = []
         self.marks = [Mark(0, 0, parent=parent) for parent in parents]
         self.length, self.space = 0, ""
@@ -71,7 +71,7 @@ class Build:
         """The text and its marks."""
         return "".join(self.parts), tuple(self.marks)
 
-    def _step(self, step: Step, left: str, right: str) -> None:
+    def _step(self, step: SegmentStep, left: str, right: str) -> None:
         """`left`, `right`: what is there: text, white space, a break or an end."""
         if step.kind == "space":
             space = step.text if step.seen else " "
@@ -89,7 +89,7 @@ class Build:
         else:
             self._write(step)
 
-    def _write(self, step: Step) -> None:
+    def _write(self, step: SegmentStep) -> None:
         if self.space and step.kind != "break":
             self.parts.append(self.space)
             self.length += len(self.space)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import srt
 
 from docnmt.apps.documents.segment import Translated
-from docnmt.apps.documents.splice import Place, Spliced, render
+from docnmt.apps.documents.splice import SegmentPlace, Spliced, render
 from docnmt.apps.documents.tagged import balanced, read
 from docnmt.runtime.errors import UserError
 
@@ -30,14 +30,14 @@ _LINE = 42
 class Subtitles(Spliced):
     """Subtitles with their times, which stay."""
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[SegmentPlace]:
         for number, (begin, end) in enumerate(self._texts()):
             raw = self._raw(begin, end)
             begin, end = begin + len(raw) - len(raw.lstrip()), end - (len(raw) - len(raw.rstrip()))
             if begin < end:
                 text = self._raw(begin, end)
                 inline = read(text, _hard, self._unseen(text))
-                yield Place(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
+                yield SegmentPlace(inline.segment(units=("0", str(number))), begin, end, inline.payloads)
 
     def _texts(self) -> Iterator[tuple[int, int]]:
         """Where the text of each subtitle stands."""
@@ -70,7 +70,7 @@ class Subtitles(Spliced):
     def _refused(self, place: int, message: str) -> UserError:
         return UserError(f"{self.name}:{self.source.count(chr(10), 0, place) + 1}: {message}")
 
-    def _render(self, place: Place, text: Translated) -> str:
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
         source = self._raw(place.begin, place.end)
         soft = source.count("\n") - sum(raw.count("\n") for raw, _ in place.raws)
         if soft > 0 and len(text.text) > _LINE:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from docnmt.apps.documents.segment import Translated
-from docnmt.apps.documents.splice import Place
+from docnmt.apps.documents.splice import SegmentPlace
 from docnmt.apps.documents.subtitles import Subtitles, besides
 
 _BLOCK = re.compile(r"[^\r\n]+(?:(?:\r\n|\r|\n)[^\r\n]+)*")
@@ -39,7 +39,7 @@ class WebVtt(Subtitles):
     def _unseen(self, text: str) -> list[tuple[int, int]]:
         return besides(super()._unseen(text), _ALONE if "</v>" not in text else _TIME, text)
 
-    def _render(self, place: Place, text: Translated) -> str:
+    def _render(self, place: SegmentPlace, text: Translated) -> str:
         out = super()._render(place, text)
         if not _BARE.search(self._raw(place.begin, place.end)):  # else the file is not strict about it
             out = _BARE.sub("&amp;", out)

@@ -9,7 +9,7 @@ from lxml import etree
 
 from docnmt.apps.documents.pptx import paragraph
 from docnmt.apps.documents.relations import Related
-from docnmt.apps.documents.runs import Room, Runs
+from docnmt.apps.documents.runs import CopyLimit, Runs
 from docnmt.apps.documents.sections import Sections
 from docnmt.apps.documents.xml_file import Element, local, text_in
 from docnmt.apps.documents.xml_tree import Unit
@@ -38,7 +38,7 @@ class Xlsx(Related):
         self._kept = {index for _, part in sheets for cell in self._cells(part, heads[part]) if (index := cell[1]) >= 0}
         self._seen, self._said = set[int](), dict[str, None]()
         left: list[str] = []
-        drawings, self._room = set[str](), Room(self.name)
+        drawings, self._room = set[str](), CopyLimit(self.name)
         sections = Sections()
         for name, part in sheets:
             sections.heading()

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from docnmt.apps.documents.segment import Document, Segment, Translated
+from docnmt.apps.documents.segment import DocumentFile, Segment, Translated
 
 
 class Unit(NamedTuple):
@@ -17,7 +17,7 @@ class Unit(NamedTuple):
     part: str = ""
 
 
-class Tree(Document):
+class Tree(DocumentFile):
     """A document whose trees are read again for writing, so that it may be written more than once."""
 
     def __init__(self, content: bytes, *, name: str, languages: tuple[str, str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from docnmt.apps.documents.catalogue import Catalogue, Entry
+from docnmt.apps.documents.catalogue import Catalogue, CatalogueMessage
 from docnmt.runtime.errors import UserError
 
 #: What may stand before a string: an anchor, a tag.
@@ -28,7 +28,7 @@ _loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
-class _String(Entry):
+class _String(CatalogueMessage):
     """A string in a style; `flow` if it stands in brackets."""
 
     style: str = ""
@@ -38,7 +38,7 @@ class _String(Entry):
 class YamlCatalogue(Catalogue):
     """A catalogue in YAML; with the language as its only key, as in Rails, this is renamed."""
 
-    def _messages(self) -> Iterator[Entry]:
+    def _messages(self) -> Iterator[CatalogueMessage]:
         self._changes: list[tuple[int, int, str]] = []
         self._offset = len(self.source) - len(self.source.lstrip("\ufeff"))
         self._ascii = self.source.isascii() and _ESCAPE.search(self.source) is not None
@@ -97,7 +97,7 @@ class YamlCatalogue(Catalogue):
     def _settings(self) -> Iterable[tuple[int, int, str]]:
         return self._changes
 
-    def _written(self, entry: Entry, text: str) -> str:
+    def _written(self, entry: CatalogueMessage, text: str) -> str:
         assert isinstance(entry, _String)
         raw = self.source[entry.begin : entry.end]
         if entry.style in ("|", ">"):

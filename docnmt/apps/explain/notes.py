@@ -16,7 +16,7 @@ from docnmt.core.data.corpus import ParallelCorpus
 from docnmt.core.data.store import offsets_of
 from docnmt.core.models.translation_model import AnyTranslationModel, TranslationTask
 from docnmt.core.units import Units
-from docnmt.modules.record_reads import Note, Read
+from docnmt.modules.record_reads import Note, ReadFunction
 
 #: Number of keys whose weights are computed at once.
 _COLUMNS = 64
@@ -26,7 +26,7 @@ _NAME = re.compile(r"(?:(encoder|decoder)\.layers\.(\d+)\.(\w+)(?:\.\w+)*|(point
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class UnitSide:
     """One side of a unit: the numbers (n,) of its sentences in the corpus, and where in the row each begins (n+1,)."""
 
     numbers: np.ndarray
@@ -48,8 +48,8 @@ class UnitNotes:
     """One unit, the only one of its batch, and the division of its rows into sentences of the corpus."""
 
     corpus: ParallelCorpus
-    source: Side
-    target: Side
+    source: UnitSide
+    target: UnitSide
     names: dict[nn.Module, str]
     joined: bool
 
@@ -61,12 +61,12 @@ class UnitNotes:
         ends = np.ones(len(read), dtype=np.int64)
         if not model.reading.source_breaks:
             ends[:-1] = 0  # only the last sentence has an end token
-        source = Side(read, offsets_of(corpus.source.lengths()[read] + ends))
+        source = UnitSide(read, offsets_of(corpus.source.lengths()[read] + ends))
         if model.reading.joined:
             written = np.arange(units.first[0], units.last[0])
-            target = Side(written, offsets_of(corpus.target.lengths()[written] + 1))
+            target = UnitSide(written, offsets_of(corpus.target.lengths()[written] + 1))
         else:
-            target = Side(read, batch.target.layout.sentences.host)
+            target = UnitSide(read, batch.target.layout.sentences.host)
         modules = model.named_modules() if isinstance(model, nn.Module) else []
         return cls(corpus, source, target, {module: name for name, module in modules}, model.reading.joined)
 
@@ -131,7 +131,7 @@ def _part(attention: Attention, rows: slice) -> Attention:
 
 
 def strongest(
-    read: Read, values: Tensor, groups: np.ndarray, count: int, limit: int | None = None
+    read: ReadFunction, values: Tensor, groups: np.ndarray, count: int, limit: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the weights of groups of keys, the strongest first: attention's output for values that are 1 in one group.
 

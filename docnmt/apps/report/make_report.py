@@ -13,7 +13,7 @@ from docnmt.apps.report.measure import Bootstrap
 from docnmt.apps.report.page_data import columns, page_data
 from docnmt.apps.report.part_scores import divisions
 from docnmt.apps.report.report_page import check_replaceable, render
-from docnmt.apps.report.report_texts import Texts, read_texts
+from docnmt.apps.report.report_texts import ReportTexts, read_texts
 from docnmt.core.scoring.bootstrap import FEW_DOCUMENTS, reservations
 from docnmt.core.scoring.consistency import learn_lexicon, lexical_consistency
 from docnmt.core.scoring.evaluation import Evaluation, lower_is_better
@@ -50,7 +50,7 @@ def write_report(config: PageConfig) -> None:
     write_text(out, render(content, page_data(texts, systems, config)))
 
 
-def _summary(texts: Texts) -> str:
+def _summary(texts: ReportTexts) -> str:
     def count(number: int, one: str) -> str:
         return f"{number:,} {one}{'' if number == 1 else 's'}"
 
@@ -60,7 +60,7 @@ def _summary(texts: Texts) -> str:
     return f"{systems}, {sentences} in {documents}, {references}{left}"
 
 
-def _evaluated(texts: Texts, config: PageConfig) -> dict[str, Evaluation]:
+def _evaluated(texts: ReportTexts, config: PageConfig) -> dict[str, Evaluation]:
     """Evaluate every system, with TER only if requested."""
     found = evaluate_systems(
         list(texts.systems.values()), texts.references, texts.document_offsets, tokenize=config.sacrebleu_tokenize
@@ -118,7 +118,7 @@ def _parts(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> dict[str,
     return {"divisions": list(zip(divided, drawn, strict=True)), "few": few}
 
 
-def _consistency(texts: Texts) -> list[str]:
+def _consistency(texts: ReportTexts) -> list[str]:
     """Return the lexical consistency of each system and, last, of the reference; empty without a source."""
     if texts.source is None:
         return []
@@ -130,7 +130,7 @@ def _consistency(texts: Texts) -> list[str]:
     return [f"{each.ratio:.1f}" if each.pairs else "–" for each in measured]
 
 
-def _method(config: PageConfig, texts: Texts) -> dict[str, Any]:
+def _method(config: PageConfig, texts: ReportTexts) -> dict[str, Any]:
     """Describe how the numbers were computed."""
     documents = len(texts.document_offsets) - 1
     method = {}

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from docnmt.apps.report.config import PageConfig
-from docnmt.apps.report.report_texts import Texts
+from docnmt.apps.report.report_texts import ReportTexts
 from docnmt.core.scoring.evaluation import Evaluation, lower_is_better
 from docnmt.core.scoring.metrics import METRICS
 
 
-def columns(texts: Texts, config: PageConfig) -> Iterator[tuple[str, str | None, Sequence[str]]]:
+def columns(texts: ReportTexts, config: PageConfig) -> Iterator[tuple[str, str | None, Sequence[str]]]:
     """Yield the name, the language and the S sentences of every column: the source, the references, the systems."""
     if texts.source is not None:
         yield "Source", config.source_lang, texts.source
@@ -21,7 +21,7 @@ def columns(texts: Texts, config: PageConfig) -> Iterator[tuple[str, str | None,
         yield name, config.target_lang, sentences
 
 
-def page_data(texts: Texts, systems: Mapping[str, Evaluation], config: PageConfig) -> dict[str, Any]:
+def page_data(texts: ReportTexts, systems: Mapping[str, Evaluation], config: PageConfig) -> dict[str, Any]:
     """Return the data as plain JSON types."""
     of_documents = [system.of_documents() for system in systems.values()]
     return {

@@ -9,7 +9,7 @@ import numpy as np
 
 from docnmt.apps.report.measure import Bootstrap, Interval
 from docnmt.core.scoring.evaluation import Evaluation
-from docnmt.core.scoring.text_parts import Part, parts
+from docnmt.core.scoring.text_parts import TextPart, parts
 
 #: For each division of a text: its heading, and the unit of its parts' labels.
 TITLES = {
@@ -46,7 +46,7 @@ def divisions(systems: Mapping[str, Evaluation], bootstrap: Bootstrap) -> Iterat
         yield Divided(*titles, [_scored(part, list(systems.values()), bootstrap, whole) for part in parts(by, first)])
 
 
-def _scored(part: Part, systems: Sequence[Evaluation], bootstrap: Bootstrap, whole: bool) -> ScoredPart:
+def _scored(part: TextPart, systems: Sequence[Evaluation], bootstrap: Bootstrap, whole: bool) -> ScoredPart:
     """Score a part by counts of its documents, `whole` or only their sentences in the part."""
     document = np.searchsorted(systems[0].document_offsets, part.sentences, side="right") - 1
     scores: dict[str, list[Interval]] = {}

@@ -13,7 +13,7 @@ from docnmt.core.scoring.align_lines import read_layout, with_partners
 
 
 @dataclass(frozen=True)
-class Texts:
+class ReportTexts:
     """The S sentences of each text; an empty sentence of a system is a missing translation.
 
     Attributes:
@@ -29,7 +29,7 @@ class Texts:
     unscored: int
 
 
-def read_texts(config: PageConfig) -> Texts:
+def read_texts(config: PageConfig) -> ReportTexts:
     """Read the files.
 
     Raises:
@@ -46,4 +46,4 @@ def read_texts(config: PageConfig) -> Texts:
     )
     unscored = len(layout.sentences) - len(kept)
     source = scored.sentences if config.src else None
-    return Texts(scored.document_offsets, source, references, dict(zip(names, systems, strict=True)), unscored)
+    return ReportTexts(scored.document_offsets, source, references, dict(zip(names, systems, strict=True)), unscored)

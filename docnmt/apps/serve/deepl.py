@@ -27,7 +27,7 @@ from docnmt.apps.serve.offered_languages import name_of, same
 from docnmt.apps.serve.order import Wishes
 from docnmt.apps.serve.registers import register_of
 from docnmt.apps.serve.request_body import FORM, as_request, fields, media_type
-from docnmt.apps.serve.request_texts import Passage, Splits, Tags, Texts, translate
+from docnmt.apps.serve.request_texts import Passage, RequestTexts, Splits, Tags, translate
 from docnmt.apps.serve.service import Service
 
 #: What becomes another status: DeepL's clients know those of a wrong key and of too much at a time.
@@ -138,7 +138,7 @@ class DeepL:
             passages = [Passage(asked.context)] if asked.context else []
             passages += [Passage(text, wanted=True) for text in texts]
             wishes = self._wishes(asked)
-            wanted = Texts(passages=passages, splits=cast(Splits, splits), tags=tags, wishes=wishes)
+            wanted = RequestTexts(passages=passages, splits=cast(Splits, splits), tags=tags, wishes=wishes)
             answers = await translate(service, request, wanted, deadline)
         source = service.task.source_lang.upper()
         found = {"translations": [{"detected_source_language": source, "text": answer} for answer in answers]}

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.types import Receive
 
 from docnmt.apps.commands.translate_files import source_text, translate_document
-from docnmt.apps.documents import Document, read
+from docnmt.apps.documents import DocumentFile, read
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, Wishes
 from docnmt.apps.serve.service import Service
@@ -22,8 +22,8 @@ from docnmt.runtime.errors import UserError
 async def document_events(
     service: Service,
     log: dict[str, Any],
-    opened: Callable[[], Document],
-    written: Callable[[Document, SharedModel], bytes],
+    opened: Callable[[], DocumentFile],
+    written: Callable[[DocumentFile, SharedModel], bytes],
     deadline: float,
     *,
     receive: Receive | None = None,
@@ -85,11 +85,11 @@ def file_events(
 ) -> AsyncGenerator[dict[str, Any], None]:  # fmt: skip
     """`document_events` of a file, which `docnmt-translate` would translate so."""
 
-    def opened() -> Document:
+    def opened() -> DocumentFile:
         source, target = service.task.languages
         return read(content, kind, name=name, source_lang=source, target_lang=target)
 
-    def written(document: Document, model: SharedModel) -> bytes:
+    def written(document: DocumentFile, model: SharedModel) -> bytes:
         return translate_document(document, model, rules=service.config.splitter)
 
     return document_events(service, log, opened, written, deadline, receive=receive, wishes=wishes)

@@ -21,7 +21,7 @@ from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.media_types import TYPES
 from docnmt.apps.serve.offered_languages import name_of, same
 from docnmt.apps.serve.request_body import as_request, fields, media_type
-from docnmt.apps.serve.request_texts import Passage, Splits, Tags, Texts, translate
+from docnmt.apps.serve.request_texts import Passage, RequestTexts, Splits, Tags, translate
 from docnmt.apps.serve.service import Service
 from docnmt.runtime.languages import base
 
@@ -107,7 +107,7 @@ class LibreTranslate:
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         tags, splits = (None, "lines") if asked.format == _TEXT else (Tags("html"), "sentences")
         passages = [Passage(text, wanted=True) for text in texts]
-        wanted = Texts(passages=passages, tags=tags, splits=cast(Splits, splits), name="q")
+        wanted = RequestTexts(passages=passages, tags=tags, splits=cast(Splits, splits), name="q")
         answers = await translate(self._service, request, wanted, deadline)
         single = isinstance(asked.q, str)
         answer: dict[str, Any] = {"translatedText": answers[0] if single else answers}

@@ -22,7 +22,7 @@ from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.offered_languages import same
 from docnmt.apps.serve.prompts import languages_of, prompted
 from docnmt.apps.serve.request_body import as_request, fields, media_type
-from docnmt.apps.serve.request_texts import AskedTexts, Passage, Texts, asked_texts, translations
+from docnmt.apps.serve.request_texts import AskedTexts, Passage, RequestTexts, asked_texts, translations
 from docnmt.apps.serve.service import Service
 from docnmt.core.search.translate_corpus import Translation
 
@@ -35,7 +35,6 @@ WORDS = {
 }
 #: What is called otherwise.
 CODES = {"unauthorized": "invalid_api_key", "not_found": "unknown_url"}
-
 
 
 class Message(msgspec.Struct):
@@ -148,7 +147,7 @@ class Chat:
                 await stream.write(refused.told(request.scope)[1])
         await stream.done()
 
-    def _texts(self, asked: ChatRequest) -> Texts:
+    def _texts(self, asked: ChatRequest) -> RequestTexts:
         """The last message as a text, those before it as what is read.
 
         Raises:
@@ -181,7 +180,7 @@ class Chat:
                 raise Refused(400, "invalid_request", f"messages: message {number}: {expected}")
         if not asked.messages or asked.messages[-1].role != "user":
             raise Refused(400, "invalid_request", "messages: the last one must be of user: it is what is translated")
-        return Texts(passages=[*passages[:-1], Passage(passages[-1].source, wanted=True)], name="messages")
+        return RequestTexts(passages=[*passages[:-1], Passage(passages[-1].source, wanted=True)], name="messages")
 
     def _check(self, source: str | None, target: str | None) -> None:
         """

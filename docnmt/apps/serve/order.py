@@ -19,7 +19,7 @@ from docnmt.core.search.translate_corpus import Translation
 #: How a request ended: its sentences are all there, or it failed.
 Ending = Literal["done", "failed", "late"]
 #: What a request is told: a sentence's number and its best translation, or how it ended.
-Event = tuple[int, Translation] | Ending
+RequestEvent = tuple[int, Translation] | Ending
 
 
 class KeptEncoding:
@@ -70,7 +70,7 @@ class Order:
 
     corpus: ParallelCorpus
     given: Sequence[str | None] | None
-    tell: Callable[[Event], None]
+    tell: Callable[[RequestEvent], None]
     deadline: float
     explain: Sequence[int] | None = None
     wishes: Wishes = NO_WISHES

@@ -1,7 +1,7 @@
 """What a request of any form asks for, as one value, and the way from there to its translations.
 
 The forms of other services (`deepl`, `libretranslate`, `openai`) and the sessions differ in what they send and answer.
-All of them make `Texts` of it, which become sentences of one document for the search that all requests share.
+All of them make `RequestTexts` of it, which become sentences of one document for the search that all requests share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from docnmt.apps.commands.stdin_text import read_document
 from docnmt.apps.documents.document_sentences import translated
 from docnmt.apps.documents.fragments import Fragments, HtmlFragment, XmlFragment
 from docnmt.apps.documents.plain import PlainText
-from docnmt.apps.documents.segment import Document
+from docnmt.apps.documents.segment import DocumentFile
 from docnmt.apps.serve.document_events import document_events
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, Wishes
@@ -57,7 +57,7 @@ class Tags:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Texts:
+class RequestTexts:
     """Texts that are one document.
 
     Attributes:
@@ -94,7 +94,7 @@ class AskedTexts(AskedSentences):
         UserError: a text is not clean.
     """
 
-    def __init__(self, texts: Texts, service: Service) -> None:
+    def __init__(self, texts: RequestTexts, service: Service) -> None:
         apart = [_lines(passage, texts.splits) for passage in texts.passages]
         lines = [line for passage in apart for line in passage]
         read = read_document(
@@ -154,7 +154,7 @@ async def translations(
                     return
 
 
-async def asked_texts(service: Service, texts: Texts) -> AskedTexts:
+async def asked_texts(service: Service, texts: RequestTexts) -> AskedTexts:
     """Texts without tags, ready for the search.
 
     Raises:
@@ -167,7 +167,7 @@ async def asked_texts(service: Service, texts: Texts) -> AskedTexts:
         raise Refused(400, "invalid_text", str(error)) from None
 
 
-async def translate(service: Service, request: Request, texts: Texts, deadline: float) -> list[str]:
+async def translate(service: Service, request: Request, texts: RequestTexts, deadline: float) -> list[str]:
     """The translation of each text.
 
     Raises:
@@ -180,16 +180,16 @@ async def translate(service: Service, request: Request, texts: Texts, deadline: 
         return asked.answer({number: translation async for number, translation in events})
 
 
-async def _with_tags(service: Service, request: Request, texts: Texts, tags: Tags, deadline: float) -> list[str]:
+async def _with_tags(service: Service, request: Request, texts: RequestTexts, tags: Tags, deadline: float) -> list[str]:
     """Texts whose tags stand around the same words in the translation, as in documents."""
     texts.check(service.config.max_request_tokens)
 
-    def opened() -> Document:
+    def opened() -> DocumentFile:
         numbered = enumerate(texts.passages, 1)
         parts = [_fragment(each, f"{texts.name} {number}", tags, texts.splits) for number, each in numbered]
         return Fragments(parts or [PlainText(b"", name=texts.name, languages=("", ""))])
 
-    def written(document: Document, model: SharedModel) -> bytes:
+    def written(document: DocumentFile, model: SharedModel) -> bytes:
         whole = texts.splits == "none"
         rules, languages = service.config.splitter, model.languages
         split, split_target = (whole_lines() if whole else splitter(rules, language) for language in languages)
@@ -204,7 +204,7 @@ async def _with_tags(service: Service, request: Request, texts: Texts, tags: Tag
     return [text for text, passage in zip(found, texts.passages, strict=False) if passage.wanted]
 
 
-def _fragment(passage: Passage, name: str, tags: Tags, splits: Splits) -> Document:
+def _fragment(passage: Passage, name: str, tags: Tags, splits: Splits) -> DocumentFile:
     """A text with its tags; what is only read has none."""
     if not passage.wanted:
         return PlainText(passage.source.encode(), name=name, languages=("", ""))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, get_args
 import msgspec
 
 from docnmt.apps.commands.models import LoadedModels, between
-from docnmt.apps.commands.stdin_text import Text, read_document
+from docnmt.apps.commands.stdin_text import StdinText, read_document
 from docnmt.apps.explain.explanation import Explanation
 from docnmt.apps.serve.http_error import Refused
 from docnmt.apps.serve.order import NO_WISHES, KeptEncoding, Wishes
@@ -118,7 +118,7 @@ class AskedText(Asked):
         if problem := half_character(text):
             raise UserError(f"text: has {problem}")
         self._ends = text.endswith("\n")
-        self._text: Text = read_document(text.encode(), None, rules, task, name=self.name)
+        self._text: StdinText = read_document(text.encode(), None, rules, task, name=self.name)
         self.corpus = self._text.corpus
         self.numbers = range(self.corpus.num_sentences)
         counts = [sum(counts) for counts in self._text.form.rows]

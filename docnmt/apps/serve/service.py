@@ -16,7 +16,7 @@ from docnmt.apps.documents.segment import Segment
 from docnmt.apps.serve.config import ServeConfig
 from docnmt.apps.serve.counters import Metrics
 from docnmt.apps.serve.http_error import Refused
-from docnmt.apps.serve.order import Event, Order
+from docnmt.apps.serve.order import Order, RequestEvent
 from docnmt.apps.serve.request_body import read_body
 from docnmt.apps.serve.requests import AskedSentences
 from docnmt.apps.serve.worker import Models, Worker
@@ -150,9 +150,9 @@ class Service:
             Refused: it takes too long, goes wrong, or the client has gone.
         """
         loop = asyncio.get_running_loop()
-        queue: asyncio.Queue[Event | str] = asyncio.Queue()
+        queue: asyncio.Queue[RequestEvent | str] = asyncio.Queue()
 
-        def tell(event: Event) -> None:
+        def tell(event: RequestEvent) -> None:
             """Of the worker's thread, to this one."""
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(queue.put_nowait, event)

@@ -17,7 +17,7 @@ from docnmt.apps.serve.json_lines import Stream, wanted
 from docnmt.apps.serve.json_response import JsonResponse
 from docnmt.apps.serve.order import NO_WISHES, Wishes
 from docnmt.apps.serve.request_body import as_request, fields, media_type
-from docnmt.apps.serve.request_texts import AskedTexts, Texts, asked_texts, check_text, translations
+from docnmt.apps.serve.request_texts import AskedTexts, RequestTexts, asked_texts, check_text, translations
 from docnmt.apps.serve.service import Service
 from docnmt.apps.serve.session import OpenSessions, Session, SessionSegment
 from docnmt.core.search.translate_corpus import Translation
@@ -171,7 +171,7 @@ class TranslateSession:
             else:
                 numbers = sorted({number for number in asked.segments if session.segment(number)})
             passages = session.passages(set(numbers), drafts=service.reads_own_text)
-            texts = await asked_texts(service, Texts(passages=passages, wishes=session.wishes, name="segments"))
+            texts = await asked_texts(service, RequestTexts(passages=passages, wishes=session.wishes, name="segments"))
             texts.kept = self._sessions.open.encoding(session)
             chosen = [session.segments[number] for number in numbers]
             events = self._events(request, texts, numbers, chosen, deadline)

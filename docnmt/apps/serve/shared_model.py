@@ -10,10 +10,10 @@ from itertools import groupby
 from typing import Any
 
 from docnmt.apps.commands.translate_files import corpus_of
-from docnmt.apps.documents.document_sentences import Sentence
+from docnmt.apps.documents.document_sentences import SegmentSentence
 from docnmt.apps.documents.project_marks import Span
 from docnmt.apps.explain.attention_alignment import ReadPair, aligned, beginnings, read_pairs
-from docnmt.apps.serve.order import NO_WISHES, Event, Order, Wishes
+from docnmt.apps.serve.order import NO_WISHES, Order, RequestEvent, Wishes
 from docnmt.apps.serve.service import PATIENCE, Service
 from docnmt.core.search.translate_corpus import Translation
 
@@ -36,7 +36,7 @@ class SharedModel:
     ) -> None:  # fmt: skip
         self._service, self._deadline, self._accept, self._told = service, deadline, accept, told
         self._wishes = wishes
-        self._events: queue.SimpleQueue[Event | str] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[RequestEvent | str] = queue.SimpleQueue()
         self._begun = self._gone = False
         self.languages: tuple[str, str] = service.task.languages
 
@@ -45,7 +45,7 @@ class SharedModel:
         self._gone = True
         self._events.put("gone")
 
-    def __call__(self, sentences: Sequence[Sentence]) -> Iterator[str]:
+    def __call__(self, sentences: Sequence[SegmentSentence]) -> Iterator[str]:
         """The translation of each sentence that is not given, in order."""
         corpus, given = corpus_of(sentences, self._service.task), [sentence.given for sentence in sentences]
         first, self._begun = not self._begun, True
@@ -84,7 +84,7 @@ class SharedModel:
             found += worker.call(few).result()
         return [*map(beginnings, aligned(found))]
 
-    def _open(self, sentences: Sequence[Sentence]) -> list[dict[str, int]]:
+    def _open(self, sentences: Sequence[SegmentSentence]) -> list[dict[str, int]]:
         """Tell what is read, by segments; where each sentence stands."""
         lines = [list(group) for _, group in groupby(sentences, lambda sentence: sentence.segment)]
         self._told({"source": [[sentence.text for sentence in line] for line in lines]})
@@ -100,7 +100,7 @@ class SharedModel:
             raise self._service.refused("gone" if self._gone else str(event))
         return event
 
-    def _wait(self) -> Event | str:
+    def _wait(self) -> RequestEvent | str:
         try:
             return self._events.get(timeout=max(self._deadline + PATIENCE - time.monotonic(), 0))
         except queue.Empty:

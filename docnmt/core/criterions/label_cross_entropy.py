@@ -14,7 +14,7 @@ from typing_extensions import Self
 from docnmt.core.criterions.config import CrossEntropyConfig
 
 
-class Text(Protocol):
+class PackedTexts(Protocol):
     """Texts packed in one row."""
 
     @property
@@ -25,7 +25,7 @@ class Text(Protocol):
         """Return the texts on another device."""
 
 
-TextT = TypeVar("TextT", bound=Text)
+TextT = TypeVar("TextT", bound=PackedTexts)
 
 
 @dataclass(frozen=True, eq=False)

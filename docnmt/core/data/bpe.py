@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from docnmt.core.data.random_draws import uniform
-from docnmt.core.data.sentencepiece_model import NORMAL, Piece
+from docnmt.core.data.sentencepiece_model import NORMAL, VocabularyPiece
 
 #: The cache of merge steps is emptied when it has more than this many.
 _MOST_STEPS = 1 << 18
@@ -43,7 +43,7 @@ class BpeWords:
         pieces: the vocabulary, by number. dropout: the probability p that a merge is passed over.
     """
 
-    def __init__(self, pieces: Sequence[Piece], dropout: float) -> None:
+    def __init__(self, pieces: Sequence[VocabularyPiece], dropout: float) -> None:
         normal = [(number, piece) for number, piece in enumerate(pieces) if piece.kind == NORMAL]
         self._numbers = {piece.text: number for number, piece in normal}
         self._scores = {piece.text: piece.score for _, piece in normal}

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.core.data.first_pass import Split
+from docnmt.core.data.first_pass import SplitTexts
 from docnmt.core.data.meta import read_meta
-from docnmt.core.data.store import length_blocks, let_go
+from docnmt.core.data.store import length_blocks, release_pages
 from docnmt.core.data.tokenizer import UNK
 from docnmt.runtime.progress import how_many
 
 
-def statistics(split: Split) -> dict[str, Any]:
+def statistics(split: SplitTexts) -> dict[str, Any]:
     """Return a split's entry in `meta.json`: counts, lengths in subwords, inputs and notes."""
     structure = split.files.structure()
     lengths: dict[str, Any] = {}
@@ -43,7 +43,7 @@ def statistics(split: Split) -> dict[str, Any]:
     }
 
 
-def _without_partner(split: Split) -> int:
+def _without_partner(split: SplitTexts) -> int:
     """Return the number of sentences that are only read because the (first) reference lacks them."""
     blocks = (block for side in split.sides[1:2] for block in length_blocks(split.files.text(side).offsets))
     return sum(int(np.count_nonzero(block == 0)) for block in blocks)
@@ -74,7 +74,7 @@ def _count(tokens: np.ndarray, token: int) -> int:
     found = 0
     for first in range(0, len(tokens), 1 << 22):
         found += int(np.count_nonzero(tokens[first : first + (1 << 22)] == token))
-        let_go(tokens)
+        release_pages(tokens)
     return found
 
 

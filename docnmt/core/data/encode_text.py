@@ -35,7 +35,7 @@ def fitting_workers(lines: int) -> int:
     return max(1, min(processors(), lines // (CHUNK * _WORTH)))
 
 
-class Encoder:
+class LineEncoder:
     """Cuts lines into subwords with `workers` processes; a context manager that ends the processes.
 
     Args:
@@ -50,7 +50,7 @@ class Encoder:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(workers, context, _start_worker, (models,))
 
-    def __enter__(self) -> Encoder:
+    def __enter__(self) -> LineEncoder:
         return self
 
     def __exit__(
@@ -81,7 +81,7 @@ def _chunks(text: TextArray) -> Iterator[list[str]]:
     for number, first in enumerate(range(0, len(text), CHUNK), 1):
         yield text[first : first + CHUNK]
         if number % _LET_GO == 0:
-            text.let_go()
+            text.release_pages()
 
 
 @contextlib.contextmanager

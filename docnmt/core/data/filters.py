@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from docnmt.core.data.config import TranslationPreprocessConfig
-from docnmt.core.data.first_pass import Split
+from docnmt.core.data.first_pass import SplitTexts
 from docnmt.core.data.meta import DROPPED, file_entry
 from docnmt.core.data.overlap import HALF, shares_seen
 from docnmt.core.data.rewrite_split import rewrite
@@ -32,7 +32,7 @@ class Reason(NamedTuple):
 
 
 def drop_documents(
-    train: Split, held_out: Sequence[Split], config: TranslationPreprocessConfig, say: Callable[[str], None]
+    train: SplitTexts, held_out: Sequence[SplitTexts], config: TranslationPreprocessConfig, say: Callable[[str], None]
 ) -> list[str]:
     """Leave out the training documents that the filters match, and list them in `dropped.tsv`.
 
@@ -80,7 +80,9 @@ def _asked(config: TranslationPreprocessConfig) -> dict[str, str]:
     }
 
 
-def _reasons(train: Split, held_out: Sequence[Split], config: TranslationPreprocessConfig) -> dict[int, Reason]:
+def _reasons(
+    train: SplitTexts, held_out: Sequence[SplitTexts], config: TranslationPreprocessConfig
+) -> dict[int, Reason]:
     """Return the documents to leave out, each with the first reason found."""
     source, target = train.sides[:2]
     texts, offsets = (train.files.text(source), train.files.text(target)), train.files.structure().document_offsets
@@ -105,17 +107,17 @@ def _reasons(train: Split, held_out: Sequence[Split], config: TranslationPreproc
     return found
 
 
-Document = tuple[list[str], list[str]]
+ParallelDocument = tuple[list[str], list[str]]
 
 
-def _duplicate(document: Document, number: int, seen: dict[bytes, int]) -> Reason | None:
+def _duplicate(document: ParallelDocument, number: int, seen: dict[bytes, int]) -> Reason | None:
     """Return a reason if all words of a document, on both sides, are those of an earlier one."""
     words = "\0".join("\n".join(" ".join(line.split()) for line in side) for side in document)
     first = seen.setdefault(hashlib.blake2b(words.encode(), digest_size=16).digest(), number)
     return None if first == number else Reason("duplicate", f"duplicate of document {first + 1}")
 
 
-def _unequal(document: Document, limit: float) -> Reason | None:
+def _unequal(document: ParallelDocument, limit: float) -> Reason | None:
     """Return a reason if the sides of the document's translated sentences are too unequal in length."""
     pairs = [(one, other) for one, other in zip(*document, strict=True) if other]
     source, target = (sum(len(line.strip()) for line in side) for side in zip(*pairs, strict=True)) if pairs else (1, 1)
@@ -123,7 +125,9 @@ def _unequal(document: Document, limit: float) -> Reason | None:
     return Reason("length", f"length ratio {ratio:.2f}") if ratio > limit else None
 
 
-def _foreign(document: Document, languages: tuple[str, str], tell: Callable[[str], str], least: float) -> Reason | None:
+def _foreign(
+    document: ParallelDocument, languages: tuple[str, str], tell: Callable[[str], str], least: float
+) -> Reason | None:
     """Return a reason if too small a share of a side's characters is in its language."""
     for side, language in zip(document, languages, strict=True):
         right = total = 0

@@ -21,7 +21,7 @@ _CHUNK = 4096
 
 
 @dataclass
-class Split:
+class SplitTexts:
     """A split that was read: its input, its files and the facts about them.
 
     `sides` are the source's language and the names of the references; the first two are cut into subwords. `left` are
@@ -46,7 +46,7 @@ class Split:
 
 
 def scan(
-    split: Split, source_lang: str, target_lang: str, change: Callable[[str], Callable[[str], str]] | None = None
+    split: SplitTexts, source_lang: str, target_lang: str, change: Callable[[str], Callable[[str], str]] | None = None
 ) -> None:
     """Read all files of a split once and write raw text and structure to its folder.
 
@@ -78,7 +78,7 @@ def scan(
     split.files.write_structure(builder.build(known=split.facts.levels))
 
 
-def _check_references(split: Split, count: int) -> None:
+def _check_references(split: SplitTexts, count: int) -> None:
     """Check the number of references of a split.
 
     Raises:

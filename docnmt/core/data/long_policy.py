@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from docnmt.core.data.config import TranslationPreprocessConfig
-from docnmt.core.data.first_pass import Split
-from docnmt.core.data.rewrite_split import Row, rewrite
+from docnmt.core.data.first_pass import SplitTexts
+from docnmt.core.data.rewrite_split import SplitArrays, rewrite
 from docnmt.core.data.store import TextArray, TokenArray
 from docnmt.core.data.tokenizer import Tokenizer
 from docnmt.core.units import cut_units, document_units
@@ -17,7 +17,10 @@ from docnmt.runtime.errors import UserError
 
 
 def apply_long_policy(
-    split: Split, tokenizers: Mapping[str, Tokenizer], config: TranslationPreprocessConfig, say: Callable[[str], None]
+    split: SplitTexts,
+    tokenizers: Mapping[str, Tokenizer],
+    config: TranslationPreprocessConfig,
+    say: Callable[[str], None],
 ) -> list[str]:
     """Apply the policy to a split's sentences and documents above the limits; return the notes that were also printed.
 
@@ -28,7 +31,7 @@ def apply_long_policy(
     costs = _longer(list(tokens.values()))
     sentences = np.flatnonzero(costs > config.max_sentence_tokens)
     _refuse(split, config.long_policy, "sentence", config.max_sentence_tokens, sentences, costs[sentences])
-    edits: dict[int, list[Row]] = {}
+    edits: dict[int, list[SplitArrays]] = {}
     if not split.is_test:
         texts = {side: split.files.text(side) for side in split.sides}
         edits = {i: _new_rows(split, i, texts, tokens, tokenizers, config) for i in sentences.tolist()}
@@ -60,7 +63,7 @@ def _longer(sides: Sequence[TokenArray]) -> np.ndarray:
     return np.concatenate([np.maximum.reduce(block).astype(np.int32) for block in blocks])
 
 
-def _refuse(split: Split, policy: str, what: str, limit: int, found: np.ndarray, costs: np.ndarray) -> None:
+def _refuse(split: SplitTexts, policy: str, what: str, limit: int, found: np.ndarray, costs: np.ndarray) -> None:
     """Refuse sentences or documents that are too long, under the policy `error`.
 
     Args:
@@ -78,13 +81,13 @@ def _refuse(split: Split, policy: str, what: str, limit: int, found: np.ndarray,
 
 
 def _new_rows(
-    split: Split,
+    split: SplitTexts,
     sentence: int,
     texts: Mapping[str, TextArray],
     tokens: Mapping[str, TokenArray],
     tokenizers: Mapping[str, Tokenizer],
     config: TranslationPreprocessConfig,
-) -> list[Row]:
+) -> list[SplitArrays]:
     """Return the rows that replace a sentence that is too long; if split, as few as fit the limit on all sides."""
     limit = config.max_sentence_tokens
     if config.long_policy == "skip":
@@ -114,7 +117,7 @@ def split_text(text: str, count: int) -> list[str]:
     return [" ".join(words[a:b]) for a, b in itertools.pairwise(cuts)]
 
 
-def _note(split: Split, config: TranslationPreprocessConfig, sentences: np.ndarray, documents: np.ndarray) -> str:
+def _note(split: SplitTexts, config: TranslationPreprocessConfig, sentences: np.ndarray, documents: np.ndarray) -> str:
     """Describe what was found and done; `documents` are their first sentences."""
     done = {"split": "split", "truncate": "cut off", "skip": "left out"}[config.long_policy]
     if split.is_test:

@@ -12,7 +12,7 @@ import numpy as np
 
 from docnmt.core.data.config import TranslationPreprocessConfig
 from docnmt.core.data.data_report import describe_split, statistics
-from docnmt.core.data.first_pass import Split
+from docnmt.core.data.first_pass import SplitTexts
 from docnmt.core.data.meta import DROPPED, META, check_files, file_entry, read_meta, write_meta
 from docnmt.core.data.split_folder import SplitFolder, reference_names
 from docnmt.core.data.tokenizer import Tokenizer
@@ -81,7 +81,7 @@ def _merge(
     parts: Sequence[SplitFolder],
     counts: Sequence[Mapping[str, Any]],
     config: TranslationPreprocessConfig,
-) -> Split:
+) -> SplitTexts:
     """Merge one split: concatenate the rows and the structures."""
     rows = parts[0].sentence_rows()
     for part in parts:
@@ -104,7 +104,7 @@ def _merge(
         facts.inputs |= each["inputs"]
     sides = [config.source_lang, *reference_names(config.target_lang, counts[0]["references"])]
     reading = Reading((config.source_lang, config.target_lang))
-    return Split(into.split, SplitFiles(reading, source=parts[0].folder), into, sides, facts)
+    return SplitTexts(into.split, SplitFiles(reading, source=parts[0].folder), into, sides, facts)
 
 
 def _merge_dropped(into: SplitFolder, parts: Sequence[SplitFolder], kept: Sequence[int]) -> None:
@@ -143,7 +143,7 @@ def _joined(structures: Sequence[Structure], parts: Sequence[SplitFolder]) -> St
 
 def finish_folder(
     folder: Path,
-    splits: list[Split],
+    splits: list[SplitTexts],
     files: dict[str, dict[str, Any]],
     tokenizers: dict[str, Tokenizer],
     config: TranslationPreprocessConfig,

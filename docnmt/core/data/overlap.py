@@ -86,6 +86,6 @@ def _pairs(hashes: np.ndarray) -> np.ndarray:
 def _hashes(text: TextArray, first: int, last: int) -> np.ndarray:
     """Return a hash of each line's words; (last - first,) uint64."""
     lines = (line for begin in range(first, last, _LINES) for line in text[begin : min(begin + _LINES, last)])
-    text.let_go()
+    text.release_pages()
     digests = (hashlib.blake2b(" ".join(line.split()).encode(), digest_size=8).digest() for line in lines)
     return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64, last - first)

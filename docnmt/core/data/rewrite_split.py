@@ -13,10 +13,10 @@ from docnmt.runtime.errors import UserError
 
 #: A row that replaces a sentence, by the array's name (`en.tokens`, `en.text`); arrays that are not named keep
 #: the sentence's values.
-Row = dict[str, np.ndarray]
+SplitArrays = dict[str, np.ndarray]
 
 
-def rewrite(files: SplitFolder, edits: Mapping[int, Sequence[Row]], max_document_tokens: int | None) -> None:
+def rewrite(files: SplitFolder, edits: Mapping[int, Sequence[SplitArrays]], max_document_tokens: int | None) -> None:
     """Apply edits to the files of a split.
 
     Args:
@@ -63,7 +63,7 @@ def _cut(structure: Structure, costs: np.ndarray, limit: int) -> tuple[Structure
     return Structure(offsets, blank, renumber(structure.levels, offsets)), pieces.document
 
 
-def _rewrite_rows(files: SplitFolder, name: str, edits: Mapping[int, Sequence[Row]]) -> None:
+def _rewrite_rows(files: SplitFolder, name: str, edits: Mapping[int, Sequence[SplitArrays]]) -> None:
     """Write the array `name` with new rows in place of some; runs of unchanged rows are copied whole."""
     values, offsets = files.rows(name)
     with files.writer(name, values.dtype) as writer:

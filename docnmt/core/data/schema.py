@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from docnmt.runtime.structured import Count, Hex, Name, Open
+from docnmt.runtime.structured import Count, Hex, Name, OpenObject
 
 
-class FileEntry(Open):
+class FileEntry(OpenObject):
     """A file of the folder; arrays have `dtype` and `length`, structure files their counts."""
 
     bytes: Count
@@ -22,7 +22,7 @@ class FileEntry(Open):
     levels: Count | None = None
 
 
-class Lengths(Open):
+class Lengths(OpenObject):
     """The lengths of one side of a split, in subwords."""
 
     tokens: Count
@@ -33,7 +33,7 @@ class Lengths(Open):
     document_percentiles: tuple[int, int, int]
 
 
-class SplitCounts(Open):
+class SplitCounts(OpenObject):
     """The counts of a split of a translation folder."""
 
     documents: Count
@@ -46,7 +46,7 @@ class SplitCounts(Open):
     without_partner: Count = 0
 
 
-class Vocabulary(Open):
+class VocabularySizes(OpenObject):
     """The sizes of both sides' vocabularies."""
 
     source: Count
@@ -54,7 +54,7 @@ class Vocabulary(Open):
     joined: bool
 
 
-class AnyMeta(Open):
+class AnyMeta(OpenObject):
     """`meta.json` of any task."""
 
     format: int
@@ -79,7 +79,7 @@ class TranslationMeta(OurMeta, kw_only=True):
     source_lang: Name
     target_lang: Name
     tokenizers: dict[Literal["source", "target"], Name]
-    vocabulary: Vocabulary
+    vocabulary: VocabularySizes
     splits: dict[Name, SplitCounts]
 
 

@@ -17,7 +17,7 @@ UNIGRAM, BPE = 1, 2
 NORMAL, USER_DEFINED, BYTE = 1, 4, 6
 
 
-class Piece(NamedTuple):
+class VocabularyPiece(NamedTuple):
     """An entry of the vocabulary; `kind` is NORMAL or another constant of the schema."""
 
     text: str
@@ -25,14 +25,14 @@ class Piece(NamedTuple):
     kind: int
 
 
-class Model(NamedTuple):
+class SentencePieceModel(NamedTuple):
     """A SentencePiece model; `kind` is UNIGRAM, BPE or another constant of the schema, `pieces` are in order."""
 
     kind: int
-    pieces: list[Piece]
+    pieces: list[VocabularyPiece]
 
 
-def read_model(data: bytes) -> Model:
+def read_model(data: bytes) -> SentencePieceModel:
     """Read the content of a model file that SentencePiece has already accepted."""
     kind, pieces = UNIGRAM, []
     for field, value in _fields(data):
@@ -40,10 +40,10 @@ def read_model(data: bytes) -> Model:
             pieces.append(_piece(value))
         elif field == 2 and isinstance(value, bytes):  # the trainer's settings
             kind = next((int(number) for name, number in _fields(value) if name == 3), UNIGRAM)
-    return Model(kind, pieces)
+    return SentencePieceModel(kind, pieces)
 
 
-def _piece(data: bytes) -> Piece:
+def _piece(data: bytes) -> VocabularyPiece:
     text, score, kind = "", 0.0, NORMAL
     for field, value in _fields(data):
         if field == 1 and isinstance(value, bytes):
@@ -52,7 +52,7 @@ def _piece(data: bytes) -> Piece:
             score = struct.unpack("<f", value)[0]
         elif field == 3:
             kind = int(value)
-    return Piece(text, score, kind)
+    return VocabularyPiece(text, score, kind)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

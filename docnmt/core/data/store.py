@@ -105,10 +105,10 @@ class TextArray(Sequence[str]):
         for first in range(0, len(self), _LINES):
             yield from self._lines(first, min(first + _LINES, len(self)))
 
-    def let_go(self) -> None:
-        """Release the pages read of a mapped file (see the function `let_go`)."""
-        let_go(self.data)
-        let_go(self.offsets)
+    def release_pages(self) -> None:
+        """Release the pages read of a mapped file (see the function `release_pages`)."""
+        release_pages(self.data)
+        release_pages(self.offsets)
 
     def _lines(self, first: int, last: int) -> list[str]:
         """Return a range of lines, read at once."""
@@ -138,10 +138,10 @@ def length_blocks(offsets: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the lengths of rows with these offsets (S+1,), in blocks."""
     for first in range(0, len(offsets) - 1, _BLOCK):
         yield np.diff(offsets[first : first + _BLOCK + 1])
-        let_go(offsets)
+        release_pages(offsets)
 
 
-def let_go(array: np.ndarray) -> None:
+def release_pages(array: np.ndarray) -> None:
     """Release the pages of a mapped file from this process, after a pass over it.
 
     They stay in the system's cache, and are mapped again when they are read. Other arrays are left alone.
@@ -174,7 +174,7 @@ class ArrayWriter:
             self._file.write(data)
             self._digest.update(data)
             self._checksum.update(data)
-            let_go(values)
+            release_pages(values)
         self.length += len(values)
 
     def close(self) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from docnmt.core.data.config import TranslationPreprocessConfig
-from docnmt.core.data.encode_text import Encoder, fitting_workers
+from docnmt.core.data.encode_text import LineEncoder, fitting_workers
 from docnmt.core.data.filters import drop_documents
-from docnmt.core.data.first_pass import Split, scan
+from docnmt.core.data.first_pass import SplitTexts, scan
 from docnmt.core.data.long_policy import apply_long_policy
 from docnmt.core.data.merge import finish_folder, merge_folders
 from docnmt.core.data.meta import META
@@ -49,7 +49,7 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
         raise UsageError(f"--columns has no effect: none of the inputs is a table ({', '.join(KINDS)})")
     with replacing_folder(destination, marker=META, overwrite=config.overwrite) as folder:
         files: dict[str, dict[str, Any]] = {}
-        splits = [Split(name, found, SplitFolder(folder, name, files)) for name, found in inputs.items()]
+        splits = [SplitTexts(name, found, SplitFolder(folder, name, files)) for name, found in inputs.items()]
         for split in splits:
             scan(split, config.source_lang, config.target_lang, detokenizer if config.detokenize == "moses" else None)
             for note in split.facts.notes:
@@ -70,10 +70,10 @@ def preprocess_translation(config: TranslationPreprocessConfig, say: Callable[[s
     say(f"{destination}: written")
 
 
-def _encode(splits: list[Split], tokenizers: dict[str, Tokenizer], workers: int | None) -> None:
+def _encode(splits: list[SplitTexts], tokenizers: dict[str, Tokenizer], workers: int | None) -> None:
     """Cut the source and the first reference of every split into subwords, in a second pass."""
     lines = sum(len(each.files.text(side)) for each in splits for side in each.sides[:2])
-    with Encoder(tokenizers, workers or fitting_workers(lines)) as encoder:
+    with LineEncoder(tokenizers, workers or fitting_workers(lines)) as encoder:
         for split, side in [(each, side) for each in splits for side in each.sides[:2]]:
             text, dtype = split.files.text(side), token_dtype(tokenizers[side].vocab_size)
             label = f"cutting {split.name}.{side}"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from docnmt.core.data.random_draws import uniform
-from docnmt.core.data.sentencepiece_model import NORMAL, Piece
+from docnmt.core.data.sentencepiece_model import NORMAL, VocabularyPiece
 
 #: The score of a character without a piece is this much below the worst piece's: SentencePiece's own constant.
 _UNKNOWN_PENALTY = 10.0
@@ -33,7 +33,7 @@ class UnigramWords:
         pieces: the vocabulary, by number. alpha: the smoothing α.
     """
 
-    def __init__(self, pieces: Sequence[Piece], alpha: float) -> None:
+    def __init__(self, pieces: Sequence[VocabularyPiece], alpha: float) -> None:
         normal = [(number, piece) for number, piece in enumerate(pieces) if piece.kind == NORMAL]
         self._pieces = {piece.text: (number, alpha * piece.score) for number, piece in normal}
         self._longest = max(len(text) for text in self._pieces)

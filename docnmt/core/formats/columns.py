@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-Names = tuple[str, ...]
+ColumnNames = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,13 @@ class Columns:
         alignment: one, for rows of whole documents with separate sentences per side: the links between these.
     """
 
-    document: Names = ()
-    section: Names = ()
-    paragraph: Names = ()
-    source: Names = ()
-    target: Names = ()
-    hypothesis: Names = ()
-    alignment: Names = ()
+    document: ColumnNames = ()
+    section: ColumnNames = ()
+    paragraph: ColumnNames = ()
+    source: ColumnNames = ()
+    target: ColumnNames = ()
+    hypothesis: ColumnNames = ()
+    alignment: ColumnNames = ()
 
     @property
     def numbered(self) -> bool:
@@ -41,7 +41,7 @@ class Columns:
 ROLES = tuple(field.name for field in dataclasses.fields(Columns))
 
 #: The names used by corpora (WMT24++, DocHPLT, ParaCrawl, MaCoCu, Hugging Face and others); {s}, {t} are the languages.
-_KNOWN: dict[str, Sequence[Names]] = {
+_KNOWN: dict[str, Sequence[ColumnNames]] = {
     "document": (
         ("document",), ("document_id",), ("doc_id",), ("docid",), ("doc",), ("src_doc_id", "tgt_doc_id"),
         ("src_docid", "tgt_docid"), ("file_id", "chapter_id"), ("src_url", "trg_url"),
@@ -61,7 +61,7 @@ _BARE = {2: Columns(source=("1",), target=("2",)), 3: Columns(document=("1",), s
 
 def parse_columns(given: Sequence[str]) -> tuple[Columns, list[str]]:
     """Parse `--columns document=NAME source=NAME …`; return the columns and a list of errors."""
-    roles: dict[str, Names] = {}
+    roles: dict[str, ColumnNames] = {}
     problems = []
     for item in given:
         role, equals, names = item.partition("=")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from docnmt.core.formats.columns import Columns
 from docnmt.core.formats.parallel_table import choose_columns, is_header, label_of, one_line, text_of
-from docnmt.core.formats.structure import Mark
+from docnmt.core.formats.structure import DocumentStart
 from docnmt.core.formats.table_rows import Table, kind_of_table, open_table
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.runtime.errors import UserError
@@ -15,7 +15,7 @@ from docnmt.runtime.errors import UserError
 _UNKNOWN = ("", "")  # the languages are not known
 
 
-def side_lines(path: Path, given: Columns, role: str) -> Iterable[str | Mark]:
+def side_lines(path: Path, given: Columns, role: str) -> Iterable[str | DocumentStart]:
     """Return the lines of a text file; or column `role` of a table, one line per row, with a mark before each document.
 
     A list of texts gives one line each, and a document if the table names none; a table without either has no marks.
@@ -33,13 +33,13 @@ def side_lines(path: Path, given: Columns, role: str) -> Iterable[str | Mark]:
     return _rows(table, columns, role)
 
 
-def _rows(table: Table, columns: Columns, role: str) -> Iterator[str | Mark]:
+def _rows(table: Table, columns: Columns, role: str) -> Iterator[str | DocumentStart]:
     before: tuple[str, ...] | None = None
     for row in table.rows([getattr(columns, role)[0], *columns.document]):
         cell, document = row.values[0], tuple(label_of(value, row.place) for value in row.values[1:])
         whole = isinstance(cell, list)
         if document != before if document else whole:
-            yield Mark(" ".join(document) or None)
+            yield DocumentStart(" ".join(document) or None)
         before = document
         for text in (cell or [""]) if isinstance(cell, list) else [cell]:
             yield one_line(text_of(text, row.place))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from docnmt.core.formats.columns import Columns, complete, without_header
 from docnmt.core.formats.linked_documents import linked
-from docnmt.core.formats.structure import Blank, Event, Facts, Mark, Sentence
+from docnmt.core.formats.structure import Blank, DocumentStart, Event, Facts, Sentence
 from docnmt.core.formats.table_rows import Table, open_table
 from docnmt.core.formats.text_lines import half_character
 from docnmt.runtime.errors import UserError
@@ -102,7 +102,7 @@ class _Reader:
             if columns.document and labels[:first] != self._document:
                 yield self._begin(labels[:first], row.place)
             elif whole and not columns.document:
-                yield Mark()
+                yield DocumentStart()
             sentences = [each for each in self._sentences(cells, row.place) if any(each)]
             inside = labels[first:] or ("",)  # lines belong to no known unit, as in plain text
             yield from (Sentence(each, inside, place=row.place) for each in sentences)
@@ -111,12 +111,12 @@ class _Reader:
             elif not sentences:
                 yield Blank()
 
-    def _begin(self, document: Texts, place: str) -> Mark:
+    def _begin(self, document: Texts, place: str) -> DocumentStart:
         self._document = document
         if hash(document) in self._seen:
             self._count("documents begin a second time, with others between, and are divided there", place)
         self._seen.add(hash(document))
-        return Mark(" ".join(document))
+        return DocumentStart(" ".join(document))
 
     def _sentences(self, cells: Sequence[object], place: str) -> list[Texts]:
         """Return the sentences of a row: list items, lines if all sides have equally many, or one per side.

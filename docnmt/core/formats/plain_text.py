@@ -6,7 +6,7 @@ import collections
 import itertools
 from collections.abc import Iterator, Sequence
 
-from docnmt.core.formats.structure import Blank, Event, Facts, Mark, Sentence
+from docnmt.core.formats.structure import Blank, DocumentStart, Event, Facts, Sentence
 from docnmt.core.formats.text_lines import TextLines, is_blank
 from docnmt.runtime.errors import UserError
 
@@ -50,7 +50,7 @@ def read_text(
             raise UserError(f"{rows.name}:{number}: expected an empty row, as {place} is empty")
         paragraph += 1
         if kind != "<p>":
-            yield Blank() if kind == "" else Mark()
+            yield Blank() if kind == "" else DocumentStart()
     _describe(lockstep.files, facts)
     facts.levels |= rows is not None
 
@@ -138,7 +138,7 @@ class _Documents:
         self._name = lines.name
         self._open: list[str] = []
 
-    def begins(self, row: str, number: int) -> Mark | None:
+    def begins(self, row: str, number: int) -> DocumentStart | None:
         """Return the mark of a document that begins with this row, or None.
 
         Raises:
@@ -150,7 +150,7 @@ class _Documents:
         if names == self._open:
             return None
         self._open = names
-        return Mark(" ".join(names))
+        return DocumentStart(" ".join(names))
 
 
 class LevelRows:

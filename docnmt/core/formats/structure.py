@@ -27,13 +27,13 @@ class Blank(NamedTuple):
     """An empty line, which ends the open document."""
 
 
-class Mark(NamedTuple):
+class DocumentStart(NamedTuple):
     """The beginning of a document; `name` is its name, if the layout has names."""
 
     name: str | None = None
 
 
-Event = Sentence | Blank | Mark
+Event = Sentence | Blank | DocumentStart
 
 
 @dataclass
@@ -98,7 +98,7 @@ class StructureBuilder:
             if isinstance(event, Sentence):
                 self.sentence(event.units)
                 yield event
-            elif isinstance(event, Mark):
+            elif isinstance(event, DocumentStart):
                 self.mark(event.name)
             else:
                 self.blank()

@@ -11,7 +11,7 @@ from typing import Any, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from docnmt.core.formats.file_blocks import blocks
-from docnmt.core.formats.structure import Event, Facts, Mark, Sentence
+from docnmt.core.formats.structure import DocumentStart, Event, Facts, Sentence
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.languages import base
 
@@ -36,7 +36,7 @@ def read_xml(path: Path, facts: Facts, progress: Callable[[int], object] | None 
         if any([key for key, _ in side] != [key for key, _ in sides[0]] for side in sides[1:]):
             raise UserError(f"{where}: the segments of a <ref> are not those of <src>, by paragraph and seg id")
         if sides[0]:
-            yield Mark(name)
+            yield DocumentStart(name)
         for rows in zip(*sides, strict=True):
             (paragraph, number), _ = rows[0]
             texts = tuple(_LINE_BREAKS.sub(" ", text).strip() for _, text in rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
-from docnmt.core.models.build_model import Context, Vocabularies, encoder_decoder
+from docnmt.core.models.build_model import DocumentContext, Vocabularies, encoder_decoder
 from docnmt.core.models.config import TransformerConfig
 from docnmt.core.models.context_config import CondTransformerConfig, HierCondTransformerConfig, HierTransformerConfig
 from docnmt.core.models.encoder_decoder import EncoderDecoder
@@ -85,7 +85,7 @@ class HierTransformer(EncoderDecoder):
     @classmethod
     def build(cls, config: HierTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
-        return cls(**encoder_decoder(config, task, context=Context(config, SummaryAttention)))
+        return cls(**encoder_decoder(config, task, context=DocumentContext(config, SummaryAttention)))
 
 
 class SelectionOptions(TypedDict):
@@ -114,7 +114,7 @@ class CondTransformer(EncoderDecoder):
     def build(cls, config: CondTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
         attention = partial(ConditionalAttention, **_selection(config))
-        return cls(**encoder_decoder(config, task, context=Context(config, attention)))
+        return cls(**encoder_decoder(config, task, context=DocumentContext(config, attention)))
 
 
 class HierCondTransformer(EncoderDecoder):
@@ -131,4 +131,4 @@ class HierCondTransformer(EncoderDecoder):
             ConditionalAttention, **_selection(config),
             select_on=config.select_on, count_copies=config.count_copies, by_blocks=config.merge is None,
         )  # fmt: skip
-        return cls(**encoder_decoder(config, task, context=Context(config, attention, merge=config.merge)))
+        return cls(**encoder_decoder(config, task, context=DocumentContext(config, attention, merge=config.merge)))

@@ -56,7 +56,7 @@ class Parts(TypedDict):
 
 
 @dataclass(frozen=True)
-class Context:
+class DocumentContext:
     """The context attention of an architecture: how its words read their document.
 
     Attributes:
@@ -139,7 +139,7 @@ def encoder_decoder(
     task: Vocabularies,
     *,
     reading: ReadingPlan | None = None,
-    context: Context | None = None,
+    context: DocumentContext | None = None,
     **position_settings: int | float | bool,
 ) -> Parts:
     """Build the parts of an `EncoderDecoder`. Models with a context read whole documents, sentence by sentence."""
@@ -176,7 +176,7 @@ def encoder_decoder(
     return {"encoder": encoder, "decoder": decoder, "output": output, "reading": reading}
 
 
-def _encoder_layer(config: TransformerConfig, position: Position, context: Context | None) -> Layer:
+def _encoder_layer(config: TransformerConfig, position: Position, context: DocumentContext | None) -> Layer:
     heads = config.heads if context is None else context.config.heads_beside_context
     sublayers: dict[str, Sublayer] = {}
     if heads:
@@ -191,7 +191,7 @@ def _encoder_layer(config: TransformerConfig, position: Position, context: Conte
 
 
 def _decoder_layer(
-    config: TransformerConfig, position: Position, context: Context | None, own_text: Context | None
+    config: TransformerConfig, position: Position, context: DocumentContext | None, own_text: DocumentContext | None
 ) -> Layer:
     heads = config.heads if context is None else context.config.heads_beside_context
     sublayers: dict[str, Sublayer] = {"attention": _self_attention(config, position, causal=True, heads=config.heads)}

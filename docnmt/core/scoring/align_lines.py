@@ -16,7 +16,7 @@ from pathlib import Path
 
 from docnmt.core.formats.columns import Columns
 from docnmt.core.formats.corpus_side import side_lines
-from docnmt.core.formats.structure import Mark
+from docnmt.core.formats.structure import DocumentStart
 from docnmt.core.scoring.document_names import places_by_name
 from docnmt.core.scoring.metrics import scored_sentences
 from docnmt.runtime.errors import UserError
@@ -144,8 +144,8 @@ def read_layout(path: Path, columns: Columns = ANY, role: str = "target", *, may
     offsets = [0]
     sentences = 0
     for item in side_lines(path, columns, role):
-        line = DOCUMENT if isinstance(item, Mark) else item.strip()
-        if isinstance(item, Mark):
+        line = DOCUMENT if isinstance(item, DocumentStart) else item.strip()
+        if isinstance(item, DocumentStart):
             names.append(item.name)
             sentence = False
         else:

@@ -138,7 +138,9 @@ def shared_labels(labels: Sequence[Mapping[str, str]]) -> list[str]:
     return [name for name in labels[0] if all(name in each for each in labels)]
 
 
-def judge(groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExample]], list[float]]) -> ContrastiveReport:
+def contrastive_report(
+    groups: Sequence[ContrastiveGroup], score: Callable[[list[ForcedExample]], list[float]]
+) -> ContrastiveReport:
     """Score all variants of all groups and report which groups are solved.
 
     Args:

@@ -20,7 +20,7 @@ from docnmt.core.formats.table_rows import open_table, text_rows
 from docnmt.core.formats.text_lines import TextLines
 from docnmt.core.scoring.contrastive import ContrastiveGroup, ForcedExample
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.structured import Count, Name, Open, checked, parse_json
+from docnmt.runtime.structured import Count, Name, OpenObject, checked, parse_json
 
 SEPARATOR = "<SEP>"
 #: The sentences of a text, one or more.
@@ -137,11 +137,11 @@ def _read_json(path: Path, documents: Path | None) -> list[ContrastiveGroup]:
     return [group for number, block in blocks.items() for group in _discevalmt(f"{path}: '{number}'", block)]
 
 
-class _Wrong(Open):
+class _Wrong(OpenObject):
     contrastive: str
 
 
-class ContraProEntry(Open):
+class ContraProEntry(OpenObject):
     """A question of ContraPro's `contrapro.json`."""
 
     src_segment: str = field(name="src segment")
@@ -177,7 +177,7 @@ def _subtitles(entry: ContraProEntry, documents: Path) -> tuple[tuple[str, ...],
     return source, target
 
 
-class _Target(Open):
+class _Target(OpenObject):
     """A right translation (`correct` or `semi-correct`) and a wrong one, each with its context."""
 
     incorrect: Texts
@@ -186,12 +186,12 @@ class _Target(Open):
     type: str = ""
 
 
-class _Example(Open):
+class _Example(OpenObject):
     src: Texts
     trg: _Target
 
 
-class _Block(Open):
+class _Block(OpenObject):
     """A block of DiscEvalMT: lexical choice has examples with own sources, anaphora one source with several targets."""
 
     examples: list[_Example] | None = None

@@ -9,10 +9,10 @@ from pathlib import Path
 from docnmt.runtime.errors import UserError
 
 #: The names of documents; None for one without a name.
-Names = Sequence[str | None]
+DocumentNames = Sequence[str | None]
 
 
-def places_by_name(path: Path, names: Names, wanted_path: Path, wanted: Names) -> list[int]:
+def places_by_name(path: Path, names: DocumentNames, wanted_path: Path, wanted: DocumentNames) -> list[int]:
     """Return for each document of `wanted_path` its place in `path`, by the names that both give; if they have no name
     in common, in the order of the file.
 

@@ -25,7 +25,7 @@ from docnmt.core.scoring.contrastive_files import (
 )
 from docnmt.core.scoring.generative import Question
 from docnmt.runtime.errors import UserError
-from docnmt.runtime.structured import Open, checked
+from docnmt.runtime.structured import OpenObject, checked
 
 
 def read_questions(path: Path, *, documents: Path | None = None) -> list[Question]:
@@ -62,7 +62,7 @@ def _read_tsv(path: Path) -> list[Question]:
     return questions
 
 
-class _CtxproEntry(Open):
+class _CtxproEntry(OpenObject):
     source: str = field(name="src segment")
     reference: str = field(name="ref segment")
     expected: str

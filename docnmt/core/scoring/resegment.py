@@ -20,7 +20,7 @@ from pathlib import Path
 from docnmt.core.formats.columns import Columns
 from docnmt.core.formats.corpus_side import side_lines
 from docnmt.core.formats.running_text import BREAK
-from docnmt.core.formats.structure import Mark
+from docnmt.core.formats.structure import DocumentStart
 from docnmt.core.scoring.align_lines import ANY, DOCUMENT, PARAGRAPH, LineLayout
 from docnmt.core.scoring.document_names import places_by_name
 from docnmt.runtime.errors import UserError
@@ -92,10 +92,10 @@ def read_documents(path: Path, columns: Columns = ANY, *, number: int | None = N
     if not may_be_empty:  # a text, or a table without documents
         may_be_empty = DOCUMENT in lines
         opening = DOCUMENT if may_be_empty else ""
-        items = [Mark() if line == opening else line for line in lines if line != PARAGRAPH]
+        items = [DocumentStart() if line == opening else line for line in lines if line != PARAGRAPH]
     documents: list[tuple[str | None, list[str]]] = [(None, [])]
     for item in items:
-        if isinstance(item, Mark):
+        if isinstance(item, DocumentStart):
             documents.append((item.name, []))
         elif item:
             documents[-1][1].append(item)

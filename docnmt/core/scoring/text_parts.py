@@ -23,7 +23,7 @@ _COLUMN_OF_LENGTH = 1  # in the counts of s-BLEU: tokens of the reference
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class TextPart:
     """A part of a text: sentences (n,) with a property that `label` names, and the documents that have some of them."""
 
     label: str
@@ -31,7 +31,7 @@ class Part:
     documents: np.ndarray
 
 
-def parts(by: str, evaluation: Evaluation) -> list[Part]:
+def parts(by: str, evaluation: Evaluation) -> list[TextPart]:
     """Divide the text into parts that are not empty, in ascending order.
 
     Args:
@@ -51,7 +51,7 @@ def parts(by: str, evaluation: Evaluation) -> list[Part]:
     which = np.maximum(np.searchsorted(begins, values, side="right") - 1, 0)  # a line without a token is in the first
     chosen = [(part, np.flatnonzero(which == part)) for part in np.unique(which).tolist()]
     labels = [f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in pairwise(begins)] + [f"{begins[-1]}-"]
-    return [Part(labels[part], sentences, np.unique(document[sentences])) for part, sentences in chosen]
+    return [TextPart(labels[part], sentences, np.unique(document[sentences])) for part, sentences in chosen]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class PartScores:
     """The scores of every part: `scores[system][part]` by metric; the systems' names are for display."""
 
     by: str
-    parts: Sequence[Part]
+    parts: Sequence[TextPart]
     scores: dict[str, list[dict[str, float]]]
 
     @classmethod

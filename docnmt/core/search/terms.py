@@ -58,7 +58,7 @@ class CorpusTerms:
 
 
 @dataclass(frozen=True)
-class Progress:
+class TermProgress:
     """A row's progress through the terms of the sentence that it writes.
 
     Attributes:
@@ -89,17 +89,17 @@ class Progress:
         going = {term[depth] for term in self.left if term[:depth] == self.begun}
         return going | {term[0] for term in self.left}
 
-    def after(self, token: int, terms: Terms) -> Progress:
+    def after(self, token: int, terms: Terms) -> TermProgress:
         """Return the progress after one more token."""
         if token in (BRK, EOS):
-            return Progress(self.place + 1, terms.wanted.get(self.place + 1, ()))
+            return TermProgress(self.place + 1, terms.wanted.get(self.place + 1, ()))
         begun = (*self.begun, token)
         while begun and not any(term[: len(begun)] == begun for term in self.left):
             begun = begun[1:]
         left = tuple(term for term in self.left if term != begun)
         ended = len(left) < len(self.left)
         going = any(term[: len(begun)] == begun for term in left)
-        return Progress(self.place, left, begun if going else (), ended)
+        return TermProgress(self.place, left, begun if going else (), ended)
 
 
 class Candidate(NamedTuple):
@@ -108,7 +108,7 @@ class Candidate(NamedTuple):
     total: float
     row: int
     token: int
-    progress: Progress
+    progress: TermProgress
 
 
 class TermRows:
@@ -117,7 +117,7 @@ class TermRows:
     def __init__(self, width: int) -> None:
         self.width = width
         self._slots: list[Terms | None] = []
-        self._rows: list[list[Progress]] = []
+        self._rows: list[list[TermProgress]] = []
 
     def __bool__(self) -> bool:
         return any(terms is not None for terms in self._slots)
@@ -126,7 +126,7 @@ class TermRows:
         """Add slots behind the others."""
         self._slots += [slot.terms for slot in slots]
         self._rows += [
-            [Progress(0, () if slot.terms is None else slot.terms.wanted.get(0, ()))] * self.width for slot in slots
+            [TermProgress(0, () if slot.terms is None else slot.terms.wanted.get(0, ()))] * self.width for slot in slots
         ]
 
     def keep(self, slots: Sequence[int]) -> None:

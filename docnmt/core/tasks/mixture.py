@@ -13,7 +13,7 @@ from docnmt.core.batch import TranslationBatch, join_batches
 from docnmt.core.tasks.task import Dataset
 
 
-class Part(Dataset, Protocol):
+class CorpusShare(Dataset, Protocol):
     """A dataset of one corpus whose batches can be joined."""
 
     def batch(self, units: np.ndarray) -> TranslationBatch:
@@ -28,12 +28,12 @@ class Mixture:
         part, unit: (U,) int64, each unit's dataset and its number there.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[CorpusShare]
     part: np.ndarray
     unit: np.ndarray
 
     @classmethod
-    def draw(cls, parts: Sequence[Part], weights: Sequence[float], *, seed: int, epoch: int) -> Mixture:
+    def draw(cls, parts: Sequence[CorpusShare], weights: Sequence[float], *, seed: int, epoch: int) -> Mixture:
         """Draw the units of an epoch: every unit of a dataset ⌊weight⌋ times, and further units, drawn without
         repetition from (seed, epoch) alone, up to weight · U in all, rounded, and at least one."""
         chosen = []
@@ -62,7 +62,7 @@ class Mixture:
         """Describe the corpora, documents and sentences of these units."""
         return "; ".join(part.describe(chosen) for part, chosen in self._by_part(units))
 
-    def _by_part(self, units: np.ndarray) -> list[tuple[Part, np.ndarray]]:
+    def _by_part(self, units: np.ndarray) -> list[tuple[CorpusShare, np.ndarray]]:
         return [
             (part, self.unit[units[self.part[units] == number]])
             for number, part in enumerate(self.parts)

@@ -1,8 +1,8 @@
 """Checkpoints: ONE safetensors file with everything that using or continuing a model needs.
 
 Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only if training can continue), and the
-task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by `Header`, and
-`xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.checksums.Seal`). Nothing is ever unpickled.
+task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by `CheckpointHeader`,
+and `xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.checksums.Seal`). Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any  # the header is JSON, whose types `Header` lists
+from typing import Any  # the header is JSON, whose types `CheckpointHeader` lists
 
 import numpy as np
 import safetensors
@@ -23,14 +23,14 @@ from docnmt.registry.migrate import CONFIG_VERSION, migrate, migrate_tensor
 from docnmt.runtime.checksums import KIND, Seal, checksum
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import replacing
-from docnmt.runtime.structured import Count, Open, Value, checked, parse_json
+from docnmt.runtime.structured import Count, OpenObject, Value, checked, parse_json
 from docnmt.runtime.version import __version__
 
 #: Version of this layout; a reader refuses any other.
 FORMAT = 1
 
 
-class Header(Open):
+class CheckpointHeader(OpenObject):
     """The header of a checkpoint: names of the registered parts, `config` by section and name, the task's state,
     progress, the hash of the data, threads and device of the training process. `config_version` is the version
     (`docnmt.registry.migrate`) of the names of options and tensors; it is missing in files of version 1. `plugins`
@@ -169,7 +169,7 @@ def _checked(path: Path, file: safetensors.safe_open) -> tuple[dict[str, Any], d
             f"docnmt {__version__} reads format {FORMAT}"
         )
     seal = Seal.read(path, metadata, header)
-    version, model = checked(header, Header, f"{path}: its header").config_version, header["model"]
+    version, model = checked(header, CheckpointHeader, f"{path}: its header").config_version, header["model"]
     if version > CONFIG_VERSION:
         raise UserError(
             f"{path}: its options are of version {version} (written by docnmt {header['docnmt']}); "

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from docnmt.functional.autograd import Context
+from docnmt.functional.autograd import PassContext
 
 
 class HalfWeights:
@@ -49,7 +49,7 @@ class HalfWeights:
                 module._parameters[name] = parameter
 
 
-class _CastContext(Context, Protocol):
+class _CastContext(PassContext, Protocol):
     """What the passes of `_CastAll` share."""
 
     types: list[torch.dtype]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from docnmt.registry.options import to_dict
 from docnmt.runtime.errors import UserError, printable
 from docnmt.runtime.files import replacing
-from docnmt.runtime.structured import Count, Open, checked, parse_json, read_limited
+from docnmt.runtime.structured import Count, OpenObject, checked, parse_json, read_limited
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -30,7 +30,7 @@ def say(text: str) -> None:
     print(printable(text), file=sys.stderr, flush=True)
 
 
-class _Entry(Open):
+class _Entry(OpenObject):
     """The part of a log line that is checked when a run continues."""
 
     update: Count = 0

@@ -96,7 +96,7 @@ def _earlier(folder: RunFolder, config: dict[str, Any]) -> Checkpoint | None:
     return checkpoint
 
 
-def come_together(run: Run) -> None:
+def agree_across_ranks(run: Run) -> None:
     """Check, once all ranks have prepared, that they have the same state, with bitwise equal weights.
 
     Raises:

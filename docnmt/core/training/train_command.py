@@ -8,7 +8,7 @@ from typing import Any
 
 from docnmt.core.training.describe_run import describe_run
 from docnmt.core.training.journal import say
-from docnmt.core.training.prepare_run import come_together, prepare
+from docnmt.core.training.prepare_run import agree_across_ranks, prepare
 from docnmt.core.training.run import Run
 from docnmt.core.training.run_folder import RunFolder
 from docnmt.core.training.trainer import is_finished, train
@@ -35,7 +35,7 @@ def train_command(config: dict[str, Any]) -> None:
         ranks.share(_open)
         ranks.share(_prepare)
         run = runs[0]
-        come_together(run)
+        agree_across_ranks(run)
         if is_finished(run):
             at = f"update {run.state.update:,}"
             say(f"{run.folder.path}: training is finished already ({at}); raise its limit to go on")

@@ -20,10 +20,10 @@ from docnmt.core.training.run import Run
 from docnmt.core.training.update import Update, check_finite, gradient, scale_gradient
 from docnmt.core.training.validation import (
     history,
-    judge,
     save,
     save_is_due,
     save_last,
+    validate_and_save,
     validation_is_due,
     validations_since_best,
 )
@@ -48,7 +48,7 @@ def train(run: Run) -> str:
         epoch = open_epoch(run, interrupts.share)
         interrupts.share(lambda: probe(run, epoch.data, epoch.plan).peak_memory, alone=run.sharded is None)
         if state.update and validation_is_due(run):  # a signal had stopped it
-            judge(run, journal, interrupts, say)
+            validate_and_save(run, journal, interrupts, say)
         while not (reason := stop_reason(run)):
             if epoch.number != state.epoch:
                 epoch = open_epoch(run)
@@ -69,13 +69,13 @@ def train(run: Run) -> str:
                         save_last(run)
                         raise ranks.stop(update.stopped)
                     if validation_is_due(run):
-                        judge(run, journal, interrupts, bar.print)
+                        validate_and_save(run, journal, interrupts, bar.print)
                     elif save_is_due(run):
                         save(run)
                     if stop_reason(run):
                         break
         if not training.disable_validation and state.update not in (0, state.validated, state.concluded):
-            judge(run, journal, interrupts, say, scheduled=False)
+            validate_and_save(run, journal, interrupts, say, scheduled=False)
         elif run.saved != state.update:
             save(run)
     return reason

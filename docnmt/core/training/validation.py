@@ -119,7 +119,7 @@ def validations_since_best(metric: str, state: TrainingState) -> int:
     return len(scores) - 1 - scores.index(max(scores)) if scores else 0
 
 
-def judge(
+def validate_and_save(
     run: Run, journal: Journal, interrupts: Interrupts, say: Callable[[str], None], *, scheduled: bool = True
 ) -> None:
     """Validate, log, and save: checkpoint_last always, checkpoint_best if it is a new best, and those to keep.

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from docnmt.functional.autograd import Context
+from docnmt.functional.autograd import PassContext
 
 #: Rows and columns of a block; rows of which a program of the backward pass adds up gradients.
 _BLOCK_ROWS, _BLOCK_COLUMNS, _ROWS = 16, 128, 256
@@ -27,7 +27,7 @@ def bias_activation(product: Tensor, bias: Tensor, activation: str) -> Tensor:
     return out
 
 
-class _BiasActivationContext(Context, Protocol):
+class _BiasActivationContext(PassContext, Protocol):
     """What the passes of `_BiasActivation` share."""
 
     kind: int

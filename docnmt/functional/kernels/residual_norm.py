@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from docnmt.functional.autograd import Context
+from docnmt.functional.autograd import PassContext
 
 #: Numbers that a program holds at a time; rows of which a program of the backward pass adds up gradients, at most.
 _NUMBERS, _ROWS = 2048, 64
@@ -46,7 +46,7 @@ def residual_norm(
     return total, normed
 
 
-class _ResidualNormContext(Context, Protocol):
+class _ResidualNormContext(PassContext, Protocol):
     """What the passes of `_ResidualNorm` share."""
 
     numbers: tuple[float, int]

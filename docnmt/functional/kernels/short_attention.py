@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from docnmt.functional.autograd import Context
+from docnmt.functional.autograd import PassContext
 from docnmt.layout import Spans
 
 #: Queries and keys of a block; tl.dot takes 16 at least.
@@ -42,7 +42,7 @@ def short_attention(q: Tensor, k: Tensor, v: Tensor, q_spans: Spans, k_spans: Sp
     return out
 
 
-class _ShortContext(Context, Protocol):
+class _ShortContext(PassContext, Protocol):
     """What the passes of `_Short` share."""
 
     spans: tuple[Spans, Spans]

@@ -16,7 +16,7 @@ from docnmt.core.formats.split_sentences import split_sentences
 from docnmt.other_tasks.classification.config import ClassificationPreprocessConfig
 from docnmt.other_tasks.classification.labelled_table import LabelledTexts, read_labelled
 from docnmt.other_tasks.classification.labelled_texts import TASK, VOCABULARY, LabelledArrays
-from docnmt.other_tasks.classification.text_vocabulary import Vocabulary, WordVocabulary
+from docnmt.other_tasks.classification.text_vocabulary import TextVocabulary, WordVocabulary
 from docnmt.registry.options import to_dict
 from docnmt.runtime.errors import UserError
 from docnmt.runtime.files import check_folder, replacing_folder
@@ -52,7 +52,7 @@ def preprocess_classification(config: ClassificationPreprocessConfig, say: Calla
     say(f"{destination}: {len(labels)} labels, a vocabulary of {vocabulary.vocab_size:,} {config.vocabulary}")
 
 
-def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]) -> Vocabulary:
+def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]) -> TextVocabulary:
     """Build the vocabulary of the training texts."""
     if config.vocabulary == "words":
         return WordVocabulary.count(texts, size=config.vocab_size or 50_000, min_frequency=config.min_frequency or 2)
@@ -60,7 +60,7 @@ def make_vocabulary(config: ClassificationPreprocessConfig, texts: Sequence[str]
     return train_in_process(sentences, vocab_size=config.vocab_size or 8000, exact=config.vocab_size is not None)
 
 
-def labelled_arrays(texts: Sequence[str], labels: Sequence[int], vocabulary: Vocabulary) -> LabelledArrays:
+def labelled_arrays(texts: Sequence[str], labels: Sequence[int], vocabulary: TextVocabulary) -> LabelledArrays:
     """Cut texts into sentences and these into tokens."""
     encoded = [vocabulary.encode(split_sentences(text)) for text in texts]
     return LabelledArrays.from_texts(encoded, labels, vocabulary.vocab_size)

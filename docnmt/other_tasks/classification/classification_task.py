@@ -21,7 +21,7 @@ from docnmt.other_tasks.classification.labelled_texts import (
     read_classification_meta,
 )
 from docnmt.other_tasks.classification.scores import classification_scores
-from docnmt.other_tasks.classification.text_vocabulary import VOCABULARIES, Vocabulary
+from docnmt.other_tasks.classification.text_vocabulary import VOCABULARIES, TextVocabulary
 from docnmt.runtime.errors import UserError
 
 
@@ -39,7 +39,7 @@ class TextClassification:
         self,
         config: TextClassificationConfig,
         *,
-        vocabulary: Vocabulary,
+        vocabulary: TextVocabulary,
         labels: Sequence[str],
         fingerprint: str = "",
         data_dir: Path | None = None,

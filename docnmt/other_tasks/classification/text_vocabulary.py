@@ -57,7 +57,7 @@ def tokenise(text: str) -> list[str]:
     return text.lower().split()
 
 
-Vocabulary = WordVocabulary | Tokenizer
+TextVocabulary = WordVocabulary | Tokenizer
 
 #: The kinds of vocabulary, by their name in `meta.json`.
 VOCABULARIES: dict[str, type[WordVocabulary] | type[Tokenizer]] = {"words": WordVocabulary, "sentencepiece": Tokenizer}

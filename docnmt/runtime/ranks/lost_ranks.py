@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 from docnmt.runtime import launch
 from docnmt.runtime.errors import Terminated, UsageError, UserError
-from docnmt.runtime.ranks.rank import Elsewhere, Job, rank, world
+from docnmt.runtime.ranks.rank import Elsewhere, RankState, rank, world
 
 #: Seconds between two heartbeats, and how long a silent rank is waited for.
 BEAT, _PATIENCE = 1.0, 5.0
 
 
 @contextlib.contextmanager
-def signs_of_life(job: Job, own: int) -> Iterator[None]:
+def signs_of_life(job: RankState, own: int) -> Iterator[None]:
     """Give heartbeats until the job has ended, by which the others can detect that this rank is gone."""
     thread = threading.Thread(target=_beat, args=(job, own), daemon=True)
     thread.start()
@@ -28,14 +28,14 @@ def signs_of_life(job: Job, own: int) -> Iterator[None]:
         thread.join(_PATIENCE)  # one that returns from native code when Python has ended would abort the process
 
 
-def _beat(job: Job, own: int) -> None:
+def _beat(job: RankState, own: int) -> None:
     with contextlib.suppress(RuntimeError):
         while not job.ended.wait(BEAT):
             job.store.add(f"beat/{own}", 1)
     job.launcher_gone = not job.ended.is_set()
 
 
-def lost(job: Job) -> BaseException | None:
+def lost(job: RankState) -> BaseException | None:
     """Return an error if a rank is gone without a message, or if one has already reported why all end; else None."""
     try:
         before = _beats(job)
@@ -51,17 +51,17 @@ def lost(job: Job) -> BaseException | None:
     return UserError(f"{' and '.join(names)} of {world()} was killed or lost; {job.afterwards}")
 
 
-def _beats(job: Job) -> list[int]:
+def _beats(job: RankState) -> list[int]:
     """Return the number of heartbeats of each rank."""
     return [job.store.add(f"beat/{n}", 0) for n in range(world())]
 
 
-def why(job: Job, error: RuntimeError) -> BaseException:
+def why(job: RankState, error: RuntimeError) -> BaseException:
     """Return the reason why a collective operation failed."""
     return lost(job) or UserError(f"rank {rank()}: the ranks lost touch: {error}")
 
 
-def reason(job: Job, error: BaseException) -> BaseException:
+def reason(job: RankState, error: BaseException) -> BaseException:
     """Return the error to end this process with: its own if no other rank has failed, else the reason of the others."""
     found: BaseException | None = error
     if isinstance(error, (Terminated, KeyboardInterrupt)):
@@ -79,7 +79,7 @@ def reason(job: Job, error: BaseException) -> BaseException:
     return found or error
 
 
-def _first_to_tell(job: Job) -> bool:
+def _first_to_tell(job: RankState) -> bool:
     """Return True if no other rank has reported yet why the job ends."""
     try:
         return bool(job.store.add("told", 1) == 1)

@@ -15,7 +15,7 @@ STOPS: dict[str, type[BaseException]] = {kind.__name__: kind for kind in (Termin
 
 
 @dataclass
-class Job:
+class RankState:
     """The state of a job of several processes, besides torch.distributed's own.
 
     Attributes:
@@ -30,15 +30,15 @@ class Job:
     ended: threading.Event = field(default_factory=threading.Event)
 
 
-_job: Job | None = None
+_job: RankState | None = None
 
 
-def current() -> Job | None:
+def current() -> RankState | None:
     """Return the current job of several processes, if there is one."""
     return _job
 
 
-def enter(job: Job | None) -> None:
+def enter(job: RankState | None) -> None:
     """Set the current job; None: it has ended."""
     global _job
     _job = job

@@ -16,7 +16,7 @@ from torch.distributed.rendezvous import rendezvous
 from docnmt.runtime import launch
 from docnmt.runtime.errors import Terminated, UserError
 from docnmt.runtime.ranks.lost_ranks import reason, signs_of_life
-from docnmt.runtime.ranks.rank import Job, current, enter
+from docnmt.runtime.ranks.rank import RankState, current, enter
 from docnmt.runtime.ranks.share_values import exchange
 
 #: How long a rank waits for the others: longer than one ever works alone, like the first for `--explain`.
@@ -49,7 +49,7 @@ def joined(*, afterwards: str = "run the command again") -> Iterator[None]:
     except (RuntimeError, ValueError) as error:
         where = f"{place.address}:{place.port}"
         raise UserError(f"rank {place.rank} of {place.world}: could not meet the others at {where}: {error}") from error
-    job = Job(PrefixStore("docnmt", store), afterwards)
+    job = RankState(PrefixStore("docnmt", store), afterwards)
     enter(job)
     launch.meet()
     if place.rank:

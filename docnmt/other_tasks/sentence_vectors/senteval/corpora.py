@@ -21,7 +21,7 @@ Kind = Literal["nested", "folds", "splits", "regression", "similarity"]
 
 
 @dataclass(frozen=True)
-class Rows:
+class LabelledSentences:
     """Sentences with their targets. They are sorted by length and target, as in SentEval's toolkit.
 
     Attributes:
@@ -111,7 +111,7 @@ def task_files(task: TransferTask, folder: Path) -> dict[str, list[Path]]:
     }
 
 
-def read_task(task: TransferTask, folder: Path) -> dict[str, Rows]:
+def read_task(task: TransferTask, folder: Path) -> dict[str, LabelledSentences]:
     """Read the rows of every split of a task.
 
     Raises:
@@ -120,7 +120,7 @@ def read_task(task: TransferTask, folder: Path) -> dict[str, Rows]:
     return {split: _rows(task, paths) for split, paths in task_files(task, folder).items()}
 
 
-def _rows(task: TransferTask, paths: Sequence[Path]) -> Rows:
+def _rows(task: TransferTask, paths: Sequence[Path]) -> LabelledSentences:
     columns = ("score" if task.classes is None else "label", "text", *(("text2",) if task.pairs else ()))
     rows: list[tuple[list[list[str]], float]] = []
     for path in paths:
@@ -134,7 +134,7 @@ def _rows(task: TransferTask, paths: Sequence[Path]) -> Rows:
         raise UserError(f"{', '.join(map(str, paths))}: no row stands behind the header; copy it again")
     rows.sort(key=lambda row: (*(len(text) for text in row[0]), row[1]))
     sides = [[texts[side] for texts, _ in rows] for side in range(len(columns) - 1)]
-    return Rows(sides, np.array([value for _, value in rows]))
+    return LabelledSentences(sides, np.array([value for _, value in rows]))
 
 
 def _target(task: TransferTask, value: str, where: str) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from docnmt.other_tasks.sentence_vectors.senteval.corpora import Rows, TransferTask, read_task
+from docnmt.other_tasks.sentence_vectors.senteval.corpora import LabelledSentences, TransferTask, read_task
 from docnmt.other_tasks.sentence_vectors.senteval.folds import Protocol, folds_on_train, given_splits, nested_folds
 from docnmt.other_tasks.sentence_vectors.senteval.relatedness import regression, similarity
 from docnmt.other_tasks.sentence_vectors.senteval.softmax import Examples
@@ -51,7 +51,7 @@ def evaluate(task: TransferTask, folder: Path, encode: Encode, protocol: Protoco
     return {**results, **size, "encoding s": encoded - started, "classifier s": time.perf_counter() - encoded}
 
 
-def check_rows(task: TransferTask, splits: Mapping[str, Rows], protocol: Protocol) -> None:
+def check_rows(task: TransferTask, splits: Mapping[str, LabelledSentences], protocol: Protocol) -> None:
     """Refuse a task without the variety its scores need: different scores for a correlation, each class in every fold.
 
     Raises:

@@ -32,7 +32,7 @@ from docnmt.other_tasks.sentence_vectors.translation_summaries import Translatio
 from docnmt.registry.options import to_dict
 from docnmt.runtime.errors import UsageError, UserError
 from docnmt.runtime.files import check_writable, find_checkpoint, write_json
-from docnmt.runtime.structured import Open, checked, parse_json, read_limited
+from docnmt.runtime.structured import OpenObject, checked, parse_json, read_limited
 
 #: Options that change no number; and `data` and `path`, whose contents are compared.
 NOT_COMPARED = ("tasks", "results_path", "overwrite", "data", "path")
@@ -178,7 +178,7 @@ def make_baseline(config: SentEvalConfig, embeddings: Embeddings) -> Encode:
     return RandomProjections(embeddings, width=config.width, pooling=pooling, seed=config.seed)
 
 
-class _Figures(Open, kw_only=True):
+class _Figures(OpenObject, kw_only=True):
     """The part of a task's result that is shown."""
 
     accuracy: float | None = None
@@ -192,7 +192,7 @@ class _Figures(Open, kw_only=True):
     classifier: float = field(name="classifier s")
 
 
-class _Stored(Open):
+class _Stored(OpenObject):
     """The content of a results file."""
 
     settings: dict[str, object]
