@@ -1,8 +1,8 @@
 """Checkpoints: ONE safetensors file with everything that using or continuing a model needs.
 
 Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only if training can continue), and the
-task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by `CheckpointHeader`,
-and `xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.checksums.Seal`). Nothing is ever unpickled.
+task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by
+`CheckpointHeader`, and `xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.checksums.Seal`). Nothing is ever unpickled.
 """
 
 from __future__ import annotations
