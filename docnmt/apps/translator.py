@@ -85,20 +85,38 @@ class Translator:
 
     @overload
     def translate(
-        self, documents: OneDocument, *, beam: int = 5, explain: bool = False,
-        given: Sequence[str | None] | None = None, memory: TranslationMemory | str | Path | None = None,
-        glossary: Glossary | Mapping[str, str] | str | Path | None = None, formality: Form | None = None,
-        context_window: int | None = None, splitter: str = "rules", source_lang: str | None = None,
-        target_lang: str | None = None, **options: Any,
-    ) -> list[Translation]: ...  # fmt: skip
+        self,
+        documents: OneDocument,
+        *,
+        beam: int = 5,
+        explain: bool = False,
+        given: Sequence[str | None] | None = None,
+        memory: TranslationMemory | str | Path | None = None,
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None,
+        formality: Form | None = None,
+        context_window: int | None = None,
+        splitter: str = "rules",
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+        **options: Any,
+    ) -> list[Translation]: ...
     @overload
     def translate(
-        self, documents: Documents, *, beam: int = 5, explain: bool = False,
-        given: Sequence[Sequence[str | None]] | None = None, memory: TranslationMemory | str | Path | None = None,
-        glossary: Glossary | Mapping[str, str] | str | Path | None = None, formality: Form | None = None,
-        context_window: int | None = None, splitter: str = "rules", source_lang: str | None = None,
-        target_lang: str | None = None, **options: Any,
-    ) -> list[list[Translation]]: ...  # fmt: skip
+        self,
+        documents: Documents,
+        *,
+        beam: int = 5,
+        explain: bool = False,
+        given: Sequence[Sequence[str | None]] | None = None,
+        memory: TranslationMemory | str | Path | None = None,
+        glossary: Glossary | Mapping[str, str] | str | Path | None = None,
+        formality: Form | None = None,
+        context_window: int | None = None,
+        splitter: str = "rules",
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+        **options: Any,
+    ) -> list[list[Translation]]: ...
     def translate(
         self,
         documents: OneDocument | Documents,
@@ -142,9 +160,17 @@ class Translator:
         """
         if source_lang is not None or target_lang is not None:
             return self.between(source_lang, target_lang).translate(
-                documents, beam=beam, explain=explain, given=given, memory=memory, glossary=glossary,
-                formality=formality, context_window=context_window, splitter=splitter, **options,
-            )  # fmt: skip
+                documents,
+                beam=beam,
+                explain=explain,
+                given=given,
+                memory=memory,
+                glossary=glossary,
+                formality=formality,
+                context_window=context_window,
+                splitter=splitter,
+                **options,
+            )
         generation, search = _search(beam, {"formality": formality, **options})
         task = self.models.task
         asked = InMemory.of(documents, "documents", sentence_splitter(splitter, task.source_lang))
@@ -173,16 +199,28 @@ class Translator:
 
     @overload
     def score(  # type: ignore[overload-overlap]  # a str is a sequence of str
-        self, sources: Document | Sequence[str], targets: Document | Sequence[str], *, lenpen: float = 1.0,
-        context_window: int | None = None, max_tokens: int = 8000, source_lang: str | None = None,
+        self,
+        sources: Document | Sequence[str],
+        targets: Document | Sequence[str],
+        *,
+        lenpen: float = 1.0,
+        context_window: int | None = None,
+        max_tokens: int = 8000,
+        source_lang: str | None = None,
         target_lang: str | None = None,
-    ) -> list[float]: ...  # fmt: skip
+    ) -> list[float]: ...
     @overload
     def score(
-        self, sources: Documents, targets: Documents, *, lenpen: float = 1.0,
-        context_window: int | None = None, max_tokens: int = 8000, source_lang: str | None = None,
+        self,
+        sources: Documents,
+        targets: Documents,
+        *,
+        lenpen: float = 1.0,
+        context_window: int | None = None,
+        max_tokens: int = 8000,
+        source_lang: str | None = None,
         target_lang: str | None = None,
-    ) -> list[list[float]]: ...  # fmt: skip
+    ) -> list[list[float]]: ...
     @named_options
     def score(
         self,
@@ -211,16 +249,22 @@ class Translator:
         """
         if source_lang is not None or target_lang is not None:
             return self.between(source_lang, target_lang).score(
-                sources, targets, lenpen=lenpen, context_window=context_window,  # type: ignore[arg-type]  # overloads
+                sources,
+                targets,
+                lenpen=lenpen,
+                context_window=context_window,  # type: ignore[arg-type]  # overloads
                 max_tokens=max_tokens,
-            )  # fmt: skip
+            )
         generation, chosen = _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})
         asked, texts = self._pairs(sources, targets)
         corpus = self._corpus(asked, [texts[n] for n in asked.kept])
         log_probs = token_log_probs(
-            self.models.models, self.models.task, corpus, max_tokens=generation.max_tokens,
+            self.models.models,
+            self.models.task,
+            corpus,
+            max_tokens=generation.max_tokens,
             context_window=self._window(context_window),
-        )  # fmt: skip
+        )
         found = {
             n: float(each.sum() / len(each) ** chosen.lenpen) for n, each in zip(asked.kept, log_probs, strict=True)
         }

@@ -17,9 +17,14 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, *, usage: str | None = None, description: str | None = None) -> None:
         super().__init__(
-            prog, usage, description, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False,
-            allow_abbrev=False, argument_default=argparse.SUPPRESS,
-        )  # fmt: skip
+            prog,
+            usage,
+            description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            add_help=False,
+            allow_abbrev=False,
+            argument_default=argparse.SUPPRESS,
+        )
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and ending the process."""

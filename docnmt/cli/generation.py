@@ -37,9 +37,13 @@ def parse(
         raise UsageError(f"--generator: no generator named '{chosen}'; there are {', '.join(GENERATORS.names())}")
     memories = [Section("memory", MemoryConfig)] if memory else []
     sections = [
-        Section("command", own), Section("models", ModelsConfig), *memories,
-        Section("generation", GenerationConfig), Section("search", GENERATORS.config(chosen)), *more,
-    ]  # fmt: skip
+        Section("command", own),
+        Section("models", ModelsConfig),
+        *memories,
+        Section("generation", GenerationConfig),
+        Section("search", GENERATORS.config(chosen)),
+        *more,
+    ]
     choices = [Choice("generator", chosen, GENERATORS)]
     config = command.resolve(given, sections, choices=choices, explain=explain)
     if memory:

@@ -52,8 +52,9 @@ TRANSLATION = (Section("translation", ScoreConfig, use="to score a translation")
 QUESTIONS = (Section("questions", QuestionsConfig), Section("models", ModelsConfig, use="with --contrastive"))
 CONTRASTIVE = (Section("contrastive", ContrastiveConfig, use="for contrastive scoring"), *QUESTIONS)
 GENERATIVE = (
-    Section("generative", GenerativeConfig, use="to look for expected words"), Section("answers", AnswersConfig)
-)  # fmt: skip
+    Section("generative", GenerativeConfig, use="to look for expected words"),
+    Section("answers", AnswersConfig),
+)
 SEARCH = (Section("generation", GenerationConfig), Section("search", BeamSearchConfig))
 
 
@@ -119,8 +120,9 @@ def _contrastive(given: Given) -> None:
     if hopeless := sum(group.hopeless for group in groups):
         print(
             f"note: in {hopeless:,} of {len(groups):,} groups a wrong translation is the right one, word for word; "
-            "they count as not solved", file=sys.stderr,
-        )  # fmt: skip
+            "they count as not solved",
+            file=sys.stderr,
+        )
     changed = with_contexts(groups, asked.context, seed=_seed(asked))
     _note_unchanged(asked, groups, changed)
     _show(contrastive_report(changed, scorer(models)), asked.json)
@@ -187,8 +189,9 @@ def _note_hopeless(questions: Sequence[Question]) -> None:
     if hopeless := sum(question.hopeless for question in questions):
         print(
             f"note: {hopeless:,} of {len(questions):,} questions expect a form with ASCII punctuation, which the rule "
-            "takes off translations; they count as not answered", file=sys.stderr,
-        )  # fmt: skip
+            "takes off translations; they count as not answered",
+            file=sys.stderr,
+        )
 
 
 def _belongs(sections: Sequence[Section], when: str) -> Callable[[str], str]:

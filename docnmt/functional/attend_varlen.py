@@ -92,8 +92,10 @@ class _Varlen(torch.autograd.Function):
                 _sum_over_tiles(dk, plan, k).to(k.dtype),
                 _sum_over_tiles(dv, plan, v).to(v.dtype),
                 *_sentence_gradients(of_relevance, sentence_q, sentence_k, ctx.selection, plan),
-                None, None, None,
-            )  # fmt: skip
+                None,
+                None,
+                None,
+            )
 
 
 def _relevance_gradient(

@@ -38,21 +38,39 @@ def register_sizes(name: str, suffixes: Collection[str] = ("_tiny", "_small", "_
     for suffix in suffixes:
         layers, width, heads, ffn = SIZES[suffix]
         _architecture(
-            name + suffix, name, f"{MODELS.help(name)} ({layers}+{layers} layers, width {width}, {heads} heads)",
-            encoder_layers=layers, decoder_layers=layers, embed_dim=width, heads=heads, ffn_dim=ffn,
-        )  # fmt: skip
+            name + suffix,
+            name,
+            f"{MODELS.help(name)} ({layers}+{layers} layers, width {width}, {heads} heads)",
+            encoder_layers=layers,
+            decoder_layers=layers,
+            embed_dim=width,
+            heads=heads,
+            ffn_dim=ffn,
+        )
 
 
 _add(
-    TASKS, "docnmt",
-    ("document_translation", "core.tasks.document_translation:DocumentTranslation",
-     "translate documents, sentence for sentence, with their structure", "core.tasks.config:DocumentTranslationConfig"),
-    ("text_classification", "other_tasks.classification.classification_task:TextClassification", "label texts",
-     "other_tasks.classification.config:TextClassificationConfig"),
-    ("nli", "other_tasks.sentence_vectors.nli_task:Nli",
-     "tell entailment, neutrality and contradiction of sentence pairs: training of sentence vectors",
-     "other_tasks.sentence_vectors.config:NliConfig"),
-)  # fmt: skip
+    TASKS,
+    "docnmt",
+    (
+        "document_translation",
+        "core.tasks.document_translation:DocumentTranslation",
+        "translate documents, sentence for sentence, with their structure",
+        "core.tasks.config:DocumentTranslationConfig",
+    ),
+    (
+        "text_classification",
+        "other_tasks.classification.classification_task:TextClassification",
+        "label texts",
+        "other_tasks.classification.config:TextClassificationConfig",
+    ),
+    (
+        "nli",
+        "other_tasks.sentence_vectors.nli_task:Nli",
+        "tell entailment, neutrality and contradiction of sentence pairs: training of sentence vectors",
+        "other_tasks.sentence_vectors.config:NliConfig",
+    ),
+)
 
 _TRANSLATION = (
     ("transformer", "architectures:Transformer", "every sentence by itself: the control", "config:TransformerConfig"),
@@ -86,9 +104,10 @@ _SENTENCE_PAIRS = (
 )  # fmt: skip
 _add(MODELS, "docnmt.core.models", *_TRANSLATION)
 _add(
-    MODELS, "docnmt.other_tasks.classification",
+    MODELS,
+    "docnmt.other_tasks.classification",
     ("fusion_classifier", "classifier:FusionClassifier", _CLASSIFIER, "config:FusionClassifierConfig"),
-)  # fmt: skip
+)
 _add(MODELS, "docnmt.other_tasks.sentence_vectors", *_SENTENCE_PAIRS)
 
 for _name, _, _, _ in _TRANSLATION:
@@ -98,10 +117,15 @@ for _suffix, (_layers, _width, _heads, _ffn, _more) in {
     **{suffix: (*size, {}) for suffix, size in SIZES.items() if suffix},
 }.items():  # fmt: skip
     _architecture(
-        "fusion_classifier" + _suffix, "fusion_classifier",
+        "fusion_classifier" + _suffix,
+        "fusion_classifier",
         f"{_CLASSIFIER} ({_layers} layers, width {_width}, {_heads} heads)",
-        encoder_layers=_layers, embed_dim=_width, heads=_heads, ffn_dim=_ffn, **_more,
-    )  # fmt: skip
+        encoder_layers=_layers,
+        embed_dim=_width,
+        heads=_heads,
+        ffn_dim=_ffn,
+        **_more,
+    )
 for _model, _, _help, _ in _SENTENCE_PAIRS:
     _architecture(_model, _model, _help)
 for _suffix, _width, _output in (("_tiny", 64, 512), ("_small", 128, 1024), ("_big", 512, 4096)):
@@ -158,12 +182,22 @@ _add(
     ("gate_content", "fusion:ContentGate", "control: gE, the gate from E alone"),
 )  # fmt: skip
 _add(
-    MERGES, "docnmt.modules",
+    MERGES,
+    "docnmt.modules",
     ("mean", "sentence_summary:MeanMerge", "the mean of both children"),
-    ("source2token", "sentence_summary:Source2TokenMerge",
-     "source2token over both children and a layer norm, shared by the whole tree"),
-    ("plain_source2token", "sentence_summary:PlainSource2TokenMerge",
-     "the same without the layer norm, as in the paper"),
-    ("multidim_source2token", "sentence_summary:MultiDimSource2TokenMerge",
-     "source2token feature by feature, shared by the whole tree"),
-)  # fmt: skip
+    (
+        "source2token",
+        "sentence_summary:Source2TokenMerge",
+        "source2token over both children and a layer norm, shared by the whole tree",
+    ),
+    (
+        "plain_source2token",
+        "sentence_summary:PlainSource2TokenMerge",
+        "the same without the layer norm, as in the paper",
+    ),
+    (
+        "multidim_source2token",
+        "sentence_summary:MultiDimSource2TokenMerge",
+        "source2token feature by feature, shared by the whole tree",
+    ),
+)

@@ -76,14 +76,18 @@ class TensorChange:
 _DOCUMENT_MODELS = ("hier_transformer", "cond_transformer", "hier_cond_transformer")
 TENSOR_CHANGES: tuple[TensorChange, ...] = (  # context attention became a sublayer that has its own summaries
     TensorChange(
-        version=2, models=_DOCUMENT_MODELS,
-        pattern=r"((?:en|de)coder\.layers\.\d+\.(?:context|target))\.(.+)", new=r"\1.attention.\2",
+        version=2,
+        models=_DOCUMENT_MODELS,
+        pattern=r"((?:en|de)coder\.layers\.\d+\.(?:context|target))\.(.+)",
+        new=r"\1.attention.\2",
     ),
     TensorChange(
-        version=2, models=_DOCUMENT_MODELS,
-        pattern=r"(encoder\.layers\.\d+)\.(summarise\..+)", new=r"\1.context.\2",
+        version=2,
+        models=_DOCUMENT_MODELS,
+        pattern=r"(encoder\.layers\.\d+)\.(summarise\..+)",
+        new=r"\1.context.\2",
     ),
-)  # fmt: skip
+)
 
 
 def migrate(config: Mapping[str, Mapping[str, Any]], version: int, model: str) -> dict[str, dict[str, Any]]:

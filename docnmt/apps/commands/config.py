@@ -28,9 +28,11 @@ class ModelsConfig:
     )
     bf16: bool = option(False, "multiply in bfloat16, on a CPU that has it: faster, scores differ a little")
     source_lang: str | None = option(
-        None, "of a model of several languages: the one of the text [as converted or trained]", metavar="SRC",
+        None,
+        "of a model of several languages: the one of the text [as converted or trained]",
+        metavar="SRC",
         aliases=("-s",),
-    )  # fmt: skip
+    )
     target_lang: str | None = option(
         None, "of a model of several languages: the one to translate into, likewise", metavar="TGT", aliases=("-t",)
     )
@@ -50,8 +52,10 @@ class MemoryConfig:
     memory: str | None = option(
         None,
         "before each document, read the most similar training sentences of this folder of docnmt-preprocess with their "
-        "translations, for models that read earlier translations", metavar="DATA", basic=True,
-    )  # fmt: skip
+        "translations, for models that read earlier translations",
+        metavar="DATA",
+        basic=True,
+    )
     memory_context: Literal["true", "foreign"] = option(
         "true",
         "foreign: each document gets what resembles the next document's sentences (does the memory matter?)",
@@ -91,12 +95,17 @@ class GenerateConfig:
         0.0,
         "give the model this share of each document, its first sentences, with their references; only the rest is "
         "translated and scored",
-        metavar="SHARE", basic=True, between=(0, 1),
-    )  # fmt: skip
+        metavar="SHARE",
+        basic=True,
+        between=(0, 1),
+    )
     explain: str | None = option(
-        None, "also write what the models read for each translation, and what would change without the sentences that "
-        "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
-    )  # fmt: skip
+        None,
+        "also write what the models read for each translation, and what would change without the sentences that "
+        "they read most: a page (.html) or a line of JSON a sentence (.jsonl)",
+        metavar="FILE",
+        basic=True,
+    )
     print_alignment: bool = option(
         False, "also print which word of its source each word of a translation stands for: A-i, pairs S-T of words"
     )
@@ -143,14 +152,21 @@ class TranslateConfig:
     """Options of `docnmt-translate` besides those of the search."""
 
     files: tuple[str, ...] = option(
-        (), "documents, by their endings: .txt .md .mdx .html .epub .docx .docm .dotx .pptx .xlsx .odt .odp .fodt "
+        (),
+        "documents, by their endings: .txt .md .mdx .html .epub .docx .docm .dotx .pptx .xlsx .odt .odp .fodt "
         ".xlf .sdlxliff .mqxliff .po .tmx .json .yaml .properties .strings .xml (Android) .resx .srt .vtt .ass; "
-        "none: stdin", positional=True, metavar="FILE",
-    )  # fmt: skip
+        "none: stdin",
+        positional=True,
+        metavar="FILE",
+    )
     output: str | None = option(
-        None, "where the translated document goes, of the same kind; a folder for several [stdout, for one]",
-        metavar="OUT", aliases=["-o"], basic=True, needs=Needs("files", says="FILE; stdin goes to stdout"),
-    )  # fmt: skip
+        None,
+        "where the translated document goes, of the same kind; a folder for several [stdout, for one]",
+        metavar="OUT",
+        aliases=["-o"],
+        basic=True,
+        needs=Needs("files", says="FILE; stdin goes to stdout"),
+    )
     overwrite: bool = option(
         False,
         "replace what stands at --output and --explain",
@@ -174,21 +190,30 @@ class TranslateConfig:
         needs=[_STDIN, _LINES],
     )
     explain: str | None = option(
-        None, "also write what the models read for each translation, and what would change without the sentences that "
-        "they read most: a page (.html) or a line of JSON a sentence (.jsonl)", metavar="FILE", basic=True,
-    )  # fmt: skip
+        None,
+        "also write what the models read for each translation, and what would change without the sentences that "
+        "they read most: a page (.html) or a line of JSON a sentence (.jsonl)",
+        metavar="FILE",
+        basic=True,
+    )
     print_alignment: bool = option(
-        False, "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words",
-        needs=[_STDIN, _LINES], excludes=("given",),
-    )  # fmt: skip
+        False,
+        "after each line ` ||| ` and which word of its source each word stands for: pairs S-T of words",
+        needs=[_STDIN, _LINES],
+        excludes=("given",),
+    )
     columns: tuple[str, ...] = option(
-        (), "what the columns of jsonl and tsv are called: source=NAME document=NAME [as in docnmt-preprocess]",
-        metavar="ROLE=NAME", needs=Needs("input_format", ("jsonl", "tsv")),
-    )  # fmt: skip
+        (),
+        "what the columns of jsonl and tsv are called: source=NAME document=NAME [as in docnmt-preprocess]",
+        metavar="ROLE=NAME",
+        needs=Needs("input_format", ("jsonl", "tsv")),
+    )
     splitter: Literal["rules", "sentencex"] = option(
-        "rules", "what splits lines into sentences: docnmt's rules, made for English and German, or the package "
-        "sentencex, for many languages (docnmt[sentencex])", needs=Needs("input_format", Except(("corpus",))),
-    )  # fmt: skip
+        "rules",
+        "what splits lines into sentences: docnmt's rules, made for English and German, or the package "
+        "sentencex, for many languages (docnmt[sentencex])",
+        needs=Needs("input_format", Except(("corpus",))),
+    )
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""

@@ -58,10 +58,15 @@ def explained(
     ]
     offsets = corpus.document_offsets
     explanations = explain_translations(
-        loaded.models, loaded.task, corpus, [each.pieces for each in translations],
+        loaded.models,
+        loaded.task,
+        corpus,
+        [each.pieces for each in translations],
         numbers=np.arange(corpus.num_sentences) - np.repeat(offsets[:-1], np.diff(offsets)),
-        given=given, memory=memory, context_window=context_window,
-    )  # fmt: skip
+        given=given,
+        memory=memory,
+        context_window=context_window,
+    )
     sentences = [
         ExplainedSentence(source, replace(translation, explanation=explanation))
         for source, translation, explanation in zip(corpus.source_text, translations, explanations, strict=True)
@@ -74,6 +79,9 @@ def write_explained(name: str, loaded: LoadedModels, documents: Sequence[Sequenc
     from docnmt.apps.explain.explain_page import write_explanation
 
     write_explanation(
-        Path(name), documents, tokenizer=loaded.task.source_tokenizer, languages=loaded.task.languages,
+        Path(name),
+        documents,
+        tokenizer=loaded.task.source_tokenizer,
+        languages=loaded.task.languages,
         models=[str(each) for each in loaded.paths],
-    )  # fmt: skip
+    )

@@ -134,10 +134,14 @@ def _scoring(
                 "--results-path"
             )
         options = {
-            "--paired": wanted.paired, "--by": wanted.by, "--per-document": wanted.per_document,
-            "--per-sentence": wanted.per_sentence, "--comet": wanted.comet, "--address": wanted.address,
+            "--paired": wanted.paired,
+            "--by": wanted.by,
+            "--per-document": wanted.per_document,
+            "--per-sentence": wanted.per_sentence,
+            "--comet": wanted.comet,
+            "--address": wanted.address,
             "--lexical-consistency": config.lexical_consistency,
-        }  # fmt: skip
+        }
         split = f"split {config.gen_subset}, which has no reference"
         if rest.corpus.references:
             split = f"--prefix-references {config.prefix_references:g}, which leaves nothing to score"

@@ -58,9 +58,15 @@ def translate_stream(
     read: dict[str, Any] = {"memory": recalled, "context_window": models.context_window}
     with stream_progress(out) as progress:
         translating = _Translating(
-            loaded, options, search, read, out, progress,
-            explain=config.explain is not None, align=config.print_alignment,
-        )  # fmt: skip
+            loaded,
+            options,
+            search,
+            read,
+            out,
+            progress,
+            explain=config.explain is not None,
+            align=config.print_alignment,
+        )
         if config.input_format == "text" or config.given is not None:
             content = _content(source)
             given = None if config.given is None else beside(content, Path(config.given))
@@ -116,9 +122,16 @@ class _Translating:
                 yield result
 
         found = translate_corpus(
-            loaded.models, loaded.task, corpus, self._options, self._search, glossary=self._glossary,
-            before=self._sentences, progress=None if self._progress is None else self._progress.update, **read,
-        )  # fmt: skip
+            loaded.models,
+            loaded.task,
+            corpus,
+            self._options,
+            self._search,
+            glossary=self._glossary,
+            before=self._sentences,
+            progress=None if self._progress is None else self._progress.update,
+            **read,
+        )
         for line in self._lines(text, kept(found)):
             print(line, file=self._out, flush=True)
         self._sentences += corpus.num_sentences

@@ -14,18 +14,25 @@ class ConvertConfig:
     """What is converted, and to what."""
 
     input: str = option(
-        dataclasses.MISSING, "a Hugging Face folder of Marian, M2M100 or NLLB, or a docnmt checkpoint or --save-dir",
-        positional=True, metavar="IN",
-    )  # fmt: skip
+        dataclasses.MISSING,
+        "a Hugging Face folder of Marian, M2M100 or NLLB, or a docnmt checkpoint or --save-dir",
+        positional=True,
+        metavar="IN",
+    )
     output: str = option(dataclasses.MISSING, "the folder to write", positional=True, metavar="OUT")
     to: Literal["docnmt", "hf-marian", "ctranslate2", "hub-folder"] = option(dataclasses.MISSING, "the form to write")
     source_lang: str | None = option(
-        None, "of a Hugging Face folder: the source language, as the files of your data end [that of "
-        "tokenizer_config.json, or the first of --languages]", metavar="SRC", aliases=("-s",),
-    )  # fmt: skip
+        None,
+        "of a Hugging Face folder: the source language, as the files of your data end [that of "
+        "tokenizer_config.json, or the first of --languages]",
+        metavar="SRC",
+        aliases=("-s",),
+    )
     target_lang: str | None = option(None, "the target language likewise [the last]", metavar="TGT", aliases=("-t",))
     languages: tuple[str, ...] = option(
-        (), "of M2M100 and NLLB: keep only the entries of the vocabulary that these languages need, by their scripts; "
-        "CODE=NAME: under another name, as the files of your data end [all]", metavar="CODE[=NAME]",
-    )  # fmt: skip
+        (),
+        "of M2M100 and NLLB: keep only the entries of the vocabulary that these languages need, by their scripts; "
+        "CODE=NAME: under another name, as the files of your data end [all]",
+        metavar="CODE[=NAME]",
+    )
     overwrite: bool = option(False, "replace OUT if docnmt-convert wrote it")

@@ -25,9 +25,11 @@ MARKER = "converted.json"
 #: Our own kind, beside the `model_type`s of transformers.
 _DOCNMT = "docnmt"
 _WRITE: dict[str, Callable[[SentenceModel, Path], None]] = {
-    "docnmt": write_checkpoint, "hf-marian": write_marian, "ctranslate2": write_ctranslate2,
+    "docnmt": write_checkpoint,
+    "hf-marian": write_marian,
+    "ctranslate2": write_ctranslate2,
     "hub-folder": write_checkpoint,
-}  # fmt: skip
+}
 
 
 def convert(config: ConvertConfig, say: Callable[[str], None]) -> None:

@@ -20,7 +20,11 @@ def describe_for_hub(folder: Path, name: str) -> None:
     search = BeamSearchConfig()
     write_text(folder / "README.md", model_card(folder / BEST, name) + "\n")
     settings = {
-        "num_beams": search.beam, "length_penalty": search.lenpen, "early_stopping": True, "bos_token_id": BOS,
-        "decoder_start_token_id": BOS, "eos_token_id": EOS,
-    }  # fmt: skip
+        "num_beams": search.beam,
+        "length_penalty": search.lenpen,
+        "early_stopping": True,
+        "bos_token_id": BOS,
+        "decoder_start_token_id": BOS,
+        "eos_token_id": EOS,
+    }
     write_json(folder / GENERATION, settings)

@@ -55,9 +55,14 @@ def read_marian(folder: Path, languages: tuple[str | None, str | None], say: Cal
     if unused := weights.unused_rows(tensors, rows):
         say(f"note: {unused:,} rows of the embeddings in {folder} are of no entry in the vocabulary and were left out")
     return built(
-        folder, config, task, tensors, rows=rows,
-        shared=settings.flag("share_encoder_decoder_embeddings", True), tied=settings.flag("tie_word_embeddings", True),
-    )  # fmt: skip
+        folder,
+        config,
+        task,
+        tensors,
+        rows=rows,
+        shared=settings.flag("share_encoder_decoder_embeddings", True),
+        tied=settings.flag("tie_word_embeddings", True),
+    )
 
 
 def _vocabularies(folder: Path, settings: JsonFile, tokens: JsonFile) -> tuple[Entries, Entries]:
@@ -140,8 +145,14 @@ def write_marian(sentence: SentenceModel, folder: Path) -> None:
     for name, side in zip(PIECES, sides, strict=True):
         (folder / name).write_bytes(side.prepared(Preparation()).to_bytes())
     names = {
-        "tokenizer_class": "MarianTokenizer", "source_lang": task.source_lang, "target_lang": task.target_lang,
-        "unk_token": "<unk>", "eos_token": "</s>", "pad_token": list(target)[pad], "separate_vocabs": not task.joined,
-        "model_max_length": POSITIONS, "clean_up_tokenization_spaces": False,
-    }  # fmt: skip
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": task.source_lang,
+        "target_lang": task.target_lang,
+        "unk_token": "<unk>",
+        "eos_token": "</s>",
+        "pad_token": list(target)[pad],
+        "separate_vocabs": not task.joined,
+        "model_max_length": POSITIONS,
+        "clean_up_tokenization_spaces": False,
+    }
     write_json(folder / TOKENIZER, names)

@@ -14,9 +14,11 @@ from docnmt.runtime.version import __version__
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 #: Settings of folders that early versions of transformers wrote. A model that has them otherwise is none of Marian's.
 _FIXED = {
-    "normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
     "static_position_embeddings": True,
-}  # fmt: skip
+}
 #: How long a text may be in transformers, in subwords: the rows of its table of positions. docnmt has no such limit.
 POSITIONS = 1024
 
@@ -74,9 +76,12 @@ def read_layers(settings: JsonFile, *, default: str, problems: Sequence[str] = (
 def config_problems(config: TransformerConfig) -> list[str]:
     """Options with which a model is not Marian's."""
     wanted = {
-        "norm": "post", "position": "sinusoidal", "sinusoids": "paper", "position_fusion": "add",
+        "norm": "post",
+        "position": "sinusoidal",
+        "sinusoids": "paper",
+        "position_fusion": "add",
         "attention": "softmax",
-    }  # fmt: skip
+    }
     return [
         f"--{name.replace('_', '-')} {getattr(config, name)}: Marian has {value} only"
         for name, value in wanted.items()
@@ -111,7 +116,13 @@ def config_json(config: TransformerConfig, sizes: tuple[int, int], eos: int, pad
 def generation_json(eos: int, pad: int, banned: list[int]) -> dict[str, object]:
     """generation_config.json: docnmt's search with its default beam; `banned` rows are never written."""
     return {
-        "bad_words_ids": [[row] for row in banned], "decoder_start_token_id": pad, "early_stopping": True,
-        "eos_token_id": eos, "forced_eos_token_id": eos, "length_penalty": 1.0, "max_length": 512, "num_beams": 5,
+        "bad_words_ids": [[row] for row in banned],
+        "decoder_start_token_id": pad,
+        "early_stopping": True,
+        "eos_token_id": eos,
+        "forced_eos_token_id": eos,
+        "length_penalty": 1.0,
+        "max_length": 512,
+        "num_beams": 5,
         "pad_token_id": pad,
-    }  # fmt: skip
+    }

@@ -39,9 +39,12 @@ _READING = (".qkv", ".query", ".key_value", ".inner")
 
 #: Marian's.
 SHARED, ENCODER, DECODER, HEAD, BIAS = (
-    "model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight",
+    "model.shared.weight",
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+    "lm_head.weight",
     "final_logits_bias",
-)  # fmt: skip
+)
 _POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
 #: docnmt's; the last three only where they are not the one before, or not there.
 SOURCE, TARGET = "encoder.embedding.tokens.weight", "decoder.embedding.tokens.weight"

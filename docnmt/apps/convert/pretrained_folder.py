@@ -13,8 +13,11 @@ from docnmt.apps.convert.json_file import JsonFile
 from docnmt.runtime.errors import UserError
 
 CONFIG, WEIGHTS, GENERATION, TOKENIZER = (
-    "config.json", "model.safetensors", "generation_config.json", "tokenizer_config.json",
-)  # fmt: skip
+    "config.json",
+    "model.safetensors",
+    "generation_config.json",
+    "tokenizer_config.json",
+)
 #: Says which of several files has which tensor.
 _INDEX, ADDED = f"{WEIGHTS}.index.json", "added_tokens.json"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")

@@ -28,10 +28,21 @@ from docnmt.runtime.files import BEST, find_checkpoint, write_text
 OPTIONS = "model.yaml"
 #: Those that a model must have to start from another one; positions may be of more levels, the rest may differ.
 _OF_WEIGHTS = (
-    "encoder_layers", "decoder_layers", "embed_dim", "heads", "ffn_dim", "dropout", "activation", "norm",
-    "share_embeddings", "tie_output", "output_bias", "scale_embeddings", "position_fusion",
+    "encoder_layers",
+    "decoder_layers",
+    "embed_dim",
+    "heads",
+    "ffn_dim",
+    "dropout",
+    "activation",
+    "norm",
+    "share_embeddings",
+    "tie_output",
+    "output_bias",
+    "scale_embeddings",
+    "position_fusion",
     "sinusoids",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -170,10 +170,7 @@ def _read(source: str, token: Token) -> bool:
 
 def _trimmed(source: str, line: list[Token]) -> list[Token]:
     """Without what is around the text: comments, pictures and elements with nothing to translate."""
-    has_text = [
-        number for number, token in enumerate(line)
-        if token.tag != "br" and _read(source, token)
-    ]  # fmt: skip
+    has_text = [number for number, token in enumerate(line) if token.tag != "br" and _read(source, token)]
     if not any(line[number].kind == "text" for number in has_text):
         return []
     first, last = has_text[0], has_text[-1]

@@ -43,8 +43,14 @@ _FRAMELESS = frozenset({"txt", "md", "mdx", "html", "po", "srt", "yaml", "proper
 #: The kind of each ending of a file's name.
 ENDINGS: dict[str, str] = {
     **{f".{kind}": kind for kind in _KINDS},
-    ".text": "txt", ".markdown": "md", ".htm": "html", ".xhtml": "html", ".xliff": "xlf", ".pot": "po", ".yml": "yaml",
-}  # fmt: skip
+    ".text": "txt",
+    ".markdown": "md",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".xliff": "xlf",
+    ".pot": "po",
+    ".yml": "yaml",
+}
 
 
 def kind_of(name: str) -> str:

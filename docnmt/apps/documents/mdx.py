@@ -24,9 +24,12 @@ _STRANGE = re.compile(r"\A</?>|\A</?\w*[.:]|\{")
 _TRIES = 20
 _STOP = re.compile(r"[{}'\"`>]|/\*|//")
 _ENDS = {
-    "'": re.compile(r"(?:[^'\\\n]|\\.)*'"), '"': re.compile(r'(?:[^"\\]|\\.)*"'),
-    "`": re.compile(r"(?:[^`\\]|\\[\s\S])*`"), "/*": re.compile(r"(?:[^*]|\*(?!/))*\*/"), "//": re.compile(r"[^\n]*"),
-}  # fmt: skip
+    "'": re.compile(r"(?:[^'\\\n]|\\.)*'"),
+    '"': re.compile(r'(?:[^"\\]|\\.)*"'),
+    "`": re.compile(r"(?:[^`\\]|\\[\s\S])*`"),
+    "/*": re.compile(r"(?:[^*]|\*(?!/))*\*/"),
+    "//": re.compile(r"[^\n]*"),
+}
 
 
 class Mdx(Markdown):

@@ -40,9 +40,18 @@ def role(element: Element) -> Role:
 
 #: What shows nothing in the text where it stands; other elements are fields, whose text is seen.
 _SILENT = (
-    "note", "bookmark", "reference-mark", "change", "toc-mark", "alphabetical-index-mark", "user-index-mark",
-    "soft-page-break", "ruby-text", "annotation", "hidden",
-)  # fmt: skip
+    "note",
+    "bookmark",
+    "reference-mark",
+    "change",
+    "toc-mark",
+    "alphabetical-index-mark",
+    "user-index-mark",
+    "soft-page-break",
+    "ruby-text",
+    "annotation",
+    "hidden",
+)
 
 
 class Odt(Office):

@@ -56,9 +56,14 @@ def explain_translations(
     target = TokenArray.from_lists(written, task.target_tokenizer.vocab_size)
     wanted = [n for n, row in enumerate(rows.tolist()) if row >= 0 and n not in encoded]
     found = explain(
-        models, task, replace(corpus, target=target), wanted, given=encoded, numbers=_numbers(corpus, rows, numbers),
+        models,
+        task,
+        replace(corpus, target=target),
+        wanted,
+        given=encoded,
+        numbers=_numbers(corpus, rows, numbers),
         context_window=context_window,
-    )  # fmt: skip
+    )
     by_row = {int(rows[n]): each for n, each in found.items()}
     return [by_row.get(row) for row in range(len(tokens))]
 

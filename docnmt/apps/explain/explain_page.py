@@ -116,12 +116,15 @@ def _rows(attention: Attention, least: float) -> list[list[list[list[float]]]]:
     columns = [attention.sentences, np.round(attention.weights, 5), *([] if places is None else [places])]
     return [
         [
-            [list(entry) for entry in zip(*(column[piece, head].tolist() for column in columns), strict=True)
-             if entry[1] > least]
+            [
+                list(entry)
+                for entry in zip(*(column[piece, head].tolist() for column in columns), strict=True)
+                if entry[1] > least
+            ]
             for head in range(attention.weights.shape[1])
         ]
         for piece in range(attention.weights.shape[0])
-    ]  # fmt: skip
+    ]
 
 
 def _rounded(values: np.ndarray) -> list[float]:

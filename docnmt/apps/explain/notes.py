@@ -124,10 +124,15 @@ def _part(attention: Attention, rows: slice) -> Attention:
         return np.array(values[rows, :, :width])
 
     return Attention(
-        attention.block, attention.layer, attention.model, _cut(attention.sentences), _cut(attention.weights),
+        attention.block,
+        attention.layer,
+        attention.model,
+        _cut(attention.sentences),
+        _cut(attention.weights),
         None if attention.places is None else _cut(attention.places),
-        None if attention.share is None else attention.share[rows].copy(), attention.tree,
-    )  # fmt: skip
+        None if attention.share is None else attention.share[rows].copy(),
+        attention.tree,
+    )
 
 
 def strongest(

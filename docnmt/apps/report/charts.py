@@ -74,10 +74,13 @@ def bars(intervals: Sequence[Interval]) -> list[tuple[float, float, float]]:
     """Return intervals on one scale from 0 to 100: begin, score and end of each."""
     low, high = _range(intervals)
     return [
-        (round(100 * (a - low) / (high - low), 1), round(100 * (s - low) / (high - low), 1),
-         round(100 * (b - low) / (high - low), 1))
+        (
+            round(100 * (a - low) / (high - low), 1),
+            round(100 * (s - low) / (high - low), 1),
+            round(100 * (b - low) / (high - low), 1),
+        )
         for a, s, b in map(_ends, intervals)
-    ]  # fmt: skip
+    ]
 
 
 def _ends(interval: Interval) -> tuple[float, float, float]:

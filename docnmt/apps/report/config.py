@@ -15,9 +15,11 @@ class PageConfig:
     """Options for the systems, the references and the page."""
 
     ref: tuple[str, ...] = option(
-        dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several; like --sys and "
-        "--src also a table (.tsv, .jsonl or .parquet)", metavar="FILE",
-    )  # fmt: skip
+        dataclasses.MISSING,
+        "reference, a sentence a line, empty lines between documents; or several; like --sys and "
+        "--src also a table (.tsv, .jsonl or .parquet)",
+        metavar="FILE",
+    )
     sys: tuple[str, ...] = option(
         dataclasses.MISSING, "translations, a file a system: the reference's lines, line by line", metavar="FILE"
     )

@@ -37,11 +37,12 @@ from docnmt.core.search.translate_corpus import Translation
 OWN_FIELDS = frozenset({"documents", "text"})
 #: How errors are told, by how paths begin, also where nothing answers.
 FORMS: dict[str, Told] = {
-    **dict.fromkeys(("/v2", "/v3"), deepl.told), "/v1": openai.told,
+    **dict.fromkeys(("/v2", "/v3"), deepl.told),
+    "/v1": openai.told,
     **dict.fromkeys(
         ("/languages", "/detect", "/translate_file", "/download_file", "/frontend", "/suggest"), libretranslate.told
     ),
-}  # fmt: skip
+}
 
 #: Where LibreTranslate's clients bring their key in the body.
 KEYS = dict.fromkeys(("/translate", "/detect", "/translate_file"), libretranslate.api_key)

@@ -15,13 +15,17 @@ class ServeConfig:
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0: all of this machine", metavar="ADDRESS", basic=True)
     port: int = option(8000, "port to listen on; 0: a free one, which is printed", basic=True, between=(0, 65535))
     token_file: str | None = option(
-        None, "file with a secret, which requests must bring: Authorization: Bearer SECRET; only its owner may read it",
-        metavar="FILE", basic=True,
-    )  # fmt: skip
-    allowed_hosts: tuple[str, ...] = option(
-        (), "without a token: names beside localhost and IP addresses by which the service is called", metavar="NAME",
+        None,
+        "file with a secret, which requests must bring: Authorization: Bearer SECRET; only its owner may read it",
+        metavar="FILE",
         basic=True,
-    )  # fmt: skip
+    )
+    allowed_hosts: tuple[str, ...] = option(
+        (),
+        "without a token: names beside localhost and IP addresses by which the service is called",
+        metavar="NAME",
+        basic=True,
+    )
     splitter: Literal["rules", "sentencex"] = option(
         "rules", "what splits running text into sentences, as in docnmt-translate"
     )

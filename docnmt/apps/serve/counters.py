@@ -22,9 +22,12 @@ class Metrics:
             "docnmt_requests", "Requests that have ended.", ["path", "status"], registry=self.registry
         )
         self.seconds = Histogram(
-            "docnmt_request_seconds", "Seconds from a request's first byte to its end.", ["path"], buckets=SECONDS,
+            "docnmt_request_seconds",
+            "Seconds from a request's first byte to its end.",
+            ["path"],
+            buckets=SECONDS,
             registry=self.registry,
-        )  # fmt: skip
+        )
         self.active = Gauge("docnmt_requests_active", "Translations read, waiting or at work.", registry=self.registry)
         self.sentences = Counter("docnmt_sentences", "Sentences translated.", registry=self.registry)
         self.tokens = Counter("docnmt_source_tokens", "Source subwords accepted.", registry=self.registry)

@@ -55,9 +55,14 @@ class Kept:
         """All but its entries."""
         source, target = self.languages
         return {
-            "glossary_id": self.id, "name": self.name, "ready": True, "source_lang": source, "target_lang": target,
-            "creation_time": self.created, "entry_count": len(self.glossary.terms),
-        }  # fmt: skip
+            "glossary_id": self.id,
+            "name": self.name,
+            "ready": True,
+            "source_lang": source,
+            "target_lang": target,
+            "creation_time": self.created,
+            "entry_count": len(self.glossary.terms),
+        }
 
     @property
     def entries(self) -> str:
@@ -141,9 +146,10 @@ def _entries(asked: GlossaryRequest) -> dict[str, str]:
         raise Refused(400, "invalid_request", f"entries_format: expected tsv or csv, got '{asked.entries_format[:40]}'")
     terms: dict[str, str] = {}
     rows = (
-        (line.split("\t") for line in asked.entries.splitlines()) if delimiter == "\t"
+        (line.split("\t") for line in asked.entries.splitlines())
+        if delimiter == "\t"
         else csv.reader(io.StringIO(asked.entries))
-    )  # fmt: skip
+    )
     try:
         for number, row in enumerate(rows, 1):
             cells = [" ".join(cell.split()) for cell in row[:2]]

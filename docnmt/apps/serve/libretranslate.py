@@ -130,11 +130,16 @@ class LibreTranslate:
         )
         return JsonResponse(
             {
-                "apiKeys": self._key_required, "charLimit": -1, "filesTranslation": True, "frontendTimeout": 500,
-                "keyRequired": self._key_required, "language": {"source": source, "target": target},
-                "suggestions": False, "supportedFilesFormat": list(ENDINGS),
+                "apiKeys": self._key_required,
+                "charLimit": -1,
+                "filesTranslation": True,
+                "frontendTimeout": 500,
+                "keyRequired": self._key_required,
+                "language": {"source": source, "target": target},
+                "suggestions": False,
+                "supportedFilesFormat": list(ENDINGS),
             }
-        )  # fmt: skip
+        )
 
     async def detect(self, request: Request) -> Response:
         """POST /detect: nothing is detected, a service has one source language."""

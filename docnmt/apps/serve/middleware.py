@@ -144,8 +144,9 @@ class Guard:
         now = time.strftime("%Y-%m-%dT%H:%M:%S")
         print(
             f"{now} {number} {scope['method']} {path} {status or 'gone'} {seconds * 1000:.0f}ms{facts}",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -98,9 +98,13 @@ class AskedTexts(AskedSentences):
         apart = [_lines(passage, texts.splits) for passage in texts.passages]
         lines = [line for passage in apart for line in passage]
         read = read_document(
-            "".join(f"{line}\n" for line, _ in lines).encode(), [given for _, given in lines],
-            service.config.splitter, service.task, name=texts.name, whole=texts.splits == "none",
-        )  # fmt: skip
+            "".join(f"{line}\n" for line, _ in lines).encode(),
+            [given for _, given in lines],
+            service.config.splitter,
+            service.task,
+            name=texts.name,
+            whole=texts.splits == "none",
+        )
         counts = [sum(row) for row in read.form.rows]
         numbers = iter([range(a, a + n) for a, n in zip(accumulate(counts, initial=0), counts, strict=False)])
         found = [[next(numbers) for _ in passage] for passage in apart]

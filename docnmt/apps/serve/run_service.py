@@ -97,10 +97,18 @@ def serve(
     service = Service(Models(loaded, options, search, models.context_window, recalled), config)
     host, port = listening.getsockname()[:2]
     settings = uvicorn.Config(
-        build(service, token=token), http=_Protocol, ws="none", lifespan="off", interface="asgi3", log_config=None,
-        access_log=False, server_header=False, proxy_headers=False, timeout_graceful_shutdown=round(config.grace),
+        build(service, token=token),
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=round(config.grace),
         limit_concurrency=4 * config.queue_length + 64,
-    )  # fmt: skip
+    )
     server = _Server(settings, service, f"http://{f'[{host}]' if ':' in host else host}:{port}")
     try:
         server.run(sockets=[listening])

@@ -65,9 +65,11 @@ class Sessions:
         config = service.config
         self.service = service
         self.open = OpenSessions(
-            most=config.max_sessions, idle=config.session_idle, size=config.max_body,
+            most=config.max_sessions,
+            idle=config.session_idle,
+            size=config.max_body,
             segments=config.max_request_tokens,
-        )  # fmt: skip
+        )
 
     @property
     def routes(self) -> list[Route]:

@@ -125,10 +125,17 @@ class Worker:
                 order.tell((own, best))
 
         job, own_numbers = job_of(
-            models.loaded.models, task, order.corpus, models.options, models.search,
-            finder=order.wishes.terms or self._terms, given=order.given, memory=models.memory, window=models.window,
+            models.loaded.models,
+            task,
+            order.corpus,
+            models.options,
+            models.search,
+            finder=order.wishes.terms or self._terms,
+            given=order.given,
+            memory=models.memory,
+            window=models.window,
             deliver=deliver,
-        )  # fmt: skip
+        )
         if order.kept is not None:
             job.kept = order.kept.of(order.corpus)
         return job
@@ -200,9 +207,15 @@ class Worker:
         models, corpus, task = self._models, order.corpus, order.wishes.task or self._models.loaded.task
         pieces = [order.found[n].pieces if n in order.found else () for n in range(corpus.num_sentences)]
         explanations = explain_translations(
-            models.loaded.models, task, corpus, pieces, numbers=np.asarray(order.explain), given=order.given,
-            memory=models.memory, context_window=models.window,
-        )  # fmt: skip
+            models.loaded.models,
+            task,
+            corpus,
+            pieces,
+            numbers=np.asarray(order.explain),
+            given=order.given,
+            memory=models.memory,
+            context_window=models.window,
+        )
         for number, explanation in enumerate(explanations):
             if explanation is not None:
                 order.tell((number, replace(order.found[number], explanation=explanation)))

@@ -20,7 +20,9 @@ class LabelSmoothedCrossEntropyConfig:
         0.1, "share of the probability given to all labels alike", basic=True, between=(0, Open(1))
     )
     r_drop: float = option(
-        0.0, "R-Drop: two passes an update, and this weight on how differently they predict (5 in its paper); of "
+        0.0,
+        "R-Drop: two passes an update, and this weight on how differently they predict (5 in its paper); of "
         "copy_transformer without what is copied",
-        metavar="ALPHA", between=(0, None),
-    )  # fmt: skip
+        metavar="ALPHA",
+        between=(0, None),
+    )

@@ -89,9 +89,14 @@ class LabelSmoothedCrossEntropy:
         else:
             features, copied = predicted.features, predicted.copied
         return chunked_cross_entropy(
-            features, output.weight, batch.labels, bias=output.bias, label_smoothing=smoothing, copied=copied,
+            features,
+            output.weight,
+            batch.labels,
+            bias=output.bias,
+            label_smoothing=smoothing,
+            copied=copied,
             count=batch.num_tokens,
-        )  # fmt: skip
+        )
 
 
 class CrossEntropy(LabelSmoothedCrossEntropy):

@@ -13,9 +13,14 @@ from docnmt.registry.options import Needs, Open, flag, option, settings
 DEFAULT_VOCAB_SIZE = 8000
 #: Options that have an effect only if a vocabulary is trained.
 VOCABULARY_OPTIONS = (
-    "vocab_size", "subword_model", "character_coverage", "byte_fallback", "normalization", "normalize_punctuation",
+    "vocab_size",
+    "subword_model",
+    "character_coverage",
+    "byte_fallback",
+    "normalization",
+    "normalize_punctuation",
     "subword_sample",
-)  # fmt: skip
+)
 _TEXT = Needs("merge", ((),), says="text to read: --merge takes the folders as they are", typed=True)
 
 
@@ -55,9 +60,11 @@ class TranslationPreprocessConfig:
         needs=_TEXT,
     )
     detokenize: Literal["none", "moses"] = option(
-        "none", "moses: the text was cut into words by Moses' tokenizer, and is put together again as it is read "
-        "(sacremoses); its parts, as 's and &quot;, become ordinary text", needs=_TEXT,
-    )  # fmt: skip
+        "none",
+        "moses: the text was cut into words by Moses' tokenizer, and is put together again as it is read "
+        "(sacremoses); its parts, as 's and &quot;, become ordinary text",
+        needs=_TEXT,
+    )
     drop_duplicates: bool = option(
         False, "leave out training documents that repeat an earlier one on both sides", needs="trainpref"
     )
@@ -67,9 +74,12 @@ class TranslationPreprocessConfig:
         needs=[Needs("trainpref"), Needs(("validpref", "testpref"))],
     )
     max_length_ratio: float | None = option(
-        None, "leave out training documents whose one side has more than this many times the characters of the other",
-        metavar="R", between=(1, None), needs="trainpref",
-    )  # fmt: skip
+        None,
+        "leave out training documents whose one side has more than this many times the characters of the other",
+        metavar="R",
+        between=(1, None),
+        needs="trainpref",
+    )
     min_language_share: float | None = option(
         None,
         "leave out training documents of which less than this share of a side is in its language, by py3langid "
@@ -87,19 +97,29 @@ class TranslationPreprocessConfig:
     )
     overwrite: bool = option(False, "replace the folder if docnmt-preprocess wrote it", basic=True)
     workers: int | None = option(
-        None, "processes that cut text into subwords; the result does not depend on it [as many as there are "
-        "processors that this one may use, fewer for little text]", basic=True, between=(1, None),
-    )  # fmt: skip
+        None,
+        "processes that cut text into subwords; the result does not depend on it [as many as there are "
+        "processors that this one may use, fewer for little text]",
+        basic=True,
+        between=(1, None),
+    )
 
     vocab_size: int | None = option(
-        None, "entries of the vocabulary, the five special ones included "
-        f"[{DEFAULT_VOCAB_SIZE}, or as many as the text supports]", metavar="N", basic=True, between=(1, 1 << 24),
-    )  # fmt: skip
+        None,
+        "entries of the vocabulary, the five special ones included "
+        f"[{DEFAULT_VOCAB_SIZE}, or as many as the text supports]",
+        metavar="N",
+        basic=True,
+        between=(1, 1 << 24),
+    )
     joined_dictionary: bool = option(True, "one vocabulary for both languages", basic=True, needs=_TEXT)
     srcdict: str | None = option(
-        None, "take the vocabulary of both languages from a data folder, a checkpoint (or --save-dir) or a .model "
-        "file; with --no-joined-dictionary the source's", metavar="PATH", basic=True,
-    )  # fmt: skip
+        None,
+        "take the vocabulary of both languages from a data folder, a checkpoint (or --save-dir) or a .model "
+        "file; with --no-joined-dictionary the source's",
+        metavar="PATH",
+        basic=True,
+    )
     tgtdict: str | None = option(
         None, "the target's likewise", metavar="PATH", needs=Needs("joined_dictionary", (False,))
     )
@@ -113,13 +133,16 @@ class TranslationPreprocessConfig:
         "SentencePiece's normalisation of the text before it is cut; raw text and references stay as they are",
     )
     normalize_punctuation: bool = option(
-        False, "before text is cut, make its punctuation uniform by Moses' rules (sacremoses): straight quotation "
+        False,
+        "before text is cut, make its punctuation uniform by Moses' rules (sacremoses): straight quotation "
         "marks, no space before a colon; stored with the vocabulary, so that translating and scoring do it, too",
-    )  # fmt: skip
+    )
     user_defined_symbols: tuple[str, ...] = option(
-        (), "entries of the vocabulary that are never cut, such as language tags (<2de>), wherever the text has them",
-        metavar="SYMBOL", needs=Needs("trains_vocabulary", says="a vocabulary that is trained here"),
-    )  # fmt: skip
+        (),
+        "entries of the vocabulary that are never cut, such as language tags (<2de>), wherever the text has them",
+        metavar="SYMBOL",
+        needs=Needs("trains_vocabulary", says="a vocabulary that is trained here"),
+    )
     subword_sample: int = option(
         500_000,
         "train the vocabulary on at most N lines of a side, spread evenly over the training text; "
@@ -144,9 +167,12 @@ class TranslationPreprocessConfig:
         needs=_TEXT,
     )
     max_document_tokens: int | None = option(
-        None, "longest document, likewise; by default any, as docnmt-train --max-doc-tokens cuts at sentence ends",
-        metavar="N", between=(1, None), needs=_TEXT,
-    )  # fmt: skip
+        None,
+        "longest document, likewise; by default any, as docnmt-train --max-doc-tokens cuts at sentence ends",
+        metavar="N",
+        between=(1, None),
+        needs=_TEXT,
+    )
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""

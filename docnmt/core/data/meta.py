@@ -127,9 +127,13 @@ def write_meta(folder: Path, *, task: str, files: Mapping[str, Mapping[str, Any]
     for name in sorted(name for name in files if not _BESIDE.search(name)):
         digest.update(f"\n{name} {files[name]['sha256']}".encode())
     content = {
-        "format": FORMAT, "docnmt": __version__, "task": task, "fingerprint": digest.hexdigest()[:32],
-        **content, "files": files,
-    }  # fmt: skip
+        "format": FORMAT,
+        "docnmt": __version__,
+        "task": task,
+        "fingerprint": digest.hexdigest()[:32],
+        **content,
+        "files": files,
+    }
     text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")  # paths need not be UTF-8
     meta: dict[str, Any] = json.loads(text)  # as `read_meta` will read it
     meta["checksum"] = _checksum(meta)

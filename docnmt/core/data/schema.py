@@ -99,5 +99,7 @@ class NliMeta(OurMeta, kw_only=True):
 
 #: The schema by task; plug-ins' tasks have none.
 SCHEMAS: dict[str, type[AnyMeta]] = {
-    "document_translation": TranslationMeta, "text_classification": ClassificationMeta, "nli": NliMeta,
-}  # fmt: skip
+    "document_translation": TranslationMeta,
+    "text_classification": ClassificationMeta,
+    "nli": NliMeta,
+}

@@ -94,9 +94,11 @@ class SplitFolder:
             writer.append(np.ascontiguousarray(array, dtype=dtype).reshape(-1).view("u1"))
         entry = {key: value for key, value in writer.close().items() if key not in ("dtype", "length")}
         self.files[name] = {
-            "documents": structure.num_documents, "sentences": structure.num_sentences,
-            "levels": structure.levels.shape[1], **entry,
-        }  # fmt: skip
+            "documents": structure.num_documents,
+            "sentences": structure.num_sentences,
+            "levels": structure.levels.shape[1],
+            **entry,
+        }
 
     @contextmanager
     def writer(self, name: str, dtype: np.dtype[Any] | str) -> Iterator[RaggedWriter]:

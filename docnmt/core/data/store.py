@@ -181,9 +181,12 @@ class ArrayWriter:
         """Close the file and return its entry in `meta.json`."""
         self._file.close()
         return {
-            "dtype": self.dtype.str, "length": self.length, "bytes": self.length * self.dtype.itemsize,
-            "sha256": self._digest.hexdigest(), KIND: self._checksum.hexdigest(),
-        }  # fmt: skip
+            "dtype": self.dtype.str,
+            "length": self.length,
+            "bytes": self.length * self.dtype.itemsize,
+            "sha256": self._digest.hexdigest(),
+            KIND: self._checksum.hexdigest(),
+        }
 
 
 class RaggedWriter:

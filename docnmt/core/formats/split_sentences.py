@@ -97,8 +97,9 @@ def _cutting(split: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
             said = True
             print(
                 f"warning: a sentence of more than {LONGEST_SENTENCE:,} characters, '{printable(pieces[0][:40])} …', is"
-                " translated in pieces, and so is every other one", file=sys.stderr,
-            )  # fmt: skip
+                " translated in pieces, and so is every other one",
+                file=sys.stderr,
+            )
         return pieces
 
     return cut

@@ -128,7 +128,10 @@ class HierCondTransformer(EncoderDecoder):
     def build(cls, config: HierCondTransformerConfig, task: Vocabularies) -> Self:
         """The model with random weights."""
         attention = partial(
-            ConditionalAttention, **_selection(config),
-            select_on=config.select_on, count_copies=config.count_copies, by_blocks=config.merge is None,
-        )  # fmt: skip
+            ConditionalAttention,
+            **_selection(config),
+            select_on=config.select_on,
+            count_copies=config.count_copies,
+            by_blocks=config.merge is None,
+        )
         return cls(**encoder_decoder(config, task, context=DocumentContext(config, attention, merge=config.merge)))

@@ -71,9 +71,11 @@ class TransformerConfig:
         ],
     )
     position_fusion: str = option(
-        "", "how positions join the embeddings (gate_conv: in text classification only) [concat with --position "
-        "sinusoidal and multi_level, add with the others]", choices=FUSIONS.names,
-    )  # fmt: skip
+        "",
+        "how positions join the embeddings (gate_conv: in text classification only) [concat with --position "
+        "sinusoidal and multi_level, add with the others]",
+        choices=FUSIONS.names,
+    )
     max_positions: int = option(
         1024,
         "rows of learned tables of positions; words, or units, farther on share the last",

@@ -45,9 +45,10 @@ class ContextOptions(TransformerConfig):
         between=(1, None),
     )
     equal_start: bool = option(
-        True, "queries and keys of context attention start with the same projections, so that at first a word finds "
+        True,
+        "queries and keys of context attention start with the same projections, so that at first a word finds "
         "what resembles it",
-    )  # fmt: skip
+    )
     context_sides: Literal["both", "encoder", "decoder"] = option("both", "where there is a context attention")
     summary_input: Literal["layer", "embeddings"] = option(
         "layer",
@@ -66,9 +67,11 @@ class ContextOptions(TransformerConfig):
         between=(0, Open(1)),
     )
     target_context: Literal["none", "summaries", "conditional"] = option(
-        "none", "what the decoder reads of the translations before its sentence: their summaries, or the words of the "
-        "most relevant ones (eq. 7); the reference's in training, the model's own in decoding", basic=True,
-    )  # fmt: skip
+        "none",
+        "what the decoder reads of the translations before its sentence: their summaries, or the words of the "
+        "most relevant ones (eq. 7); the reference's in training, the model's own in decoding",
+        basic=True,
+    )
     target_top_t: int | None = option(
         None,
         "sentences that each word and head keeps of earlier translations [4]",
@@ -139,9 +142,11 @@ class CondTransformerConfig(HierTransformerConfig):
 
     top_t: int = option(4, "sentences that each word and head keeps", basic=True, between=(1, None))
     read_all_updates: int = option(
-        0, "read every sentence of the source document in the first so many updates, then only --top-t (short "
-        "documents only: this costs quadratic time)", between=(0, None),
-    )  # fmt: skip
+        0,
+        "read every sentence of the source document in the first so many updates, then only --top-t (short "
+        "documents only: this costs quadratic time)",
+        between=(0, None),
+    )
     always_own_sentence: bool = option(
         False,
         "a word's own sentence (a target word's: the one it translates) is always among those it keeps",
@@ -170,11 +175,13 @@ class HierCondTransformerConfig(CondTransformerConfig):
         choices=MERGES.names,
     )
     select_on: Literal["cumulative", "node"] = option(
-        "cumulative", "the top t of a tree level are chosen by the sum of relevances on their path, or "
-        "by their own", needs="merge",
-    )  # fmt: skip
+        "cumulative",
+        "the top t of a tree level are chosen by the sum of relevances on their path, or by their own",
+        needs="merge",
+    )
 
     count_copies: bool = option(
-        True, "the relevance of a node without a sibling, of which its parent is a copy, is added to the "
-        "sum a second time", needs="merge",
-    )  # fmt: skip
+        True,
+        "the relevance of a node without a sibling, of which its parent is a copy, is added to the sum a second time",
+        needs="merge",
+    )

@@ -95,13 +95,19 @@ class ConcatConfig(JoinedConfig):
         between=(0, None),
     )
     target_window: int = option(
-        1, "sentences translated together, the last of those read (2-to-1: K=1 J=1; 2-to-2: K=1 J=2)", metavar="J",
-        basic=True, between=(1, None),
-    )  # fmt: skip
+        1,
+        "sentences translated together, the last of those read (2-to-1: K=1 J=1; 2-to-2: K=1 J=2)",
+        metavar="J",
+        basic=True,
+        between=(1, None),
+    )
     window_stride: int | None = option(
-        None, "windows begin so many sentences after one another; where they overlap, a translation is kept from the "
-        "first that has it (1: sliding) [J: no overlap]", metavar="N", between=(1, None),
-    )  # fmt: skip
+        None,
+        "windows begin so many sentences after one another; where they overlap, a translation is kept from the "
+        "first that has it (1: sliding) [J: no overlap]",
+        metavar="N",
+        between=(1, None),
+    )
     context_word_dropout: float = option(
         0.0,
         "in training, how often a word of a sentence that is only read is replaced by <mask>",

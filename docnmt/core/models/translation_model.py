@@ -69,8 +69,17 @@ class TranslationModel(Protocol[MemoryT, StateT, WrittenT]):
 
 
 _PARTS = (
-    "reading", "output", "encode", "begin", "remember", "step", "training", "parameters", "train", "__call__",
-)  # fmt: skip
+    "reading",
+    "output",
+    "encode",
+    "begin",
+    "remember",
+    "step",
+    "training",
+    "parameters",
+    "train",
+    "__call__",
+)
 
 
 def lacking(model: object) -> list[str]:

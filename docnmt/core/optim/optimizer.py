@@ -34,5 +34,8 @@ def build_optimizer(
             {"params": parameters, "weight_decay": config.weight_decay if dim == 2 else 0.0, "scale": scale}
             for (dim, scale), parameters in sorted(groups.items(), key=lambda group: group[0])
         ],
-        lr=config.lr, betas=(first, second), eps=1e-8, fused=True,
-    )  # fmt: skip
+        lr=config.lr,
+        betas=(first, second),
+        eps=1e-8,
+        fused=True,
+    )

@@ -98,8 +98,10 @@ class Address:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; a share of no lines is None."""
         content: dict[str, Any] = {
-            "language": self.language, "lines": self.lines, "reference_lines": self.reference_lines,
-        }  # fmt: skip
+            "language": self.language,
+            "lines": self.lines,
+            "reference_lines": self.reference_lines,
+        }
         for name, counts in self.evaluation.counts.items():
             sums = counts.sum(axis=0)
             content[name], content[f"{name}_lines"] = _share(sums), int(sums[1])
@@ -137,8 +139,10 @@ def score_address(
         return [rule.form(sentence) if there else None for there, sentence in zip(asked, sentences, strict=True)]
 
     ours, theirs = forms(hypotheses), forms(reference)
-    agreement = np.array([[a is not None and a == b, a is not None and b is not None]
-                          for a, b in zip(ours, theirs, strict=True)], dtype=np.float64).reshape(-1, 2)  # fmt: skip
+    agreement = np.array(
+        [[a is not None and a == b, a is not None and b is not None] for a, b in zip(ours, theirs, strict=True)],
+        dtype=np.float64,
+    ).reshape(-1, 2)
     (consistency, distances), (of_reference, _) = (_kept(each, document_offsets) for each in (ours, theirs))
     return Address(
         rule.language,

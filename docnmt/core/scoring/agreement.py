@@ -15,9 +15,12 @@ INSTALLED = importlib.util.find_spec("mt_thresholds") is not None
 #: The package's names of metrics; those it does not have (TER, d-BLEU, COMET in windows) have no agreement.
 _BLEU = {"flores101": "spbleu101", "flores200": "spbleu200"}  # by tokenizer
 _COMET_MODELS = {
-    "Unbabel/wmt20-comet-da": "comet20", "Unbabel/wmt22-comet-da": "comet22",
-    "Unbabel/wmt22-cometkiwi-da": "cometkiwi22", "Unbabel/XCOMET-XL": "xcometxl", "Unbabel/XCOMET-XXL": "xcometxxl",
-}  # fmt: skip
+    "Unbabel/wmt20-comet-da": "comet20",
+    "Unbabel/wmt22-comet-da": "comet22",
+    "Unbabel/wmt22-cometkiwi-da": "cometkiwi22",
+    "Unbabel/XCOMET-XL": "xcometxl",
+    "Unbabel/XCOMET-XXL": "xcometxxl",
+}
 
 
 def human_agreement(name: str, metric: Summed, difference: float) -> float | None:

@@ -39,8 +39,9 @@ class ReportConfig:
     address: str | None = option(
         None,
         "also the forms of address (tu or vous, du or Sie): whether they are the reference's, and whether documents "
-        "keep to one; of a translation from English into this language, or as de-fr", metavar="LANG",
-    )  # fmt: skip
+        "keep to one; of a translation from English into this language, or as de-fr",
+        metavar="LANG",
+    )
     comet: str | None = option(
         None, "also COMET by this model (Unbabel/wmt22-comet-da); needs the extra docnmt[comet]", metavar="MODEL"
     )
@@ -74,9 +75,11 @@ class ScoreConfig:
     """Options for scoring a translation against references."""
 
     ref: tuple[str, ...] = option(
-        dataclasses.MISSING, "reference, a sentence a line, empty lines between documents; or several; like --sys and "
-        "--src also a table (.tsv, .jsonl or .parquet)", metavar="FILE",
-    )  # fmt: skip
+        dataclasses.MISSING,
+        "reference, a sentence a line, empty lines between documents; or several; like --sys and "
+        "--src also a table (.tsv, .jsonl or .parquet)",
+        metavar="FILE",
+    )
     sys: str = option(dataclasses.MISSING, "the translation: the reference's lines, line by line", metavar="FILE")
     src: str | None = option(
         None, "the source, for lexical consistency, --address and --comet", metavar="FILE", basic=True
@@ -137,8 +140,10 @@ class AnswersConfig:
     last_sentence: str | None = option(
         None,
         "the lines have the context's translation first: search only their last sentences, by ctxpro's rules for this "
-        "language; needs the extra docnmt[ctxpro]", metavar="LANG", basic=True,
-    )  # fmt: skip
+        "language; needs the extra docnmt[ctxpro]",
+        metavar="LANG",
+        basic=True,
+    )
     json: bool = option(False, "print JSON instead of text: also which questions were answered")
 
 

@@ -66,10 +66,14 @@ class PartScores:
     def of(cls, by: str, systems: dict[str, Evaluation]) -> PartScores:
         """Score the parts for systems that were evaluated on the same sentences."""
         found, whole = parts(by, next(iter(systems.values()))), by == "document-length"
-        return cls(by, found, {
-            name: [each.of_part(part.sentences, part.documents if whole else None) for part in found]
-            for name, each in systems.items()
-        })  # fmt: skip
+        return cls(
+            by,
+            found,
+            {
+                name: [each.of_part(part.sentences, part.documents if whole else None) for part in found]
+                for name, each in systems.items()
+            },
+        )
 
     def __str__(self) -> str:
         names = [f"{metric}{suffix}" for metric in self._metrics for suffix in self._suffixes]
@@ -94,12 +98,14 @@ class PartScores:
             "by": self.by,
             "parts": [
                 {
-                    "part": part.label, "sentences": len(part.sentences), "documents": len(part.documents),
+                    "part": part.label,
+                    "sentences": len(part.sentences),
+                    "documents": len(part.documents),
                     **{name: rows[number] for name, rows in self.scores.items()},
                 }
                 for number, part in enumerate(self.parts)
             ],
-        }  # fmt: skip
+        }
 
     def draw(self, path: Path) -> None:
         """Draw a picture with a panel per metric and a line per system.

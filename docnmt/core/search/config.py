@@ -67,13 +67,19 @@ class DiverseBeamSearchConfig(BeamSearchConfig):
     """Options of diverse beam search, which divides the beam into groups."""
 
     diverse_beam_groups: int | None = option(
-        None, "groups of equal size that --beam is divided into; later ones avoid what earlier ones write [--beam]",
-        metavar="N", basic=True, between=(1, None),
-    )  # fmt: skip
+        None,
+        "groups of equal size that --beam is divided into; later ones avoid what earlier ones write [--beam]",
+        metavar="N",
+        basic=True,
+        between=(1, None),
+    )
     diverse_beam_strength: float = option(
-        0.5, "how much less log-probability a token has for a group, for each hypothesis of an earlier group that has "
-        "it at the same place", basic=True, between=(0, MOST_STRENGTH),
-    )  # fmt: skip
+        0.5,
+        "how much less log-probability a token has for a group, for each hypothesis of an earlier group that has "
+        "it at the same place",
+        basic=True,
+        between=(0, MOST_STRENGTH),
+    )
 
     def problems(self) -> list[str]:
         """Return a message for each contradiction between the values."""
@@ -101,9 +107,10 @@ class SamplingConfig(SearchConfig):
         between=(1, MOST_ROWS),
     )
     mbr: Literal["chrf"] | None = option(
-        None, "draw --mbr-samples and give the one that is most like the others, by sentence chrF (minimum Bayes risk)",
+        None,
+        "draw --mbr-samples and give the one that is most like the others, by sentence chrF (minimum Bayes risk)",
         basic=True,
-    )  # fmt: skip
+    )
     mbr_samples: int = option(
         50,
         "samples of a sentence that --mbr compares, each with all others",
@@ -145,13 +152,18 @@ class GenerationConfig:
         8000, "source subwords encoded at once; a larger document is encoded by itself", between=(1, None)
     )
     glossary: str | None = option(
-        None, "terms that translations keep to: lines SOURCE tab TARGET; where a sentence has the source term, its "
-        "translation has the target term", metavar="TERMS.tsv", basic=True,
-    )  # fmt: skip
+        None,
+        "terms that translations keep to: lines SOURCE tab TARGET; where a sentence has the source term, its "
+        "translation has the target term",
+        metavar="TERMS.tsv",
+        basic=True,
+    )
     formality: Literal["formal", "informal"] | None = option(
-        None, "write every sentence in this form of address (vous or tu, Sie or du); for models trained with "
-        "docnmt-train --formality-share [as the model chooses]", basic=True,
-    )  # fmt: skip
+        None,
+        "write every sentence in this form of address (vous or tu, Sie or du); for models trained with "
+        "docnmt-train --formality-share [as the model chooses]",
+        basic=True,
+    )
     batch_size: int = option(64, "sentences decoded at once", aliases=("--max-sentences",), between=(1, None))
 
     def texts_at_once(self, width: int) -> int:

@@ -123,9 +123,19 @@ def translate_corpus(
     search = GENERATORS.config(options.generator)() if search is None else search
     found: dict[int, list[Hypothesis]] = {}
     job, own_numbers = job_of(
-        models, task, corpus, options, search, finder=finder, given=given, memory=memory, window=context_window,
-        before=before, progress=progress, deliver=found.__setitem__,
-    )  # fmt: skip
+        models,
+        task,
+        corpus,
+        options,
+        search,
+        finder=finder,
+        given=given,
+        memory=memory,
+        window=context_window,
+        before=before,
+        progress=progress,
+        deliver=found.__setitem__,
+    )
 
     def _translated(ranges: Sequence[tuple[int, int]]) -> Iterator[SentenceResult]:
         for number in _searched(job, ranges, found):
@@ -184,10 +194,19 @@ def job_of(
     corpus = replace(corpus, target=None)  # where documents are cut must not depend on the reference
     tokens = given_tokens(given, corpus.num_sentences, task.target_tokenizer)
     job = Job(
-        models, task, corpus, options, search, given=tokens, window=window,
+        models,
+        task,
+        corpus,
+        options,
+        search,
+        given=tokens,
+        window=window,
         terms=None if terms is None else terms.renumbered(own_numbers.tolist()),
-        streams=before + streams_of(own_numbers), asked=own_numbers >= 0, progress=progress, deliver=deliver,
-    )  # fmt: skip
+        streams=before + streams_of(own_numbers),
+        asked=own_numbers >= 0,
+        progress=progress,
+        deliver=deliver,
+    )
     check_memory(job)
     return job, own_numbers
 

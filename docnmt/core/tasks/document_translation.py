@@ -57,9 +57,13 @@ class DocumentTranslation:
         languages = (meta["source_lang"], meta["target_lang"])
         source, target = load_tokenizers(data_dir, meta)
         return cls(
-            config, languages=languages, tokenizers=(source, target), fingerprint=meta["fingerprint"],
-            data_dir=data_dir, known_levels=meta["files"].get("train.structure.bin", {}).get("levels", 0),
-        )  # fmt: skip
+            config,
+            languages=languages,
+            tokenizers=(source, target),
+            fingerprint=meta["fingerprint"],
+            data_dir=data_dir,
+            known_levels=meta["files"].get("train.structure.bin", {}).get("levels", 0),
+        )
 
     def of_folder(self, data_dir: Path) -> DocumentTranslation:
         """Return the same task with another data folder."""
@@ -72,9 +76,11 @@ class DocumentTranslation:
         joined = "tokenizer.target" not in state.tensors
         target = source if joined else Tokenizer.from_bytes(bytes(state.tensors["tokenizer.target"].numpy()))
         return cls(
-            config, languages=tuple(state.json["languages"]), tokenizers=(source, target),
+            config,
+            languages=tuple(state.json["languages"]),
+            tokenizers=(source, target),
             known_levels=state.json.get("levels", 0),
-        )  # fmt: skip
+        )
 
     def state(self) -> TaskState:
         """Return what a checkpoint stores so that it translates without the data folder."""

@@ -2,7 +2,8 @@
 
 Tensors: `model.*` (shared parameters once), `optimizer.<moment>.<parameter>` (only if training can continue), and the
 task's own (`tokenizer.*`). The safetensors header carries two keys: `docnmt`, a JSON object described by
-`CheckpointHeader`, and `xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.checksums.Seal`). Nothing is ever unpickled.
+`CheckpointHeader`, and `xxh3`, the checksums of this text and of each tensor (`docnmt.runtime.checksums.Seal`). Nothing
+is ever unpickled.
 """
 
 from __future__ import annotations

@@ -14,8 +14,13 @@ from docnmt.registry.options import Open, option
 
 #: The names of the sections of `docnmt-train`: in `--help`, in config.yaml and in a checkpoint's header.
 SECTIONS: tuple[Literal["run", "training", "optimization", "task", "model", "criterion"], ...] = (
-    "run", "training", "optimization", "task", "model", "criterion",
-)  # fmt: skip
+    "run",
+    "training",
+    "optimization",
+    "task",
+    "model",
+    "criterion",
+)
 
 
 @dataclass(frozen=True)
@@ -36,19 +41,23 @@ class RunConfig:
         between=(1, None),
     )
     keep_last: int = option(
-        0, "also keep the checkpoints of the N last validations (without validation: saves) under names of their own, "
+        0,
+        "also keep the checkpoints of the N last validations (without validation: saves) under names of their own, "
         "for docnmt-average",
-        aliases=("--keep-last-epochs",), between=(0, None),
-    )  # fmt: skip
+        aliases=("--keep-last-epochs",),
+        between=(0, None),
+    )
     context_worth: bool = option(
-        True, "at each validation of a model that reads context, also measure what context is worth: nll in foreign "
+        True,
+        "at each validation of a model that reads context, also measure what context is worth: nll in foreign "
         "context and without any, two more passes over the validation data",
-    )  # fmt: skip
+    )
     dry_run: bool = option(False, "print options, parameters, batches and memory, and write nothing")
     shard: bool = option(
-        False, "divide parameters, gradients and the optimizer's moments among the processes of torchrun (FSDP2), for "
+        False,
+        "divide parameters, gradients and the optimizer's moments among the processes of torchrun (FSDP2), for "
         "models that do not fit into one; checkpoints stay the same",
-    )  # fmt: skip
+    )
     overwrite: bool = option(False, "start anew: delete the checkpoints and logs that --save-dir holds")
 
 
@@ -60,13 +69,19 @@ class TrainingConfig:
     task: str | None = option(None, "task [the one DATA was made for]", metavar="NAME")
     criterion: str | None = option(None, "loss [the task's]", metavar="NAME")
     finetune_from_model: str | None = option(
-        None, "start from the weights of this checkpoint or --save-dir: a sentence 'transformer' for a document model, "
-        "which then begins exactly where that one is, or a model of the same kind", metavar="CKPT", basic=True,
-    )  # fmt: skip
+        None,
+        "start from the weights of this checkpoint or --save-dir: a sentence 'transformer' for a document model, "
+        "which then begins exactly where that one is, or a model of the same kind",
+        metavar="CKPT",
+        basic=True,
+    )
     finetune_lr_scale: float | None = option(
-        None, "the learning rate of the parts that a sentence model has, too, as a share of --lr, as 0.2; 0 freezes "
-        "them; of a new sentence model these are all parameters", between=(0, None), needs="finetune_from_model",
-    )  # fmt: skip
+        None,
+        "the learning rate of the parts that a sentence model has, too, as a share of --lr, as 0.2; 0 freezes "
+        "them; of a new sentence model these are all parameters",
+        between=(0, None),
+        needs="finetune_from_model",
+    )
     max_tokens: int = option(4096, "largest batch, in subwords of its longer side", basic=True, between=(1, None))
     max_sentences: int | None = option(
         None, "largest batch, in units of the data", aliases=("--batch-size",), between=(1, None)
@@ -74,9 +89,12 @@ class TrainingConfig:
     update_freq: int = option(1, "batches accumulated for one update", between=(1, None))
     seed: int = option(1, "of initial weights, order and dropout", between=(0, None))
     ema: float | None = option(
-        None, "keep the running mean of the weights with this decay, as 0.999; validation judges it, and all "
-        "checkpoints but checkpoint_last hold it", metavar="DECAY", between=(Open(0), Open(1)),
-    )  # fmt: skip
+        None,
+        "keep the running mean of the weights with this decay, as 0.999; validation judges it, and all "
+        "checkpoints but checkpoint_last hold it",
+        metavar="DECAY",
+        between=(Open(0), Open(1)),
+    )
     bf16: bool = option(False, "compute in bfloat16 where it is safe; weights stay in float32", basic=True)
     validate_interval: int = option(1, "epochs between two validations", between=(1, None))
     validate_interval_updates: int | None = option(None, "validate every N updates, too", between=(1, None))
@@ -84,10 +102,13 @@ class TrainingConfig:
         False, "never validate: there is no best checkpoint then", excludes=("eval_metrics", "best_checkpoint_metric")
     )
     best_checkpoint_metric: str = option(
-        "loss", "what chooses checkpoint_best and drives --patience: loss, nll, or a metric of the task such as bleu",
-        metavar="NAME", basic=True,
-    )  # fmt: skip
+        "loss",
+        "what chooses checkpoint_best and drives --patience: loss, nll, or a metric of the task such as bleu",
+        metavar="NAME",
+        basic=True,
+    )
     eval_metrics: bool = option(
-        False, "compute the task's own metrics (BLEU) at each validation, also when they choose nothing",
+        False,
+        "compute the task's own metrics (BLEU) at each validation, also when they choose nothing",
         aliases=("--eval-bleu",),
-    )  # fmt: skip
+    )

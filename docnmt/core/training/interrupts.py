@@ -16,8 +16,10 @@ from docnmt.runtime.errors import HungUp, Terminated
 T = TypeVar("T")
 
 _RAISES: dict[int, type[BaseException]] = {
-    signal.SIGTERM: Terminated, signal.SIGHUP: HungUp, signal.SIGINT: KeyboardInterrupt,
-}  # fmt: skip
+    signal.SIGTERM: Terminated,
+    signal.SIGHUP: HungUp,
+    signal.SIGINT: KeyboardInterrupt,
+}
 #: A second signal within this many seconds is an echo: the first goes to the whole job and again through its launcher.
 _ECHO = 10.0
 

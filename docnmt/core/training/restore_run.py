@@ -31,8 +31,9 @@ def restore(run: Run, checkpoint: Checkpoint) -> None:
         if checkpoint.header[name] != now:
             print(
                 f"warning: {checkpoint.path} was trained with {name} {checkpoint.header[name]}, this process has "
-                f"{now}: the run continues, but not bit for bit as without the interruption", file=sys.stderr,
-            )  # fmt: skip
+                f"{now}: the run continues, but not bit for bit as without the interruption",
+                file=sys.stderr,
+            )
 
 
 def load_means(mean: MeanWeights, checkpoint: Checkpoint) -> None:

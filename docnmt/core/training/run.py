@@ -103,9 +103,13 @@ class Run:
     def plan(self, data: Dataset, *, shuffle: bool) -> list[np.ndarray]:
         """Return the batches of a dataset in this epoch."""
         return plan_batches(
-            data.sizes, self.training.max_tokens, max_units=self.training.max_sentences,
-            seed=self.training.seed, epoch=self.state.epoch, shuffle=shuffle,
-        )  # fmt: skip
+            data.sizes,
+            self.training.max_tokens,
+            max_units=self.training.max_sentences,
+            seed=self.training.seed,
+            epoch=self.state.epoch,
+            shuffle=shuffle,
+        )
 
     def loss(self, data: Dataset, units: np.ndarray) -> tuple[Tensor, dict[str, float | Tensor]]:
         """Return the summed loss of a batch, and its sums to log: `size`, `tokens` and the criterion's own."""

@@ -57,9 +57,18 @@ class _BiasActivation(torch.autograd.Function):
         programs = triton.cdiv(rows, _ROWS)
         sums = grad.new_empty(programs, columns, dtype=torch.float32)
         _backward[(programs, triton.cdiv(columns, _BLOCK_COLUMNS))](
-            kept, bias, grad, d_product, sums, rows, columns,
-            KIND=ctx.kind, ROWS=_BLOCK_ROWS, COLUMNS=_BLOCK_COLUMNS, BLOCKS=_ROWS // _BLOCK_ROWS,
-        )  # fmt: skip
+            kept,
+            bias,
+            grad,
+            d_product,
+            sums,
+            rows,
+            columns,
+            KIND=ctx.kind,
+            ROWS=_BLOCK_ROWS,
+            COLUMNS=_BLOCK_COLUMNS,
+            BLOCKS=_ROWS // _BLOCK_ROWS,
+        )
         return d_product, sums.sum(0, dtype=bias.dtype), None
 
 

@@ -41,11 +41,25 @@ def choose_sentences(
     scores = queries.new_empty(heads, rows, t)
     queries, sentences = queries.contiguous(), sentences.contiguous()
     _choose[triton.cdiv(rows, _QUERIES), heads](
-        queries, sentences, kept, scores,
-        query_layout.document_of_token, query_layout.sentence_of_token, query_layout.document_offsets,
-        key_layout.document_offsets, key_layout.sentence_offsets, rows, len(sentences), d**-0.5,
-        EARLIER=earlier, T=t, ROOM=triton.next_power_of_2(max(2, t)), D=d, QUERIES=_QUERIES, SENTENCES=_SENTENCES,
-    )  # fmt: skip
+        queries,
+        sentences,
+        kept,
+        scores,
+        query_layout.document_of_token,
+        query_layout.sentence_of_token,
+        query_layout.document_offsets,
+        key_layout.document_offsets,
+        key_layout.sentence_offsets,
+        rows,
+        len(sentences),
+        d**-0.5,
+        EARLIER=earlier,
+        T=t,
+        ROOM=triton.next_power_of_2(max(2, t)),
+        D=d,
+        QUERIES=_QUERIES,
+        SENTENCES=_SENTENCES,
+    )
     return kept, scores
 
 

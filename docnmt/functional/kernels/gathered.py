@@ -23,9 +23,16 @@ def gathered_sum(rows: Tensor, place: Tensor, weights: Tensor, kind: torch.dtype
     heads, queries, t = place.shape
     out = rows.new_empty(queries, heads, rows.shape[-1], dtype=kind)
     _sum[triton.cdiv(queries, _QUERIES), heads](
-        rows, place, weights, out, queries, rows.shape[-1],
-        T=t, D=triton.next_power_of_2(rows.shape[-1]), QUERIES=_QUERIES,
-    )  # fmt: skip
+        rows,
+        place,
+        weights,
+        out,
+        queries,
+        rows.shape[-1],
+        T=t,
+        D=triton.next_power_of_2(rows.shape[-1]),
+        QUERIES=_QUERIES,
+    )
     return out
 
 
@@ -34,9 +41,17 @@ def gathered_dot(rows: Tensor, place: Tensor, nothing: Tensor, x: Tensor) -> Ten
     heads, queries, t = place.shape
     out = rows.new_empty(heads, queries, t, dtype=torch.float32)
     _dot[triton.cdiv(queries, _QUERIES), heads](
-        rows, place, nothing, x.contiguous(), out, queries, rows.shape[-1],
-        T=t, D=triton.next_power_of_2(rows.shape[-1]), QUERIES=_QUERIES,
-    )  # fmt: skip
+        rows,
+        place,
+        nothing,
+        x.contiguous(),
+        out,
+        queries,
+        rows.shape[-1],
+        T=t,
+        D=triton.next_power_of_2(rows.shape[-1]),
+        QUERIES=_QUERIES,
+    )
     return out
 
 

@@ -71,9 +71,24 @@ class _ResidualNorm(torch.autograd.Function):
         width = triton.next_power_of_2(d)
         block = max(1, _NUMBERS // width)
         _forward[(triton.cdiv(rows, block),)](
-            x, added, gain, shift, total, normed, statistics, rows, d, dropout, eps, seed,
-            ADDS=added is not None, NORMS=gain is not None, DROPS=dropout > 0, D=width, ROWS=block,
-        )  # fmt: skip
+            x,
+            added,
+            gain,
+            shift,
+            total,
+            normed,
+            statistics,
+            rows,
+            d,
+            dropout,
+            eps,
+            seed,
+            ADDS=added is not None,
+            NORMS=gain is not None,
+            DROPS=dropout > 0,
+            D=width,
+            ROWS=block,
+        )
         total = x if total is None else total  # its gradient then comes here, to be added to the norm's
         ctx.save_for_backward(total, gain, statistics)
         ctx.numbers = dropout, seed
@@ -99,11 +114,26 @@ class _ResidualNorm(torch.autograd.Function):
         programs = triton.cdiv(rows, max(block, _ROWS))
         sums = total.new_empty(programs, 2, d, dtype=torch.float32) if norms else None
         _backward[(programs,)](
-            None if d_total is None else d_total.contiguous(), None if d_normed is None else d_normed.contiguous(),
-            total, gain, statistics, dx, d_added, sums, rows, d, dropout, seed,
-            ADDS=d_added is not None, NORMS=norms, PASSES=d_total is not None, DROPS=dropout > 0,
-            D=width, ROWS=block, BLOCKS=max(block, _ROWS) // block,
-        )  # fmt: skip
+            None if d_total is None else d_total.contiguous(),
+            None if d_normed is None else d_normed.contiguous(),
+            total,
+            gain,
+            statistics,
+            dx,
+            d_added,
+            sums,
+            rows,
+            d,
+            dropout,
+            seed,
+            ADDS=d_added is not None,
+            NORMS=norms,
+            PASSES=d_total is not None,
+            DROPS=dropout > 0,
+            D=width,
+            ROWS=block,
+            BLOCKS=max(block, _ROWS) // block,
+        )
         of_norm = (None, None) if sums is None else sums.sum(0, dtype=gain.dtype)
         return dx, d_added, of_norm[0], of_norm[1], None, None, None, None, None
 

@@ -61,9 +61,20 @@ class _Short(torch.autograd.Function):
         lse = q.new_empty(heads, rows, dtype=torch.float32)
         places = q_spans.span_of_token, q_spans.offsets, k_spans.span_of_token, k_spans.offsets
         _forward[triton.cdiv(rows, BLOCK_Q), heads](
-            q, k, v, out, lse, *places, rows, *_strides(q, k, v), width**-0.5 * _LOG2E,
-            CAUSAL=causal, D=width, BLOCK_Q=BLOCK_Q, BLOCK_K=BLOCK_K,
-        )  # fmt: skip
+            q,
+            k,
+            v,
+            out,
+            lse,
+            *places,
+            rows,
+            *_strides(q, k, v),
+            width**-0.5 * _LOG2E,
+            CAUSAL=causal,
+            D=width,
+            BLOCK_Q=BLOCK_Q,
+            BLOCK_K=BLOCK_K,
+        )
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.spans, ctx.causal = (q_spans, k_spans), causal
         return out
@@ -80,9 +91,26 @@ class _Short(torch.autograd.Function):
         places = q_spans.span_of_token, q_spans.offsets, k_spans.span_of_token, k_spans.offsets
         of_queries = triton.cdiv(rows, BLOCK_Q)
         _backward[of_queries + triton.cdiv(len(k), BLOCK_Q), heads](
-            q, k, v, out, grad, lse, dq, dk, dv, *places, rows, len(k), of_queries, *_strides(q, k, v), width**-0.5,
-            CAUSAL=ctx.causal, D=width, BLOCK_Q=BLOCK_Q, BLOCK_K=BLOCK_K,
-        )  # fmt: skip
+            q,
+            k,
+            v,
+            out,
+            grad,
+            lse,
+            dq,
+            dk,
+            dv,
+            *places,
+            rows,
+            len(k),
+            of_queries,
+            *_strides(q, k, v),
+            width**-0.5,
+            CAUSAL=ctx.causal,
+            D=width,
+            BLOCK_Q=BLOCK_Q,
+            BLOCK_K=BLOCK_K,
+        )
         return dq, dk, dv, None, None, None
 
 

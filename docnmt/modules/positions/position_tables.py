@@ -139,8 +139,12 @@ class Learned(Indexed):
             level = LEVELS[self.column]
             logger.warning(
                 "a %s index of %d is past the %d learned positions: all indices from %d on share the last one "
-                "(--max-positions)", level, most, len(self.weight), len(self.weight) - 1,
-            )  # fmt: skip
+                "(--max-positions)",
+                level,
+                most,
+                len(self.weight),
+                len(self.weight) - 1,
+            )
         return nn.functional.embedding(index.clamp(0, len(self.weight) - 1), self.weight)
 
 

@@ -56,10 +56,14 @@ class FusionClassifier(nn.Module):
         with random_stream("position"):
             options = POSITIONS.options(config.position, config)
             position = build_position(
-                config.position, width, options=options, levels=config.levels or 2,
-                max_positions=config.max_positions or 4096, max_distance=config.relative_horizon or 16,
+                config.position,
+                width,
+                options=options,
+                levels=config.levels or 2,
+                max_positions=config.max_positions or 4096,
+                max_distance=config.relative_horizon or 16,
                 std=1.0,  # the same as embeddings before their √d, and as the notebooks' tables
-            )  # fmt: skip
+            )
         with random_stream("embedding"):
             tokens = nn.Embedding(task.vocabulary_size, width)
             nn.init.normal_(tokens.weight, std=config.embedding_std)

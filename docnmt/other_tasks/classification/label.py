@@ -40,8 +40,9 @@ def classify(config: ClassifyConfig, out: TextIO) -> None:
     if cut := int((np.diff(data.arrays.token_offsets) > data.lengths).sum()):
         print(
             f"warning: {cut:,} of {len(texts):,} texts are longer than the {task.config.max_length:,} tokens that the "
-            "classifier reads (the --max-length of its training)", file=sys.stderr,
-        )  # fmt: skip
+            "classifier reads (the --max-length of its training)",
+            file=sys.stderr,
+        )
     probabilities = label_probabilities(loaded.model, data, max_tokens=config.max_tokens)
     for row in probabilities:
         out.write(_line(row, task.labels, config.all_probabilities))

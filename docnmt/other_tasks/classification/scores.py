@@ -45,9 +45,13 @@ class ClassificationScores:
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
         return {
-            "accuracy": self.accuracy, "macro_f1": self.macro_f1, "count": self.count, "labels": list(self.labels),
-            "f1": self.f1.tolist(), "confusion": self.confusion.tolist(),
-        }  # fmt: skip
+            "accuracy": self.accuracy,
+            "macro_f1": self.macro_f1,
+            "count": self.count,
+            "labels": list(self.labels),
+            "f1": self.f1.tolist(),
+            "confusion": self.confusion.tolist(),
+        }
 
     def __str__(self) -> str:
         """Format the scores and the matrix as a table."""

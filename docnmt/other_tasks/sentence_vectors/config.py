@@ -27,9 +27,11 @@ class NliPreprocessConfig:
     valid: tuple[str, ...] = option(dataclasses.MISSING, "pairs that choose the model", metavar="FILE")
     destdir: str = option(dataclasses.MISSING, "folder to write", metavar="DIR")
     vectors: tuple[str, ...] = option(
-        (), "word vectors, one file for each embedding type: GloVe or word2vec text, word2vec .bin, fastText .vec, "
-        f".npz [random ones of {RANDOM_DIMENSIONS} dimensions]", metavar="FILE",
-    )  # fmt: skip
+        (),
+        "word vectors, one file for each embedding type: GloVe or word2vec text, word2vec .bin, fastText .vec, "
+        f".npz [random ones of {RANDOM_DIMENSIONS} dimensions]",
+        metavar="FILE",
+    )
     test: tuple[str, ...] = option((), "pairs for the final test", metavar="FILE")
     keep_words: int = option(
         100_000, "besides the words of the pairs, keep the first N words of every vector file", between=(0, None)

@@ -137,9 +137,13 @@ class Source2TokenEncoder(WordEncoder):
     def of(cls, config: Source2TokenEncoderConfig, task: SentenceTask) -> Source2TokenEncoder:
         """Build the encoder that `config` describes."""
         return cls(
-            dims=task.embeddings.dims, d_model=config.embed_dim, layers=config.encoder_layers, heads=config.heads,
-            d_inner=config.ffn_dim, dropout=config.dropout,
-        )  # fmt: skip
+            dims=task.embeddings.dims,
+            d_model=config.embed_dim,
+            layers=config.encoder_layers,
+            heads=config.heads,
+            d_inner=config.ffn_dim,
+            dropout=config.dropout,
+        )
 
     def forward(self, tokens: Tensor, tables: Sequence[Tensor], spans: Spans) -> Tensor:
         """Encode tokens (T,) as (S, d_model). Every sentence needs a word."""

@@ -107,9 +107,15 @@ class InferLiteEncoder(WordEncoder):
     def of(cls, config: InferLiteConfig, task: SentenceTask) -> InferLiteEncoder:
         """Build the encoder that `config` describes."""
         return cls(
-            dims=task.embeddings.dims, d_model=config.hidden_dim, d_output=config.output_dim, layers=config.conv_layers,
-            width=config.conv_width, gate=config.gate, skip=config.skip, pooling=config.pooling,
-        )  # fmt: skip
+            dims=task.embeddings.dims,
+            d_model=config.hidden_dim,
+            d_output=config.output_dim,
+            layers=config.conv_layers,
+            width=config.conv_width,
+            gate=config.gate,
+            skip=config.skip,
+            pooling=config.pooling,
+        )
 
     def gates(self, types: Sequence[Tensor], spans: Spans) -> Tensor:
         """Return the gates G_M^k of each word for types K × (T, d_k): (K, T, d_model).

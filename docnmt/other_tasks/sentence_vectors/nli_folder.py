@@ -53,10 +53,15 @@ def preprocess_nli(config: NliPreprocessConfig, say: Callable[[str], None]) -> N
             words_of = [embeddings.indices(text) for text in texts[name]]
             files |= PairDataset.of(name, words_of, pairs.labels, len(embeddings.words)).save(folder)
         write_meta(
-            folder, task=TASK, files=files, vectors=list(embeddings.names), words=len(embeddings.words),
+            folder,
+            task=TASK,
+            files=files,
+            vectors=list(embeddings.names),
+            words=len(embeddings.words),
             splits={name: {"pairs": len(splits[name].labels), "words": counts[name].total()} for name in splits},
-            options=to_dict(config), report=report,
-        )  # fmt: skip
+            options=to_dict(config),
+            report=report,
+        )
     say(f"{destination}: {len(embeddings.words):,} words, embedding types: {len(embeddings.vectors)}")
 
 

@@ -66,10 +66,14 @@ class PairClassifier(nn.Module):
     def __init__(self, *, d_input: int, d_hidden: int, classes: int, dropout: float) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Linear(4 * d_input, d_hidden), nn.ReLU(), nn.Dropout(dropout),
-            nn.Linear(d_hidden, d_hidden), nn.ReLU(), nn.Dropout(dropout),
+            nn.Linear(4 * d_input, d_hidden),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(d_hidden, d_hidden),
+            nn.ReLU(),
+            nn.Dropout(dropout),
             nn.Linear(d_hidden, classes),
-        )  # fmt: skip
+        )
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         """Map vectors u, v (B, d) to logits (B, classes)."""
@@ -93,13 +97,17 @@ class SentencePairModel(nn.Module):
         self.hash: SemanticHash | None = None
         if config.hash_bits:
             self.hash = SemanticHash(
-                d_input=encoder.d_output, bits=config.hash_bits, steps=config.hash_steps,
+                d_input=encoder.d_output,
+                bits=config.hash_bits,
+                steps=config.hash_steps,
                 minimum=config.hash_min_temperature,
-            )  # fmt: skip
+            )
         self.classifier = PairClassifier(
-            d_input=config.hash_bits or encoder.d_output, d_hidden=config.classifier_dim, classes=len(task.labels),
+            d_input=config.hash_bits or encoder.d_output,
+            d_hidden=config.classifier_dim,
+            classes=len(task.labels),
             dropout=config.classifier_dropout,
-        )  # fmt: skip
+        )
 
     @property
     def tables(self) -> list[Tensor]:

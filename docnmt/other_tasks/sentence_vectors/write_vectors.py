@@ -129,9 +129,10 @@ def search(
     """
     binary, done = index.dtype == np.uint8, 0
     nearest: Callable[..., tuple[np.ndarray, np.ndarray]] = (
-        FaissIndex(index).nearest if backend == "faiss"
+        FaissIndex(index).nearest
+        if backend == "faiss"
         else partial(nearest_hamming if binary else nearest_cosine, index=index)
-    )  # fmt: skip
+    )
     for block in _blocks(lines, at_once):
         chunk = [words(line) for line in block]
         merits, places = nearest(encoder.codes(chunk) if binary else encoder.features(chunk), top=top)
