@@ -1,0 +1,81 @@
+#!/usr/bin/env python
+"""The tables of docs/results/dialogue.md, from the kept scores.
+
+    python recipes/dialogue/tables.py docs/measured/dialogue.jsonl
+
+With several seeds a cell is their mean and, in brackets, the smallest and the largest. A difference is from the sentence
+model of the same seed; its interval is over documents and stands where there is one seed, else the largest p.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+Row = dict[str, Any]  # a line of JSON: scores by their names
+SCORES = (("agreement", 1), ("consistency", 1), ("s-BLEU", 2), ("chrF", 2))
+GIVEN = {
+    "none": "nothing given",
+    "third": "the first third of each given, the rest scored",
+    "foreign": "the next dialogue's first third given instead",
+    "asked": "asked for the form of most lines of the reference",
+}
+TABLES = (("dev", ("none", "third")), ("diabla", ("none",)), ("diabla", ("third", "foreign")))
+TABLES += (("games", ("none", "third")), ("diabla", ("none", "asked")))
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """One number; or the mean, the smallest and the largest of several."""
+    mean = f"{fmean(values):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+
+
+def difference(rows: Sequence[Row], metric: str) -> str:
+    """How far a metric is from the sentence model's."""
+    found = [row["against_sentence"][metric] for row in rows if metric in row["against_sentence"]]
+    if not found:
+        return ""
+    p = max(each[3] for each in found)
+    said = f"p {'≤ ' if len(found) > 1 else ''}{p:.3f}".replace("0.", ".")
+    if len(found) == 1:
+        return f"{found[0][0]:+.2f} ({found[0][1]:+.2f} to {found[0][2]:+.2f}), {said}".replace("-", "−")
+    values = [each[0] for each in found]
+    return f"{fmean(values):+.2f} ({min(values):+.2f} to {max(values):+.2f}), {said}".replace("-", "−")
+
+
+def table(rows: Sequence[Row], where: str, ways: Sequence[str]) -> Iterator[str]:
+    """One table: a row for each system and what it was given."""
+    yield "| system | seeds | agreement | consistency | s-BLEU | difference | chrF | difference |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for way in ways:
+        systems: dict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            if (row.get("set"), row.get("given")) == (where, way):
+                systems[row["system"]].append(row)
+        if systems:
+            yield f"| *{GIVEN[way]}* | | | | | | | |"
+        for name in sorted(systems, key=lambda name: (name != "sentence", name)):
+            mine = systems[name]
+            if ("forms" in name) != ("asked" in ways) and name != "sentence":
+                continue
+            values = {score: spread([row[score] for row in mine], digits) for score, digits in SCORES}
+            bleu, chrf = (difference(mine, metric) if name != "sentence" else "" for metric in ("s-BLEU", "chrF"))
+            cells = (name, str(len(mine)), values["agreement"], values["consistency"], values["s-BLEU"], bleu)
+            yield f"| {' | '.join((*cells, values['chrF'], chrf))} |"
+
+
+def main() -> None:
+    """Print all tables, an empty line between them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scores", type=Path)
+    rows = [json.loads(line) for line in parser.parse_args().scores.read_text(encoding="utf-8").splitlines()]
+    print("\n\n".join("\n".join(table(rows, where, ways)) for where, ways in TABLES))
+
+
+if __name__ == "__main__":
+    main()
