@@ -67,7 +67,7 @@ def test_names_of_folders_and_documents_are_not_taken_for_each_other(
     for place in ("out.md/", "texts"):  # a folder by its slash, and one that is there
         assert main(["x.txt", "x.md", "-o", place, "--path", model, "--beam", "1"]) == 0
         assert (folder / place / "x.md").is_file()
-        assert ("note: out.md: is a new folder" in capsys.readouterr().err) == (place == "out.md/")
+        assert ("out.md: is a new folder" in capsys.readouterr().err) == (place == "out.md/")
 
 
 def test_nothing_becomes_nothing_or_is_refused(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
