@@ -60,7 +60,9 @@ class Choices:
         number, real = np.zeros((len(slots), width), np.int64), np.arange(width) < counts[:, None]
         number[real] = np.concatenate(slots)
         length = np.where(real, lengths[number], 0)
-        rows, first = ((x[:, None] * heads + np.arange(heads)[:, None]).reshape(-1, width) for x in (number, begins[number]))
+        rows, first = (
+            (x[:, None] * heads + np.arange(heads)[:, None]).reshape(-1, width) for x in (number, begins[number])
+        )
         arrays = (rows, first, length.repeat(heads, 0))
         at, begin, length_of = to_device(arrays, relevance.device)  # (N·h, S) each
         keys = in_float32(relevance.flatten(0, 1).index_select(0, at.flatten())).view(*at.shape, -1)

@@ -58,7 +58,8 @@ def _packs(dtype: torch.dtype, precision: str, threads: int) -> bool:
         with torch.inference_mode():
             for width, outputs in ((100, 36), (256, 768), (1024, 256), (512, 2048)):
                 weight, bias, x = (
-                    torch.randn(shape, generator=random).to(dtype) for shape in ((outputs, width), outputs, (300, width))
+                    torch.randn(shape, generator=random).to(dtype)
+                    for shape in ((outputs, width), outputs, (300, width))
                 )
                 packed = _pack(weight)
                 for rows in (x[:count] for count in (4, 5, 9, 16, 33, 64, 300)):

@@ -1,4 +1,4 @@
-"""Rows of decoding slots: the numbers of the general step, whatever stands beside a row and wherever its words stand."""
+"""Rows of decoding slots: the numbers of the general step, whatever stands beside a row and wherever its words are."""
 
 from __future__ import annotations
 
