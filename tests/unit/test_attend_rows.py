@@ -59,6 +59,15 @@ def test_they_are_the_general_step(policy: SelectionPolicy, beam: int) -> None:
     assert (found[4 * beam : 5 * beam] == 0).all()  # a document without a word
 
 
+def test_one_slot_may_have_all_rows() -> None:
+    keys, (q, sentence_q) = keys_of(0), queries(5)
+    expected = selective_attention_step(
+        q, sentence_q, keys, SelectionPolicy(2), document_of_row=torch.full((5,), 4)
+    )  # fmt: skip
+    found = attend_rows(q, sentence_q, keys.words, keys.values, choices_of(keys, [4]), SelectionPolicy(2))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
 def test_where_nothing_has_a_word_all_rows_are_0() -> None:
     keys, (q, sentence_q) = keys_of(0), queries(2)
     found = attend_rows(q, sentence_q, keys.words, keys.values, choices_of(keys, [3, 3]), SelectionPolicy(2))
