@@ -60,8 +60,9 @@ class Choices:
         number, real = np.zeros((len(slots), width), np.int64), np.arange(width) < counts[:, None]
         number[real] = np.concatenate(slots)
         length = np.where(real, lengths[number], 0)
-        each_head = np.arange(heads)[:, None]
-        rows, first = ((x[:, None] * heads + each_head).reshape(-1, width) for x in (number, begins[number]))
+        rows, first = (
+            (x[:, None] * heads + np.arange(heads)[:, None]).reshape(-1, width) for x in (number, begins[number])
+        )
         arrays = (rows, first, length.repeat(heads, 0))
         at, begin, length_of = to_device(arrays, relevance.device)  # (N·h, S) each
         keys = in_float32(relevance.flatten(0, 1).index_select(0, at.flatten())).view(*at.shape, -1)
@@ -106,9 +107,9 @@ def attend_rows(
         k, v = (x.flatten(0, 1).index_select(0, rows).view(*of.shape, -1) for x in (words, values))
         added = functional.pad(relevance.view(-1, t), (0, 1), value=-torch.inf).gather(1, of)[:, None]
         if k.dtype == added.dtype:
-            read = torch.baddbmm(added, query.view(-1, 1, d_k), k.mT, alpha=scale)  # (N·h·b, 1, columns)
+            read = torch.baddbmm(added, query.reshape(-1, 1, d_k), k.mT, alpha=scale)  # (N·h·b, 1, columns)
         else:
-            read = torch.bmm(query.view(-1, 1, d_k), k.mT).to(added.dtype) * scale + added
+            read = torch.bmm(query.reshape(-1, 1, d_k), k.mT).to(added.dtype) * scale + added
         weights = read.softmax(-1)
         if fewest == 0:
             weights = weights.masked_fill(ends[:, -1:, None] == 0, 0)

@@ -57,8 +57,10 @@ def _packs(dtype: torch.dtype, precision: str, threads: int) -> bool:
     try:
         with torch.inference_mode():
             for width, outputs in ((100, 36), (256, 768), (1024, 256), (512, 2048)):
-                shapes = ((outputs, width), (outputs,), (300, width))
-                weight, bias, x = (torch.randn(shape, generator=random).to(dtype) for shape in shapes)
+                weight, bias, x = (
+                    torch.randn(shape, generator=random).to(dtype)
+                    for shape in ((outputs, width), outputs, (300, width))
+                )
                 packed = _pack(weight)
                 for rows in (x[:count] for count in (4, 5, 9, 16, 33, 64, 300)):
                     if not torch.equal(_packed_product(rows, packed, bias), F.linear(rows, weight, bias)):
@@ -96,7 +98,7 @@ class EightBitLinear(nn.Module):
         shifted = (rows / scale + (_MIDDLE + 0.5)).to(torch.uint8)  # cutting off a positive number's fraction rounds x
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             shifted, 1.0, _MIDDLE, self._packed, self.scale, self._no_shift, None, 1.0, 0, torch.float32, "none", [], ""
-        )
+        )  # fmt: skip
         y = product * scale if self.bias is None else torch.addcmul(self.bias, product, scale)
         return y.view(*x.shape[:-1], self.out_features).to(x.dtype)
 

@@ -30,14 +30,14 @@ class Shelf:
 
     def put(self, documents: Sequence[Document]) -> np.ndarray:
         """The numbers of all sentences of these documents in order; those that are new are put behind the others."""
-        new = [(keys, number) for keys, number in documents if (id(keys), number) not in self._numbers]
+        new = dict.fromkeys((keys, number) for keys, number in documents if (id(keys), number) not in self._numbers)
         if new:
             words, sentences = self._ends[-1], len(self._ends) - 1
             parts = [self._enter(*document) for document in new]
-            places = (words, words, sentences)
-            held = (self.words, self.values, self._relevance)
-            tables = zip(held, places, zip(*parts, strict=True), strict=True)
-            self.words, self.values, self._relevance = (_written(table, at, rows) for table, at, rows in tables)
+            keys, values, relevance = zip(*parts, strict=True)
+            self.words = _written(self.words, words, keys)
+            self.values = _written(self.values, words, values)
+            self._relevance = _written(self._relevance, sentences, relevance)
         return np.concatenate([np.arange(0), *(self._numbers[id(keys), number] for keys, number in documents)])
 
     def _enter(self, keys: ContextKeys, document: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Rows of decoding slots: the numbers of the general step, whatever is beside a row and wherever its words are."""
+"""Rows of decoding slots: the numbers of the general step, whatever stands beside a row and wherever its words are."""
 
 from __future__ import annotations
 
@@ -57,6 +57,15 @@ def test_they_are_the_general_step(policy: SelectionPolicy, beam: int) -> None:
     found = attend_rows(q, sentence_q, keys.words, keys.values, choices_of(keys, documents), policy, own=places)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     assert (found[4 * beam : 5 * beam] == 0).all()  # a document without a word
+
+
+def test_one_slot_may_have_all_rows() -> None:
+    keys, (q, sentence_q) = keys_of(0), queries(5)
+    expected = selective_attention_step(
+        q, sentence_q, keys, SelectionPolicy(2), document_of_row=torch.full((5,), 4)
+    )  # fmt: skip
+    found = attend_rows(q, sentence_q, keys.words, keys.values, choices_of(keys, [4]), SelectionPolicy(2))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 def test_where_nothing_has_a_word_all_rows_are_0() -> None:
