@@ -106,9 +106,9 @@ def attend_rows(
         k, v = (x.flatten(0, 1).index_select(0, rows).view(*of.shape, -1) for x in (words, values))
         added = functional.pad(relevance.view(-1, t), (0, 1), value=-torch.inf).gather(1, of)[:, None]
         if k.dtype == added.dtype:
-            read = torch.baddbmm(added, query.view(-1, 1, d_k), k.mT, alpha=scale)  # (N·h·b, 1, columns)
+            read = torch.baddbmm(added, query.reshape(-1, 1, d_k), k.mT, alpha=scale)  # (N·h·b, 1, columns)
         else:
-            read = torch.bmm(query.view(-1, 1, d_k), k.mT).to(added.dtype) * scale + added
+            read = torch.bmm(query.reshape(-1, 1, d_k), k.mT).to(added.dtype) * scale + added
         weights = read.softmax(-1)
         if fewest == 0:
             weights = weights.masked_fill(ends[:, -1:, None] == 0, 0)
