@@ -249,10 +249,10 @@ class Translator:
         """
         if source_lang is not None or target_lang is not None:
             return self.between(source_lang, target_lang).score(
-                sources,
-                targets,
+                sources,  # type: ignore[arg-type]  # overloads
+                targets,  # type: ignore[arg-type]
                 lenpen=lenpen,
-                context_window=context_window,  # type: ignore[arg-type]  # overloads
+                context_window=context_window,
                 max_tokens=max_tokens,
             )
         generation, chosen = _search(1, {"lenpen": lenpen, "max_tokens": max_tokens})

@@ -3,8 +3,8 @@
 
     python recipes/dialogue/tables.py docs/measured/dialogue.jsonl
 
-With several seeds a cell is their mean and, in brackets, the smallest and the largest. A difference is from the sentence
-model of the same seed; its interval is over documents and stands where there is one seed, else the largest p.
+With several seeds a cell has their mean and, in brackets, the smallest and the largest. A difference is from the
+sentence model of the same seed. With one seed it has its interval over documents and p; with several, the largest p.
 """
 
 from __future__ import annotations

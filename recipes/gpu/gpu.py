@@ -216,7 +216,7 @@ def main() -> None:
         measure_attention(options.words, device, options.repeats)
     else:
         if options.no_kernels:
-            kernels._has_triton = lambda: False
+            kernels._switched_on = lambda: False
         measure_step(options.data, options.options, device, options.repeats, options.updates)
 
 

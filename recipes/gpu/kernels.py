@@ -34,7 +34,7 @@ def without(function: Callable[..., object]) -> Callable[..., object]:
     """The same call where there is no triton."""
 
     def run(*given: object) -> object:
-        with patch.object(kernels, "_has_triton", lambda: False):
+        with patch.object(kernels, "_switched_on", lambda: False):
             return function(*given)
 
     return run

@@ -389,13 +389,13 @@ def pretended(*, kernels: bool = True) -> Iterator[HostSyncs]:
     torch.__future__.set_swap_module_params_on_conversion(True)  # weights that are shared stay shared
     counter = _Active.counter = HostSyncs(kernels=kernels)
     has_flash, varlen._has_flash = varlen._has_flash, lambda device: True
-    has_triton, triton_kernels._has_triton = triton_kernels._has_triton, interprets
+    switched_on, triton_kernels._switched_on = triton_kernels._switched_on, interprets
     forget, torch.clear_autocast_cache = torch.clear_autocast_cache, _Active.casts.clear
     try:
         with counter, _interpreted(counter):
             yield counter
     finally:
         _Active.counter = None
-        triton_kernels._has_triton = has_triton
+        triton_kernels._switched_on = switched_on
         varlen._has_flash, torch.clear_autocast_cache = has_flash, forget
         torch.__future__.set_swap_module_params_on_conversion(swap)

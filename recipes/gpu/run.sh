@@ -127,10 +127,12 @@ docmix() { # part d
 }
 
 if has a; then
+    export DOCNMT_KERNELS=on
     result kernels.txt 40:60 python -m pytest -q tests/unit/test_kernels.py
     result tests.txt 40:120 python -m pytest -q -m gpu "${tested[@]}"
 fi
 if has b; then
+    export DOCNMT_KERNELS=on
     # shellcheck disable=SC2086  # the sizes are words
     {
         for arch in $stepped; do
@@ -145,6 +147,7 @@ if has b; then
         result attention.md 25:60 python recipes/gpu/gpu.py --device $device "${measured[@]}" attention --words $words
     }
 fi
+unset DOCNMT_KERNELS # the trainings do not depend on what is new
 if has c && needs_data dialogue; then
     result dialogue.md "$dialogue_share" env WORK="$work/dialogue" SIZE="$size" SEEDS=1 SYSTEMS="sentence both" \
         UPDATES=$((2 * updates)) FURTHER=$((2 * more)) LEARN="${dialogue[*]}" recipes/dialogue/run.sh

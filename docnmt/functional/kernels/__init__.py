@@ -1,12 +1,13 @@
 """Triton kernels for CUDA cards. Each computes what the code beside its call computes, which stays the reference.
 
-Modules of this folder import triton, so they are imported where they are called, on a card. Without triton, which comes
-with PyTorch for CUDA on Linux, the reference computes there, too. Triton's interpreter runs them on tensors of the CPU
-(`TRITON_INTERPRET=1`, set before their first import): so they are tested.
+They are off unless the environment says `DOCNMT_KERNELS=on`, because no card has run them yet. Modules of this folder
+import triton, which comes with PyTorch for CUDA on Linux, so they are imported where they are called. Triton's
+interpreter runs them on tensors of the CPU (`TRITON_INTERPRET=1`, set before their first import): so they are tested.
 """
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from importlib.util import find_spec
 
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from docnmt.layout import Spans
+from docnmt.runtime.errors import UserError
 
 _TYPES = (torch.bfloat16, torch.float16, torch.float32)
 #: Widths of a head that kernels with products take.
@@ -25,8 +27,8 @@ SHORT = 64
 
 
 def takes_kernels(*tensors: Tensor) -> bool:
-    """Whether these go to Triton's kernels: on a CUDA card with triton, of types that they compute in."""
-    return all(x.is_cuda and x.dtype in _TYPES for x in tensors) and _has_triton()
+    """Return True if Triton's kernels compute with these: switched on, on a CUDA card, of types that they take."""
+    return all(x.is_cuda and x.dtype in _TYPES for x in tensors) and _switched_on()
 
 
 def takes_short(q: Tensor, q_spans: Spans, k_spans: Spans) -> bool:
@@ -42,5 +44,15 @@ def takes_choice(queries: Tensor, sentences: Tensor, t: int) -> bool:
 
 
 @lru_cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def _switched_on() -> bool:
+    """Return True if the environment says `DOCNMT_KERNELS=on` and triton is there.
+
+    Raises:
+        UserError: it says something else, or triton is missing.
+    """
+    wish = os.environ.get("DOCNMT_KERNELS", "off")
+    if wish not in ("on", "off"):
+        raise UserError(f"DOCNMT_KERNELS={wish}: expected on or off")
+    if wish == "on" and find_spec("triton") is None:
+        raise UserError("DOCNMT_KERNELS=on: triton is not installed; run: pip install triton")
+    return wish == "on"
