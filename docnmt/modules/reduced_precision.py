@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from docnmt.runtime.tuning import INVARIANT_ROWS
+
 #: The middle of a byte: inputs are -127 … 127, and the products of oneDNN take 0 … 255.
 _MIDDLE = 128
 #: Layers with fewer outputs stay as they are: gates and their like cost nothing.
@@ -28,12 +30,12 @@ class PackedLinear(nn.Module):
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
-        self.bias = None if layer.bias is None else layer.bias.detach()
+        self.weight, self.bias = layer.weight, layer.bias
         self._packed = _pack(layer.weight.detach())
 
     def forward(self, x: Tensor) -> Tensor:
         """x (…, K) → (…, N)."""
-        return _packed_product(x, self._packed, self.bias)
+        return _product(x, self.weight, self._packed, self.bias)
 
 
 def _pack(weight: Tensor) -> Tensor:
@@ -44,6 +46,13 @@ def _pack(weight: Tensor) -> Tensor:
 def _packed_product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     product: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, packed, bias, "none", [], "")
     return product
+
+
+def _product(x: Tensor, weight: Tensor, packed: Tensor | None, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b; of fewer rows, the bits would be others than those of `F.linear`."""
+    if packed is None or x.numel() < INVARIANT_ROWS * x.shape[-1]:
+        return F.linear(x, weight, bias)
+    return _packed_product(x, packed, bias)
 
 
 def packs(dtype: torch.dtype = torch.float32) -> bool:
@@ -125,9 +134,7 @@ class BFloat16Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (…, K) → (…, N), in the type of x."""
-        if self._packed is not None:
-            return _packed_product(x.bfloat16(), self._packed, self.bias).to(x.dtype)
-        return F.linear(x.bfloat16(), self.weight, self.bias).to(x.dtype)
+        return _product(x.bfloat16(), self.weight, self._packed, self.bias).to(x.dtype)
 
 
 def replace_linear(model: nn.Module, kind: Callable[[nn.Linear], nn.Module]) -> None:

@@ -116,7 +116,7 @@ def test_packed_weights_give_the_same_bits(width: int, outputs: int, bias: bool)
         layer = nn.Linear(width, outputs, bias=bias)
         packed, x = PackedLinear(layer), torch.randn(70, 2 * width)[:, width:]
         with torch.inference_mode():
-            for rows in (x, x[:4], x[:9], x[:0], x[:6].view(2, 3, width)):
+            for rows in (x, x[:4], x[:9], x[:3], x[:1], x[:0], x[:6].view(2, 3, width)):
                 assert torch.equal(packed(rows), layer(rows))
     finally:
         torch.set_float32_matmul_precision(before)
