@@ -20,7 +20,7 @@ from docnmt.functional.selection import Selection
 class Assignments(NamedTuple):
     """Assignments by group. A = h·Tq·t assignments, numbered as in (h, Tq, t); G = h·S groups, numbered as in (h, S).
 
-    Attributes:
+    Fields:
         order: (A,) the assignments by group, in their order inside one; those that keep nothing are behind all groups.
         begin: (G + 1,) where each group begins in `order`; the last entry: where those that keep nothing begin.
     """

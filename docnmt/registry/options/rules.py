@@ -49,7 +49,7 @@ SET = Except((None, False, 0, "", ()))
 class Needs(NamedTuple):
     """A condition on other options: if it does not hold, the option's value contradicts them, or nothing reads it.
 
-    Attributes:
+    Fields:
         other: an option, or a property computed from several; of several names one is enough.
         values: the values of `other` with which the option has a meaning.
         says: the condition in words, if `other` and `values` do not express it.
